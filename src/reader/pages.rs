@@ -20,8 +20,8 @@ use parquet::schema::types::ColumnDescriptor;
 pub(super) use self::header::Kind;
 use self::header::Page;
 pub(super) use self::header::read as page_header;
-use self::lengths::split_levels;
 pub(super) use self::lengths::varint;
+pub(super) use self::levels::split_levels;
 use crate::catalog::{ColumnChunk, leaf_width, value_width};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -84,6 +84,11 @@ impl Leaf {
         let with_levels = value_width(column) + levels;
         let (max_repetition, max_definition) = (column.max_rep_level(), column.max_def_level());
         Leaf { physical, smallest, width, with_levels, max_repetition, max_definition }
+    }
+
+    /// Of repetition, and of definition.
+    fn max_levels(&self) -> [i16; 2] {
+        [self.max_repetition, self.max_definition]
     }
 }
 
@@ -237,9 +242,10 @@ impl Chunk<'_> {
 
     /// Checks the levels of a page of version 1 that is not compressed, if they are runs.
     fn levels_v1(&self, page: &Page, body: &[u8]) -> Result<()> {
-        let most = [self.leaf.max_repetition, self.leaf.max_definition];
         let mut rest = body;
-        for (most, encoding) in most.into_iter().zip(page.level_encodings).filter(|(most, _)| *most > 0) {
+        for (most, encoding) in
+            self.leaf.max_levels().into_iter().zip(page.level_encodings).filter(|(most, _)| *most > 0)
+        {
             let Some((runs, after)) = split_levels(rest).filter(|_| encoding == Encoding::RLE as i32) else {
                 return Ok(());
             };
@@ -251,8 +257,8 @@ impl Chunk<'_> {
 
     /// Checks levels of both kinds.
     fn levels(&self, repetition: &[u8], definition: &[u8], values: u64) -> Result<()> {
-        let most = [self.leaf.max_repetition, self.leaf.max_definition];
-        let levels = [repetition, definition].into_iter().zip(most).filter(|(_, most)| *most > 0);
+        let levels =
+            [repetition, definition].into_iter().zip(self.leaf.max_levels()).filter(|(_, most)| *most > 0);
         levels.into_iter().try_for_each(|(runs, most)| levels::check(runs, most, values))
     }
 

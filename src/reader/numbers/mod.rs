@@ -35,7 +35,7 @@ use self::runs::Runs;
 use self::stored::Stored;
 use self::validity::Validity;
 use self::values::Value;
-use super::pages::{Kind, StoredPage};
+use super::pages::{Kind, StoredPage, split_levels};
 use crate::arrow::array::{ArrayData, ArrayRef, make_array};
 use crate::arrow::buffer::{Buffer, NullBuffer};
 use crate::arrow::datatypes::{DataType, Field};
@@ -360,9 +360,7 @@ impl<'a> DataPage<'a> {
             if !is(encoding, Encoding::RLE) {
                 return None;
             }
-            let (length, after) = rest.split_first_chunk()?;
-            let (runs, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-            (*levels, rest) = (runs, after);
+            (*levels, rest) = split_levels(rest)?;
         }
         let [repetition, definition] = levels;
         Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values: rest })

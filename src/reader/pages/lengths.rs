@@ -14,7 +14,8 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::{corrupt, levels};
+use super::corrupt;
+use super::levels::{self, split_levels};
 use crate::catalog::ColumnChunk;
 use crate::error::{OrFail, Result};
 
@@ -83,12 +84,6 @@ fn without_levels(page: &Bytes, values: u32, levels: [i16; 2], encodings: [Encod
         };
     }
     Some(rest)
-}
-
-/// Runs of levels, whose length in bytes comes first, and what follows them.
-pub(super) fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    rest.split_at_checked(usize::try_from(i32::from_le_bytes(*length)).ok()?)
 }
 
 /// The end of numbers of the encoding `DELTA_BINARY_PACKED`; `None` if there are more than `most`, or some are missing.

@@ -10,6 +10,12 @@ use crate::error::Result;
 /// Values in a group of a bit-packed run.
 const GROUP: u64 = 8;
 
+/// Runs of levels, whose length in bytes comes first, and what follows them.
+pub(in crate::reader) fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(usize::try_from(i32::from_le_bytes(*length)).ok()?)
+}
+
 /// Fails with `Corrupt` if runs of levels, of which the highest is `max`, are fewer than the values of their page, or make no
 /// sense.
 pub(super) fn check(runs: &[u8], max: i16, values: u64) -> Result<()> {
