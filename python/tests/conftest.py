@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
+import subprocess
+import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,6 +147,24 @@ def row_groups(root: Path) -> Iterator[list[dict[str, Any]]]:
         file = pq.ParquetFile(path)
         for group in range(file.num_row_groups):
             yield file.read_row_group(group).to_pylist()
+
+
+def need_keras(backend: str) -> None:
+    """Skips where Keras or its backend is not installed. Nothing is imported: Keras takes one backend for good."""
+    for package in ("keras", backend):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+
+
+def with_keras(backend: str, script: str, *arguments: object, timeout: float) -> subprocess.CompletedProcess[str]:
+    """A script in a process of its own, where Keras has this backend."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
+    )
 
 
 def small(where: Path, **arguments: object) -> fb.Loader:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import subprocess
 import sys
-import textwrap
 import warnings
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import ids, small
+from conftest import ids, need_keras, small, with_keras
 
 import forebay as fb
 from forebay.adapters import Batches
@@ -217,17 +214,8 @@ KERAS = """
 
 @pytest.mark.parametrize("backend", ["torch", "jax", "tensorflow"])
 def test_keras_learns(photos: Path, backend: str) -> None:
-    # Not imported here: Keras takes the backend from the environment once and for all.
-    for framework in ("keras", backend):
-        if importlib.util.find_spec(framework) is None:
-            pytest.skip(f"{framework} is not installed")
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(KERAS), str(photos)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
-    )
+    need_keras(backend)
+    done = with_keras(backend, KERAS, photos, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == f"learned {backend}"
 
@@ -327,32 +315,16 @@ CALLS = """
 
 @pytest.mark.parametrize("backend", ["jax", "torch", "tensorflow"])
 def test_each_call_of_keras_begins_at_the_front(plain: Path, backend: str) -> None:
-    pytest.importorskip("keras")
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"{backend} is not installed")
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(CALLS), str(plain)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
-    )
+    need_keras(backend)
+    done = with_keras(backend, CALLS, plain, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == f"called {backend}"
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch", "tensorflow"])
 def test_keras_weighs_rows_and_classes(photos: Path, backend: str) -> None:
-    pytest.importorskip("keras")
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"{backend} is not installed")
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(WEIGHTS), str(photos)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
-    )
+    need_keras(backend)
+    done = with_keras(backend, WEIGHTS, photos, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == f"weighed {backend}"
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import signal
 import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ids, small
+from conftest import ids, need_keras, small, with_keras
 
 import forebay as fb
 
@@ -69,19 +65,7 @@ SCRIPT = """
 
 
 def run(where: Path, log: Path, backend: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(SCRIPT), str(where), str(log), json.dumps(options)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
-    )
-
-
-def need(backend: str) -> None:
-    for package in ("keras", backend):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
+    return with_keras(backend, SCRIPT, where, log, json.dumps(options), timeout=300)
 
 
 def steps(log: Path) -> list[list[int]]:
@@ -103,7 +87,7 @@ def steps(log: Path) -> list[list[int]]:
 def test_a_fit_that_was_killed_resumes_after_what_was_saved(
     plain: Path, tmp_path: Path, backend: str, every: Any, stops: tuple[int, ...], saved: tuple[int, ...]
 ) -> None:
-    need(backend)
+    need_keras(backend)
     with small(plain, columns=["id"]) as again:
         want = [rows for epoch in range(3) for rows in ids(again.epoch(epoch))]
     folder = str(tmp_path / "backup")
@@ -124,7 +108,7 @@ def test_a_fit_that_was_killed_resumes_after_what_was_saved(
 
 
 def test_epochs_of_fewer_steps_resume_too(plain: Path, tmp_path: Path) -> None:
-    need("torch")
+    need_keras("torch")
     with small(plain, columns=["id"]) as again:
         want = ids(again.epoch(0)) + ids(again.epoch(1))
     options = {"every": 1, "folder": str(tmp_path / "backup"), "steps_per_epoch": 6}
