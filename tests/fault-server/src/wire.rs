@@ -56,6 +56,8 @@ impl Player<'_> {
                 Act::Head(framing) => {
                     self.unsent.extend(answer.head(framing, entry.exchange.number));
                     entry.exchange.status = Some(answer.status);
+                    // Before anything is sent: a client that has its answer finds it in the log.
+                    entry.show();
                 }
                 Act::Body(span) => {
                     self.body(answer, span, false, slower.as_ref(), entry).await?;
