@@ -203,7 +203,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
             self._building, self._fresh, self._within = self._fresh, False, True
             watch = WATCHES.get(self.loader)
             if watch is not None:
-                self._rest, watch.rest = watch.rest, None
+                self._rest = watch.rests.popleft() if watch.rests else None
 
     def on_epoch_end(self) -> None:
         """Keras has drawn enough; or, if it is in no epoch, it resets."""

@@ -41,8 +41,8 @@ class Watch:
     def __init__(self) -> None:
         #: Positions after each batch that Keras drew and did not train yet.
         self.drawn: deque[StateDict] = deque()
-        #: Batches that the next epoch of Keras has, if that is the rest of one.
-        self.rest: int | None = None
+        #: Batches of each pass of Keras over the loader that is to come and is only the rest of one.
+        self.rests: deque[int] = deque()
 
 
 #: The fits that save the position of a loader.
@@ -54,8 +54,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
 
     It takes the place of ``keras.callbacks.BackupAndRestore``, whose backups know no position. The position counts the
     batches that were trained, not those that Keras or its backend drew ahead. After an interruption, the same program
-    started again resumes with the next batch: the epoch that was interrupted has the batches that were left. When
-    ``fit`` ends, the backup is removed.
+    started again resumes with the next batch: the epoch that was interrupted has the batches that were left, with a
+    ``steps_per_epoch=`` as well. When ``fit`` ends, the backup is removed.
 
     Parameters
     ----------
@@ -102,7 +102,9 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         self._position: StateDict | None = None
         # Batches of the epoch that were trained before fit began, and that are trained now; since the last backup.
         self._before = self._done = self._since = 0
-        self._epoch = self._steps = 0
+        # Batches that were trained of the pass of Keras over the loader, which steps_per_epoch makes other than an epoch.
+        self._passed = 0
+        self._epoch = 0
         self._filter: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -115,7 +117,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         """
         self._watch = WATCHES[self._loader] = Watch()
         self._position = None
-        self._before = self._done = self._since = 0
+        self._before = self._done = self._since = self._passed = 0
         file = self._folder / BACKUP
         if file.exists():
             self._restore(json.loads(file.read_text()))
@@ -131,8 +133,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         self._loader.load_state_dict(saved["position"])
         # As keras.callbacks.BackupAndRestore does; fit looks at it next.
         model._initial_epoch = saved["epoch"]
-        self._before = saved["done"]
-        if self._before == 0:
+        self._before, self._passed = saved["done"], saved["passed"]
+        if self._passed == 0:
             return
         steps = self.params.get("steps")
         if steps != saved["steps"]:
@@ -140,10 +142,19 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
                 f"the backup was saved with {saved['steps']} batches to an epoch, and there are {steps} now (keep the "
                 "number of processes times batch_size, or use global_batch_size)"
             )
-        self._watch.rest = steps - self._before
+        self._watch.rests.extend(self._left(steps))
         # Keras says so when it was promised more batches than come.
         warnings.filterwarnings("ignore", message="Your input ran out of data", category=UserWarning)
         self._filter = warnings.filters[0]
+
+    def _left(self, steps: int) -> list[int]:
+        """Batches of the rest of the epoch that was interrupted, if it was, and of the rest of its pass after that."""
+        batches = len(self._loader)
+        left = batches - self._passed
+        epoch = min(steps - self._before, left) if self._before else 0
+        # Where passes end with epochs, nothing shows where they end.
+        rest = left - epoch if batches % steps else 0
+        return [count for count in (epoch, rest) if count]
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Notes which epoch it is.
@@ -170,6 +181,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         trained = batch + 1 - self._done
         self._done += trained
         self._since += trained
+        self._passed = (self._passed + trained) % len(self._loader)
         drawn = self._watch.drawn
         for _ in range(min(trained, len(drawn))):
             self._position = drawn.popleft()
@@ -212,11 +224,13 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         self._folder.mkdir(parents=True, exist_ok=True)
         steps = self.params.get("steps")
         epoch, done = self._epoch, self._before + self._done
-        if steps is not None and done >= steps:
+        # Keras ends an epoch where a pass ends.
+        if done and (self._passed == 0 or (steps is not None and done >= steps)):
             epoch, done = epoch + 1, 0
         name = f"step-{epoch}-{done}.weights.h5"
         self.model.save_weights(self._folder / name, overwrite=True)
-        backup = {"weights": name, "epoch": epoch, "done": done, "steps": steps, "position": self._position}
+        backup = {"weights": name, "epoch": epoch, "done": done, "passed": self._passed, "steps": steps}
+        backup["position"] = self._position
         unfinished = self._folder / f"{BACKUP}.tmp"
         unfinished.write_text(json.dumps(backup))
         os.replace(unfinished, self._folder / BACKUP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
@@ -19,7 +20,8 @@ SCRIPT = """
     import keras
 
     where, log, options = sys.argv[1], open(sys.argv[2], "a"), json.loads(sys.argv[3])
-    warnings.simplefilter("error", UserWarning)
+    if not options.get("warns"):
+        warnings.simplefilter("error", UserWarning)
     steps = 0
 
     def note(data):
@@ -107,16 +109,27 @@ def test_a_fit_that_was_killed_resumes_after_what_was_saved(
     assert done.stdout.strip() == f"{json.dumps(epochs)} {len(want)} []"
 
 
-def test_epochs_of_fewer_steps_resume_too(plain: Path, tmp_path: Path) -> None:
-    need_keras("torch")
+@pytest.mark.parametrize(
+    ("backend", "steps_per_epoch", "stops", "epochs"),
+    [("torch", 4, (9,), [4, 4, 4]), ("torch", 6, (8, 7), [6, 6, 4]), ("jax", 40, (20,), [16, 16, 16])],
+    ids=str,
+)
+def test_epochs_of_other_steps_than_the_loader_has_batches_resume_too(
+    plain: Path, tmp_path: Path, backend: str, steps_per_epoch: int, stops: tuple[int, ...], epochs: list[int]
+) -> None:
+    need_keras(backend)
     with small(plain, columns=["id"]) as again:
-        want = ids(again.epoch(0)) + ids(again.epoch(1))
-    options = {"every": 1, "folder": str(tmp_path / "backup"), "steps_per_epoch": 6}
+        want = [rows for epoch in range(3) for rows in ids(again.epoch(epoch))]
+    # Keras itself ends an epoch where the data ends, and warns.
+    options = {"every": 1, "folder": str(tmp_path / "backup"), "steps_per_epoch": steps_per_epoch, "warns": True}
     log = tmp_path / "log"
-    assert run(plain, log, "torch", stop=8, **options).returncode == -signal.SIGKILL
-    done = run(plain, log, "torch", **options)
+    for stop in stops:
+        assert run(plain, log, backend, stop=stop, **options).returncode == -signal.SIGKILL
+    done = run(plain, log, backend, **options)
     assert done.returncode == 0, done.stderr
-    assert steps(log) == want[:18]
+    assert steps(log) == want[: sum(epochs)]
+    ended = [end for end in itertools.accumulate(epochs) if end > sum(stops)]
+    assert done.stdout.count("val_loss") == len(ended)
 
 
 def test_what_is_not_fit_is_refused(plain: Path, tmp_path: Path) -> None:
