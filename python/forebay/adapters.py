@@ -100,12 +100,12 @@ class Batches(Generic[T]):
         convert: Callable[[Any], Any],
         *,
         ahead: int = 0,
-        finish: Callable[[Any], T] = lambda converted: converted,
+        finish: Callable[[Any], T] | None = None,
         copied: Callable[[Any], int] | None = None,
     ) -> None:
         self.loader = check_loader(loader)
         for name, value in (("convert", convert), ("finish", finish), ("copied", copied)):
-            if not callable(value) and not (name == "copied" and value is None):
+            if not callable(value) and (name == "convert" or value is not None):
                 raise InvalidError(f"{name} must be callable, got {type(value).__qualname__}")
         self._convert = convert
         self._finish = finish
@@ -223,7 +223,7 @@ class Batches(Generic[T]):
                     native.check_open()
                     pulled, number, converted = waiting.popleft()
                     try:
-                        finished = self._finish(converted)
+                        finished = converted if self._finish is None else self._finish(converted)
                     except Exception as error:
                         raise in_place(error, "conversion", number, native)  # noqa: B904 - its cause is set already
                     epoch.hand_over(pulled)

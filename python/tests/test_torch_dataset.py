@@ -217,8 +217,9 @@ def test_an_error_in_the_loader_reaches_the_step(plain: Path, method: str | None
 def test_a_data_set_over_an_open_one(plain: Path) -> None:
     with rows(fb.Dataset(plain)) as train, rows(plain) as again:
         assert ids(data.DataLoader(fb.torch.dataset(train), batch_size=None, **under("fork"))) == ids(again)
-        copy = pickle.loads(pickle.dumps(fb.torch.dataset(train)))
-        assert ids(copy) == ids(again.epoch(0))
+        for made in (fb.torch.dataset, fb.torch.batches):
+            copy = pickle.loads(pickle.dumps(made(train)))
+            assert ids(copy) == ids(again.epoch(0))
 
 
 LEAVES = """
