@@ -66,11 +66,11 @@ class Ragged:
 
         Raises
         ------
-        InvalidError
+        AttributeError
             The items are structures, which have a type for each field.
         """
         if isinstance(self.values, dict):
-            raise InvalidError(f"structures have a type for each field (see .values[{next(iter(self.values))!r}])")
+            raise AttributeError(f"structures have a type for each field (see .values[{next(iter(self.values))!r}])")
         dtype: np.dtype[Any] = self.values.dtype
         return dtype
 

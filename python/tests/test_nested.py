@@ -179,6 +179,7 @@ def test_arrays_are_of_the_whole_batch(tmp_path: Path) -> None:
 
     objects = batch["objects"]
     boxes = objects.values["box"]
+    assert not hasattr(objects, "dtype")
     assert (boxes.dtype, boxes.shape) == (np.float32, (len(objects.values["label"]), 4))
     assert not boxes.flags.owndata
     assert boxes.tolist() == [one["box"] for row in want["objects"] for one in row]
