@@ -457,7 +457,8 @@ class Loader:
         # Code that takes it for a data set of rows (DataLoader, the Trainer of Hugging Face) ends here.
         raise TypeError(
             "a forebay.Loader has whole batches, not rows by number: it takes the place of a DataLoader (iterate "
-            "over forebay.torch.batches(loader), or pass forebay.keras.batches(loader) to fit)"
+            "over forebay.torch.batches(loader), pass forebay.keras.batches(loader) to fit, or loader to "
+            "forebay.hf.Trainer)"
         )
 
     def __contains__(self, value: object) -> NoReturn:
