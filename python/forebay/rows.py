@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import operator
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -114,7 +116,7 @@ class Denied:
                 for column, listed in part.items():
                     values.setdefault(_column(column), []).extend(_values(column, listed))
             else:
-                rows.add(_row(part))
+                rows.update(_rows(part))
         return cls(tuple(sorted(rows)), tuple((column, tuple(values[column])) for column in sorted(values)))
 
     def _spec(self) -> dict[str, Any]:
@@ -151,7 +153,18 @@ def _parts(deny: Any) -> list[Any]:
             f"deny must be a list of row ids, the file of one, or a dict of values by column, got {deny!r} "
             '(pass [row_id], "rows.txt" or {"url": ["..."]})'
         )
-    return deny.tolist() if hasattr(deny, "tolist") else list(deny)
+    return list(_listed(deny))
+
+
+def _listed(several: Any) -> Any:
+    """An array as a list; one of no dimensions, as rows of a tensor are, as a number."""
+    return several.tolist() if hasattr(several, "tolist") else several
+
+
+def _rows(part: Any) -> list[int]:
+    listed = _listed(part)
+    many = isinstance(listed, Iterable) and not isinstance(listed, bytes)
+    return [_row(row) for row in listed] if many else [_row(listed)]
 
 
 def _row(part: Any) -> int:
@@ -181,20 +194,26 @@ def _values(column: str, listed: Any) -> list[Any]:
 
 def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
     """Adds rows, each with a remark, to a list in a file; those that it has already stay as they are."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InvalidError(f"{path} is no file: rows cannot be added to it (name one, or one that does not exist yet)")
     try:
+        # What is no list is left as it is.
+        listed = set(Denied.of(path).rows)
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except FileNotFoundError:
-        text = '# Rows that a forebay.Loader leaves out: deny="<this file>"\n'
-    listed = {line.split("#")[0].strip() for line in text.splitlines()}
+        listed, text = set(), '# Rows that a forebay.Loader leaves out: deny="<this file>"\n'
     if text and not text.endswith("\n"):
         text += "\n"
     for row_id, remark in rows:
-        if str(row_id) not in listed:
+        if row_id not in listed:
             text += f"{row_id}  # {' '.join(remark.split())}\n"
-            listed.add(str(row_id))
-    # A reader sees the list before or after, and never a part of it.
+            listed.add(row_id)
+    # A reader sees the list before or after, and never a part of it. A link is followed.
+    path = os.path.realpath(path)
     beside = f"{path}.{os.getpid()}.new"
     with open(beside, "w", encoding="utf-8") as file:
         file.write(text)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copymode(path, beside)
     os.replace(beside, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
 import zlib
 from pathlib import Path
@@ -106,6 +107,10 @@ def test_denied_rows_never_come_and_all_others_once(numbers: Path, tmp_path: Pat
         {"n": tmp_path / "n.parquet"},
         {"url": {"https://a.example/5"}, "n": [77]},
         [ids[5], {"n": [77]}],
+        [[ids[5]], {"n": [77]}],
+        [np.array([ids[5]]), {ids[77]}],
+        # As a tensor gives its elements.
+        list(map(np.array, [ids[5], ids[77]])),
         [text, urls and {"url": urls}],
     ):
         loader = made(numbers, deny=deny)
@@ -207,6 +212,24 @@ def test_rows_that_were_skipped_become_a_list_to_deny(tmp_path: Path) -> None:
     assert len(saved.read_text().splitlines()) == 4
     with pytest.raises(fb.InvalidError, match="deny"):
         loader(deny=saved)
+
+    # A link is followed, a list stays as private as it is, and what is no list is left alone.
+    saved.chmod(0o600)
+    link = tmp_path / "link.txt"
+    link.symlink_to(saved)
+    third = loader()
+    list(third)
+    third.skipped(save=link)
+    assert link.is_symlink()
+    assert saved.stat().st_mode & 0o777 == 0o600
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, message in ((other, "line 1"), (pipe, "is no file")):
+        with pytest.raises(fb.InvalidError, match=message):
+            third.skipped(save=path)
+    assert other.read_text() == "{}"
 
 
 #: Of the numbers of all rows in the first two epochs, in their order. tests/loaders/pinned.rs has the same.
