@@ -88,14 +88,16 @@ struct Kept {
 }
 
 impl Trace {
-    /// Makes the file, to be filled in the end, wherever the process works then.
+    /// Makes the file, to be filled in the end, wherever the process works then. A device or a pipe is left alone until then.
     ///
     /// # Errors
     /// It cannot be created.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let absolute = std::path::absolute(path).or_fail()?;
         let trace = Trace { path: absolute, process: std::process::id(), kept: Mutex::default() };
-        trace.write(&Kept::default()).map_err(|error| {
+        let is_stream = std::fs::metadata(&trace.path).is_ok_and(|there| !there.is_file() && !there.is_dir());
+        let made = if is_stream { Ok(()) } else { trace.write(&Kept::default()) };
+        made.map_err(|error| {
             Error::new(ErrorKind::Io, format!("the trace could not be written: {error}"))
                 .at(Place::file(path.to_string_lossy()))
                 .hint("name a file in a folder that can be written to")
@@ -136,6 +138,10 @@ impl Trace {
     }
 
     fn write(&self, kept: &Kept) -> std::io::Result<()> {
+        // A link is followed, and a device or a pipe stays what it is.
+        if std::fs::symlink_metadata(&self.path).is_ok_and(|there| !there.is_file()) {
+            return self.write_to(&self.path, kept);
+        }
         // Under another name first: a reader finds a whole file.
         let mut part = self.path.clone().into_os_string();
         part.push(".part");
@@ -230,6 +236,32 @@ mod tests {
         assert_eq!(events.len(), 2 + MAX_SPANS, "a name of the process, one of the track, and spans");
         assert_eq!(events.last().unwrap()["args"]["batch"], total - 1);
         assert_eq!(events[2]["ts"], 0.07);
+    }
+
+    #[test]
+    fn a_link_is_followed_and_a_pipe_stays_one() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let (file, link, dangling) = (dir.path().join("a"), dir.path().join("b"), dir.path().join("c"));
+        std::fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink("a", &link).unwrap();
+        std::os::unix::fs::symlink("d", &dangling).unwrap();
+        for (path, target) in [(&link, &file), (&dangling, &dir.path().join("d"))] {
+            drop(Trace::create(path).unwrap());
+            assert!(path.is_symlink());
+            assert!(std::fs::read_to_string(target).unwrap().starts_with('{'));
+        }
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let trace = Trace::create(&pipe).unwrap();
+        trace.add(Span { name: "next", track: Track::Consumer, start: 1, end: 2, about: None });
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read_to_string(pipe).unwrap()
+        });
+        drop(trace);
+        let shown: serde_json::Value = serde_json::from_str(&reader.join().unwrap()).unwrap();
+        assert_eq!(shown["otherData"]["spans"], 1);
+        assert!(!std::fs::symlink_metadata(&pipe).unwrap().is_file());
     }
 
     #[test]
