@@ -150,9 +150,23 @@ fn apply(left: Number, op: Arithmetic, right: Number) -> Result<Number> {
         Subtract => left - right,
         Multiply => left * right,
         Divide => left / right,
-        FloorDivide => (left / right).floor(),
-        Remainder => left - right * (left / right).floor(),
+        FloorDivide => divide(left, right).0,
+        Remainder => divide(left, right).1,
     }))
+}
+
+/// Quotient and remainder as CPython's `float_divmod` has them, which is exact, but for a division by 0: it gives infinity or
+/// NaN, and NaN.
+fn divide(left: f64, right: f64) -> (f64, f64) {
+    if right == 0.0 {
+        return (left / right, f64::NAN);
+    }
+    let rest = left % right;
+    let quotient = (left - rest) / right;
+    match rest != 0.0 && (rest < 0.0) != (right < 0.0) {
+        true => ((quotient - 1.0).round(), rest + right),
+        false => (quotient.round(), rest),
+    }
 }
 
 fn float(number: Number) -> f64 {
@@ -182,6 +196,26 @@ mod tests {
         assert_eq!(whole(7, Arithmetic::Divide, 2), Number::Float(3.5));
         assert_eq!(whole(7, Arithmetic::FloorDivide, 0), Number::Null);
         assert_eq!(whole(7, Arithmetic::Divide, 0), Number::Float(f64::INFINITY));
+    }
+
+    #[test]
+    fn floats_are_divided_as_python_divides_them() {
+        const INF: f64 = f64::INFINITY;
+        for (left, right, quotient, rest) in [
+            (7.5, 2.0, 3.0, 1.5),
+            (-7.5, 2.0, -4.0, 0.5),
+            (1.0, 0.1, 9.0, 0.099_999_999_999_999_95),
+            (5.0, INF, 0.0, 5.0),
+            (-5.0, INF, -1.0, INF),
+            (5.0, -INF, -1.0, -INF),
+        ] {
+            assert_eq!(divide(left, right), (quotient, rest), "{left} and {right}");
+        }
+        for (left, right) in [(INF, 2.0), (-INF, 2.0), (INF, INF), (f64::NAN, 1.0), (1.0, f64::NAN)] {
+            let (quotient, rest) = divide(left, right);
+            assert!(quotient.is_nan() && rest.is_nan(), "{left} and {right}");
+        }
+        assert_eq!(divide(-3.0, 0.0).0, -INF);
     }
 
     #[test]
