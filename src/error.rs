@@ -209,6 +209,15 @@ impl Error {
         self.hint(hint)
     }
 
+    /// The same failure with this hint if it is of a damaged file and has none.
+    #[must_use]
+    pub(crate) fn hint_if_damaged(self, hint: &str) -> Self {
+        match (self.0.kind, &self.0.hint) {
+            (ErrorKind::Corrupt, None) => self.hint(hint),
+            _ => self,
+        }
+    }
+
     /// The same failure with its place. Parts that an inner layer already knew are kept.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {

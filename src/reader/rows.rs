@@ -24,6 +24,9 @@ use crate::catalog::{Catalog, File, Footer, Group, Origin, Projection};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
 
+/// What a user can do about a row group that is damaged.
+const IF_DAMAGED: &str = "write or copy the file again, or leave out what cannot be read with `on_bad_row`";
+
 /// Fetched rows of a row group.
 pub(super) struct FetchedRows<'a> {
     /// An index into [`Catalog::groups`].
@@ -65,7 +68,7 @@ pub(super) fn read_fetched(
 ) -> Result<RecordBatch> {
     let reader = RowGroupReader::new(catalog, projection, rows)?;
     let place = catalog.place(reader.group);
-    read(vec![reader], limit_bytes).map_err(|error| error.at(place))
+    read(vec![reader], limit_bytes).map_err(|error| error.at(place).hint_if_damaged(IF_DAMAGED))
 }
 
 /// Decodes several row groups to one batch, one after the other; each of them may take `limit_bytes`.

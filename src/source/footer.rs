@@ -60,6 +60,9 @@ const ROWS_A_BYTE: u64 = 1024;
 /// Bytes of large footers that are read and parsed at the same time, by all files together.
 const FOOTER_BYTES_AT_ONCE: u32 = LONGEST_FOOTER as u32;
 
+/// What a user can do about a file that is damaged, or none of Parquet.
+const IF_DAMAGED: &str = "write or copy the file again, or name the files without it";
+
 const ENCRYPTED: &str = "the file is encrypted, which is not read";
 
 /// A file with its footer, unless that is read later.
@@ -151,7 +154,7 @@ pub(super) async fn read_all(
                 let opened = Opened { file, footer: Some(footer), key_values };
                 Ok((opened, key, is_for_cache, is_wanted.then_some(bytes)))
             };
-            read.await.map_err(|error: Error| error.at(place))
+            read.await.map_err(|error: Error| error.at(place).hint_if_damaged(IF_DAMAGED))
         }
         .map(move |read| (at, read))
         .boxed()

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::super::remote::changed;
 use super::super::store::Store;
 use super::assemble::admit;
-use super::{FOOTER_BYTES_AT_ONCE, FOOTERS_AT_ONCE, KeptFooters, fetch, on_runtime, parse};
+use super::{FOOTER_BYTES_AT_ONCE, FOOTERS_AT_ONCE, IF_DAMAGED, KeptFooters, fetch, on_runtime, parse};
 use crate::catalog::{Catalog, File};
 use crate::error::{Error, Place, Result};
 
@@ -70,7 +70,8 @@ impl<'a> Footers<'a> {
             }
             Ok(parsed.metadata)
         };
-        read.await.map_err(|error: Error| error.at(Place::file(about.location.clone())))
+        let place = Place::file(about.location.clone());
+        read.await.map_err(|error: Error| error.at(place).hint_if_damaged(IF_DAMAGED))
     }
 
     /// The bytes of the footer that a file has in the catalogue. Fails as [`read`](Self::read) does.
