@@ -135,6 +135,9 @@ fn pack_writes_coefficients_and_unpack_takes_them_back() {
     assert!(error.contains("the folder is not empty"), "{error}");
     let error = refused(&format!("pack {} {}", dir.display(), temp.path().join("new").display()));
     assert!(error.contains("--coefficients"), "{error}");
+    let new = temp.path().join("new").display().to_string();
+    let error = refused(&format!("pack --coefficients {} {new} --columns image,image", dir.display()));
+    assert!(error.contains("column \"image\" is listed twice, again at place 2"), "{error}");
 }
 
 #[test]
@@ -605,20 +608,27 @@ fn a_file_that_cannot_be_written_is_refused_before_the_work_begins() {
 #[test]
 fn a_disk_that_is_full_is_no_damage_and_nothing_unfinished_stays() {
     let temp = TempDir::new().unwrap();
+    let at = |name: &str| temp.path().join(name).display().to_string();
     // No file may be longer than 8 KiB.
-    let script = format!(
-        "trap '' XFSZ; ulimit -f 8; exec {} synth {} --rows {ROWS} --image 64x48",
-        env!("CARGO_BIN_EXE_forebay"),
-        temp.path().display()
-    );
-    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains(".parquet: File too large (os error 27) (name a folder on a disk that has room)"),
-        "{said}"
-    );
-    assert!(contents(temp.path()).is_empty(), "something is left");
+    let limited = |words: &str| {
+        let script = format!("trap '' XFSZ; ulimit -f 8; exec {} {words}", env!("CARGO_BIN_EXE_forebay"));
+        let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+        let said = text(&output.stderr).to_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("File too large (os error 27) (name a folder on a disk that has room)"),
+            "{said}"
+        );
+        said
+    };
+    let drawn = limited(&format!("synth {} --rows {ROWS} --image 64x48", at("drawn")));
+    assert!(drawn.contains(".parquet: File too large"), "{drawn}");
+    assert!(contents(&temp.path().join("drawn")).is_empty(), "something is left");
+    let photos = at("photos");
+    assert!(forebay(&["synth", &photos, "--rows", "50", "--image", "64x48"]).status.success());
+    let packed = limited(&format!("pack --coefficients {photos} {}", at("packed")));
+    assert!(packed.contains(&at("packed")) && !packed.contains(&photos), "{packed}");
+    assert!(!temp.path().join("packed").exists(), "something is left");
 }
 
 #[test]
@@ -638,6 +648,7 @@ fn a_number_that_cannot_be_is_refused_with_its_option_and_what_may_be() {
         ("bench --workload resnet50 --scale none", "--scale <SCALE>", "must be a number above 0"),
         ("bench x --image image=resize:-1", "--image <COLUMN=HOW>", "resize224x224 (height x width)"),
         ("bench x --world 4294967296", "--world <WORLD>", "must be a whole number from 1 to 4,294,967,295"),
+        ("pack --coefficients x y --threads 0", "--threads <THREADS>", "must be a whole number from 1 "),
         ("plan x --lanes 0", "--lanes <LANES>", "must be a whole number from 1 "),
         ("plan x --window-rows -3", "--window-rows <WINDOW_ROWS>", "must be a whole number from 1 "),
         ("plan x --epoch first", "--epoch <EPOCH>", "must be a whole number from 0 "),

@@ -8,7 +8,7 @@ use crate::loader::{Repack, RepackOptions, RepackReport, RepackedColumn};
 use super::console::Console;
 use super::location::{open, parse_options};
 use super::options::check_threads;
-use super::units::{bytes, count, counted, local_path, percent};
+use super::units::{self, bytes, count, counted, local_path, percent};
 
 /// Writes a data set again with its JPEGs as coefficients, which take less time to decode.
 #[derive(clap::Args)]
@@ -44,7 +44,7 @@ struct Common {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     columns: Option<Vec<String>>,
     /// Threads that decode [default: one for each processor]
-    #[arg(long)]
+    #[arg(long, value_parser = units::whole::<usize, 1>)]
     threads: Option<usize>,
     /// Option of the stores, such as aws_region=eu-west-1
     #[arg(short = 'o', long = "storage-option", value_name = "KEY=VALUE")]

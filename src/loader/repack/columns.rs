@@ -50,8 +50,12 @@ impl Images {
     ) -> Result<Images> {
         let schema = metadata.file_metadata().schema_descr();
         if let Some(names) = &options.columns {
-            for name in names {
+            for (at, name) in names.iter().enumerate() {
                 leaf_of(schema, name)?;
+                if names[..at].contains(name) {
+                    let cause = format!("column {name:?} is listed twice, again at place {}", at + 1);
+                    return Err(Error::invalid(cause));
+                }
             }
             return Ok(Images { names: names.clone() });
         }

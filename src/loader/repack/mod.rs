@@ -188,7 +188,14 @@ impl Job<'_> {
         let images = self.images.clone().unwrap_or_default();
         let unfinished = self.destination.unfinished(&about.relative)?;
         let written = file::write(self, &images, &stored, &metadata, &unfinished, report, done);
-        let put = written.map_err(|error| error.at(place())).and_then(|()| {
+        let placed = |error: Error| match error.kind() == ErrorKind::Io && error.place().file.is_none() {
+            // A read names its file.
+            true => error
+                .at(Place::file(unfinished.display().to_string()))
+                .hint("name a folder on a disk that has room"),
+            false => error.at(place()),
+        };
+        let put = written.map_err(placed).and_then(|()| {
             report.bytes_after += std::fs::metadata(&unfinished).map_or(0, |written| written.len());
             let (destination, relative) = (self.destination.clone(), about.relative.clone());
             let whole = unfinished.clone();
