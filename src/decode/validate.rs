@@ -1,6 +1,8 @@
 //! Refuses settings that can never work, before the first row.
 
-use super::pixel_type::Layout;
+use half::f16;
+
+use super::pixel_type::{Layout, PixelType};
 use super::spec::{Framing, Image, Normalize, RGB, Size};
 use crate::error::{Error, Result};
 
@@ -124,6 +126,12 @@ impl Image {
                 Err(Error::invalid(format!("a canvas of the values {fill:?} with dtype {dtype}"))
                     .hint(format!("they are whole numbers from 0 to {largest}")))
             }
+            None if dtype == PixelType::F16
+                && !fill.iter().all(|value| f16::from_f32(*value).is_finite()) =>
+            {
+                Err(Error::invalid(format!("a canvas of the values {fill:?} with dtype {dtype}"))
+                    .hint(format!("they are numbers from {} to {}", f16::MIN, f16::MAX)))
+            }
             _ => Ok(()),
         }
     }
@@ -208,6 +216,11 @@ mod tests {
             (
                 Image::fit(8).fill([0.5; 3]),
                 "a canvas of the values [0.5, 0.5, 0.5] with dtype uint8 (they are whole numbers from 0 to 255)",
+            ),
+            (
+                Image::fit(8).fill([1e6; 3]).dtype(PixelType::F16),
+                "a canvas of the values [1000000.0, 1000000.0, 1000000.0] with dtype float16 (they are numbers from -65504 \
+                 to 65504)",
             ),
             (crop().flip_with(1.5), "a flip with probability 1.5 (a probability lies between 0 and 1)"),
             (crop().flip_with(f64::NAN), "a flip with probability NaN (a probability lies between 0 and 1)"),
