@@ -195,7 +195,7 @@ def _values(column: str, listed: Any) -> list[Any]:
 def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
     """Adds rows, each with a remark, to a list in a file; those that it has already stay as they are."""
     if os.path.exists(path) and not os.path.isfile(path):
-        raise InvalidError(f"{path} is no file: rows cannot be added to it (name one, or one that does not exist yet)")
+        raise InvalidError(f"{path} is not a file: rows cannot be added to it (name one, or one that does not exist yet)")
     try:
         # What is no list is left as it is.
         listed = set(Denied.of(path).rows)

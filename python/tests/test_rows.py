@@ -226,7 +226,7 @@ def test_rows_that_were_skipped_become_a_list_to_deny(tmp_path: Path) -> None:
     other.write_text("{}")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for path, message in ((other, "line 1"), (pipe, "is no file")):
+    for path, message in ((other, "line 1"), (pipe, "is not a file")):
         with pytest.raises(fb.InvalidError, match=message):
             third.skipped(save=path)
     assert other.read_text() == "{}"
