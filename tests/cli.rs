@@ -136,6 +136,10 @@ fn pack_writes_coefficients_and_unpack_takes_them_back() {
     let error = refused(&format!("pack {} {}", dir.display(), temp.path().join("new").display()));
     assert!(error.contains("--coefficients"), "{error}");
     let new = temp.path().join("new").display().to_string();
+    let error = refused(&format!("pack --coefficients {} {new} --columns nothing", dir.display()));
+    assert!(error.contains("no column \"nothing\" (the first columns are "), "{error}");
+    let error = refused(&format!("plan {} --order stored --window-rows 10", dir.display()));
+    assert!(error.contains("--window-rows with --order stored (leave out --window-rows"), "{error}");
     let error = refused(&format!("pack --coefficients {} {new} --columns image,image", dir.display()));
     assert!(error.contains("column \"image\" is listed twice, again at place 2"), "{error}");
 }
@@ -277,6 +281,26 @@ fn plan_hands_each_row_to_one_rank_and_equal_steps_to_all() {
     }
     let people = succeed(&format!("plan {} --world 2", dir.display()));
     assert!(people.contains("2 ranks") && people.contains("repeated"), "{people}");
+}
+
+#[test]
+fn plan_says_how_the_first_batches_of_a_run_are_mixed() {
+    let temp = TempDir::new().unwrap();
+    let dir = temp.path().display();
+    succeed(&format!("synth {dir} --table --rows 4000 --rows-per-group 100 --force"));
+    let plan = |epoch: u32| format!("plan {dir} --batch-size 20 --epoch {epoch}");
+    let first = &json(&plan(0))["ranks"][0];
+    let [of_first, full] =
+        ["row_groups_of_first_batch", "full_window_step"].map(|field| first[field].as_u64().unwrap());
+    assert!((2..=5).contains(&of_first) && (10..100).contains(&full), "{first}");
+    let line = format!(
+        "the first batch is of {of_first}: the window deals rows while it fills, until step {full}\n"
+    );
+    let people = succeed(&plan(0));
+    assert!(people.contains(&line), "{people}");
+    let later = succeed(&plan(1));
+    assert!(!later.contains("the first batch is"), "{later}");
+    assert_eq!(json(&plan(1))["ranks"][0]["full_window_step"], 0);
 }
 
 #[test]

@@ -341,6 +341,10 @@ class PlanDict(TypedDict):
     """Row groups of which the rows of a batch are, on average: the more, the better they are mixed."""
     row_groups_if_uniform: float
     """The same for a batch drawn uniformly from all rows."""
+    row_groups_of_first_batch: int
+    """The same for the first batch: fewer in epoch 0, in which the window deals rows while it fills."""
+    full_window_step: int
+    """The step at which the window holds as many row groups as at any later one, counted from 0."""
     better_mixing: list[BetterMixingDict]
     """Where that is far less, because few row groups fit the window: what would mix better."""
     batch_bytes: int

@@ -158,7 +158,7 @@ impl DiskCache {
     /// user, can be written to by others, or holds anything but a cache; `Io` where the folder cannot be created or read.
     pub fn open(folder: impl AsRef<Path>, max_bytes: u64) -> Result<DiskCache> {
         if max_bytes == 0 {
-            return Err(Error::invalid("a cache of 0 bytes").hint("leave out `cache`, or give it room"));
+            return Err(Error::invalid("a cache of 0 bytes").hint("give it room, or do without it"));
         }
         let cache = DiskCache::new(
             Space::new(Folder::open(&crate::paths::local(folder)?)?, max_bytes),

@@ -90,8 +90,15 @@ impl fmt::Display for Order {
 }
 
 impl LoaderOptions {
-    /// Opens the data set.
+    /// Opens the data set, if the options go together.
     pub(crate) fn open(&self) -> Result<Dataset> {
+        let of_windows = [("--window-rows", self.window_rows), ("--piece-rows", self.piece_rows)];
+        if let Some((option, _)) =
+            of_windows.iter().find(|(_, rows)| rows.is_some() && self.order != Order::Window)
+        {
+            return Err(Error::invalid(format!("{option} with --order {}", self.order))
+                .hint(format!("leave out {option}, which is for the order window, or --order")));
+        }
         self.location.open()
     }
 

@@ -110,15 +110,15 @@ fn describe(form: Repack, report: &RepackReport) -> String {
 fn describe_column(form: Repack, column: &RepackedColumn) -> String {
     let RepackedColumn { column, written_as, changed, kept, nulls, bytes_before, bytes_after } = column;
     let (now, others) = match form {
-        Repack::Pack { .. } => ("coefficients", "no such form"),
-        Repack::Unpack => ("JPEG", "no coefficients"),
+        Repack::Pack { .. } => ("coefficients", "of no such form, or in it already"),
+        Repack::Unpack => ("JPEG", "of no coefficients"),
     };
     let name = if column == written_as { column.clone() } else { format!("{column} as {written_as}") };
     let share = *bytes_after as f64 / (*bytes_before).max(1) as f64;
     let mut line =
         format!("{name}: {} as {now}, {} of the bytes", counted(*changed, "image"), percent(share));
     if *kept > 0 {
-        line += &format!("; {} copied unchanged: {others}", counted(*kept, "cell"));
+        line += &format!("; {} copied unchanged, {others}", counted(*kept, "cell"));
     }
     if *nulls > 0 {
         line += &format!("; {} null", count(*nulls));

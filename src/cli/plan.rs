@@ -138,6 +138,20 @@ fn better(plan: &RankPlan) -> String {
     }
 }
 
+/// How the first batches are mixed, where the window deals rows while it fills.
+fn opening(plan: &RankPlan) -> String {
+    const NOTABLE_SHARE: f64 = 0.8;
+    let first = plan.row_groups_of_first_batch;
+    match first as f64 >= NOTABLE_SHARE * plan.row_groups_of_a_batch {
+        true => String::new(),
+        false => format!(
+            "        the first batch is of {}: the window deals rows while it fills, until step {}\n",
+            count(first),
+            count(plan.full_window_step)
+        ),
+    }
+}
+
 fn summary(report: &Report) -> String {
     let rows = |number: u64, what: &str| match number {
         0 => format!("no row is {what}"),
@@ -149,12 +163,13 @@ fn summary(report: &Report) -> String {
         format!(
             "order: {}, from --order; {}, each mixing up to {}\n\
              mixing: a batch is of {:.1} row groups, of {:.1} if it were drawn uniformly from all rows\n\
-             {}memory: most is held at step {}\n",
+             {}{}memory: most is held at step {}\n",
             report.order,
             counted(lanes, "lane"),
             counted(pool, "row group"),
             plan.row_groups_of_a_batch,
             plan.row_groups_if_uniform,
+            opening(plan),
             better(plan),
             count(plan.peak_step),
         )

@@ -9,7 +9,9 @@ use super::advice::{BetterMixing, better_mixing};
 use super::sizing::{Sizing, words};
 use crate::reader::fetch::Fetcher;
 use crate::reader::pieces::Cost;
-use crate::shard::{EpochOrder, OrderSpec, Part, Split, Walk, expected_distinct, row_groups_of_a_batch};
+use crate::shard::{
+    EpochOrder, OrderSpec, Part, Split, Walk, expected_distinct, row_groups_of_a_batch, row_groups_of_step,
+};
 
 /// A summary of what one rank reads in one epoch, from footers alone: see [`Loader::plan`](super::Loader::plan).
 ///
@@ -53,6 +55,10 @@ pub struct RankPlan {
     pub row_groups_of_a_batch: f64,
     /// The same for a batch that is drawn uniformly from all rows, as an exact shuffle does.
     pub row_groups_if_uniform: f64,
+    /// The same for the first batch. In epoch 0 the window deals rows while it fills, so its first batches are of fewer row groups.
+    pub row_groups_of_first_batch: u64,
+    /// The step at which the window holds as many row groups as at any later one, counted from 0.
+    pub full_window_step: u64,
     /// Where that is far less, because few row groups fit the window: what would mix better.
     pub better_mixing: Vec<BetterMixing>,
     /// Bytes of the budget that are kept for batches.
@@ -92,12 +98,14 @@ impl RankPlan {
             peak_step: 0,
             row_groups_of_a_batch: now,
             row_groups_if_uniform: uniform,
+            row_groups_of_first_batch: row_groups_of_step(order, split, 0),
+            full_window_step: 0,
             better_mixing: better_mixing(spec, counts, split, (now, uniform), may_cut),
             batch_bytes: sizing.batches,
             memory: sizing.memory,
         };
         let mut held: HashMap<Part, u64> = HashMap::new();
-        let mut at_hand = 0;
+        let (mut at_hand, mut most_held) = (0, 0);
         let mapped = spec.is_exact() && fetcher.row_cache.is_some();
         for step in Walk::scout(order, split, 0) {
             plan.steps += 1;
@@ -112,6 +120,9 @@ impl RankPlan {
                 if at_hand > plan.peak_row_group_bytes {
                     (plan.peak_row_group_bytes, plan.peak_step) = (at_hand, plan.steps - 1);
                 }
+            }
+            if held.len() > most_held {
+                (most_held, plan.full_window_step) = (held.len(), plan.steps - 1);
             }
             for part in step.leaving {
                 at_hand = at_hand.saturating_sub(held.remove(&part).unwrap_or(0));

@@ -20,15 +20,17 @@ pub fn row_groups_of_a_batch(order: &EpochOrder, split: Split) -> f64 {
     // A last step that is short would say little.
     let steps = (split.rows / split.global_batch).max(1);
     let samples = steps.min(SAMPLES);
-    let groups = |sample: u64| {
-        let step = (2 * sample + 1) * steps / (2 * samples);
-        let order = order.clone();
-        // Places: which rows of a part they are does not matter here, and takes a permutation of each part.
-        let mut walk = Deals::new(move || order.clone()).walk(split, step * split.global_batch);
-        let batch = walk.next().unwrap_or_default();
-        batch.parts.iter().map(|part| part.group).collect::<HashSet<_>>().len()
-    };
-    (0..samples).map(groups).sum::<usize>() as f64 / samples as f64
+    let groups = |sample| row_groups_of_step(order, split, (2 * sample + 1) * steps / (2 * samples));
+    (0..samples).map(groups).sum::<u64>() as f64 / samples as f64
+}
+
+/// The row groups of which the rows of a rank's batch are in one step.
+pub(crate) fn row_groups_of_step(order: &EpochOrder, split: Split, step: u64) -> u64 {
+    let order = order.clone();
+    // Places: which rows of a part they are does not matter here, and takes a permutation of each part.
+    let mut walk = Deals::new(move || order.clone()).walk(split, step * split.global_batch);
+    let batch = walk.next().unwrap_or_default();
+    batch.parts.iter().map(|part| part.group).collect::<HashSet<_>>().len() as u64
 }
 
 /// The parts of which the rows of a rank's batch are, on average, where all parts have so many rows: a rank reads so many
@@ -94,6 +96,20 @@ mod tests {
         let rows = u64::from(counts[0]);
         let split = Split { rows, lanes: 1, shard: Shard::default(), global_batch: 60, drop_last: false };
         assert_eq!(row_groups_of_a_batch(&order, split), 1.0);
+    }
+
+    /// A window of ten row groups, which is full at once in all epochs but the first.
+    #[test]
+    fn the_first_batches_of_a_run_are_of_few_row_groups() {
+        let counts = [GROUP; GROUPS as usize];
+        let split =
+            Split { rows: ROWS, lanes: 1, shard: Shard::default(), global_batch: 20, drop_last: false };
+        let first = |epoch| {
+            let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(200), &counts, 1, 1);
+            row_groups_of_step(&EpochOrder::new(counts, &spec, epoch), split, 0)
+        };
+        assert!((2..=5).contains(&first(0)), "{}", first(0));
+        assert!((8..=10).contains(&first(1)), "{}", first(1));
     }
 
     #[test]

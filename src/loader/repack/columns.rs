@@ -19,6 +19,9 @@ use crate::error::{Error, ErrorKind, OrFail, Place, Result, nearest};
 /// Cells that are looked at to see what a column holds.
 const CELLS_SEEN: usize = 64;
 
+/// Columns that the refusal of an unknown one names.
+const NAMES_SHOWN: usize = 8;
+
 /// The child of a structure that holds the bytes of an image.
 const BYTES: &str = "bytes";
 /// What the name of a column of coefficients beside images ends in.
@@ -177,7 +180,10 @@ fn leaf_of(schema: &SchemaDescriptor, name: &str) -> Result<(usize, usize)> {
         let error = Error::new(ErrorKind::UnknownColumn, format!("no column {name:?}"));
         return Err(match nearest(name, fields.iter().map(|field| field.name())) {
             Some(near) => error.hint(format!("did you mean {near:?}?")),
-            None => error,
+            None => {
+                let names: Vec<&str> = fields.iter().map(|field| field.name()).take(NAMES_SHOWN).collect();
+                error.hint(format!("the first columns are {}", names.join(", ")))
+            }
         });
     };
     let path: &[&str] = if fields[root].is_group() { &[name, BYTES] } else { &[name] };
