@@ -5,13 +5,17 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
 
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
+
+/// How each trace begins.
+const BEGIN: &str = "{\"displayTimeUnit\"";
 
 /// Spans that are kept: 13 MB, and some minutes of a busy loader.
 const MAX_SPANS: usize = 200_000;
@@ -91,11 +95,17 @@ impl Trace {
     /// Makes the file, to be filled in the end, wherever the process works then. A device or a pipe is left alone until then.
     ///
     /// # Errors
-    /// It cannot be created.
+    /// It cannot be created, or there is a file that is not a trace.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let absolute = std::path::absolute(path).or_fail()?;
         let trace = Trace { path: absolute, process: std::process::id(), kept: Mutex::default() };
-        let is_stream = std::fs::metadata(&trace.path).is_ok_and(|there| !there.is_file() && !there.is_dir());
+        let there = std::fs::metadata(&trace.path);
+        let is_stream = there.as_ref().is_ok_and(|there| !there.is_file() && !there.is_dir());
+        if there.is_ok_and(|there| there.is_file()) && !is_empty_or_trace(&trace.path) {
+            return Err(Error::invalid("the file is there already, and is not a trace")
+                .at(Place::file(path.to_string_lossy()))
+                .hint("name another file for the trace, or remove this one"));
+        }
         let made = if is_stream { Ok(()) } else { trace.write(&Kept::default()) };
         made.map_err(|error| {
             Error::new(ErrorKind::Io, format!("the trace could not be written: {error}"))
@@ -156,7 +166,7 @@ impl Trace {
 
     fn write_to(&self, part: &Path, kept: &Kept) -> std::io::Result<()> {
         const MICROS: f64 = 1e3;
-        let mut file = BufWriter::new(File::create(part)?);
+        let mut file = BufWriter::new(opened(part)?);
         let other = json!({
             "program": "forebay",
             "version": env!("CARGO_PKG_VERSION"),
@@ -164,7 +174,7 @@ impl Trace {
             "spans_dropped": kept.dropped,
             "spans_at_most": MAX_SPANS,
         });
-        writeln!(file, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{other},\"traceEvents\":[")?;
+        writeln!(file, "{BEGIN}:\"ms\",\"otherData\":{other},\"traceEvents\":[")?;
         let named = |name: &str, track: u32, value: &str| json!({"name": name, "ph": "M", "pid": self.process, "tid": track, "args": {"name": value}});
         write!(file, "{}", named("process_name", 0, "forebay"))?;
         for track in kept.spans.iter().map(|span| span.track).collect::<BTreeSet<_>>() {
@@ -187,6 +197,27 @@ impl Drop for Trace {
     fn drop(&mut self) {
         self.flush();
     }
+}
+
+/// Whether nothing is lost if a trace takes the place of a file.
+fn is_empty_or_trace(path: &Path) -> bool {
+    let mut begin = [0; BEGIN.len()];
+    // One that cannot be read is not known to be one.
+    let read = File::open(path).and_then(|file| file.take(BEGIN.len() as u64).read(&mut begin));
+    read.is_ok_and(|read| read == 0 || begin == BEGIN.as_bytes())
+}
+
+/// A file to write, which is emptied. A pipe that nobody reads is an error, and not waited for.
+fn opened(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    if !std::fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
+        return options.open(path);
+    }
+    let pipe = options.custom_flags(libc::O_NONBLOCK).open(path)?;
+    // From here on it is waited for, while it is read.
+    rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::empty())?;
+    Ok(pipe)
 }
 
 /// Numbers for what runs side by side: the smallest that is free.
@@ -242,7 +273,7 @@ mod tests {
     fn a_link_is_followed_and_a_pipe_stays_one() {
         let dir = tempfile::TempDir::new().unwrap();
         let (file, link, dangling) = (dir.path().join("a"), dir.path().join("b"), dir.path().join("c"));
-        std::fs::write(&file, "old").unwrap();
+        drop(Trace::create(&file).unwrap());
         std::os::unix::fs::symlink("a", &link).unwrap();
         std::os::unix::fs::symlink("d", &dangling).unwrap();
         for (path, target) in [(&link, &file), (&dangling, &dir.path().join("d"))] {
@@ -254,14 +285,39 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let trace = Trace::create(&pipe).unwrap();
         trace.add(Span { name: "next", track: Track::Consumer, start: 1, end: 2, about: None });
+        // Nobody reads it yet.
+        trace.flush();
+        assert!(trace.take_failure().is_some());
         let reader = std::thread::spawn({
             let pipe = pipe.clone();
             move || std::fs::read_to_string(pipe).unwrap()
         });
+        loop {
+            trace.add(Span { name: "next", track: Track::Consumer, start: 3, end: 4, about: None });
+            trace.flush();
+            if trace.take_failure().is_none() {
+                break;
+            }
+        }
         drop(trace);
         let shown: serde_json::Value = serde_json::from_str(&reader.join().unwrap()).unwrap();
-        assert_eq!(shown["otherData"]["spans"], 1);
+        assert!(shown["otherData"]["spans"].as_u64() >= Some(2), "{shown}");
         assert!(!std::fs::symlink_metadata(&pipe).unwrap().is_file());
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_left_alone() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let (data, link) = (dir.path().join("data.parquet"), dir.path().join("link"));
+        std::fs::write(&data, "PAR1").unwrap();
+        std::os::unix::fs::symlink(&data, &link).unwrap();
+        for path in [&data, &link] {
+            let error = Trace::create(path).unwrap_err();
+            assert!(error.to_string().contains("is not a trace"), "{error}");
+        }
+        assert_eq!(std::fs::read_to_string(&data).unwrap(), "PAR1");
+        std::fs::write(&data, "").unwrap();
+        Trace::create(&data).unwrap();
     }
 
     #[test]
