@@ -26,23 +26,28 @@ impl Deny {
     pub fn read(location: &str) -> Result<Self> {
         if is_parquet(location) {
             let mut rows = Vec::new();
-            read_column(location, ROW_ID, |batch| {
-                rows.extend(batch.as_primitive::<Int64Type>().iter().flatten().map(RowId::new));
+            read_column(location, ROW_ID, |read| {
+                let Some(numbers) = read.as_primitive_opt::<Int64Type>() else {
+                    let cause = format!("column {ROW_ID:?} has type {}", TypeName(read.data_type()));
+                    return Err(Error::invalid(cause)
+                        .at(Place::file(location))
+                        .hint("the numbers of rows are integers"));
+                };
+                rows.extend(numbers.iter().flatten().map(RowId::new));
                 Ok(())
             })?;
             return Ok(Deny::rows(rows));
         }
-        let text = read_text(location)?;
+        let text = read_text(location, "name a file with the number of a row in each line")?;
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         let rows = lines.enumerate().filter(|(_, line)| !line.is_empty()).map(|(at, line)| {
-            let first = line.split_whitespace().next().unwrap_or_default();
             let in_line = |error: Error| {
                 let cause = format!("line {}: {}", at + 1, error.cause());
                 Error::invalid(cause)
                     .at(Place::file(location))
-                    .hint("each line begins with the number of a row; for values of a column name the column")
+                    .hint("each line has the number of one row, and remarks after `#`; for values of a column name the column")
             };
-            first.parse::<RowId>().map_err(in_line)
+            line.parse::<RowId>().map_err(in_line)
         });
         Ok(Deny::rows(rows.collect::<Result<Vec<_>>>()?))
     }
@@ -73,7 +78,8 @@ impl Deny {
                 Ok(())
             })?;
         } else {
-            let text = read_text(location)?;
+            let text =
+                read_text(location, "name a file with a value in each line, or give the values as a list")?;
             values.extend(text.lines().filter(|line| !line.is_empty()).map(Value::from));
         }
         Ok(Deny::values(column, values))
@@ -85,11 +91,11 @@ fn is_parquet(location: &str) -> bool {
     path.to_ascii_lowercase().ends_with(".parquet")
 }
 
-fn read_text(location: &str) -> Result<String> {
+fn read_text(location: &str, wanted: &str) -> Result<String> {
     let path =
         paths::local(location).map_err(|error| error.hint("a list of text is a file of this machine"))?;
     let in_file = |error: Error| error.at(Place::file(location));
-    let bytes = fs::read(path).map_err(|error| in_file(error.into_error()))?;
+    let bytes = fs::read(path).map_err(|error| in_file(error.into_error()).hint(wanted))?;
     String::from_utf8(bytes).map_err(|_| {
         in_file(Error::new(ErrorKind::Invalid, "the list is not text in UTF-8"))
             .hint("a list in Parquet has a name that ends in .parquet")
