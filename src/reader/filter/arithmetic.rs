@@ -143,6 +143,7 @@ fn apply(left: Number, op: Arithmetic, right: Number) -> Result<Number> {
             let cause = "the filter's arithmetic needs integers of more than 128 bits";
             return result.map(Number::Whole).ok_or_else(|| Error::invalid(cause));
         }
+        (Number::Whole(a), Number::Whole(b)) => return Ok(Number::Float(quotient(a, b))),
         (left, right) => (float(left), float(right)),
     };
     Ok(Number::Float(match op {
@@ -155,18 +156,47 @@ fn apply(left: Number, op: Arithmetic, right: Number) -> Result<Number> {
     }))
 }
 
-/// Quotient and remainder as CPython's `float_divmod` has them, which is exact, but for a division by 0: it gives infinity or
-/// NaN, and NaN.
+/// Quotient and remainder as CPython's `float_divmod` has them, with the signs of their zeros, but for a division by 0: it gives
+/// infinity or NaN, and NaN.
 fn divide(left: f64, right: f64) -> (f64, f64) {
     if right == 0.0 {
         return (left / right, f64::NAN);
     }
     let rest = left % right;
     let quotient = (left - rest) / right;
-    match rest != 0.0 && (rest < 0.0) != (right < 0.0) {
-        true => ((quotient - 1.0).round(), rest + right),
-        false => (quotient.round(), rest),
+    let (quotient, rest) = match rest {
+        0.0 => (quotient, 0.0_f64.copysign(right)),
+        rest if (rest < 0.0) != (right < 0.0) => (quotient - 1.0, rest + right),
+        rest => (quotient, rest),
+    };
+    let floor = if quotient == 0.0 { 0.0_f64.copysign(left / right) } else { quotient.round() };
+    (floor, rest)
+}
+
+/// The float that is nearest to the quotient of two integers, as CPython's `long_true_divide` has it; of 0, infinity or NaN.
+fn quotient(left: i128, right: i128) -> f64 {
+    /// More bits than a float has, so that those that are lost decide no tie.
+    const BITS: u32 = f64::MANTISSA_DIGITS + 2;
+    let is_exact = |number: i128| number.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS;
+    if is_exact(left) && is_exact(right) {
+        return left as f64 / right as f64;
     }
+    if left == 0 || right == 0 {
+        return left as f64 / right as f64;
+    }
+    let (dividend, divisor) = (left.unsigned_abs(), right.unsigned_abs());
+    let (mut whole, mut rest) = (dividend / divisor, dividend % divisor);
+    let mut shift = 0;
+    while u128::BITS - whole.leading_zeros() < BITS && rest > 0 {
+        // Below twice the divisor, which has 127 bits and one for its least value.
+        let doubled = rest << 1;
+        let carries = rest >> 127 == 1 || doubled >= divisor;
+        rest = if carries { doubled.wrapping_sub(divisor) } else { doubled };
+        whole = whole << 1 | u128::from(carries);
+        shift += 1;
+    }
+    let nearest = (whole | u128::from(rest > 0)) as f64 / 2f64.powi(shift);
+    if (left < 0) == (right < 0) { nearest } else { -nearest }
 }
 
 fn float(number: Number) -> f64 {
@@ -216,6 +246,37 @@ mod tests {
             assert!(quotient.is_nan() && rest.is_nan(), "{left} and {right}");
         }
         assert_eq!(divide(-3.0, 0.0).0, -INF);
+        for (left, right, quotient, rest) in [
+            (-2.0, -5.5, 0.0, -2.0),
+            (-2.5, 2.5, -1.0, 0.0),
+            (2.5, -2.5, -1.0, -0.0),
+            (0.0, -2.0, -0.0, -0.0),
+        ] {
+            let found = divide(left, right);
+            let bits = |pair: (f64, f64)| [pair.0, pair.1].map(f64::to_bits);
+            assert_eq!(bits(found), bits((quotient, rest)), "{left} and {right}: {found:?}");
+        }
+    }
+
+    /// As `int / int` of Python.
+    #[test]
+    fn large_integers_have_the_nearest_quotient() {
+        const LARGEST: i128 = i128::MAX;
+        for (left, right, wanted) in [
+            (6_902_782_842_352_061_907, 6, 1.150_463_807_058_677_1e18),
+            (-6_902_782_842_352_061_907, 6, -1.150_463_807_058_677_1e18),
+            ((1 << 53) + 1, 1, 9_007_199_254_740_992.0),
+            ((1 << 54) + 6, 2, 9_007_199_254_740_996.0),
+            (1, LARGEST, 5.877_471_754_111_438e-39),
+            (LARGEST, LARGEST, 1.0),
+            (LARGEST - 1, LARGEST, 1.0),
+            (LARGEST, 3, 5.671_372_782_015_641e37),
+            (i128::MIN, -1, 1.701_411_834_604_692_3e38),
+        ] {
+            assert_eq!(quotient(left, right), wanted, "{left} and {right}");
+        }
+        assert_eq!(quotient(LARGEST, 0), f64::INFINITY);
+        assert!(quotient(0, 0).is_nan());
     }
 
     #[test]
