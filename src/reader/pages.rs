@@ -20,7 +20,7 @@ use parquet::schema::types::ColumnDescriptor;
 pub(super) use self::header::Kind;
 use self::header::Page;
 pub(super) use self::header::read as page_header;
-pub(super) use self::lengths::varint;
+pub(super) use self::lengths::{varint, whole_deltas};
 pub(super) use self::levels::split_levels;
 use crate::catalog::{ColumnChunk, leaf_width, value_width};
 use crate::error::{Error, ErrorKind, Result};
@@ -169,7 +169,8 @@ impl Chunk<'_> {
             }
             Bytes::from(bytes)
         });
-        if sum.looks_inside {
+        // What is refused for its memory is not looked at value by value.
+        if sum.looks_inside && demand.bytes <= limit {
             let bytes = mended.clone().unwrap_or_else(|| self.fetched.slice_ref(self.bytes));
             lengths::check(self.about, &bytes, self.skips)?;
         }

@@ -156,6 +156,11 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     if !left.is_empty() {
         let batches = readers.iter().zip(&steps).map(|(reader, step)| reader.others(&left, *step, limit));
         let mut batches = batches.collect::<Result<Vec<_>>>()?;
+        // Whatever says what is wrong better did so.
+        if let Some((reader, leaf)) = readers.iter().find_map(|reader| Some((reader, reader.damaged?))) {
+            let cause = "its levels or values end early, or make no sense";
+            return Err(Error::new(ErrorKind::Corrupt, cause).at(reader.column_place(leaf)));
+        }
         let batch = match batches.len() {
             1 => batches.remove(0),
             _ => concat_batches(&batches[0].schema(), &batches).or_fail()?,
@@ -179,6 +184,8 @@ struct RowGroupReader<'a> {
     /// Those that were read by pages have all of their pages under the range of the first.
     chunks: Vec<(Range<u64>, Bytes)>,
     pages: Option<&'a GroupPages>,
+    /// A leaf column that cannot be right, should the Parquet crate decode it.
+    damaged: Option<usize>,
 }
 
 impl<'a> RowGroupReader<'a> {
@@ -190,7 +197,8 @@ impl<'a> RowGroupReader<'a> {
         let file = &catalog.files[group.file];
         let footer = file.footer()?;
         chunks.sort_by_key(|(range, _)| range.start);
-        Ok(RowGroupReader { catalog, projection, group, file, footer, selection, chunks, pages })
+        let damaged = None;
+        Ok(RowGroupReader { catalog, projection, group, file, footer, selection, chunks, pages, damaged })
     }
 
     /// The rows to decode.
@@ -217,6 +225,7 @@ impl<'a> RowGroupReader<'a> {
         let mut step = rows.max(1);
         let mut pages = Vec::new();
         let mut mended = Vec::new();
+        let mut damaged = None;
         let chunks =
             self.footer.chunks_at(self.group.index, leaves.iter().map(|(leaf, _)| *leaf)).zip(leaves);
         for (at, (((leaf, about), (_, facts)), column)) in chunks.zip(numbers).enumerate() {
@@ -258,13 +267,14 @@ impl<'a> RowGroupReader<'a> {
                 step = step.min(usize::try_from(rows).unwrap_or(usize::MAX).max(1));
             }
             let chunk = CheckedChunk { about, fetched, bytes, pages: &pages, rows };
-            if column.as_mut().is_some_and(|column| column.append(&chunk).is_none()) {
-                *column = None;
+            if let Some(declined) = column.take_if(|column| column.append(&chunk).is_none()) {
+                damaged = damaged.or(declined.is_damaged().then_some(leaf));
             }
             if let Some(bytes) = bytes_mended {
                 mended.push((range, bytes));
             }
         }
+        self.damaged = damaged;
         for (range, bytes) in mended {
             match self.chunks.iter_mut().find(|(have, _)| *have == range) {
                 Some(chunk) => chunk.1 = bytes,

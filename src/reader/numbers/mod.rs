@@ -14,7 +14,8 @@
 //!
 //! Whatever is unusual is left to the Parquet crate, which decodes it or says what is wrong: a type or codec that is not
 //! among those below, levels packed as they were before 2013, and everything that is damaged. So this needs no errors: a
-//! column is decoded here as a whole, or `None` is returned.
+//! column is decoded here as a whole, or `None` is returned. The crate takes some damage for rows, though: levels and values
+//! that end early, and lists that go on where none is. What was seen of that is [remembered](Column::is_damaged).
 
 mod lists;
 mod runs;
@@ -35,7 +36,7 @@ use self::runs::Runs;
 use self::stored::Stored;
 use self::validity::Validity;
 use self::values::Value;
-use super::pages::{Kind, StoredPage, split_levels};
+use super::pages::{Kind, StoredPage, split_levels, whole_deltas};
 use crate::arrow::array::{ArrayData, ArrayRef, make_array};
 use crate::arrow::buffer::{Buffer, NullBuffer};
 use crate::arrow::datatypes::{DataType, Field};
@@ -93,6 +94,7 @@ struct Typed<'a, T> {
     rows: usize,
     shape: Shape,
     out: Vec<T>,
+    damaged: bool,
 }
 
 /// What a row is.
@@ -192,6 +194,12 @@ impl<'a> Column<'a> {
         each_width!(&mut self.0, column => column.append(chunk))
     }
 
+    /// Whether a chunk was left to the Parquet crate although it cannot be right: its levels or values end early, or make no
+    /// sense.
+    pub(super) fn is_damaged(&self) -> bool {
+        each_width!(&self.0, column => column.damaged)
+    }
+
     /// The array of all rows.
     pub(super) fn finish(self) -> Option<ArrayRef> {
         each_width!(self.0, column => column.finish())
@@ -204,7 +212,7 @@ impl<'a, T: Value> Typed<'a, T> {
             true => Shape::Flat(Flat::of(column)?),
             false => Shape::Lists(Lists::of(column)?),
         };
-        Some(Typed { field, item, column, rows, shape, out: Vec::new() })
+        Some(Typed { field, item, column, rows, shape, out: Vec::new(), damaged: false })
     }
 
     fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
@@ -265,23 +273,26 @@ impl<'a, T: Value> Typed<'a, T> {
                 continue;
             }
             let page = DataPage::of(stored, self.column, levels, values)?;
-            match &mut self.shape {
-                Shape::Flat(flat) => {
-                    let from = flat.validity.len();
-                    let there = flat.page(&page)?;
-                    page.values(there, from, &flat.validity, memory, &mut self.out)?;
-                }
-                Shape::Lists(lists) => {
-                    let from = lists.items();
-                    let there = lists.page(&page)?;
-                    page.values(there, from, lists.validity(), memory, &mut self.out)?;
-                }
-            }
+            let (from, there) = match &mut self.shape {
+                Shape::Flat(flat) => (flat.validity.len(), flat.page(&page)),
+                Shape::Lists(lists) => (lists.items(), lists.page(&page)),
+            };
+            self.damaged |= there.is_none();
+            let there = there?;
+            let validity = match &self.shape {
+                Shape::Flat(flat) => &flat.validity,
+                Shape::Lists(lists) => lists.validity(),
+            };
+            let appended = page.values(there, from, validity, memory, &mut self.out);
+            self.damaged |= appended.is_none() && page.ends_early::<T>(there);
+            appended?;
         }
-        match &self.shape {
+        let ended = match &self.shape {
             Shape::Flat(flat) => (flat.validity.len() == flat.end).then_some(()),
             Shape::Lists(lists) => lists.end(),
-        }
+        };
+        self.damaged |= ended.is_none();
+        ended
     }
 
     fn finish(self) -> Option<ArrayRef> {
@@ -398,6 +409,19 @@ impl<'a> DataPage<'a> {
             validity.spread(from, dense, out);
         }
         Some(())
+    }
+
+    /// Whether values that could not be decoded are too few, or name what is not there.
+    fn ends_early<T: Value>(&self, there: usize) -> bool {
+        let stored = there.saturating_mul(T::STORED);
+        match self.encoding {
+            encoding if is(encoding, Encoding::PLAIN) => self.values.len() < stored,
+            encoding if is(encoding, Encoding::BYTE_STREAM_SPLIT) => self.values.len() != stored,
+            encoding if is(encoding, Encoding::DELTA_BINARY_PACKED) => {
+                whole_deltas(self.values, there as u32).is_none_or(|count| count < there)
+            }
+            encoding => is(encoding, Encoding::RLE_DICTIONARY) || is(encoding, Encoding::PLAIN_DICTIONARY),
+        }
     }
 }
 

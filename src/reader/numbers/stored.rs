@@ -32,13 +32,15 @@ pub(super) struct Stored<'a> {
     /// All cells, in the only page of the only column chunk.
     fetched: Option<Bytes>,
     out: Vec<u8>,
+    pub(super) damaged: bool,
 }
 
 impl<'a> Stored<'a> {
     pub(super) fn of(field: &'a Field, column: &'a ColumnDescriptor, rows: usize) -> Option<Self> {
         let DataType::FixedSizeBinary(cell) = field.data_type() else { return None };
         let cell = usize::try_from(*cell).ok().filter(|cell| *cell > 0)?;
-        Some(Stored { field, column, cell, rows, flat: Flat::of(column)?, fetched: None, out: Vec::new() })
+        let flat = Flat::of(column)?;
+        Some(Stored { field, column, cell, rows, flat, fetched: None, out: Vec::new(), damaged: false })
     }
 
     /// As of numbers. Nulls have no bytes in the page.
@@ -110,8 +112,12 @@ impl<'a> Stored<'a> {
         let bytes = page.values.len();
         let is_plain = is(page.encoding, Encoding::PLAIN);
         let first = self.flat.validity.len();
-        let there = self.flat.page(&page)?;
-        if there.checked_mul(self.cell)? != bytes || there > 0 && !is_plain {
+        let there = self.flat.page(&page);
+        self.damaged |= there.is_none();
+        let there = there?;
+        let needed = there.checked_mul(self.cell)?;
+        self.damaged |= is_plain && needed > bytes;
+        if needed != bytes || there > 0 && !is_plain {
             return None;
         }
         self.place(begin, first, end - bytes);

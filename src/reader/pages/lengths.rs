@@ -1,9 +1,9 @@
 //! Strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): the number of lengths that each
-//! page claims.
+//! page claims, and whether each string has the beginning that it shares with the one before.
 //!
-//! The Parquet crate reserves memory for that many, and the number is in the page's body, not in its header. So the pages
-//! of such columns are decompressed in addition, one after the other, and checked. So are those of version 1 whose
-//! compressed repetition levels are to be counted.
+//! The Parquet crate reserves memory for that many, and the number is in the page's body, not in its header. It also takes a
+//! shorter beginning for the one that is claimed. So the pages of such columns are decompressed in addition, one after the
+//! other, and checked. So are those of version 1 whose compressed repetition levels are to be counted.
 
 use std::sync::Arc;
 
@@ -57,10 +57,7 @@ pub(super) fn check(about: &ColumnChunk<'_>, bytes: &Bytes, skips: bool) -> Resu
         }
         let is_sound = body.is_some_and(|body| match page.encoding() {
             Encoding::DELTA_LENGTH_BYTE_ARRAY => deltas(body, values).is_some(),
-            Encoding::DELTA_BYTE_ARRAY => {
-                let prefixes = deltas(body, values);
-                prefixes.and_then(|end| deltas(body.get(end..)?, values)).is_some()
-            }
+            Encoding::DELTA_BYTE_ARRAY => have_their_beginnings(body, values).is_some(),
             _ => true,
         });
         if !is_sound {
@@ -86,18 +83,37 @@ fn without_levels(page: &Bytes, values: u32, levels: [i16; 2], encodings: [Encod
     Some(rest)
 }
 
+/// Whether each string begins with no more of the one before than that has: `None` if not, or if lengths are missing.
+fn have_their_beginnings(body: &[u8], most: u32) -> Option<()> {
+    let end = deltas(body, most)?;
+    let lengths = body.get(end..)?;
+    deltas(lengths, most)?;
+    let (shared, mut own) = (Deltas::of(body)?, Deltas::of(lengths)?);
+    let mut before = 0u64;
+    for shared in shared {
+        (shared <= before).then_some(())?;
+        before = shared.saturating_add(own.next()?);
+    }
+    Some(())
+}
+
+/// How many numbers of the encoding `DELTA_BINARY_PACKED` there are, of which at most so many are looked for; `None` if some are
+/// missing.
+pub(in crate::reader) fn whole_deltas(bytes: &[u8], most: u32) -> Option<usize> {
+    let stored = Deltas::of(bytes)?.left;
+    match stored > most as usize {
+        true => Some(stored),
+        false => deltas(bytes, most).map(|_| stored),
+    }
+}
+
 /// The end of numbers of the encoding `DELTA_BINARY_PACKED`; `None` if there are more than `most`, or some are missing.
 fn deltas(bytes: &[u8], most: u32) -> Option<usize> {
-    let mut rest = bytes;
-    let block = usize::try_from(varint(&mut rest)?).ok()?;
-    let miniblocks = usize::try_from(varint(&mut rest)?).ok()?;
-    let count = varint(&mut rest)?;
-    if count > u64::from(most) || miniblocks == 0 {
+    let Deltas { mut rest, miniblocks, values, left, .. } = Deltas::of(bytes)?;
+    if left > most as usize || miniblocks == 0 {
         return None;
     }
-    let _first = varint(&mut rest)?;
-    let values = block / miniblocks;
-    let mut left = (count as usize).saturating_sub(1);
+    let mut left = left.saturating_sub(1);
     while left > 0 {
         let _least = varint(&mut rest)?;
         let (widths, packed) = rest.split_at_checked(miniblocks)?;
@@ -116,6 +132,97 @@ fn deltas(bytes: &[u8], most: u32) -> Option<usize> {
         }
     }
     Some(bytes.len() - rest.len())
+}
+
+/// Numbers of the encoding `DELTA_BINARY_PACKED`, one by one; they end where some are missing.
+struct Deltas<'a> {
+    /// What follows the present miniblock.
+    rest: &'a [u8],
+    /// Of a block, and the numbers of each.
+    miniblocks: usize,
+    values: usize,
+    /// Numbers to come, and the next one if it is the first of all.
+    left: usize,
+    first: Option<u64>,
+    number: u64,
+    /// The least difference of the present block, and the widths of its miniblocks to come.
+    least: u64,
+    widths: &'a [u8],
+    /// The differences of the present miniblock, their width, and which is next.
+    packed: &'a [u8],
+    width: usize,
+    at: usize,
+}
+
+impl<'a> Deltas<'a> {
+    fn of(mut rest: &'a [u8]) -> Option<Deltas<'a>> {
+        let block = usize::try_from(varint(&mut rest)?).ok()?;
+        let miniblocks = usize::try_from(varint(&mut rest)?).ok()?;
+        let left = usize::try_from(varint(&mut rest)?).ok()?;
+        let number = zigzag(varint(&mut rest)?);
+        let values = block.checked_div(miniblocks).unwrap_or(0);
+        Some(Deltas {
+            rest,
+            miniblocks,
+            values,
+            left,
+            first: Some(number),
+            number,
+            least: 0,
+            widths: &[],
+            packed: &[],
+            width: 0,
+            at: values,
+        })
+    }
+
+    /// Goes on to the next miniblock.
+    fn advance(&mut self) -> Option<()> {
+        if self.widths.is_empty() {
+            self.least = zigzag(varint(&mut self.rest)?);
+            (self.widths, self.rest) = self.rest.split_at_checked(self.miniblocks)?;
+        }
+        let (width, widths) = self.widths.split_first()?;
+        (self.width, self.widths, self.at) = ((*width).into(), widths, 0);
+        let length = self.values.checked_mul(self.width)? / 8;
+        (self.packed, self.rest) = self.rest.split_at_checked(length)?;
+        Some(())
+    }
+}
+
+impl Iterator for Deltas<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.left = self.left.checked_sub(1)?;
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        if self.at == self.values {
+            self.advance()?;
+        }
+        let difference = packed_number(self.packed, self.at, self.width);
+        self.at += 1;
+        self.number = self.number.wrapping_add(self.least).wrapping_add(difference);
+        Some(self.number)
+    }
+}
+
+/// A number of either sign whose distance from zero is short.
+fn zigzag(number: u64) -> u64 {
+    (number >> 1) ^ (number & 1).wrapping_neg()
+}
+
+/// Of numbers of `width` bits each, at most 64, that are packed from the lowest bit on, the one at a place; bits that are not there
+/// are zeros.
+pub(super) fn packed_number(packed: &[u8], at: usize, width: usize) -> u64 {
+    let bit = at * width;
+    let tail = packed.get(bit / 8..).unwrap_or_default();
+    let mut window = [0; size_of::<u128>()];
+    let length = tail.len().min(window.len());
+    window[..length].copy_from_slice(&tail[..length]);
+    let mask = (1u128 << width.min(64)) - 1;
+    (u128::from_le_bytes(window) >> (bit % 8) & mask) as u64
 }
 
 /// An integer of variable length: seven bits a byte, the lowest first.
@@ -196,6 +303,20 @@ mod tests {
         assert_eq!(deltas(&packed(34, &blocks), 34), Some(5 + 5 + 8));
         assert_eq!(deltas(&packed(34, &blocks), 33), None);
         assert_eq!(deltas(&packed(34, &blocks[..12]), 34), None);
+    }
+
+    #[test]
+    fn strings_begin_with_what_the_one_before_has() {
+        // Three lengths, each its own distance from the one before it, in a byte each.
+        let lengths = |first: u8, differences: [u8; 2]| {
+            let packed = [&[0, 8, 0, 0, 0][..], &differences, &[0; 30]].concat();
+            [&[0x80, 1, 4, 3, 2 * first][..], &packed].concat()
+        };
+        let check = |shared: Vec<u8>, own: Vec<u8>| have_their_beginnings(&[shared, own].concat(), 3);
+        assert_eq!(check(lengths(0, [1, 2]), lengths(1, [1, 0])), Some(()));
+        assert_eq!(check(lengths(0, [1, 3]), lengths(1, [1, 0])), None, "four of a string of three");
+        assert_eq!(check(lengths(1, [0, 0]), lengths(1, [0, 0])), None, "nothing is before the first");
+        assert_eq!(check(lengths(0, [1, 2]), packed(1, &[])), None, "of three the lengths of one");
     }
 
     #[test]

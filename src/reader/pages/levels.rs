@@ -4,7 +4,7 @@
 //! rows and there are too few levels, it never returns.
 
 use super::corrupt;
-use super::lengths::varint;
+use super::lengths::{packed_number, varint};
 use crate::error::Result;
 
 /// Values in a group of a bit-packed run.
@@ -28,7 +28,7 @@ pub(super) fn check(runs: &[u8], max: i16, values: u64) -> Result<()> {
 
 /// The number of levels that runs hold, up to one that makes no sense; counting stops at `enough`.
 fn count(runs: &[u8], max: i16, enough: u64) -> u64 {
-    let width = u64::from(i16::BITS - max.leading_zeros());
+    let (width, max) = (u64::from(i16::BITS - max.leading_zeros()), u64::from(max.unsigned_abs()));
     let mut rest = runs;
     let mut found = 0u64;
     while found < enough {
@@ -41,7 +41,7 @@ fn count(runs: &[u8], max: i16, enough: u64) -> u64 {
             0 => {
                 let bytes = width.div_ceil(8);
                 let value = rest.get(..bytes as usize).map(little_endian);
-                if value.is_none_or(|value| value > max.unsigned_abs().into()) {
+                if value.is_none_or(|value| value > max) {
                     break;
                 }
                 (count, bytes)
@@ -53,7 +53,11 @@ fn count(runs: &[u8], max: i16, enough: u64) -> u64 {
                 if bytes > stored && !is_last {
                     break;
                 }
-                (count.saturating_mul(GROUP), bytes)
+                let levels = count.saturating_mul(GROUP);
+                if highest(rest, width, levels.min(left), max) > max {
+                    break;
+                }
+                (levels, bytes)
             }
         };
         found = found.saturating_add(levels);
@@ -61,6 +65,15 @@ fn count(runs: &[u8], max: i16, enough: u64) -> u64 {
         rest = &rest[bytes.min(stored) as usize..];
     }
     found
+}
+
+/// The highest of so many levels of a packed run, all bytes of which are there; 0 where no level can be too high.
+fn highest(packed: &[u8], width: u64, levels: u64, max: u64) -> u64 {
+    if max + 1 == 1 << width {
+        return 0;
+    }
+    let level = |at: u64| packed_number(packed, at as usize, width as usize);
+    (0..levels).map(level).max().unwrap_or_default()
 }
 
 fn little_endian(bytes: &[u8]) -> u64 {
@@ -101,5 +114,9 @@ mod tests {
         assert_eq!(count(&[3, 0], 3, 5), 0);
         assert_eq!(count(&[27, 0, 0], 1, 16), 0);
         assert_eq!(count(&[5, 0, 27, 0], 1, 24), 16);
+        // Packed ones of two bits, of which the last is above 2; but for those behind the last that counts.
+        assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 2, 8), 0);
+        assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 2, 7), 8);
+        assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 3, 8), 8);
     }
 }

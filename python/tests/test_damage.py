@@ -1,0 +1,60 @@
+"""Files with one changed bit: what pyarrow refuses comes as an error, or with the rows that were written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+NUMBERS = pa.array([7, 8, 9, 7, 8, 9], pa.int64())
+TEXTS = pa.array(["aa", "ab", "cc", "aa"])
+#: The least bytes before the pages.
+MAGIC = 4
+
+
+def encoded(encoding: str) -> dict[str, Any]:
+    return {"use_dictionary": False, "column_encoding": {"c": encoding}}
+
+
+CASES: dict[str, tuple[pa.Array, dict[str, Any]]] = {
+    "dictionary": (NUMBERS, {}),
+    "plain": (pa.array([1, None] * 3, pa.int64()), {"use_dictionary": False}),
+    "split bytes": (NUMBERS.cast(pa.float64()), encoded("BYTE_STREAM_SPLIT")),
+    "differences": (NUMBERS, encoded("DELTA_BINARY_PACKED")),
+    "shared beginnings": (TEXTS, encoded("DELTA_BYTE_ARRAY")),
+    "lists": (pa.array([[1, 2], None, [], [3, None]] * 2, pa.list_(pa.int64())), {"use_dictionary": False}),
+    "structures": (pa.array([{"a": 1}, None, {"a": None}] * 2), {"use_dictionary": False}),
+}
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("case", CASES)
+def test_what_pyarrow_refuses_never_comes_as_other_rows(tmp_path: Path, case: str, version: str) -> None:
+    column, written = CASES[case]
+    file = tmp_path / "c.parquet"
+    pq.write_table(
+        pa.table({"c": column}), file, compression="none", write_statistics=False, data_page_version=version, **written
+    )
+    sound = file.read_bytes()
+    pages = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
+    refused = 0
+    for bit in range(MAGIC * 8, pages * 8):
+        damaged = bytearray(sound)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        file.write_bytes(damaged)
+        try:
+            pq.ParquetFile(file).read(use_threads=False)
+            continue
+        except (pa.ArrowException, OSError):
+            refused += 1
+        try:
+            batches = list(fb.Loader(file, batch_size=len(column), threads=1))
+        except fb.ForebayError:
+            continue
+        assert [row for batch in batches for row in pa.table(batch.to_arrow())["c"].to_pylist()] == column.to_pylist()
+    assert refused > 0
