@@ -63,7 +63,10 @@ const FOOTER_BYTES_AT_ONCE: u32 = LONGEST_FOOTER as u32;
 /// What a user can do about a file that is damaged, or none of Parquet.
 const IF_DAMAGED: &str = "write or copy the file again, or name the files without it";
 
-const ENCRYPTED: &str = "the file is encrypted, which is not read";
+fn encrypted_error() -> Error {
+    Error::new(ErrorKind::Unsupported, "the file is encrypted, which is not read")
+        .hint("write it without encryption, or name the files without it")
+}
 
 /// A file with its footer, unless that is read later.
 pub(super) struct Opened {
@@ -250,7 +253,7 @@ async fn fetch<'a>(
     let [length @ .., a, b, c, d] = *ending;
     match &[a, b, c, d] {
         MAGIC => {}
-        MAGIC_ENCRYPTED => return Err(Error::new(ErrorKind::Unsupported, ENCRYPTED)),
+        MAGIC_ENCRYPTED => return Err(encrypted_error()),
         _ => return Err(not_parquet(&read(0..size.min(BYTES_SHOWN)).await?)),
     }
     let length = u64::from(u32::from_le_bytes(length));

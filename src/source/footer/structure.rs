@@ -3,7 +3,7 @@
 //!
 //! The crate reserves memory for as many children as an element claims, and recurses as deep as they nest.
 
-use super::ENCRYPTED;
+use super::encrypted_error;
 use crate::catalog::thrift::Compact;
 use crate::catalog::thrift::declared::{FILE_META_DATA, SCHEMA_ELEMENT};
 use crate::error::{Error, ErrorKind, Result};
@@ -45,7 +45,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<()> {
     match (read, trouble) {
         (_, Some(trouble)) => Err(trouble),
         (None, None) => Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")),
-        (Some(()), None) if encrypted => Err(Error::new(ErrorKind::Unsupported, ENCRYPTED)),
+        (Some(()), None) if encrypted => Err(encrypted_error()),
         (Some(()), None) => Ok(()),
     }
 }
