@@ -94,6 +94,11 @@ def value_of(value: Any, beside: str) -> bool | int | float | str:
             value = value.decode()
         except UnicodeDecodeError:
             raise InvalidError(f"{beside}: bytes in a filter must be UTF-8") from None
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidError(f"{beside}: text in a filter must be valid Unicode, got {value!r}") from None
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidError(f"{beside}: a number in a filter must be finite, got {value}")
     if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 63) <= value < 1 << 64:

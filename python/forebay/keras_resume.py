@@ -22,7 +22,8 @@ from weakref import WeakKeyDictionary
 import keras
 
 from .adapters import check_loader
-from .errors import InvalidError, StateMismatchError
+from .errors import InvalidError, IoError, StateMismatchError
+from .locations import local
 from .values import whole
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
     def __init__(self, train: Loader, path: str | os.PathLike[str], *, every: Literal["epoch"] | int = "epoch") -> None:
         super().__init__()
         self._loader = check_loader(train)
-        self._folder = Path(path)
+        self._folder = Path(local(path, "path")).expanduser()
         if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int)):
             raise InvalidError(f'every must be "epoch" or a number of batches, got {every!r} (pass every=100)')
         self._every = None if every == "epoch" else whole(every, "every", 1)
@@ -221,7 +222,12 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         self._since = 0
         if not self._writes or self._position is None:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise IoError(
+                f"{self._folder}: the folder of backups could not be made: {error.strerror} (pass one that can be written to)"
+            ) from None
         steps = self.params.get("steps")
         epoch, done = self._epoch, self._before + self._done
         # Keras ends an epoch where a pass ends.

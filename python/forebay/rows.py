@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay, filters
-from .errors import InvalidError
+from .errors import InvalidError, IoError
 from .locations import locations
 from .sizes import given
 
@@ -148,12 +148,13 @@ def steps(ranges: Any) -> list[list[int]]:
 def _parts(deny: Any) -> list[Any]:
     if isinstance(deny, (str, os.PathLike, Mapping)):
         return [deny]
-    if isinstance(deny, (bytes, int)) or not isinstance(deny, Iterable):
+    listed = _listed(deny)
+    if isinstance(listed, bytes) or not isinstance(listed, Iterable):
         raise InvalidError(
             f"deny must be a list of row ids, the file of one, or a dict of values by column, got {deny!r} "
             '(pass [row_id], "rows.txt" or {"url": ["..."]})'
         )
-    return list(_listed(deny))
+    return list(listed)
 
 
 def _listed(several: Any) -> Any:
@@ -196,6 +197,10 @@ def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
     """Adds rows, each with a remark, to a list in a file; those that it has already stay as they are."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise InvalidError(f"{path} is not a file: rows cannot be added to it (name one, or one that does not exist yet)")
+    if path.lower().endswith(".parquet"):
+        raise InvalidError(
+            f"{path}: a list of rows is text, and a file of this name would be read as Parquet (name it .txt)"
+        )
     try:
         # What is no list is left as it is.
         listed = set(Denied.of(path).rows)
@@ -210,10 +215,17 @@ def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
             text += f"{row_id}  # {' '.join(remark.split())}\n"
             listed.add(row_id)
     # A reader sees the list before or after, and never a part of it. A link is followed.
-    path = os.path.realpath(path)
-    beside = f"{path}.{os.getpid()}.new"
-    with open(beside, "w", encoding="utf-8") as file:
-        file.write(text)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.copymode(path, beside)
-    os.replace(beside, path)
+    target = os.path.realpath(path)
+    beside = f"{target}.{os.getpid()}.new"
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(text)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copymode(target, beside)
+        os.replace(beside, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.remove(beside)
+        raise IoError(
+            f"{path}: the list could not be written: {error.strerror} (name a file in a folder that can be written to)"
+        ) from None

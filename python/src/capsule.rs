@@ -1,5 +1,6 @@
 //! The Arrow PyCapsule protocol: schemas and batches to pyarrow, polars, DuckDB and others.
 
+use forebay::Error;
 use forebay::arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
 use forebay::arrow::datatypes::{Field, Schema};
 use forebay::arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
@@ -16,14 +17,28 @@ const ARRAY: &std::ffi::CStr = c"arrow_array";
 /// A pair of capsules, schema first.
 pub(crate) type Pair<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
+/// Refuses a name that Arrow's interface, whose texts end at the first zero byte, cannot hand over.
+fn check_name(py: Python<'_>, field: &Field) -> PyResult<()> {
+    let refusal = || {
+        Error::invalid(format!(
+            "column {:?} has a zero byte in its name, which Arrow cannot hand over",
+            field.name()
+        ))
+        .hint("give it another name with `rename`")
+    };
+    if field.name().contains('\0') { Err(refusal()).or_raise(py) } else { Ok(()) }
+}
+
 /// A schema as an `arrow_schema` capsule.
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    schema.fields().iter().try_for_each(|field| check_name(py, field))?;
     let exported = FFI_ArrowSchema::try_from(schema).or_fail().or_raise(py)?;
     PyCapsule::new_with_value(py, exported, SCHEMA)
 }
 
 /// The type of one column as an `arrow_schema` capsule.
 pub(crate) fn field<'py>(py: Python<'py>, field: &Field) -> PyResult<Bound<'py, PyCapsule>> {
+    check_name(py, field)?;
     let exported = FFI_ArrowSchema::try_from(field).or_fail().or_raise(py)?;
     PyCapsule::new_with_value(py, exported, SCHEMA)
 }

@@ -140,6 +140,8 @@ def test_what_is_not_fit_is_refused(plain: Path, tmp_path: Path) -> None:
     with pytest.raises(fb.InvalidError, match=r"expected a forebay.Loader, got list"):
         resume([], tmp_path)
     with small(plain) as train:
+        with pytest.raises(fb.InvalidError, match=r"path must be a path on this machine, got a URL"):
+            resume(train, "s3://bucket/backup")
         for every in (True, 0, "batch", 1.5):
             with pytest.raises(fb.InvalidError, match=r"every must be"):
                 resume(train, tmp_path, every=every)

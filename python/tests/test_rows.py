@@ -147,6 +147,24 @@ def test_what_can_never_be_denied_is_refused(numbers: Path, deny: Any, message: 
         made(numbers, deny=deny)
 
 
+def test_lists_that_name_no_rows_are_refused_with_a_next_move(numbers: Path, tmp_path: Path) -> None:
+    texts = tmp_path / "ids.parquet"
+    for column in (pa.array(["1"]), pa.array([1.5]), pa.array([True]), pa.array([[1]])):
+        pq.write_table(pa.table({"row_id": column}), texts)
+        with pytest.raises(fb.InvalidError, match=r'column "row_id" has type .*the numbers of rows are integers'):
+            made(numbers, deny=str(texts))
+    two = tmp_path / "two.txt"
+    for text in ("1 2\n", "1\r2\r"):
+        two.write_text(text)
+        with pytest.raises(fb.InvalidError, match=r"line 1: .*the number of one row"):
+            made(numbers, deny=str(two))
+    for deny, move in (("none.txt", "name a file with the number"), ({"url": "https"}, "or give the values as a list")):
+        with pytest.raises(fb.NotFoundError, match=move):
+            made(numbers, deny=deny)
+    with pytest.raises(fb.InvalidError, match="valid Unicode"):
+        made(numbers, deny={"url": ["\ud800"]})
+
+
 def test_rows_that_are_not_there_are_a_warning(numbers: Path) -> None:
     loader = made(numbers, deny=[1, 2])
     with pytest.warns(RuntimeWarning, match="2 of the rows that `deny` lists are not in this data set"):
@@ -226,10 +244,12 @@ def test_rows_that_were_skipped_become_a_list_to_deny(tmp_path: Path) -> None:
     other.write_text("{}")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for path, message in ((other, "line 1"), (pipe, "is not a file")):
+    for path, message in ((other, "line 1"), (pipe, "is not a file"), (tmp_path / "new.parquet", "name it .txt")):
         with pytest.raises(fb.InvalidError, match=message):
             third.skipped(save=path)
     assert other.read_text() == "{}"
+    with pytest.raises(fb.IoError, match=r"no/list.txt: .* \(name a file in a folder that can be written to\)"):
+        third.skipped(save=tmp_path / "no" / "list.txt")
 
 
 #: Of the numbers of all rows in the first two epochs, in their order. tests/loaders/pinned.rs has the same.
