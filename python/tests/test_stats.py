@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import time
 from collections.abc import Callable
 from decimal import Decimal
@@ -18,8 +19,12 @@ from conftest import small
 
 import forebay as fb
 
-#: Each stage is slowed so often, and has to be named so often.
-RUNS, NAMED = 20, 19
+#: Each stage is slowed so often, and has to be named so often, in one of a few rounds: a machine that is busy with
+#: something else spoils one, and what is wrong spoils all.
+RUNS, NAMED, ROUNDS = 10, 9, 5
+
+#: The share of the waiting that the report may leave out.
+UNACCOUNTED = 0.01
 
 
 def taken(batches: Any, step: float = 0.0) -> float:
@@ -36,59 +41,73 @@ def taken(batches: Any, step: float = 0.0) -> float:
 
 
 def is_named(stage: str, run: Callable[[], dict[str, Any]]) -> None:
-    verdicts = [run()["verdict"] for _ in range(RUNS)]
-    assert sum(verdict["stage"] == stage for verdict in verdicts) >= NAMED, verdicts
+    for _ in range(ROUNDS):
+        verdicts = [run()["verdict"] for _ in range(RUNS)]
+        if sum(verdict["stage"] == stage for verdict in verdicts) >= NAMED:
+            return
+    raise AssertionError(f"{stage} was not named: {verdicts}")
 
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two columns that cost next to nothing, and one that becomes Python objects."""
+    """Two columns that cost next to nothing."""
     folder = tmp_path_factory.mktemp("numbers")
     rows = 2_000
-    columns = {"id": range(rows), "x": [i / 2 for i in range(rows)], "price": [Decimal(i) / 8 for i in range(rows)]}
+    columns = {"id": range(rows), "x": [i / 2 for i in range(rows)]}
     pq.write_table(pa.table(columns), folder / "numbers.parquet", row_group_size=500)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A column that becomes Python objects."""
+    folder = tmp_path_factory.mktemp("prices")
+    price = pa.array((Decimal(i) / 8 for i in range(40_000)), pa.decimal128(9, 3))
+    pq.write_table(pa.table({"price": price}), folder / "prices.parquet", row_group_size=10_000)
     return folder
 
 
 def test_a_slow_transform_is_named_and_all_waiting_is_accounted_for(numbers: Path) -> None:
     def sleep(batch: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(0.004)
+        time.sleep(0.01)
         return batch
 
-    accounted = []
+    missing = []
 
     def run() -> dict[str, Any]:
         with small(numbers, columns=["id", "x"], batch_size=100, transform=sleep) as loader:
             waited = taken(loader)
             stats = loader.stats().to_dict()
-            accounted.append(abs(sum(stats["waits"].values()) - waited) <= 0.01 * waited)
+            missing.append(abs(1 - sum(stats["waits"].values()) / waited))
             assert stats["stages"]["transform"]["items"] == 20
-            assert stats["stages"]["transform"]["working"] >= 20 * 0.004
+            assert stats["stages"]["transform"]["working"] >= 20 * 0.01
             return stats
 
     is_named("transform", run)
-    assert sum(accounted) >= NAMED
+    # The machine may take the processor away between the loader's clock and ours: the run in the middle tells.
+    assert statistics.median(missing) <= UNACCOUNTED, missing
 
 
 def test_a_slow_training_loop_is_named(numbers: Path) -> None:
     def run() -> dict[str, Any]:
         with small(numbers, columns=["id", "x"], batch_size=100) as loader:
-            taken(loader, 0.005)
+            # Waiting for 2 % of the time would be too much: half a millisecond for a batch.
+            taken(loader, 0.025)
             stats = loader.stats().to_dict()
-            assert 20 * 0.005 <= stats["consumer"] <= 1
+            assert 20 * 0.025 <= stats["consumer"] <= 2
             return stats
 
     is_named("consumer", run)
 
 
-def test_a_slow_conversion_is_named_though_the_loop_does_it_when_it_looks(numbers: Path) -> None:
+def test_a_slow_conversion_is_named_though_the_loop_does_it_when_it_looks(prices: Path) -> None:
     def run() -> dict[str, Any]:
-        with small(numbers, columns=["price"], batch_size=500) as loader:
+        with small(prices, columns=["price"], batch_size=10_000) as loader:
             for batch in loader:
-                assert len(batch["price"]) == 500
+                assert len(batch["price"]) == 10_000
             stats = loader.stats().to_dict()
             assert stats["stages"]["hand_over"]["items"] == 4
-            assert stats["stages"]["hand_over"]["bytes"] >= 2_000 * 16
+            assert stats["stages"]["hand_over"]["bytes"] >= 40_000 * 16
             assert stats["waits"]["hand_over"] >= stats["stages"]["hand_over"]["working"] > 0
             return stats
 
