@@ -1,4 +1,4 @@
-//! Parquet by other writers, sound and damaged: each file has its expected outcome in `parquet_outcomes.txt`.
+//! Parquet by other writers, sound and damaged: each file has its expected outcome in `foreign.txt`.
 //!
 //! The files are not kept here. `FOREBAY_TEST_DATA` names the folder that has `parquet-testing` (of
 //! github.com/apache/parquet-testing) and `petastorm-legacy` (of github.com/uber/petastorm); without it the test is
@@ -176,7 +176,7 @@ fn matches(seen: Option<&String>, expected: Option<&String>) -> bool {
 }
 
 fn table() -> BTreeMap<String, String> {
-    include_str!("parquet_outcomes.txt")
+    include_str!("foreign.txt")
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
         .map(|line| line.split_once("  ").unwrap_or_else(|| panic!("no outcome in {line:?}")))

@@ -137,7 +137,7 @@ fn pack_writes_coefficients_and_unpack_takes_them_back() {
     assert!(error.contains("--coefficients"), "{error}");
     let new = temp.path().join("new").display().to_string();
     let error = refused(&format!("pack --coefficients {} {new} --columns nothing", dir.display()));
-    assert!(error.contains("no column \"nothing\" (the first columns are "), "{error}");
+    assert!(error.contains("there is no column \"nothing\" (the columns are "), "{error}");
     let error = refused(&format!("plan {} --order stored --window-rows 10", dir.display()));
     assert!(error.contains("--window-rows with --order stored (leave out --window-rows"), "{error}");
     let error = refused(&format!("pack --coefficients {} {new} --columns image,image", dir.display()));

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-const NOTICES: &str = include_str!("../THIRD-PARTY-NOTICES");
+const NOTICES: &str = include_str!("../../THIRD-PARTY-NOTICES");
 
 #[test]
 fn every_crate_that_is_linked_is_named_with_its_version() {

@@ -1,4 +1,4 @@
-//! Other people's images: each decodes, or is refused with the outcome that `decode_outcomes.txt` lists.
+//! Other people's images: each decodes, or is refused with the outcome that `foreign.txt` lists.
 //!
 //! The files are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests report it and pass.
 #![allow(
@@ -220,7 +220,7 @@ fn coefficients_have_the_outcome_of_their_file() {
 #[test]
 fn every_malformed_file_has_its_outcome() {
     let Some(data) = shared_data() else { return };
-    let mut expected: BTreeMap<&str, &str> = include_str!("decode_outcomes.txt")
+    let mut expected: BTreeMap<&str, &str> = include_str!("foreign.txt")
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
         .map(|line| line.split_once(" => ").expect("a line is `path => outcome`"))

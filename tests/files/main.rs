@@ -1,0 +1,8 @@
+//! From locations to rows: which files count, what they may hold, and what is read of them.
+
+mod catalog;
+mod column_decoder;
+mod filters;
+mod foreign;
+mod page_index;
+mod places;

@@ -1,0 +1,8 @@
+//! The order of rows: as plans that read nothing, and as loaders deliver it.
+
+mod laws;
+mod loader;
+mod mix;
+mod rewind;
+mod samples;
+mod spec;
