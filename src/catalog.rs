@@ -182,20 +182,7 @@ impl Catalog {
         if let Some((index, _)) = self.schema.column_with_name(name) {
             return Ok(index);
         }
-        let names = || self.schema.fields().iter().map(|field| field.name().as_str());
-        let listed: Vec<&str> = names().take(NAMES_SHOWN).collect();
-        let more = match self.schema.fields().len().saturating_sub(NAMES_SHOWN) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let columns = format!("the columns are {}{more}", listed.join(", "));
-        Err(Error::new(ErrorKind::UnknownColumn, format!("there is no column {name:?}")).hint(match nearest(
-            name,
-            names(),
-        ) {
-            Some(near) => format!("did you mean {near:?}? {columns}"),
-            None => columns,
-        }))
+        Err(unknown_column(name, self.schema.fields().iter().map(|field| field.name().as_str())))
     }
 
     /// The columns that a loader refuses, each with the reason and the next move.
@@ -397,6 +384,24 @@ pub(crate) fn chunks<'a>(
     projection: &Projection,
 ) -> impl Iterator<Item = (usize, ColumnChunk<'a>)> {
     footer.chunks_at(group.index, footer.columns.leaves(projection))
+}
+
+/// The refusal of a name that is none of `columns`: with the nearest, and those that there are.
+pub(crate) fn unknown_column<'a>(
+    name: &str,
+    columns: impl ExactSizeIterator<Item = &'a str> + Clone,
+) -> Error {
+    let listed: Vec<&str> = columns.clone().take(NAMES_SHOWN).collect();
+    let more = match columns.len().saturating_sub(NAMES_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let listed = format!("the columns are {}{more}", listed.join(", "));
+    let error = Error::new(ErrorKind::UnknownColumn, format!("there is no column {name:?}"));
+    error.hint(match nearest(name, columns) {
+        Some(near) => format!("did you mean {near:?}? {listed}"),
+        None => listed,
+    })
 }
 
 impl File {

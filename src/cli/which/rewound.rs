@@ -95,14 +95,18 @@ impl Run {
 }
 
 fn read_state(file: &Path) -> Result<State> {
+    const SOURCE: &str = "json.dump(loader.state_dict(), file) writes one";
     let here = || Place::file(file.to_string_lossy());
-    let text = fs::read_to_string(file).map_err(|error| error.into_error().at(here()))?;
+    let text = fs::read_to_string(file).map_err(|error| {
+        let cause = format!("no position of a loader can be read: {error}");
+        Error::new(error.into_error().kind(), cause).hint(SOURCE).at(here())
+    })?;
     if let Ok(position) = serde_json::from_str(&text) {
         return Ok(State::Mix(position));
     }
     serde_json::from_str(&text).map(State::Loader).map_err(|error| {
         Error::new(ErrorKind::StateMismatch, format!("not a position of a loader: {error}"))
-            .hint("json.dump(loader.state_dict(), file) writes one")
+            .hint(SOURCE)
             .at(here())
     })
 }

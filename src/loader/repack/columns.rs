@@ -12,15 +12,12 @@ use super::chunk::Chunk;
 use super::stored::StoredFile;
 use super::{Repack, RepackOptions, RepackedColumn};
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
-use crate::catalog::ARROW_SCHEMA;
+use crate::catalog::{ARROW_SCHEMA, unknown_column};
 use crate::column::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};
-use crate::error::{Error, ErrorKind, OrFail, Place, Result, nearest};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 
 /// Cells that are looked at to see what a column holds.
 const CELLS_SEEN: usize = 64;
-
-/// Columns that the refusal of an unknown one names.
-const NAMES_SHOWN: usize = 8;
 
 /// The child of a structure that holds the bytes of an image.
 const BYTES: &str = "bytes";
@@ -177,14 +174,7 @@ fn beside(name: &str) -> String {
 fn leaf_of(schema: &SchemaDescriptor, name: &str) -> Result<(usize, usize)> {
     let fields = schema.root_schema().get_fields();
     let Some(root) = fields.iter().position(|field| field.name() == name) else {
-        let error = Error::new(ErrorKind::UnknownColumn, format!("no column {name:?}"));
-        return Err(match nearest(name, fields.iter().map(|field| field.name())) {
-            Some(near) => error.hint(format!("did you mean {near:?}?")),
-            None => {
-                let names: Vec<&str> = fields.iter().map(|field| field.name()).take(NAMES_SHOWN).collect();
-                error.hint(format!("the first columns are {}", names.join(", ")))
-            }
-        });
+        return Err(unknown_column(name, fields.iter().map(|field| field.name())));
     };
     let path: &[&str] = if fields[root].is_group() { &[name, BYTES] } else { &[name] };
     let leaf = schema.columns().iter().position(|leaf| leaf.path().parts() == path);

@@ -178,10 +178,7 @@ fn quotient(left: i128, right: i128) -> f64 {
     /// More bits than a float has, so that those that are lost decide no tie.
     const BITS: u32 = f64::MANTISSA_DIGITS + 2;
     let is_exact = |number: i128| number.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS;
-    if is_exact(left) && is_exact(right) {
-        return left as f64 / right as f64;
-    }
-    if left == 0 || right == 0 {
+    if left == 0 || right == 0 || is_exact(left) && is_exact(right) {
         return left as f64 / right as f64;
     }
     let (dividend, divisor) = (left.unsigned_abs(), right.unsigned_abs());

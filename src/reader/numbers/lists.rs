@@ -88,11 +88,6 @@ impl Lists {
         (self.starts.len() == self.rows).then_some(())
     }
 
-    /// Items so far, with nulls.
-    pub(super) fn items(&self) -> usize {
-        self.items.len()
-    }
-
     /// Which of the items are there.
     pub(super) fn validity(&self) -> &Validity {
         &self.items

@@ -249,10 +249,7 @@ impl<'a, T: Value> Typed<'a, T> {
         inflater: &mut Inflater,
         memory: &mut Memory<T>,
     ) -> Option<()> {
-        match &mut self.shape {
-            Shape::Flat(flat) => flat.end += chunk.rows,
-            Shape::Lists(lists) => lists.begin(chunk.rows),
-        }
+        self.shape.begin(chunk.rows);
         memory.dictionary.clear();
         for (at, stored) in chunk.pages.iter().enumerate() {
             let (levels, values) = chunk.body(stored)?;
@@ -273,24 +270,15 @@ impl<'a, T: Value> Typed<'a, T> {
                 continue;
             }
             let page = DataPage::of(stored, self.column, levels, values)?;
-            let (from, there) = match &mut self.shape {
-                Shape::Flat(flat) => (flat.validity.len(), flat.page(&page)),
-                Shape::Lists(lists) => (lists.items(), lists.page(&page)),
-            };
+            let from = self.shape.validity().len();
+            let there = self.shape.page(&page);
             self.damaged |= there.is_none();
             let there = there?;
-            let validity = match &self.shape {
-                Shape::Flat(flat) => &flat.validity,
-                Shape::Lists(lists) => lists.validity(),
-            };
-            let appended = page.values(there, from, validity, memory, &mut self.out);
+            let appended = page.values(there, from, self.shape.validity(), memory, &mut self.out);
             self.damaged |= appended.is_none() && page.ends_early::<T>(there);
             appended?;
         }
-        let ended = match &self.shape {
-            Shape::Flat(flat) => (flat.validity.len() == flat.end).then_some(()),
-            Shape::Lists(lists) => lists.end(),
-        };
+        let ended = self.shape.end();
         self.damaged |= ended.is_none();
         ended
     }
@@ -300,6 +288,40 @@ impl<'a, T: Value> Typed<'a, T> {
         match shape {
             Shape::Flat(flat) => numbers(item, out, flat.validity.finish()),
             Shape::Lists(lists) => lists.finish(field, item, out),
+        }
+    }
+}
+
+impl Shape {
+    /// Begins a chunk of so many rows.
+    fn begin(&mut self, rows: usize) {
+        match self {
+            Shape::Flat(flat) => flat.end += rows,
+            Shape::Lists(lists) => lists.begin(rows),
+        }
+    }
+
+    /// Reads the levels of a page, and returns how many values are stored.
+    fn page(&mut self, page: &DataPage<'_>) -> Option<usize> {
+        match self {
+            Shape::Flat(flat) => flat.page(page),
+            Shape::Lists(lists) => lists.page(page),
+        }
+    }
+
+    /// Which values are there: one for each row, or for each item of the lists.
+    fn validity(&self) -> &Validity {
+        match self {
+            Shape::Flat(flat) => &flat.validity,
+            Shape::Lists(lists) => lists.validity(),
+        }
+    }
+
+    /// Whether all rows of the chunks came.
+    fn end(&self) -> Option<()> {
+        match self {
+            Shape::Flat(flat) => (flat.validity.len() == flat.end).then_some(()),
+            Shape::Lists(lists) => lists.end(),
         }
     }
 }
