@@ -184,7 +184,7 @@ impl Error {
         Error::new(ErrorKind::Closed, "the loader was closed").hint("build another")
     }
 
-    fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+    pub(crate) fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.0.source = Some(Arc::new(source));
         self
     }

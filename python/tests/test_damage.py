@@ -29,17 +29,23 @@ CASES: dict[str, tuple[pa.Array, dict[str, Any]]] = {
     "shared beginnings": (TEXTS, encoded("DELTA_BYTE_ARRAY")),
     "lists": (pa.array([[1, 2], None, [], [3, None]] * 2, pa.list_(pa.int64())), {"use_dictionary": False}),
     "structures": (pa.array([{"a": 1}, None, {"a": None}] * 2), {"use_dictionary": False}),
+    "nullable texts": (pa.array(["aa", None, "ab", "cc", None, "aa"]), {"use_dictionary": False}),
+    "lists of texts": (pa.array([["a", "bc"], None, [], ["d", None]] * 2), {"use_dictionary": False}),
+    "lists of structures": (pa.array([[{"a": "x"}, {"a": None}], None, [], [None]] * 2), {"use_dictionary": False}),
+    "lists of lists": (pa.array([[["x"], []], None, [], [None, ["y", None]]] * 2), {"use_dictionary": False}),
 }
 
 
-@pytest.mark.parametrize("version", ["1.0", "2.0"])
+#: Pages of version 1 are compressed with their levels.
+@pytest.mark.parametrize(("compression", "version"), [("none", "2.0"), ("none", "1.0"), ("snappy", "1.0")])
 @pytest.mark.parametrize("case", CASES)
-def test_what_pyarrow_refuses_never_comes_as_other_rows(tmp_path: Path, case: str, version: str) -> None:
+def test_what_pyarrow_refuses_never_comes_as_other_rows(
+    tmp_path: Path, case: str, version: str, compression: str
+) -> None:
     column, written = CASES[case]
     file = tmp_path / "c.parquet"
-    pq.write_table(
-        pa.table({"c": column}), file, compression="none", write_statistics=False, data_page_version=version, **written
-    )
+    written = {"compression": compression, "data_page_version": version, "write_statistics": False, **written}
+    pq.write_table(pa.table({"c": column}), file, **written)
     sound = file.read_bytes()
     pages = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
     refused = 0

@@ -6,6 +6,7 @@
 //! could exceed its claim is decompressed once without keeping the output. No byte of a chunk is left out: the crate
 //! reads pages as long as there are any, whatever the footer says about their values.
 
+mod body;
 mod header;
 mod lengths;
 mod levels;
@@ -17,6 +18,7 @@ use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
+pub(super) use self::body::Bodies;
 pub(super) use self::header::Kind;
 use self::header::Page;
 pub(super) use self::header::read as page_header;
@@ -70,7 +72,6 @@ pub(super) struct Leaf {
     width: u64,
     with_levels: u64,
     max_repetition: i16,
-    max_definition: i16,
 }
 
 impl Leaf {
@@ -82,13 +83,7 @@ impl Leaf {
         };
         let levels = if column.path().parts().len() > 1 { LEVEL_BYTES } else { 0 };
         let with_levels = value_width(column) + levels;
-        let (max_repetition, max_definition) = (column.max_rep_level(), column.max_def_level());
-        Leaf { physical, smallest, width, with_levels, max_repetition, max_definition }
-    }
-
-    /// Of repetition, and of definition.
-    fn max_levels(&self) -> [i16; 2] {
-        [self.max_repetition, self.max_definition]
+        Leaf { physical, smallest, width, with_levels, max_repetition: column.max_rep_level() }
     }
 }
 
@@ -97,16 +92,11 @@ pub(super) struct Chunk<'a> {
     /// Its column.
     pub(super) leaf: &'a Leaf,
     pub(super) about: &'a ColumnChunk<'a>,
-    /// What was fetched with it.
-    pub(super) fetched: &'a Bytes,
-    /// A part of that.
     pub(super) bytes: &'a [u8],
     /// Rows of its row group.
     pub(super) group_rows: u64,
     /// The program that wrote the file.
     pub(super) created_by: Option<&'a str>,
-    /// Whether only some of the rows are read.
-    pub(super) skips: bool,
 }
 
 /// A page, and where its content is in its chunk.
@@ -136,9 +126,6 @@ struct Sum {
     uncompressed: u64,
     /// The offsets of flags that deny a compression.
     wrong_flags: Vec<usize>,
-    /// Whether the content of pages must be checked too: values stored as lengths first, or compressed levels in front
-    /// of rows that are skipped.
-    looks_inside: bool,
 }
 
 impl Chunk<'_> {
@@ -169,11 +156,6 @@ impl Chunk<'_> {
             }
             Bytes::from(bytes)
         });
-        // What is refused for its memory is not looked at value by value.
-        if sum.looks_inside && demand.bytes <= limit {
-            let bytes = mended.clone().unwrap_or_else(|| self.fetched.slice_ref(self.bytes));
-            lengths::check(self.about, &bytes, self.skips)?;
-        }
         Ok(Checked { demand, mended })
     }
 
@@ -200,18 +182,10 @@ impl Chunk<'_> {
             Kind::Dictionary => self.dictionary(&page, sum)?,
             Kind::Data => {
                 sum.rows_known = false;
-                match is_compressed {
-                    true => sum.looks_inside |= self.skips && self.leaf.max_repetition > 0,
-                    false => self.levels_v1(&page, &self.bytes[body.clone()])?,
-                }
                 self.values(&page, is_compressed, sum);
             }
             Kind::DataV2 => {
                 self.check_v2(&page)?;
-                // In bounds: levels are no longer than the page.
-                let levels = &self.bytes[body.start..][..page.levels as usize];
-                let (repetition, definition) = levels.split_at(page.repetition as usize);
-                self.levels(repetition, definition, page.values)?;
                 sum.rows = sum.rows.saturating_add(page.rows);
                 self.values(&page, is_compressed, sum);
             }
@@ -239,28 +213,6 @@ impl Chunk<'_> {
         }
         sum.wrong_flags.push(at + flag);
         Ok(true)
-    }
-
-    /// Checks the levels of a page of version 1 that is not compressed, if they are runs.
-    fn levels_v1(&self, page: &Page, body: &[u8]) -> Result<()> {
-        let mut rest = body;
-        for (most, encoding) in
-            self.leaf.max_levels().into_iter().zip(page.level_encodings).filter(|(most, _)| *most > 0)
-        {
-            let Some((runs, after)) = split_levels(rest).filter(|_| encoding == Encoding::RLE as i32) else {
-                return Ok(());
-            };
-            levels::check(runs, most, page.values)?;
-            rest = after;
-        }
-        Ok(())
-    }
-
-    /// Checks levels of both kinds.
-    fn levels(&self, repetition: &[u8], definition: &[u8], values: u64) -> Result<()> {
-        let levels =
-            [repetition, definition].into_iter().zip(self.leaf.max_levels()).filter(|(_, most)| *most > 0);
-        levels.into_iter().try_for_each(|(runs, most)| levels::check(runs, most, values))
     }
 
     fn dictionary(&self, page: &Page, sum: &mut Sum) -> Result<()> {
@@ -298,8 +250,6 @@ impl Chunk<'_> {
         sum.values = sum.values.saturating_add(page.values);
         sum.uncompressed = sum.uncompressed.saturating_add(page.uncompressed);
         let is_delta = page.encoding == Encoding::DELTA_BYTE_ARRAY as i32;
-        let is_lengths = page.encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY as i32;
-        sum.looks_inside |= is_delta || is_lengths;
         if self.leaf.physical == Type::BYTE_ARRAY {
             let kept = if is_compressed || is_delta { page.uncompressed } else { 0 };
             sum.demand.bytes = sum.demand.bytes.saturating_add(kept);
@@ -434,16 +384,8 @@ mod tests {
         let rows = values as u64;
         let column = about.column_descr_ptr();
         let about = ColumnChunk::of(&column, &about);
-        Chunk {
-            leaf: &Leaf::of(&column),
-            about: &about,
-            fetched: &bytes,
-            bytes: &bytes,
-            group_rows: rows,
-            created_by: None,
-            skips: false,
-        }
-        .check(rows, limit, &mut Vec::new())
+        Chunk { leaf: &Leaf::of(&column), about: &about, bytes: &bytes, group_rows: rows, created_by: None }
+            .check(rows, limit, &mut Vec::new())
     }
 
     fn kind(compression: Compression, bytes: &[u8], limit: u64) -> ErrorKind {
@@ -620,18 +562,10 @@ mod tests {
             let about = about(Type::INT64, Compression::SNAPPY, 1, 100);
             let (column, bytes) = (about.column_descr_ptr(), Bytes::copy_from_slice(bytes));
             let about = ColumnChunk::of(&column, &about);
-            Chunk {
-                leaf: &Leaf::of(&column),
-                about: &about,
-                fetched: &bytes,
-                bytes: &bytes,
-                group_rows: 1,
-                created_by,
-                skips: false,
-            }
-            .check(1, u64::MAX, &mut Vec::new())
-            .unwrap()
-            .mended
+            Chunk { leaf: &Leaf::of(&column), about: &about, bytes: &bytes, group_rows: 1, created_by }
+                .check(1, u64::MAX, &mut Vec::new())
+                .unwrap()
+                .mended
         };
         let denied = page_v2(8, [1, 0, 1], FALSE, &stream);
         let right = page_v2(8, [1, 0, 1], TRUE, &stream);
@@ -655,11 +589,9 @@ mod tests {
             let chunk = Chunk {
                 leaf: &Leaf::of(&column),
                 about: &about,
-                fetched: &bytes,
                 bytes: &bytes,
                 group_rows: 1,
                 created_by: None,
-                skips: false,
             };
             assert_eq!(chunk.check(1, u64::MAX, &mut Vec::new()).is_ok(), holds, "{said}");
         }

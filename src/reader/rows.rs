@@ -1,18 +1,18 @@
 //! From the bytes of row groups to their rows. The first file in which nothing waits for I/O.
 
 mod arrange;
+mod chunks;
 mod int96;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parquet::DecodeResult;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
-use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::file::metadata::ParquetMetaData;
 
+use self::chunks::FetchedChunks;
 use super::chunk_pages::{ChunkPages, GroupPages};
 use super::numbers::{CheckedChunk, Column};
 use super::pages::{self, Checked, Leaf};
@@ -243,11 +243,9 @@ impl<'a> RowGroupReader<'a> {
             let chunk = pages::Chunk {
                 leaf: facts,
                 about: &about,
-                fetched,
                 bytes,
                 group_rows: some.map_or(self.group.rows, ChunkPages::row_count),
                 created_by: self.footer.columns.created_by.as_deref(),
-                skips: self.selection.is_some(),
             };
             let checked = chunk.check(rows as u64, limit, &mut pages);
             let checked = checked.and_then(|checked| {
@@ -419,36 +417,23 @@ fn decode(
     (rows, step, limit): (usize, usize, u64),
     bytes: impl Fn(&Range<u64>) -> Result<Bytes>,
 ) -> Result<RecordBatch> {
-    let options = ArrowReaderOptions::new().with_schema(Arc::new(schema.project(roots).or_fail()?));
-    let metadata = ArrowReaderMetadata::try_new(Arc::new(metadata), options).or_fail()?;
-    let mut builder = ParquetPushDecoderBuilder::new_with_metadata(metadata).with_batch_size(step);
-    if let Some(leaves) = leaves {
-        let mask = ProjectionMask::leaves(builder.parquet_schema(), leaves);
-        builder = builder.with_projection(mask);
-    }
-    if let Some(selection) = selection {
-        builder = builder.with_row_selection(selection);
-    }
-    let mut decoder = builder.build().or_fail()?;
+    let fields = schema.project(roots).or_fail()?.fields;
+    let columns = metadata.file_metadata().schema_descr_ptr();
+    let mask = leaves.map_or_else(ProjectionMask::all, |leaves| ProjectionMask::leaves(&columns, leaves));
+    let levels = parquet_to_arrow_field_levels(&columns, mask.clone(), Some(&fields)).or_fail()?;
+    let chunks = FetchedChunks::new(metadata, &mask, bytes)?;
+    let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &chunks, step, selection);
     let mut batches = Vec::with_capacity(1);
     let mut held = 0u64;
-    loop {
-        match decoder.try_decode().or_fail()? {
-            DecodeResult::NeedsData(ranges) => {
-                let bytes = ranges.iter().map(&bytes).collect::<Result<_>>()?;
-                decoder.push_ranges(ranges, bytes).or_fail()?;
+    for batch in reader.map_err(|error| chunks.failure(error.into()))? {
+        let batch = batch.map_err(|error| chunks.failure(error))?;
+        if step < rows {
+            held = held.saturating_add(batch.get_array_memory_size() as u64);
+            if held > limit {
+                return Err(pages::too_large(held, limit));
             }
-            DecodeResult::Data(batch) => {
-                if step < rows {
-                    held = held.saturating_add(batch.get_array_memory_size() as u64);
-                    if held > limit {
-                        return Err(pages::too_large(held, limit));
-                    }
-                }
-                batches.push(batch);
-            }
-            DecodeResult::Finished => break,
         }
+        batches.push(batch);
     }
     match batches.len() {
         1 => Ok(batches.remove(0)),

@@ -125,11 +125,9 @@ fn each_column(
         let chunk = pages::Chunk {
             leaf: &pages::Leaf::of(column),
             about: &about,
-            fetched: &bytes,
             bytes: &bytes,
             group_rows: rows as u64,
             created_by: None,
-            skips: false,
         };
         let mut pages = Vec::new();
         chunk.check(rows as u64, u64::MAX, &mut pages).unwrap();
@@ -383,11 +381,9 @@ fn damage_is_left_to_the_parquet_crate() {
                 let chunk = pages::Chunk {
                     leaf: &pages::Leaf::of(&column),
                     about: &about,
-                    fetched: &bytes,
                     bytes: &bytes,
                     group_rows: 500,
                     created_by: None,
-                    skips: false,
                 };
                 if chunk.check(500, 1 << 20, &mut pages).is_err() {
                     continue;

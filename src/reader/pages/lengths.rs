@@ -2,85 +2,23 @@
 //! page claims, and whether each string has the beginning that it shares with the one before.
 //!
 //! The Parquet crate reserves memory for that many, and the number is in the page's body, not in its header. It also takes a
-//! shorter beginning for the one that is claimed. So the pages of such columns are decompressed in addition, one after the
-//! other, and checked. So are those of version 1 whose compressed repetition levels are to be counted.
+//! shorter beginning for the one that is claimed.
 
-use std::sync::Arc;
+use parquet::basic::Encoding;
 
-use bytes::{Buf, Bytes};
-use parquet::basic::{Encoding, Type};
-use parquet::column::page::{Page, PageReader};
-use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::reader::{ChunkReader, Length};
-use parquet::file::serialized_reader::SerializedPageReader;
-
-use super::corrupt;
-use super::levels::{self, split_levels};
-use crate::catalog::ColumnChunk;
-use crate::error::{OrFail, Result};
+/// The widest number that is in a word of 64 bits wherever it begins in its first byte.
+const WIDEST_IN_A_WORD: usize = 57;
 
 /// The most bytes that an integer of variable length takes.
 const LONGEST_VARINT: u32 = 10;
 
-/// Fails with `Corrupt` if a page of the chunk has more lengths than values, or, where rows of it are skipped, fewer
-/// repetition levels. Its headers must have been checked.
-pub(super) fn check(about: &ColumnChunk<'_>, bytes: &Bytes, skips: bool) -> Result<()> {
-    let descriptor = about.column;
-    let has_lengths = matches!(descriptor.physical_type(), Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY);
-    let counts_levels = skips && descriptor.max_rep_level() > 0;
-    if !has_lengths && !counts_levels {
-        return Ok(());
+/// Whether a page of so many values can have the lengths that it claims: all of its values in an encoding that has none.
+pub(super) fn are_sound(encoding: Encoding, body: &[u8], values: u32) -> bool {
+    match encoding {
+        Encoding::DELTA_LENGTH_BYTE_ARRAY => deltas(body, values).is_some(),
+        Encoding::DELTA_BYTE_ARRAY => have_their_beginnings(body, values).is_some(),
+        _ => true,
     }
-    let most = [descriptor.max_rep_level(), descriptor.max_def_level()];
-    let chunk = Arc::new(Chunk { start: about.range().start, bytes: bytes.clone() });
-    let about = about.to_parquet()?;
-    let mut pages = SerializedPageReader::new(chunk, &about, 0, None).or_fail()?;
-    while let Some(page) = pages.get_next_page().or_fail()? {
-        let (body, values) = match &page {
-            Page::DataPage { buf, num_values, rep_level_encoding, def_level_encoding, .. } => {
-                let encodings = [*rep_level_encoding, *def_level_encoding];
-                // Levels that are bit-packed throughout are as many as the values, or the decoder fails.
-                if counts_levels && encodings[0] == Encoding::RLE {
-                    let (runs, _) = split_levels(buf).unwrap_or_default();
-                    levels::check(runs, most[0], u64::from(*num_values))?;
-                }
-                (without_levels(buf, *num_values, most, encodings), *num_values)
-            }
-            Page::DataPageV2 { buf, num_values, def_levels_byte_len, rep_levels_byte_len, .. } => {
-                let levels = *def_levels_byte_len as usize + *rep_levels_byte_len as usize;
-                (buf.get(levels..), *num_values)
-            }
-            Page::DictionaryPage { .. } => continue,
-        };
-        if !has_lengths {
-            continue;
-        }
-        let is_sound = body.is_some_and(|body| match page.encoding() {
-            Encoding::DELTA_LENGTH_BYTE_ARRAY => deltas(body, values).is_some(),
-            Encoding::DELTA_BYTE_ARRAY => have_their_beginnings(body, values).is_some(),
-            _ => true,
-        });
-        if !is_sound {
-            return Err(corrupt(format!("the lengths of the {values} values of a page are malformed")));
-        }
-    }
-    Ok(())
-}
-
-/// The bytes after the repetition and definition levels of a page of version 1.
-fn without_levels(page: &Bytes, values: u32, levels: [i16; 2], encodings: [Encoding; 2]) -> Option<&[u8]> {
-    let mut rest = &page[..];
-    for (most, encoding) in levels.into_iter().zip(encodings).filter(|(most, _)| *most > 0) {
-        rest = match encoding {
-            Encoding::RLE => split_levels(rest)?.1,
-            // Bit-packed, which is deprecated.
-            _ => {
-                let bits = u64::from(values) * u64::from(i16::BITS - most.leading_zeros());
-                rest.get(usize::try_from(bits.div_ceil(8)).ok()?..)?
-            }
-        };
-    }
-    Some(rest)
 }
 
 /// Whether each string begins with no more of the one before than that has: `None` if not, or if lengths are missing.
@@ -218,6 +156,9 @@ fn zigzag(number: u64) -> u64 {
 pub(super) fn packed_number(packed: &[u8], at: usize, width: usize) -> u64 {
     let bit = at * width;
     let tail = packed.get(bit / 8..).unwrap_or_default();
+    if let Some(word) = tail.first_chunk().filter(|_| width <= WIDEST_IN_A_WORD) {
+        return u64::from_le_bytes(*word) >> (bit % 8) & ((1 << width) - 1);
+    }
     let mut window = [0; size_of::<u128>()];
     let length = tail.len().min(window.len());
     window[..length].copy_from_slice(&tail[..length]);
@@ -237,44 +178,6 @@ pub(in crate::reader) fn varint(rest: &mut &[u8]) -> Option<u64> {
         }
     }
     None
-}
-
-/// The bytes of a column chunk at their place in the file.
-struct Chunk {
-    start: u64,
-    bytes: Bytes,
-}
-
-impl Chunk {
-    fn from(&self, start: u64) -> ParquetResult<Bytes> {
-        let at = start.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
-        match at.filter(|&at| at <= self.bytes.len()) {
-            Some(at) => Ok(self.bytes.slice(at..)),
-            None => Err(ParquetError::EOF(format!("byte {start} is not in the column chunk"))),
-        }
-    }
-}
-
-impl Length for Chunk {
-    fn len(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-}
-
-impl ChunkReader for Chunk {
-    type T = bytes::buf::Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        Ok(self.from(start)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let bytes = self.from(start)?;
-        match length <= bytes.len() {
-            true => Ok(bytes.slice(..length)),
-            false => Err(ParquetError::EOF(format!("{length} bytes at {start} are not in the column chunk"))),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! Repetition and definition levels: whether a page has one of each for each of its values.
+//! Repetition and definition levels: whether a page has one of each for each of its values, and whether they agree.
 //!
 //! The Parquet crate takes what it finds of a run that claims more than there is, and values move to other rows; where it skips
-//! rows and there are too few levels, it never returns.
+//! rows and there are too few levels, it never returns. An item of a list that is not there it leaves out.
+
+use parquet::basic::Repetition;
 
 use super::corrupt;
 use super::lengths::{packed_number, varint};
@@ -9,6 +11,9 @@ use crate::error::Result;
 
 /// Values in a group of a bit-packed run.
 const GROUP: u64 = 8;
+
+/// Levels that are looked at together: few enough for the first-level cache.
+const STEP: usize = 256;
 
 /// Runs of levels, whose length in bytes comes first, and what follows them.
 pub(in crate::reader) fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -24,6 +29,145 @@ pub(super) fn check(runs: &[u8], max: i16, values: u64) -> Result<()> {
         return Err(corrupt(format!("a page of {values} values with {found} levels")));
     }
     Ok(())
+}
+
+/// Whether lists go on only where there are some.
+pub(super) struct Lists {
+    /// The widths of repetition and definition levels, in bits.
+    widths: [u32; 2],
+    /// For each repetition level but 0, the lowest definition level of an item at that depth.
+    items: Vec<u16>,
+    /// The definition level before the next one; the highest of all where it is not known.
+    last: u16,
+}
+
+impl Lists {
+    /// Of a leaf with these highest levels, at the end of `path`, whose nodes are optional, repeated or neither.
+    pub(super) fn of(highest: [i16; 2], path: impl Iterator<Item = Repetition>) -> Self {
+        let mut definition = 0;
+        let mut items = Vec::new();
+        for node in path {
+            definition += u16::from(node != Repetition::REQUIRED);
+            if node == Repetition::REPEATED {
+                items.push(definition);
+            }
+        }
+        Lists { widths: highest.map(|most| i16::BITS - most.leading_zeros()), items, last: 0 }
+    }
+
+    /// Is told that a page was left out.
+    pub(super) fn skip(&mut self) {
+        self.last = u16::MAX;
+    }
+
+    /// Fails with `Corrupt` if one of the levels of a page, of which there are enough, goes on with a list that is null or empty.
+    pub(super) fn check(&mut self, repetition: &[u8], definition: &[u8], values: u64) -> Result<()> {
+        let [mut repetitions, mut definitions] =
+            [Levels::of(repetition, self.widths[0]), Levels::of(definition, self.widths[1])];
+        let mut repetition = [0; STEP];
+        // The one before comes first.
+        let mut definition = [0; 1 + STEP];
+        let mut left = values;
+        let mut is_sound = true;
+        while left > 0 {
+            let step = left.min(STEP as u64) as usize;
+            definition[0] = self.last;
+            repetitions.read(&mut repetition[..step]);
+            definitions.read(&mut definition[1..=step]);
+            let (before, now) = (&definition[..step], &definition[1..=step]);
+            let levels = repetition.iter().zip(before.iter().zip(now));
+            is_sound &= match self.items[..] {
+                [item] => levels.fold(true, |is_sound, (&repetition, (&before, &now))| {
+                    is_sound & ((repetition == 0) | ((repetition == 1) & (before.min(now) >= item)))
+                }),
+                ref items => levels.fold(true, |is_sound, (&repetition, (&before, &now))| {
+                    let item = usize::from(repetition).checked_sub(1).map(|depth| items.get(depth));
+                    is_sound & item.is_none_or(|item| item.is_some_and(|&item| before.min(now) >= item))
+                }),
+            };
+            self.last = definition[step];
+            left -= step as u64;
+        }
+        match is_sound {
+            true => Ok(()),
+            false => Err(corrupt("a list goes on where there is none".into())),
+        }
+    }
+}
+
+/// Levels in order, and zeros after the end of their runs.
+struct Levels<'a> {
+    rest: &'a [u8],
+    width: u32,
+    /// How many more times there is the level of a run.
+    repeated: u64,
+    level: u16,
+    /// Groups of packed levels to come; the present one, and where its next level is.
+    groups: u64,
+    group: [u16; GROUP as usize],
+    at: usize,
+}
+
+impl<'a> Levels<'a> {
+    fn of(runs: &'a [u8], width: u32) -> Self {
+        let group = [0; GROUP as usize];
+        Levels { rest: runs, width, repeated: 0, level: 0, groups: 0, at: group.len(), group }
+    }
+
+    /// The next levels.
+    fn read(&mut self, mut out: &mut [u16]) {
+        while !out.is_empty() {
+            let left = out.len();
+            if self.repeated > 0 {
+                let many = usize::try_from(self.repeated).map_or(left, |many| many.min(left));
+                out[..many].fill(self.level);
+                (self.repeated, out) = (self.repeated - many as u64, &mut out[many..]);
+            } else if self.at < self.group.len() {
+                let many = left.min(self.group.len() - self.at);
+                out[..many].copy_from_slice(&self.group[self.at..][..many]);
+                (self.at, out) = (self.at + many, &mut out[many..]);
+            } else if self.groups > 0 {
+                self.unpack();
+            } else if let Some(header) = varint(&mut self.rest).filter(|&header| header > 0) {
+                match header & 1 {
+                    0 => {
+                        (self.level, self.repeated) = (self.take(self.width.div_ceil(8)) as u16, header >> 1);
+                    }
+                    _ => self.groups = header >> 1,
+                }
+            } else {
+                // The count was checked before.
+                out.fill(0);
+                return;
+            }
+        }
+    }
+
+    /// Goes on to the next group, which takes as many bytes as one of its levels has bits.
+    fn unpack(&mut self) {
+        let (packed, mask) = (self.take(self.width), (1u128 << self.width) - 1);
+        match u64::try_from(packed) {
+            Ok(packed) => {
+                for (place, level) in (0..).zip(&mut self.group) {
+                    *level = (packed >> (place * self.width) & mask as u64) as u16;
+                }
+            }
+            Err(_) => {
+                for (place, level) in (0..).zip(&mut self.group) {
+                    *level = (packed >> (place * self.width) & mask) as u16;
+                }
+            }
+        }
+        (self.groups, self.at) = (self.groups - 1, 0);
+    }
+
+    /// The number in the next bytes, with zeros for those that are cut off.
+    fn take(&mut self, bytes: u32) -> u128 {
+        let (taken, rest) = self.rest.split_at(self.rest.len().min(bytes as usize));
+        self.rest = rest;
+        u128::from(little_endian(&taken[..taken.len().min(8)]))
+            | u128::from(little_endian(taken.get(8..).unwrap_or_default())) << 64
+    }
 }
 
 /// The number of levels that runs hold, up to one that makes no sense; counting stops at `enough`.
@@ -118,5 +262,60 @@ mod tests {
         assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 2, 8), 0);
         assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 2, 7), 8);
         assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 3, 8), 8);
+    }
+
+    #[test]
+    fn levels_are_read_in_order() {
+        for step in [1, 3, 100] {
+            let read = |runs: &[u8], width, count| {
+                let (mut levels, mut read) = (Levels::of(runs, width), vec![9; count]);
+                read.chunks_mut(step).for_each(|part| levels.read(part));
+                read
+            };
+            let runs = [6, 2, 3, 0b11_10_01_00, 0b00_01_10_11, 4, 1];
+            assert_eq!(read(&runs, 2, 13), [2, 2, 2, 0, 1, 2, 3, 3, 2, 1, 0, 1, 1]);
+            // A last group that is cut off, and what is not there.
+            assert_eq!(read(&[3, 0b11_10_01_00], 2, 10), [0, 1, 2, 3, 0, 0, 0, 0, 0, 0]);
+            // Levels of nine bits, repeated and packed, and of fifteen.
+            assert_eq!(read(&[4, 0x2c, 1], 9, 2), [300, 300]);
+            assert_eq!(read(&[3, 0x2c, 1, 0, 0, 0, 0, 0, 0, 0x80], 9, 8), [300, 0, 0, 0, 0, 0, 0, 256]);
+            let packed = [&[3][..], &[0; 13], &[0xfe, 0xff]].concat();
+            assert_eq!(read(&packed, 15, 8), [0, 0, 0, 0, 0, 0, 0, 0x7fff]);
+        }
+    }
+
+    /// `list<struct<list<int32>>>`, all of it nullable: items are there from definition level 2 on, and of the inner list from 5.
+    #[test]
+    fn a_list_goes_on_only_where_it_is() {
+        let (optional, repeated) = (Repetition::OPTIONAL, Repetition::REPEATED);
+        let path = [optional, repeated, optional, optional, repeated, optional];
+        let runs = |levels: &[u8]| levels.iter().flat_map(|level| [2, *level]).collect::<Vec<u8>>();
+        let check = |pages: &[(&[u8], &[u8])]| {
+            let mut lists = Lists::of([2, 6], path.into_iter());
+            pages.iter().all(|(repetition, definition)| {
+                lists.check(&runs(repetition), &runs(definition), repetition.len() as u64).is_ok()
+            })
+        };
+        for (repetition, definition, is_sound) in [
+            (&[0, 0, 0, 1, 2, 1][..], &[0, 1, 2, 6, 5, 3][..], true),
+            // The first row, a null, an empty list, an item that is null, and an empty inner list have nothing to go on with.
+            (&[1], &[6], false),
+            (&[0, 1], &[0, 6], false),
+            (&[0, 1], &[1, 6], false),
+            (&[0, 2], &[2, 6], false),
+            (&[0, 2], &[4, 6], false),
+            // What goes on is an item.
+            (&[0, 1], &[6, 1], false),
+            (&[0, 2], &[6, 4], false),
+            (&[0, 3], &[6, 6], false),
+        ] {
+            assert_eq!(check(&[(repetition, definition)]), is_sound, "{repetition:?} {definition:?}");
+        }
+        // A row may go on in the next page.
+        assert!(check(&[(&[0, 1], &[6, 6]), (&[2, 0], &[6, 0])]));
+        assert!(!check(&[(&[0], &[0]), (&[1], &[6])]));
+        let mut lists = Lists::of([2, 6], path.into_iter());
+        lists.skip();
+        assert!(lists.check(&runs(&[1]), &runs(&[6]), 1).is_ok(), "after a page that was left out");
     }
 }
