@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import operator
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,6 +86,12 @@ class Ragged:
             if step != 1:
                 raise InvalidError(f"rows are cut one after the other, not in steps of {step} (take them one by one)")
             return Ragged(self.values, self.offsets[start : max(start, stop) + 1])
+        try:
+            row = operator.index(row)
+        except TypeError:
+            raise InvalidError(
+                f"a row is an int or a slice, got {type(row).__name__} (take rows one by one, or make a matrix with .padded())"
+            ) from None
         at = row + rows if row < 0 else row
         if not 0 <= at < rows:
             raise IndexError(f"row {row} is out of range for {rows} rows")
@@ -134,7 +142,7 @@ class Ragged:
         Parameters
         ----------
         fill : scalar, default 0
-            Value after the end of a row.
+            Value after the end of a row, which items can have: no fraction among integers.
         length : int, optional
             Columns of the matrix; longer rows are cut off. Default: as many as the longest row has.
 
@@ -142,6 +150,11 @@ class Ragged:
         -------
         numpy.ndarray or dict
             A new array of shape ``(rows, length, ...)`` and the type of the items; of structures a dict of arrays.
+
+        Raises
+        ------
+        InvalidError
+            Items cannot have the value, or ``length`` is no length.
 
         Examples
         --------
@@ -159,7 +172,7 @@ class Ragged:
         if length is None:
             length = int(lengths.max()) if len(lengths) else 0
         length = whole(length, "length", 0)
-        matrix = np.full((len(self), length, *items.shape[1:]), fill, dtype=items.dtype)
+        matrix = np.full((len(self), length, *items.shape[1:]), _item(fill, items.dtype), dtype=items.dtype)
         kept = np.minimum(lengths, length)
         within = np.arange(length) < kept[:, None]
         # Row by row and item by item, the kept items are in the same order in `values` and in `matrix`.
@@ -220,6 +233,23 @@ def _cut(items: Any, start: int, end: int) -> Any:
     if isinstance(items, Ragged):
         return Ragged(items.values, items.offsets[start : end + 1])
     return items[start:end]
+
+
+def _item(fill: Any, dtype: np.dtype[Any]) -> Any:
+    """``fill`` as an item of a type, which it is but for the rounding of floats."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            item = np.full((), fill, dtype=dtype)[()]
+            if dtype.kind in "biu":
+                is_same = bool(item == fill)
+            else:
+                is_same = dtype.kind != "f" or bool(np.isfinite(item)) or not np.isfinite(fill)
+    except (TypeError, ValueError, OverflowError):
+        is_same = False
+    if not is_same:
+        raise InvalidError(f"lists of {dtype} cannot be padded with {fill!r} (give a value that such items can have)")
+    return item
 
 
 def _objects(items: Any) -> list[Any]:

@@ -108,6 +108,15 @@ def test_lists_of_differing_lengths_are_ragged(batch: fb.Batch, table: pa.Table)
     assert words.padded(length=2).shape == (ROWS, 2)
     assert words.padded(length=2)[4].tolist() == [0, 1]
     assert words.padded(fill=9, length=6)[4].tolist() == [0, 1, 2, 3, 9, 9]
+    # A value that items cannot have is not changed into one.
+    for fill in (1.5, float("nan"), 2**31, None, "a"):
+        with pytest.raises(fb.InvalidError, match="lists of int32 cannot be padded with"):
+            words.padded(fill=fill)
+    assert words.padded(fill=2.0)[0].tolist() == [2] * 4
+    for row in ([1, 2], np.ones(ROWS, bool), 1.0):
+        with pytest.raises(fb.InvalidError, match="a row is an int or a slice"):
+            words[row]
+    assert words[np.int8(3)].tolist() == words[3].tolist()
 
 
 def test_equally_long_lists_are_a_matrix_without_a_copy(batch: fb.Batch, table: pa.Table) -> None:
