@@ -92,7 +92,7 @@ test-python: wheel ## The tests of the Python package, the examples and the READ
 	@$(STEP) "what the Python tests use" tools/setup test
 	@$(STEP) -v "servers to test against" tools/setup servers
 	@cd python && ../$(STEP) "types of the Python package" python -m mypy
-	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS)
+	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS) --numprocesses 2 --dist loadfile --durations 20
 
 # -- Documentation ------------------------------------------------------------------------------------------------
 
