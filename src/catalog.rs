@@ -486,21 +486,21 @@ pub(crate) fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences) -
             continue;
         }
         last_checked = schema;
-        let differs = |column: &str, want: String, got: String| {
-            Error::new(ErrorKind::Unsupported, format!("want {want} as in {first_location}, got {got}"))
-                .at(Place::file(location.clone()).column(column))
-                .hint(match merges {
+        let differs = |column: &str, cause: String| {
+            Error::new(ErrorKind::Unsupported, cause).at(Place::file(location.clone()).column(column)).hint(
+                match merges {
                     true => "no type holds the values of both: open the files that agree",
                     false => "open the files that agree, or open all with `merge_schema`",
-                })
+                },
+            )
         };
         for field in schema.fields() {
             let Some(&at) = index.get(field.name().as_str()) else {
                 if !merges {
+                    let name = TypeName(field.data_type());
                     return Err(differs(
                         field.name(),
-                        "no such column".into(),
-                        TypeName(field.data_type()).to_string(),
+                        format!("{first_location} has no such column, this file {name}"),
                     ));
                 }
                 index.insert(field.name(), fields.len());
@@ -511,8 +511,9 @@ pub(crate) fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences) -
                 let types = types.entry(at).or_insert_with(|| vec![fields[at].data_type().clone()]);
                 types.push(field.data_type().clone());
                 let Some(wider) = widest(types).filter(|_| merges) else {
-                    let want = TypeName(fields[at].data_type()).to_string();
-                    return Err(differs(field.name(), want, TypeName(field.data_type()).to_string()));
+                    let (want, got) = (TypeName(fields[at].data_type()), TypeName(field.data_type()));
+                    let cause = format!("want {want} as in {first_location}, got {got}");
+                    return Err(differs(field.name(), cause));
                 };
                 let nullable = fields[at].is_nullable() || field.is_nullable();
                 fields[at] = fields[at].clone().with_data_type(wider).with_nullable(nullable);
@@ -526,10 +527,10 @@ pub(crate) fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences) -
                 field.set_nullable(true);
             }
         } else if let Some(absent) = fields.iter().find(|field| is_absent(field)) {
+            let name = TypeName(absent.data_type());
             return Err(differs(
                 absent.name(),
-                TypeName(absent.data_type()).to_string(),
-                "no such column".into(),
+                format!("this file has no such column, {first_location} {name}"),
             ));
         }
     }

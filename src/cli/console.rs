@@ -193,7 +193,11 @@ pub(crate) fn option(name: &str, value: Option<&str>) -> String {
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into_error()),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let cause = format!("standard output cannot be written: {error}");
+            Err(Error::new(error.into_error().kind(), cause)
+                .hint("send it to a file on a disk with room, or to a terminal"))
+        }
         _ => Ok(()),
     }
 }

@@ -8,10 +8,10 @@ use crossbeam_channel::RecvTimeoutError;
 use super::admission::{Admission, Stopped};
 use super::prefetch::{RowGroupQueue, ended_early};
 use super::row_groups::PendingRowGroups;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::monitor::Watch;
 use crate::reader::Resident;
-use crate::reader::budget::Budget;
+use crate::reader::budget::{Budget, words};
 use crate::reader::fetch::Gauge;
 use crate::shard::Part;
 
@@ -91,6 +91,21 @@ impl Arrivals {
         }
         let waited = self.stuck.map_or(Duration::ZERO, |(since, _)| since.elapsed());
         !is_busy && self.is_stuck() && (used <= held || waited > STALL_TIMEOUT)
+    }
+
+    /// The refusal of a batch that needs so many row groups.
+    pub(super) fn do_not_fit(&self, row_groups: usize) -> Error {
+        let budget = words(self.budget.bytes());
+        let cause = format!(
+            "the {row_groups} row groups that one batch needs do not fit the memory budget of {budget} together"
+        );
+        let hint = "raise `memory`, or use fewer lanes, a smaller window or smaller batches";
+        Error::new(ErrorKind::TooLarge, cause).hint(match self.gauge.has_cache() {
+            true => format!(
+                "{hint}; rows in the cache would take none, and its stats() say why it has not kept them"
+            ),
+            false => hint.into(),
+        })
     }
 
     /// Waits for the next part and its rows; `None` where fetching waits for memory meanwhile.

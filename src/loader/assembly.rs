@@ -17,7 +17,7 @@ use super::lifecycle::{EpochId, Event};
 use super::prefetch::PrefetchKey;
 use super::queue::Sender;
 use super::row_groups::Source;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
 use crate::samples::SampleRows;
@@ -184,10 +184,7 @@ impl Assembly {
                     self.detach_leaving(&mut leaving, &parts, &mut sources, &mut picks)?;
                     let held: u64 = self.window.residents().map(Resident::permitted).sum();
                     if self.arrivals.is_hopeless(held, self.maker.is_busy()) {
-                        let cause =
-                            "the row groups that one batch needs do not fit the memory budget together";
-                        let hint = "raise `memory`, or use fewer lanes, a smaller window or smaller batches";
-                        return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint).into());
+                        return Err(self.arrivals.do_not_fit(parts.len()).into());
                     }
                 }
                 if let Some((part, rows)) = self.arrivals.next()? {

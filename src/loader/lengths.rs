@@ -80,7 +80,10 @@ impl Lengths {
         let fits = (samples * u128::from(*largest) / u128::from(bytes)).max(1);
         // A batch may take a sixth of any budget.
         let enough = words(bytes.saturating_mul(6));
-        let hint = format!("`batch_size={fits}` may fit, or raise `memory` to {enough}");
+        let hint = match samples > 1 {
+            true => format!("`batch_size={fits}` may fit, or raise `memory` to {enough}"),
+            false => format!("raise `memory` to {enough}"),
+        };
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 }

@@ -132,6 +132,11 @@ impl Gauge {
         Gauge { behind, ..self }
     }
 
+    /// Whether rows are kept in a cache.
+    pub(crate) fn has_cache(&self) -> bool {
+        self.behind.is_some()
+    }
+
     /// Whether fetching waits for memory that `budget` does not have, after all parts that were granted memory, `arrived` of
     /// them, have arrived. Rows that are being written then have to release theirs.
     pub(crate) fn is_stuck(&self, arrived: u64, budget: &Budget) -> bool {

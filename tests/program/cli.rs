@@ -722,7 +722,10 @@ fn what_a_newcomer_gives_by_mistake_is_answered_with_the_next_move() {
     std::fs::write(at("page.parquet"), "<html>not found</html>").unwrap();
     let dir = dir.display();
     for (location, words) in [
-        (at("empty"), "empty: the folder holds no Parquet file (it is empty)"),
+        (
+            at("empty"),
+            "empty: the folder holds no Parquet file (it is empty, but for files whose names begin with _ or .)",
+        ),
         (at("csv"), "csv: the folder holds no Parquet file (it has a.csv)"),
         (at("csv/a.csv"), "a.csv: not a Parquet file"),
         (at("page.parquet"), "page.parquet: not a Parquet file"),

@@ -1,6 +1,6 @@
 //! The arguments of `bench`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::{Error, Loader, LoaderSpec, Result, Shard};
@@ -124,6 +124,10 @@ impl Args {
                 .hint("it counts threads, each of which takes one processor"));
         }
         check_threads("--thread-sweep", self.thread_sweep.iter().copied().max())?;
+        if self.report.as_deref() == Some(Path::new("-")) {
+            return Err(Error::invalid("--report - is no file")
+                .hint("name a file; --json - writes to standard output"));
+        }
         if self.report.is_some() && self.until == Until::Fetch {
             return Err(Error::invalid("--report with --until fetch")
                 .hint("bytes alone have no batches to plot; --until rows has"));

@@ -75,13 +75,14 @@ impl LoaderBuilder {
     pub(super) fn check_rows(&self, rows: u64, order: &OrderSpec) -> Result<()> {
         if let (0, Samples::Windows(window)) = (rows, &self.spec.samples) {
             let (place, hint) = match window.across_borders() {
-                Across::RowGroup => ("row group", "run on `across` the file, use shorter windows"),
-                Across::File => ("file", "run on `across` the data set, use shorter windows"),
+                Across::RowGroup => ("row group", "set `across` to the file, use shorter windows"),
+                Across::File => ("file", "set `across` to the data set, use shorter windows"),
                 Across::Dataset => ("sequence of files", "use shorter windows"),
             };
             let cause = format!("no {place} has {} rows that make a window", window.length());
-            return Err(Error::invalid(cause)
-                .hint(format!("{hint}, a larger `gap`, or a `within` that more rows share")));
+            return Err(Error::invalid(cause).hint(format!(
+                "{hint}, a larger `gap`, or for `within` a column of which more rows share a value"
+            )));
         }
         if let (0, Samples::Packs(_)) = (rows, &self.spec.samples) {
             return Err(Error::invalid("all lists are empty, so that there is no pack"));

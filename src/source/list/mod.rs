@@ -117,7 +117,7 @@ fn nothing(place: Place, cause: &str, names: BTreeSet<&str>) -> Error {
     let error = Error::new(ErrorKind::NotFound, cause).at(place);
     let listed: Vec<&str> = names.iter().take(NAMES_SHOWN).copied().collect();
     match names.len().saturating_sub(NAMES_SHOWN) {
-        _ if names.is_empty() => error.hint("it is empty"),
+        _ if names.is_empty() => error.hint("it is empty, but for files whose names begin with _ or ."),
         0 => error.hint(format!("it has {}", listed.join(", "))),
         more => error.hint(format!("it has {} and {more} more", listed.join(", "))),
     }
