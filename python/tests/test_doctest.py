@@ -62,7 +62,8 @@ def documented_objects(where: ModuleType) -> Iterator[tuple[str, Any]]:
         value = getattr(where, name)
         if inspect.isclass(value):
             yield name, value
-            for member, inner in vars(value).items():
+            # Compiled classes list their properties in another order each time.
+            for member, inner in sorted(vars(value).items()):
                 if not member.startswith("_") and (callable(inner) or hasattr(inner, "__get__")):
                     yield f"{name}.{member}", getattr(inner, "__func__", inner)
         elif inspect.isroutine(value):
