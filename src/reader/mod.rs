@@ -16,6 +16,7 @@ pub(crate) mod chunk_pages;
 pub(crate) mod fetch;
 pub mod filter;
 pub(crate) mod heads;
+mod held;
 mod numbers;
 mod pages;
 pub(crate) mod pieces;
@@ -39,6 +40,7 @@ use crate::shard::Part;
 
 pub(crate) use beyond::read_head;
 pub use filter::Filter;
+pub(crate) use held::Held;
 
 use beyond::Beyond;
 use budget::{ALONE_BEYOND, Permit};

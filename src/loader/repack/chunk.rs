@@ -8,9 +8,10 @@ use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::stored::{Held, StoredFile, ours};
+use super::stored::{StoredFile, ours};
 use crate::error::{Error, ErrorKind, Result};
 use crate::panics::caught;
+use crate::reader::Held;
 
 /// A column chunk of byte arrays without repetition, in memory as it is stored.
 pub(super) struct Chunk {

@@ -97,35 +97,6 @@ impl Read for Blocks {
     }
 }
 
-/// A part of a file that is in memory, at the place that it has in the file.
-pub(super) struct Held {
-    pub(super) start: u64,
-    pub(super) bytes: Bytes,
-}
-
-impl Length for Held {
-    fn len(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-}
-
-impl ChunkReader for Held {
-    type T = bytes::buf::Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        let length = self.len().saturating_sub(start) as usize;
-        self.get_bytes(start, length).map(Buf::reader)
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let from = start.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());
-        let range = from.and_then(|from| Some(from..from.checked_add(length)?));
-        let range = range.filter(|range| range.end <= self.bytes.len());
-        let range = range.ok_or_else(|| ParquetError::EOF(format!("{length} bytes at {start}")))?;
-        Ok(self.bytes.slice(range))
-    }
-}
-
 /// An error of the Parquet crate, which may be one of ours or of a disk on its way through.
 pub(super) fn ours(error: ParquetError) -> Error {
     let ParquetError::External(inner) = error else { return error.into_error() };

@@ -3,19 +3,19 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::RowGroups;
 use parquet::basic::Repetition;
 use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
-use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::SchemaDescriptor;
 
 use crate::arrow::error::ArrowError;
 use crate::error::{Error, ErrorKind, Result};
+use crate::reader::held::Held;
 use crate::reader::pages::Bodies;
 
 /// What the Parquet crate puts before the name of something that it does not read.
@@ -26,7 +26,7 @@ pub(super) struct FetchedChunks {
     /// Of the row group alone.
     metadata: ParquetMetaData,
     /// One for each leaf column; `None` for those that are not read.
-    chunks: Vec<Option<Arc<Chunk>>>,
+    chunks: Vec<Option<Arc<Held>>>,
     /// The first that is wrong with a page: of an error the Parquet crate passes on the text alone.
     wrong: Arc<OnceLock<Error>>,
 }
@@ -41,7 +41,7 @@ impl FetchedChunks {
         let chunks = metadata.row_group(0).columns().iter().enumerate().map(|(leaf, about)| {
             let (start, length) = about.byte_range();
             let chunk =
-                || Ok(Arc::new(Chunk { start, bytes: bytes(&(start..start.saturating_add(length)))? }));
+                || Ok(Arc::new(Held { start, bytes: bytes(&(start..start.saturating_add(length)))? }));
             mask.leaf_included(leaf).then(chunk).transpose()
         });
         let chunks = chunks.collect::<Result<_>>()?;
@@ -120,7 +120,7 @@ impl PageIterator for OneChunk {}
 
 /// The pages of a chunk.
 struct CheckedPages {
-    pages: SerializedPageReader<Chunk>,
+    pages: SerializedPageReader<Held>,
     bodies: Bodies,
     wrong: Arc<OnceLock<Error>>,
 }
@@ -166,43 +166,5 @@ impl PageReader for CheckedPages {
 
     fn at_record_boundary(&mut self) -> ParquetResult<bool> {
         self.pages.at_record_boundary()
-    }
-}
-
-/// The bytes of a column chunk at their place in the file.
-struct Chunk {
-    start: u64,
-    bytes: Bytes,
-}
-
-impl Chunk {
-    fn from(&self, start: u64) -> ParquetResult<Bytes> {
-        let at = start.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
-        match at.filter(|&at| at <= self.bytes.len()) {
-            Some(at) => Ok(self.bytes.slice(at..)),
-            None => Err(ParquetError::EOF(format!("byte {start} is not in the column chunk"))),
-        }
-    }
-}
-
-impl Length for Chunk {
-    fn len(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-}
-
-impl ChunkReader for Chunk {
-    type T = bytes::buf::Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        Ok(self.from(start)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let bytes = self.from(start)?;
-        match length <= bytes.len() {
-            true => Ok(bytes.slice(..length)),
-            false => Err(ParquetError::EOF(format!("{length} bytes at {start} are not in the column chunk"))),
-        }
     }
 }
