@@ -16,6 +16,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
 
+use super::kit::write_batch;
+
 /// A data set of `files` files with `groups` row groups of `rows` rows each. Row `i` holds `id = i`, a score that is
 /// null in every fifth row, a name, and a blob of `blob` bytes.
 fn written(files: usize, groups: usize, rows: usize, blob: usize) -> TempDir {
@@ -28,10 +30,6 @@ fn written(files: usize, groups: usize, rows: usize, blob: usize) -> TempDir {
     ]));
     for file in 0..files {
         let path = dir.path().join(format!("part-{file:03}.parquet"));
-        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
-        let mut writer =
-            ArrowWriter::try_new(std::fs::File::create(path).unwrap(), schema.clone(), Some(properties))
-                .unwrap();
         let ids = || (file * groups * rows..(file + 1) * groups * rows).map(|id| id as i64);
         let batch = RecordBatch::try_new(
             schema.clone(),
@@ -42,8 +40,7 @@ fn written(files: usize, groups: usize, rows: usize, blob: usize) -> TempDir {
                 Arc::new(BinaryArray::from_iter_values(ids().map(|id| vec![id as u8; blob]))),
             ],
         );
-        writer.write(&batch.unwrap()).unwrap();
-        writer.close().unwrap();
+        write_batch(&path, &batch.unwrap(), rows);
     }
     dir
 }
@@ -343,11 +340,7 @@ fn write(dir: &TempDir, rows: usize, columns: Vec<(&str, ArrayRef)>) {
         columns.into_iter().map(|(name, column)| (name, column, true)),
     );
     let batch = batch.unwrap();
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
-    let file = std::fs::File::create(dir.path().join("a.parquet")).unwrap();
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
+    write_batch(&dir.path().join("a.parquet"), &batch, rows);
 }
 
 /// Thirty rows of every kind of column, each null in a row of its own: `number` in 3, `flag` in 7, a value of `list` in 11,

@@ -7,7 +7,6 @@
 )]
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,18 +16,8 @@ use forebay::arrow::datatypes::Int64Type;
 use forebay::{
     Dataset, ErrorKind, Mix, MixBuilder, MixEpoch, MixPosition, MixSpec, RowId, Shard, Shuffle, Stop, Wait,
 };
-use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
 
-/// Numbers that are the same in each run.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
+use super::kit::{Draw, write_batch};
 
 /// A row as it came: source, pass-independent number, in delivered order.
 type Row = (i64, i64);
@@ -38,11 +27,7 @@ fn write(folder: &Path, rows: i64, group: usize) -> Dataset {
     std::fs::create_dir_all(folder).unwrap();
     let columns = [("n", Arc::new(Int64Array::from_iter_values(0..rows)) as ArrayRef)];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
-    let file = File::create(folder.join("part.parquet")).unwrap();
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
+    write_batch(&folder.join("part.parquet"), &batch, group);
     Dataset::open(folder).unwrap()
 }
 

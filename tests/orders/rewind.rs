@@ -7,7 +7,6 @@
 )]
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,18 +16,8 @@ use forebay::filter::col;
 use forebay::{
     Dataset, Deny, DiskCache, ErrorKind, Loader, LoaderBuilder, OnBadRow, Position, RowId, Shard, Shuffle,
 };
-use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
 
-/// Numbers that are the same in each run.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
+use super::kit::{Draw, write_batch};
 
 /// Files with these numbers of rows in row groups of `group`; column `n` counts all rows from 0, `url` names them.
 fn write(folder: &Path, rows: &[usize], group: usize) {
@@ -39,11 +28,7 @@ fn write(folder: &Path, rows: &[usize], group: usize) {
         first += *rows as i64;
         let columns = [("n", Arc::new(n) as ArrayRef), ("url", Arc::new(url) as ArrayRef)];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
-        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
-        let file = File::create(folder.join(format!("part-{at}.parquet"))).unwrap();
-        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
+        write_batch(&folder.join(format!("part-{at}.parquet")), &batch, group);
     }
 }
 
@@ -402,9 +387,7 @@ fn a_bad_row_has_the_number_that_denies_it() {
     let blobs = forebay::arrow::array::BinaryArray::from_iter_values([&b"no image"[..]; 3]);
     let batch = RecordBatch::try_from_iter([("image", Arc::new(blobs) as ArrayRef)]).unwrap();
     let path = folder.path().join("a.parquet");
-    let mut writer = ArrowWriter::try_new(File::create(&path).unwrap(), batch.schema(), None).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
+    write_batch(&path, &batch, 3);
     let dataset = Dataset::open(&path).unwrap();
     let build = |deny| {
         let builder = dataset.loader().decode("image", forebay::Image::resize(8, 8)).deny(deny);

@@ -8,7 +8,6 @@
 )]
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,20 +20,10 @@ use forebay::{
     Across, Bucket, Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Mix, Pack, Position, RowId, Sample,
     Samples, Shard, Shuffle, Window,
 };
-use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
+
+use super::kit::{Draw, write_batch};
 
 const CASES: u64 = 90;
-
-/// Numbers that are the same in each run.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
 
 /// Files with these numbers of rows in row groups of `group`. Column `n` counts all rows from 1, `t` ascends, `c` is one of
 /// four classes, and `tokens` has up to 8 times `n` in row `n`.
@@ -58,11 +47,7 @@ fn write(draw: &mut Draw, folder: &Path, rows: &[u64], group: usize) {
             ("tokens", Arc::new(tokens.finish()) as ArrayRef),
         ];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
-        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
-        let file = File::create(folder.join(format!("part-{at}.parquet"))).unwrap();
-        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
+        write_batch(&folder.join(format!("part-{at}.parquet")), &batch, group);
     }
 }
 
@@ -405,11 +390,7 @@ fn windows_come_the_same_in_little_memory() {
         ("blob", Arc::new(blobs) as ArrayRef),
     ];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(30)).build();
-    let file = File::create(folder.path().join("t.parquet")).unwrap();
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
+    write_batch(&folder.path().join("t.parquet"), &batch, 30);
     let dataset = Dataset::open(folder.path()).unwrap();
     let delivered = |memory: u64, shuffle: Shuffle, across: Across| {
         let builder = dataset.loader().samples(Window::rows(3).across(across)).batch_size(2).shuffle(shuffle);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use forebay::arrow::array::{Int64Array, RecordBatch};
 use forebay::filter::{Op, Term, col, row_fraction};
 use forebay::{CacheSpec, Dataset, DiskCache, Filter, LoaderSpec, Shard, Shuffle, Tier};
-use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
+
+use super::kit::write_batch;
 
 const ROWS: i64 = 1_000;
 const GROUP: usize = 100;
@@ -17,11 +17,7 @@ const GROUP: usize = 100;
 fn dataset(folder: &Path) -> Dataset {
     let column = Arc::new(Int64Array::from_iter_values(0..ROWS));
     let batch = RecordBatch::try_from_iter([("x", column.clone() as _), ("y", column as _)]).unwrap();
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(GROUP)).build();
-    let file = std::fs::File::create(folder.join("a.parquet")).unwrap();
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
+    write_batch(&folder.join("a.parquet"), &batch, GROUP);
     Dataset::open(folder).unwrap()
 }
 
