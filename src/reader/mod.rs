@@ -7,7 +7,8 @@
 //!
 //! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] is the first one that works: it turns
 //! bytes into Arrow arrays, numbers by [`numbers`], all else through the Parquet crate. [`row_cache`] returns rows that were
-//! kept before. [`select`] and [`filter`] decide which rows of a row group are wanted.
+//! kept before. [`integers`] is how Parquet writes whole numbers, which [`pages`] checks before [`numbers`] decodes them.
+//! [`select`] and [`filter`] decide which rows of a row group are wanted.
 
 mod beyond;
 pub(crate) mod budget;
@@ -17,6 +18,7 @@ pub(crate) mod fetch;
 pub mod filter;
 pub(crate) mod heads;
 mod held;
+mod integers;
 mod numbers;
 mod pages;
 pub(crate) mod pieces;

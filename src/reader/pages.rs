@@ -22,7 +22,7 @@ pub(super) use self::body::Bodies;
 pub(super) use self::header::Kind;
 use self::header::Page;
 pub(super) use self::header::read as page_header;
-pub(super) use self::lengths::{varint, whole_deltas};
+pub(super) use self::lengths::whole_deltas;
 pub(super) use self::levels::split_levels;
 use crate::catalog::{ColumnChunk, leaf_width, value_width};
 use crate::error::{Error, ErrorKind, Result};

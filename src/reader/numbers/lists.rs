@@ -5,13 +5,13 @@ use std::sync::Arc;
 use parquet::basic::Repetition;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::runs::{GROUP, Run, Runs, bits, unpack};
 use super::validity::Validity;
 use super::values::Value;
 use super::{DataPage, numbers};
 use crate::arrow::array::{ArrayRef, BooleanBufferBuilder, FixedSizeListArray, LargeListArray, ListArray};
 use crate::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::reader::integers::{GROUP, Run, Runs, bits, unpack};
 
 /// Levels that are looked at together.
 const STEP: usize = 64;

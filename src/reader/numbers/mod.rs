@@ -18,7 +18,6 @@
 //! that end early, and lists that go on where none is. What was seen of that is [remembered](Column::is_damaged).
 
 mod lists;
-mod runs;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -32,10 +31,10 @@ use parquet::basic::{Compression, Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
 use self::lists::Lists;
-use self::runs::Runs;
 use self::stored::Stored;
 use self::validity::Validity;
 use self::values::Value;
+use super::integers::Runs;
 use super::pages::{Kind, StoredPage, split_levels, whole_deltas};
 use crate::arrow::array::{ArrayData, ArrayRef, make_array};
 use crate::arrow::buffer::{Buffer, NullBuffer};

@@ -1,9 +1,9 @@
 //! Which values are there: a bit for each, kept only from the first null on.
 
-use super::runs::{Run, bits};
 use super::values::Value;
 use crate::arrow::array::BooleanBufferBuilder;
 use crate::arrow::buffer::NullBuffer;
+use crate::reader::integers::{Run, bits};
 
 /// Rows whose bits are looked at together.
 const STEP: usize = 32;

@@ -1,9 +1,8 @@
 //! The values of a page, in each of the encodings of numbers. `None` is for whatever is unusual about them.
 
-use super::runs::{Run, Runs, Word, unpack};
 use super::{Inflater, Memory, Scratch};
 use crate::arrow::datatypes::ArrowNativeType;
-use crate::reader::pages::varint;
+use crate::reader::integers::{Deltas, Run, Runs, Word, unpack};
 
 /// A value of one to eight bytes, whatever it means.
 pub(super) trait Value: ArrowNativeType {
@@ -138,54 +137,9 @@ pub(super) fn split<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> O
 
 /// Appends `count` values that are stored as the differences between them, packed in blocks (`DELTA_BINARY_PACKED`).
 pub(super) fn differences<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
-    let mut rest = bytes;
-    let block = usize::try_from(varint(&mut rest)?).ok()?;
-    let miniblocks = usize::try_from(varint(&mut rest)?).ok()?;
-    let stored = usize::try_from(varint(&mut rest)?).ok()?;
-    let mut value = zigzag(varint(&mut rest)?);
-    // The values of a miniblock are whole groups of eight.
-    let values = block.checked_div(miniblocks).filter(|values| *values > 0 && values.is_multiple_of(8))?;
-    if stored != count || count == 0 {
-        return (stored == count).then_some(());
-    }
+    let deltas = Deltas::of(bytes).filter(|deltas| deltas.count == count)?;
     out.reserve(count);
-    out.push(T::from_bits(value));
-    let mut left = count - 1;
-    while left > 0 {
-        let least = zigzag(varint(&mut rest)?);
-        let (widths, packed) = rest.split_at_checked(miniblocks)?;
-        rest = packed;
-        for &width in widths {
-            // Widths of miniblocks after the last value have no meaning.
-            if left == 0 {
-                break;
-            }
-            let wanted = left.min(values);
-            let (packed, after) = rest.split_at_checked(values.checked_mul(usize::from(width))? / 8)?;
-            let mut add = |difference: u64| {
-                value = value.wrapping_add(least).wrapping_add(difference);
-                out.push(T::from_bits(value));
-            };
-            match u32::from(width) {
-                width @ 0..=u32::WIDEST => unpack(packed, width, wanted, |differences: &[u32]| {
-                    differences.iter().for_each(|difference| add(u64::from(*difference)));
-                    Some(())
-                })?,
-                width => unpack(packed, width, wanted, |differences: &[u64]| {
-                    differences.iter().for_each(|difference| add(*difference));
-                    Some(())
-                })?,
-            }
-            rest = after;
-            left -= wanted;
-        }
-    }
-    Some(())
-}
-
-/// A number of either sign whose distance from zero is short.
-fn zigzag(number: u64) -> u64 {
-    (number >> 1) ^ (number & 1).wrapping_neg()
+    deltas.each(|number| out.push(T::from_bits(number)))
 }
 
 #[cfg(test)]

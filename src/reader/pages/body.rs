@@ -58,12 +58,12 @@ impl Bodies {
             .ok_or_else(|| corrupt(format!("the levels of the {values} values of a page are malformed")))?;
         for (runs, highest) in [parts.repetition, parts.definition].into_iter().zip(self.highest) {
             if let Some(runs) = runs.filter(|_| highest > 0) {
-                levels::check(runs, highest, values.into())?;
+                levels::check(runs, highest, values as usize)?;
             }
         }
         match (&mut self.lists, parts.repetition, parts.definition) {
             (Some(lists), Some(repetition), Some(definition)) => {
-                lists.check(repetition, definition, values.into())?
+                lists.check(repetition, definition, values as usize)?
             }
             (Some(lists), ..) => lists.skip(),
             (None, ..) => {}

@@ -6,14 +6,14 @@
 use parquet::basic::Repetition;
 
 use super::corrupt;
-use super::lengths::{packed_number, varint};
 use crate::error::Result;
-
-/// Values in a group of a bit-packed run.
-const GROUP: u64 = 8;
+use crate::reader::integers::{GROUP, Run, Runs, unpack};
 
 /// Levels that are looked at together: few enough for the first-level cache.
 const STEP: usize = 256;
+
+/// Levels that are unpacked at a time: no more than one call of [`unpack`] gives.
+const UNPACKED: usize = 64;
 
 /// Runs of levels, whose length in bytes comes first, and what follows them.
 pub(in crate::reader) fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -23,12 +23,38 @@ pub(in crate::reader) fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Fails with `Corrupt` if runs of levels, of which the highest is `max`, are fewer than the values of their page, or make no
 /// sense.
-pub(super) fn check(runs: &[u8], max: i16, values: u64) -> Result<()> {
-    let found = count(runs, max, values);
-    if found < values {
-        return Err(corrupt(format!("a page of {values} values with {found} levels")));
+pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<()> {
+    match count(runs, max, values) {
+        found if found < values => Err(corrupt(format!("a page of {values} values with {found} levels"))),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// The number of levels that runs hold, up to one that makes no sense; counting stops at `enough`.
+fn count(runs: &[u8], max: i16, enough: usize) -> usize {
+    let (width, max) = (width(max), u32::from(max.unsigned_abs()));
+    let mut found = 0;
+    let sound = |run: Run<'_>| {
+        let is_sound = match run {
+            Run::Repeated(level, _) => level <= max,
+            // No level can be too high.
+            Run::Packed(..) if max + 1 == 1 << width => true,
+            Run::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
+                (levels.iter().fold(0, |most, level| most.max(*level)) <= max).then_some(())
+            })
+            .is_some(),
+        };
+        found += if is_sound { run.len() } else { 0 };
+        is_sound.then_some(())
+    };
+    // Where it ends says `found`.
+    let _ended = Runs::new(runs, width).and_then(|runs| runs.each(enough, sound));
+    found
+}
+
+/// Bits of a level, of which the highest is `max`.
+fn width(max: i16) -> u32 {
+    i16::BITS - max.leading_zeros()
 }
 
 /// Whether lists go on only where there are some.
@@ -52,7 +78,7 @@ impl Lists {
                 items.push(definition);
             }
         }
-        Lists { widths: highest.map(|most| i16::BITS - most.leading_zeros()), items, last: 0 }
+        Lists { widths: highest.map(width), items, last: 0 }
     }
 
     /// Is told that a page was left out.
@@ -61,16 +87,16 @@ impl Lists {
     }
 
     /// Fails with `Corrupt` if one of the levels of a page, of which there are enough, goes on with a list that is null or empty.
-    pub(super) fn check(&mut self, repetition: &[u8], definition: &[u8], values: u64) -> Result<()> {
-        let [mut repetitions, mut definitions] =
-            [Levels::of(repetition, self.widths[0]), Levels::of(definition, self.widths[1])];
+    pub(super) fn check(&mut self, repetition: &[u8], definition: &[u8], values: usize) -> Result<()> {
+        let mut repetitions = Levels::of(repetition, self.widths[0], values);
+        let mut definitions = Levels::of(definition, self.widths[1], values);
         let mut repetition = [0; STEP];
         // The one before comes first.
         let mut definition = [0; 1 + STEP];
         let mut left = values;
         let mut is_sound = true;
         while left > 0 {
-            let step = left.min(STEP as u64) as usize;
+            let step = left.min(STEP);
             definition[0] = self.last;
             repetitions.read(&mut repetition[..step]);
             definitions.read(&mut definition[1..=step]);
@@ -86,7 +112,7 @@ impl Lists {
                 }),
             };
             self.last = definition[step];
-            left -= step as u64;
+            left -= step;
         }
         match is_sound {
             true => Ok(()),
@@ -95,133 +121,70 @@ impl Lists {
     }
 }
 
-/// Levels in order, and zeros after the end of their runs.
+/// The levels of a page in order, and zeros where its runs end before.
 struct Levels<'a> {
-    rest: &'a [u8],
+    runs: Option<Runs<'a>>,
     width: u32,
-    /// How many more times there is the level of a run.
-    repeated: u64,
-    level: u16,
-    /// Groups of packed levels to come; the present one, and where its next level is.
-    groups: u64,
-    group: [u16; GROUP as usize],
+    /// Those in runs to come, and in the rest of the present one.
+    left: usize,
+    run: Run<'a>,
+    /// Those from `at` to `end` are unpacked and come next.
+    unpacked: [u16; UNPACKED],
     at: usize,
+    end: usize,
 }
 
 impl<'a> Levels<'a> {
-    fn of(runs: &'a [u8], width: u32) -> Self {
-        let group = [0; GROUP as usize];
-        Levels { rest: runs, width, repeated: 0, level: 0, groups: 0, at: group.len(), group }
+    fn of(runs: &'a [u8], width: u32, values: usize) -> Self {
+        let (runs, run, unpacked) = (Runs::new(runs, width), Run::Repeated(0, 0), [0; UNPACKED]);
+        Levels { runs, width, left: values, run, unpacked, at: 0, end: 0 }
     }
 
     /// The next levels.
     fn read(&mut self, mut out: &mut [u16]) {
         while !out.is_empty() {
             let left = out.len();
-            if self.repeated > 0 {
-                let many = usize::try_from(self.repeated).map_or(left, |many| many.min(left));
-                out[..many].fill(self.level);
-                (self.repeated, out) = (self.repeated - many as u64, &mut out[many..]);
-            } else if self.at < self.group.len() {
-                let many = left.min(self.group.len() - self.at);
-                out[..many].copy_from_slice(&self.group[self.at..][..many]);
-                (self.at, out) = (self.at + many, &mut out[many..]);
-            } else if self.groups > 0 {
-                self.unpack();
-            } else if let Some(header) = varint(&mut self.rest).filter(|&header| header > 0) {
-                match header & 1 {
-                    0 => {
-                        (self.level, self.repeated) = (self.take(self.width.div_ceil(8)) as u16, header >> 1);
-                    }
-                    _ => self.groups = header >> 1,
-                }
+            let read = if self.at < self.end {
+                let read = left.min(self.end - self.at);
+                out[..read].copy_from_slice(&self.unpacked[self.at..][..read]);
+                self.at += read;
+                read
             } else {
-                // The count was checked before.
-                out.fill(0);
-                return;
-            }
+                match self.run {
+                    Run::Repeated(level, count @ 1..) => {
+                        let read = left.min(count);
+                        out[..read].fill(level as u16);
+                        self.run = Run::Repeated(level, count - read);
+                        read
+                    }
+                    Run::Packed(packed, count @ 1..) => {
+                        self.run = self.unpack(packed, count);
+                        0
+                    }
+                    _ => {
+                        let run = self.runs.as_mut().and_then(|runs| runs.next(self.left));
+                        self.run = run.unwrap_or(Run::Repeated(0, left));
+                        self.left = self.left.saturating_sub(self.run.len());
+                        0
+                    }
+                }
+            };
+            out = &mut out[read..];
         }
     }
 
-    /// Goes on to the next group, which takes as many bytes as one of its levels has bits.
-    fn unpack(&mut self) {
-        let (packed, mask) = (self.take(self.width), (1u128 << self.width) - 1);
-        match u64::try_from(packed) {
-            Ok(packed) => {
-                for (place, level) in (0..).zip(&mut self.group) {
-                    *level = (packed >> (place * self.width) & mask as u64) as u16;
-                }
-            }
-            Err(_) => {
-                for (place, level) in (0..).zip(&mut self.group) {
-                    *level = (packed >> (place * self.width) & mask) as u16;
-                }
-            }
-        }
-        (self.groups, self.at) = (self.groups - 1, 0);
+    /// Unpacks the first levels of a run, and returns its rest.
+    fn unpack(&mut self, packed: &'a [u8], count: usize) -> Run<'a> {
+        (self.at, self.end) = (0, count.min(UNPACKED));
+        let unpacked = &mut self.unpacked;
+        // That they are all there was checked before.
+        let _is_whole = unpack(packed, self.width, self.end, |levels: &[u32]| {
+            unpacked.iter_mut().zip(levels).for_each(|(unpacked, level)| *unpacked = *level as u16);
+            Some(())
+        });
+        let rest = packed.get(UNPACKED / GROUP * self.width as usize..).unwrap_or_default();
+        Run::Packed(rest, count - self.end)
     }
-
-    /// The number in the next bytes, with zeros for those that are cut off.
-    fn take(&mut self, bytes: u32) -> u128 {
-        let (taken, rest) = self.rest.split_at(self.rest.len().min(bytes as usize));
-        self.rest = rest;
-        u128::from(little_endian(&taken[..taken.len().min(8)]))
-            | u128::from(little_endian(taken.get(8..).unwrap_or_default())) << 64
-    }
-}
-
-/// The number of levels that runs hold, up to one that makes no sense; counting stops at `enough`.
-fn count(runs: &[u8], max: i16, enough: u64) -> u64 {
-    let (width, max) = (u64::from(i16::BITS - max.leading_zeros()), u64::from(max.unsigned_abs()));
-    let mut rest = runs;
-    let mut found = 0u64;
-    while found < enough {
-        // Some writers fill the end with zeros.
-        let Some(header) = varint(&mut rest).filter(|&header| header > 0) else {
-            break;
-        };
-        let (left, count, stored) = (enough - found, header >> 1, rest.len() as u64);
-        let (levels, bytes) = match header & 1 {
-            0 => {
-                let bytes = width.div_ceil(8);
-                let value = rest.get(..bytes as usize).map(little_endian);
-                if value.is_none_or(|value| value > max) {
-                    break;
-                }
-                (count, bytes)
-            }
-            _ => {
-                let bytes = count.saturating_mul(width);
-                // Some writers cut the last group off behind the last level.
-                let is_last = count <= left.div_ceil(GROUP) && left * width <= stored * 8;
-                if bytes > stored && !is_last {
-                    break;
-                }
-                let levels = count.saturating_mul(GROUP);
-                if highest(rest, width, levels.min(left), max) > max {
-                    break;
-                }
-                (levels, bytes)
-            }
-        };
-        found = found.saturating_add(levels);
-        // In bounds, and so it fits.
-        rest = &rest[bytes.min(stored) as usize..];
-    }
-    found
-}
-
-/// The highest of so many levels of a packed run, all bytes of which are there; 0 where no level can be too high.
-fn highest(packed: &[u8], width: u64, levels: u64, max: u64) -> u64 {
-    if max + 1 == 1 << width {
-        return 0;
-    }
-    let level = |at: u64| packed_number(packed, at as usize, width as usize);
-    (0..levels).map(level).max().unwrap_or_default()
-}
-
-fn little_endian(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]
@@ -233,7 +196,7 @@ mod tests {
         // A run of five, two groups of which all bytes are there, and one group of two bits whose second byte is not needed.
         assert_eq!(count(&[10, 0], 1, 100), 5);
         assert_eq!(count(&[10, 0, 5, 0, 0], 1, 100), 21);
-        assert_eq!(count(&[3, 0], 3, 4), 8);
+        assert_eq!(count(&[3, 0], 3, 4), 4);
         assert_eq!(count(&[10, 0, 0, 10, 0], 1, 100), 5);
         assert_eq!(count(&[10, 0, 10, 0], 1, 5), 5);
     }
@@ -260,7 +223,7 @@ mod tests {
         assert_eq!(count(&[5, 0, 27, 0], 1, 24), 16);
         // Packed ones of two bits, of which the last is above 2; but for those behind the last that counts.
         assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 2, 8), 0);
-        assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 2, 7), 8);
+        assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 2, 7), 7);
         assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 3, 8), 8);
     }
 
@@ -268,14 +231,15 @@ mod tests {
     fn levels_are_read_in_order() {
         for step in [1, 3, 100] {
             let read = |runs: &[u8], width, count| {
-                let (mut levels, mut read) = (Levels::of(runs, width), vec![9; count]);
+                let (mut levels, mut read) = (Levels::of(runs, width, count), vec![9; count]);
                 read.chunks_mut(step).for_each(|part| levels.read(part));
                 read
             };
             let runs = [6, 2, 3, 0b11_10_01_00, 0b00_01_10_11, 4, 1];
             assert_eq!(read(&runs, 2, 13), [2, 2, 2, 0, 1, 2, 3, 3, 2, 1, 0, 1, 1]);
             // A last group that is cut off, and what is not there.
-            assert_eq!(read(&[3, 0b11_10_01_00], 2, 10), [0, 1, 2, 3, 0, 0, 0, 0, 0, 0]);
+            assert_eq!(read(&[3, 0b11_10_01_00], 2, 4), [0, 1, 2, 3]);
+            assert_eq!(read(&[4, 1], 2, 4), [1, 1, 0, 0]);
             // Levels of nine bits, repeated and packed, and of fifteen.
             assert_eq!(read(&[4, 0x2c, 1], 9, 2), [300, 300]);
             assert_eq!(read(&[3, 0x2c, 1, 0, 0, 0, 0, 0, 0, 0x80], 9, 8), [300, 0, 0, 0, 0, 0, 0, 256]);
@@ -293,7 +257,7 @@ mod tests {
         let check = |pages: &[(&[u8], &[u8])]| {
             let mut lists = Lists::of([2, 6], path.into_iter());
             pages.iter().all(|(repetition, definition)| {
-                lists.check(&runs(repetition), &runs(definition), repetition.len() as u64).is_ok()
+                lists.check(&runs(repetition), &runs(definition), repetition.len()).is_ok()
             })
         };
         for (repetition, definition, is_sound) in [

@@ -1,13 +1,10 @@
-//! Parquet's hybrid of runs: numbers of up to 32 bits, repeated or packed side by side. Levels and the indices into a dictionary
-//! are stored so ("RLE" in the format's documents, of which bit-packing is a part).
+//! Numbers of one width, packed side by side from the lowest bit on.
 
 use std::cmp::min;
 use std::marker::PhantomData;
 
-use crate::reader::pages::varint;
-
 /// Numbers in a group of a packed run.
-pub(super) const GROUP: usize = 8;
+pub(in crate::reader) const GROUP: usize = 8;
 
 /// Numbers that are unpacked at a time: few enough for the first-level cache.
 const STEP: usize = 128;
@@ -17,7 +14,7 @@ const FEW_GROUPS: usize = 2;
 
 /// The word that packed numbers are read through, and that each becomes. The narrower one is twice as fast where the numbers
 /// fit it.
-pub(super) trait Word: Copy + Default + 'static {
+pub(in crate::reader) trait Word: Copy + Default + 'static {
     /// The widest numbers that fit the word wherever they begin in its first byte.
     const WIDEST: u32;
     /// Functions by the width of the numbers: where the compiler knows it, it knows all shifts.
@@ -76,75 +73,17 @@ word!(
     29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56
 );
 
-/// The runs of a stream, until it ends or makes no sense.
-pub(super) struct Runs<'a> {
-    rest: &'a [u8],
-    width: u32,
-}
-
-/// Neighbouring numbers of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Run<'a> {
-    /// One number, as many times.
-    Repeated(u32, usize),
-    /// As many numbers, packed.
-    Packed(&'a [u8], usize),
-}
-
-impl<'a> Runs<'a> {
-    /// Of numbers of `width` bits; `None` if they are wider than 32.
-    pub(super) fn new(bytes: &'a [u8], width: u32) -> Option<Self> {
-        (width <= u32::BITS).then_some(Runs { rest: bytes, width })
-    }
-
-    /// The next run, of at most `most` numbers.
-    pub(super) fn next(&mut self, most: usize) -> Option<Run<'a>> {
-        let header = varint(&mut self.rest)?;
-        let count = usize::try_from(header >> 1).ok()?;
-        if header & 1 == 0 {
-            let (value, rest) = self.rest.split_at_checked(self.width.div_ceil(8) as usize)?;
-            self.rest = rest;
-            let mut word = [0; 4];
-            word[..value.len()].copy_from_slice(value);
-            (count > 0).then_some(Run::Repeated(u32::from_le_bytes(word), min(count, most)))
-        } else {
-            let (packed, rest) = self.rest.split_at_checked(count.checked_mul(self.width as usize)?)?;
-            self.rest = rest;
-            (count > 0).then_some(Run::Packed(packed, min(count.checked_mul(GROUP)?, most)))
-        }
-    }
-
-    /// Calls `each` for every run of the first `count` numbers; `None` if there are fewer.
-    pub(super) fn each(mut self, count: usize, mut each: impl FnMut(Run<'a>) -> Option<()>) -> Option<()> {
-        let mut left = count;
-        while left > 0 {
-            let run = self.next(left)?;
-            each(run)?;
-            left -= run.len();
-        }
-        Some(())
-    }
-}
-
-impl Run<'_> {
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Run::Repeated(_, count) | Run::Packed(_, count) => *count,
-        }
-    }
-}
-
 /// Calls `each` for the first `count` numbers of `width` bits, [`STEP`] at a time, until that returns `None`. `None` as well
 /// if there are too few bytes, or a word does not hold such a number.
-pub(super) fn unpack<T: Word>(
+pub(in crate::reader) fn unpack<T: Word>(
     packed: &[u8],
     width: u32,
     count: usize,
     mut each: impl FnMut(&[T]) -> Option<()>,
 ) -> Option<()> {
     let unpack = *T::UNPACK.get(width as usize)?;
-    // A group takes as many bytes as one of its numbers has bits.
-    if count.div_ceil(GROUP).checked_mul(width as usize)? > packed.len() {
+    // Those of the last group that do not count may be cut off.
+    if count.checked_mul(width as usize)?.div_ceil(8) > packed.len() {
         return None;
     }
     if count <= GROUP * FEW_GROUPS {
@@ -162,7 +101,7 @@ pub(super) fn unpack<T: Word>(
 }
 
 /// The 57 bits and more from a bit on.
-pub(super) fn bits(bytes: &[u8], at: usize) -> u64 {
+pub(in crate::reader) fn bits(bytes: &[u8], at: usize) -> u64 {
     let tail = bytes.get(at >> 3..).unwrap_or_default();
     let word = match tail.first_chunk() {
         Some(word) => u64::from_le_bytes(*word),
@@ -217,42 +156,6 @@ mod tests {
     fn numbers_of_every_width_come_out_as_they_went_in() {
         check::<u32>();
         check::<u64>();
-    }
-
-    #[test]
-    fn runs_are_repeated_or_packed() {
-        // Five times 3, then two groups of two bits.
-        let bytes = [10, 3, 5, 0b11_10_01_00, 0, 0, 1];
-        let mut runs = Runs::new(&bytes, 2).unwrap();
-        assert_eq!(runs.next(100), Some(Run::Repeated(3, 5)));
-        assert_eq!(runs.next(9), Some(Run::Packed(&bytes[3..], 9)));
-        assert_eq!(runs.next(1), None);
-        let mut lengths = Vec::new();
-        let each = |count, lengths: &mut Vec<usize>| {
-            Runs::new(&bytes, 2).unwrap().each(count, |run| {
-                lengths.push(run.len());
-                Some(())
-            })
-        };
-        assert_eq!(each(20, &mut lengths), Some(()));
-        assert_eq!(lengths, [5, 15]);
-        assert_eq!(each(22, &mut lengths), None);
-    }
-
-    #[test]
-    fn runs_that_are_cut_off_or_empty_end_the_stream() {
-        // Without its value, without its bytes, without end, and of no numbers.
-        for bytes in [
-            &[10][..],
-            &[5, 0],
-            &[0x80; 11],
-            &[0, 1],
-            &[1],
-            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
-        ] {
-            assert_eq!(Runs::new(bytes, 2).unwrap().next(100), None, "{bytes:?}");
-        }
-        assert!(Runs::new(&[], 33).is_none());
     }
 
     #[test]

@@ -1,0 +1,123 @@
+//! Parquet's hybrid of runs: numbers of up to 32 bits, repeated or packed side by side. Levels and the indices into a dictionary
+//! are stored so ("RLE" in the format's documents, of which bit-packing is a part).
+
+use std::cmp::min;
+
+use super::packed::GROUP;
+use super::varint;
+
+/// The runs of a stream, until it ends or makes no sense.
+pub(in crate::reader) struct Runs<'a> {
+    rest: &'a [u8],
+    width: u32,
+}
+
+/// Neighbouring numbers of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::reader) enum Run<'a> {
+    /// One number, as many times.
+    Repeated(u32, usize),
+    /// As many numbers, packed.
+    Packed(&'a [u8], usize),
+}
+
+impl<'a> Runs<'a> {
+    /// Of numbers of `width` bits; `None` if they are wider than 32.
+    pub(in crate::reader) fn new(bytes: &'a [u8], width: u32) -> Option<Self> {
+        (width <= u32::BITS).then_some(Runs { rest: bytes, width })
+    }
+
+    /// The next run, of at most `most` numbers.
+    pub(in crate::reader) fn next(&mut self, most: usize) -> Option<Run<'a>> {
+        loop {
+            // Some writers fill the end with zeros.
+            let header = varint(&mut self.rest).filter(|&header| header > 0)?;
+            let count = usize::try_from(header >> 1).ok()?;
+            if header & 1 == 0 {
+                let (value, rest) = self.rest.split_at_checked(self.width.div_ceil(8) as usize)?;
+                self.rest = rest;
+                let mut word = [0; 4];
+                word[..value.len()].copy_from_slice(value);
+                return Some(Run::Repeated(u32::from_le_bytes(word), min(count, most)));
+            }
+            // A group takes as many bytes as one of its numbers has bits.
+            let whole = count.checked_mul(self.width as usize)?;
+            let length = min(whole, self.rest.len());
+            // Some writers cut the last group off behind the last number.
+            let is_cut = length < whole;
+            if is_cut && (count > most.div_ceil(GROUP) || most.checked_mul(self.width as usize)? > length * 8)
+            {
+                return None;
+            }
+            let (packed, rest) = self.rest.split_at(length);
+            self.rest = rest;
+            if count > 0 {
+                return Some(Run::Packed(packed, min(count.checked_mul(GROUP)?, most)));
+            }
+        }
+    }
+
+    /// Calls `each` for every run of the first `count` numbers; `None` if there are fewer.
+    pub(in crate::reader) fn each(
+        mut self,
+        count: usize,
+        mut each: impl FnMut(Run<'a>) -> Option<()>,
+    ) -> Option<()> {
+        let mut left = count;
+        while left > 0 {
+            let run = self.next(left)?;
+            each(run)?;
+            left -= run.len();
+        }
+        Some(())
+    }
+}
+
+impl Run<'_> {
+    pub(in crate::reader) fn len(&self) -> usize {
+        match self {
+            Run::Repeated(_, count) | Run::Packed(_, count) => *count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_repeated_or_packed() {
+        // Five times 3, then two groups of two bits.
+        let bytes = [10, 3, 5, 0b11_10_01_00, 0, 0, 1];
+        let mut runs = Runs::new(&bytes, 2).unwrap();
+        assert_eq!(runs.next(100), Some(Run::Repeated(3, 5)));
+        assert_eq!(runs.next(9), Some(Run::Packed(&bytes[3..], 9)));
+        assert_eq!(runs.next(1), None);
+        let mut lengths = Vec::new();
+        let each = |count, lengths: &mut Vec<usize>| {
+            Runs::new(&bytes, 2).unwrap().each(count, |run| {
+                lengths.push(run.len());
+                Some(())
+            })
+        };
+        assert_eq!(each(20, &mut lengths), Some(()));
+        assert_eq!(lengths, [5, 15]);
+        assert_eq!(each(22, &mut lengths), None);
+    }
+
+    #[test]
+    fn runs_that_are_cut_off_or_empty_end_the_stream() {
+        // Without its value, without its bytes, without end, and of no numbers.
+        for bytes in [
+            &[10][..],
+            &[5, 0],
+            &[0x80; 11],
+            &[0, 1],
+            &[1],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+        ] {
+            assert_eq!(Runs::new(bytes, 2).unwrap().next(100), None, "{bytes:?}");
+        }
+        assert!(Runs::new(&[], 33).is_none());
+    }
+}
