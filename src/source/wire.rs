@@ -191,7 +191,8 @@ impl Line {
                 false => exchange::failed(Failure::no_credentials()),
             }
         }
-        let (parts, body) = http::Response::from(answer).into_parts();
+        let (mut parts, body) = http::Response::from(answer).into_parts();
+        with_length(&mut parts);
         let listing = listing.filter(|_| parts.status.is_success());
         let body = body.map_err(move |error: reqwest::Error| {
             let failure = Failure::of(&error, &host);
@@ -234,6 +235,21 @@ impl Line {
             .basic_auth(user.expose(), password.as_ref().map(Secret::expose))
             .build()
             .map_err(|_| Failure::other("the user information is malformed"))
+    }
+}
+
+/// Gives a range of a file its length, if it is sent in chunks and only `Content-Range` has it: object_store asks for one.
+fn with_length(parts: &mut http::response::Parts) {
+    if parts.status != StatusCode::PARTIAL_CONTENT || parts.headers.contains_key(CONTENT_LENGTH) {
+        return;
+    }
+    let length = || {
+        let range = parts.headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
+        let (start, last) = range.split_once('/')?.0.split_once('-')?;
+        last.parse::<u64>().ok()?.checked_sub(start.parse().ok()?)?.checked_add(1)
+    };
+    if let Some(length) = length() {
+        parts.headers.insert(CONTENT_LENGTH, length.into());
     }
 }
 

@@ -55,6 +55,9 @@ fn check(key: ClientConfigKey, value: &str) -> Result<()> {
 
 /// The options as the store's own keys, each with the name that the user wrote. `known` are its keys, for hints;
 /// `apart` are those that it reads elsewhere.
+///
+/// Fails with `Invalid` for a key that it does not know, and for an empty value: of a variable that was not set, which a request
+/// would be signed with.
 pub(super) fn keys<'a, Key: FromStr>(
     options: &'a Options,
     store: &str,
@@ -62,6 +65,8 @@ pub(super) fn keys<'a, Key: FromStr>(
     apart: &[&str],
 ) -> Result<Vec<(&'a str, Key, &'a str)>> {
     let read = |(name, value): (&'a str, &'a str)| match name.parse() {
+        Ok(_) if value.trim().is_empty() => Err(Error::invalid(format!("storage option {name:?} is empty"))
+            .hint("give it its value, or leave it out")),
         Ok(key) => Ok((name, key, value)),
         Err(_) => Err(unknown(name, store, known.iter().copied().chain(CLIENT))),
     };

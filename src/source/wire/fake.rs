@@ -94,7 +94,7 @@ async fn converse<F: Fn(&Asked) -> Answer>(
     let is_head = asked.method == "HEAD";
     log.lock().unwrap().push(asked);
     let mut reply = format!("HTTP/1.1 {status} Word\r\nConnection: close\r\n");
-    if !headers.iter().any(|(name, _)| *name == "Content-Length") {
+    if !headers.iter().any(|(name, _)| ["Content-Length", "Transfer-Encoding"].contains(name)) {
         write!(reply, "Content-Length: {}\r\n", body.len()).unwrap();
     }
     for (name, value) in headers {

@@ -155,6 +155,22 @@ async fn a_head_by_get_tells_the_size_of_the_whole() {
     }
 }
 
+#[tokio::test]
+async fn a_range_in_chunks_has_a_length() {
+    let server = Fake::serve(|asked| {
+        let (status, mut headers, body) = ranged(asked, b"0123456789");
+        headers.push(("Transfer-Encoding", "chunked".to_owned()));
+        (status, headers, [b"4\r\n", &body[..], b"\r\n0\r\n\r\n"].concat())
+    })
+    .await;
+    let client = Wire::new().client(&ClientOptions::new()).unwrap();
+    let mut request = request(Method::GET, &server.url());
+    request.headers_mut().insert("range", "bytes=3-6".parse().unwrap());
+    let answer = client.execute(request).await.unwrap();
+    assert_eq!(answer.headers()[CONTENT_LENGTH], "4");
+    assert_eq!(answer.into_body().bytes().await.unwrap(), &b"3456"[..]);
+}
+
 #[test]
 fn equal_options_share_a_client_and_a_malformed_one_is_refused() {
     let wire = Wire::new();

@@ -192,6 +192,10 @@ fn what_cannot_be_is_refused_without_its_value() {
             vec![("access_key_id", CANARY)],
             "storage option \"aws_secret_access_key\" is missing (an access key has two halves)",
         ),
+        (
+            vec![("access_key_id", CANARY), ("secret_access_key", "")],
+            "storage option \"secret_access_key\" is empty (give it its value, or leave it out)",
+        ),
         (vec![("skip_signature", CANARY)], "storage option \"skip_signature\" is not true or false"),
         (
             vec![("profile", "none")],
