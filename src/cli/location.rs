@@ -36,6 +36,11 @@ impl Location {
         self.locations.iter().map(|location| Dataset::open_with_options([location], &options)).collect()
     }
 
+    /// Whether none is given, where that is allowed.
+    pub(crate) fn is_none(&self) -> bool {
+        self.locations.is_empty()
+    }
+
     /// The given locations and options, for another process: they may hold secrets.
     pub(super) fn words(&self) -> (Vec<String>, Vec<String>) {
         (self.locations.clone(), self.storage_options.clone())

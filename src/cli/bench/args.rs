@@ -14,7 +14,7 @@ use crate::cli::units;
 /// Measures the loader: rows a second, the wait for each batch, and how busy it keeps a simulated accelerator.
 #[derive(clap::Args, Clone)]
 #[command(after_help = EXAMPLES)]
-#[command(mut_arg("locations", |arg| arg.required(false).required_unless_present("workload")))]
+#[command(mut_arg("locations", |arg| arg.required(false)))]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) loader: LoaderOptions,
@@ -112,6 +112,10 @@ const MOST_PRESSURE: usize = 4_096;
 
 impl Args {
     pub(super) fn check(&self) -> Result<()> {
+        if self.loader.location.is_none() && !self.workload.is_given() {
+            return Err(Error::invalid("there is no data set to measure")
+                .hint("name its URL, or a --workload, which makes its own data"));
+        }
         if self.world > LARGEST_WORLD {
             return Err(Error::invalid(format!("--world {} is more than {LARGEST_WORLD}", self.world))
                 .hint("bench runs all ranks in this process; `forebay plan` takes any number"));
