@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from . import adapters
 from .adapters import check_loader, pick
-from .errors import InternalError
+from .errors import InternalError, UnknownColumnError
 from .frameworks import missing
 
 try:
@@ -41,8 +41,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Batches", "Resume", "batches"]
 
+#: The columns that are taken unless others are named.
+_X, _Y = "image", "label"
 
-def batches(train: Loader, *, x: Any = "image", y: Any = "label", sample_weight: Any = None) -> Batches:
+
+def batches(train: Loader, *, x: Any = _X, y: Any = _Y, sample_weight: Any = None) -> Batches:
     """The loader's batches as a ``keras.utils.PyDataset`` for ``fit``, ``evaluate`` and ``predict``.
 
     Keras knows its length, so neither ``steps_per_epoch`` nor ``validation_steps`` is needed. Each Keras epoch is the
@@ -252,7 +255,13 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         return batch
 
     def _convert(self, batch: Any) -> tuple[Any, ...]:
-        x, y, sample_weight = (None if what is None else pick(batch, what) for what in self._columns)
+        try:
+            x, y, sample_weight = (None if what is None else pick(batch, what) for what in self._columns)
+        except UnknownColumnError as error:
+            if error.column not in (_X, _Y) or self._columns[:2] != (_X, _Y):
+                raise
+            hint = f'forebay.keras.batches takes "{_X}" and "{_Y}" unless x= and y= name others'
+            raise UnknownColumnError(f"{error}; {hint}", column=error.column) from None
         if sample_weight is not None:
             return x, y, sample_weight
         return (x,) if y is None else (x, y)

@@ -20,6 +20,7 @@ Examples
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,8 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
     Raises
     ------
     InvalidError
-        An argument is not callable. ``setup`` raises it if what a function returns is not a loader, or has no shard
-        although there are several processes.
+        An argument is no function of a shard. ``setup`` raises it if what a function returns is not a loader, or has
+        no shard although there are several processes.
     """
 
     loaders: dict[str, Loaders]
@@ -88,11 +89,8 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
         super().__init__()
         self._build = {"train": train, "val": val, "test": test, "predict": predict}
         for name, build in self._build.items():
-            if build is not None and not callable(build):
-                raise InvalidError(
-                    f"{name} must be a function from a shard to a loader, got {type(build).__qualname__} "
-                    "(pass lambda shard: forebay.Loader(..., shard=shard))"
-                )
+            if build is not None:
+                _check_build(name, build)
         self.loaders = {}
         # Positions of a checkpoint, for loaders that are built later.
         self._loaded: dict[str, Any] = {}
@@ -235,6 +233,23 @@ class _Batches(Batches[dict[str, Any]]):
 
     def state_dict(self) -> StateDict:
         return self._module._position(self.loader)
+
+
+def _check_build(name: str, build: Any) -> None:
+    example = "pass lambda shard: forebay.Loader(..., shard=shard)"
+    if not callable(build):
+        raise InvalidError(
+            f"{name} must be a function from a shard to a loader, got {type(build).__qualname__} ({example})"
+        )
+    try:
+        signature = inspect.signature(build)
+    except ValueError:
+        # Some that are written in C have none.
+        return
+    try:
+        signature.bind(None)
+    except TypeError:
+        raise InvalidError(f"{name} must take a shard, and nothing else that has no default ({example})") from None
 
 
 def _restore(loaders: Loaders, state: Any) -> None:

@@ -150,6 +150,9 @@ fn bytes(column: &dyn Array) -> u64 {
 const NO_CONSTRUCTOR: &str = "a forebay.Batch cannot be constructed (to move batches to a device, pass \
      forebay.torch.batches(loader) in place of the loader, or dict(batch))";
 
+const NO_PICKLE: &str = "a forebay.Batch is memory of this process and is not pickled (send dict(batch), or \
+     batch.to_arrow())";
+
 #[pymethods]
 impl Batch {
     /// Refuses: only a loader makes batches.
@@ -157,6 +160,11 @@ impl Batch {
     #[pyo3(signature = (*_args, **_named))]
     fn refuse(_args: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         Err(PyTypeError::new_err(NO_CONSTRUCTOR))
+    }
+
+    /// Refuses, with what is pickled instead.
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err(NO_PICKLE))
     }
 
     /// Rows of the batch. ``len(batch)`` is the number of columns, as of any mapping.

@@ -4,6 +4,7 @@ use forebay::internals::loader::{Stats, Verdict};
 use forebay::{Deny, Error, ErrorKind, Filter, Loader as Inner, LoaderSpec, Position, RowPlace};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use serde::de::DeserializeOwned;
 
 use crate::dataset::opened;
 use crate::epoch::{Epoch, Step};
@@ -211,8 +212,15 @@ pub(crate) fn json(value: &impl serde::Serialize) -> forebay::Result<String> {
 }
 
 fn parse(position: &str) -> forebay::Result<Position> {
-    serde_json::from_str(position).map_err(|error| {
-        Error::new(ErrorKind::StateMismatch, format!("this is not a state of a loader: {error}"))
-            .hint("pass what state_dict() returned")
+    parse_state(position, "a loader")
+}
+
+/// What the `state_dict` of `what` returned, as JSON.
+pub(crate) fn parse_state<T: DeserializeOwned>(state: &str, what: &str) -> forebay::Result<T> {
+    // By way of a value: the user has a dict, in which no error has a line.
+    let state = serde_json::from_str::<serde_json::Value>(state).and_then(serde_json::from_value);
+    state.map_err(|error| {
+        Error::new(ErrorKind::StateMismatch, format!("this is not a state of {what}: {error}"))
+            .hint(format!("pass what state_dict() of {what} returned"))
     })
 }

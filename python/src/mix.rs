@@ -1,7 +1,7 @@
 //! The mix behind `forebay.Mix`: what `loader` is for one source, for several.
 
 use forebay::internals::loader::{Stats, Verdict};
-use forebay::{Error, ErrorKind, LoaderSpec, Mix as Inner, MixPosition, MixSpec, RowPlace};
+use forebay::{LoaderSpec, Mix as Inner, MixPosition, MixSpec, RowPlace};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -10,7 +10,7 @@ use crate::epoch::{Epoch, Step};
 use crate::errors::IntoPython;
 use crate::home::Home;
 use crate::interrupt::interruptible;
-use crate::loader::{Place, json, parse_filter, place};
+use crate::loader::{Place, json, parse_filter, parse_state, place};
 use crate::options;
 use crate::pin;
 use crate::schema::Schema;
@@ -176,8 +176,5 @@ impl Mix {
 }
 
 fn parse(position: &str) -> forebay::Result<MixPosition> {
-    serde_json::from_str(position).map_err(|error| {
-        Error::new(ErrorKind::StateMismatch, format!("this is not a state of a mix: {error}"))
-            .hint("pass what state_dict() of the mix returned")
-    })
+    parse_state(position, "a mix")
 }

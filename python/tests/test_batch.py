@@ -44,6 +44,15 @@ def test_every_kind_of_column_arrives_as_arrow_has_it(batch: fb.Batch, table: pa
     assert [row.tobytes() for row in batch["cell"]] == table["cell"].to_pylist()
 
 
+def test_a_batch_is_not_pickled_and_its_columns_are(batch: fb.Batch, table: pa.Table) -> None:
+    with pytest.raises(TypeError, match=r"is not pickled \(send dict\(batch\)"):
+        pickle.dumps(batch)
+    sent = pickle.loads(pickle.dumps(dict(batch)))
+    assert list(sent) == table.column_names
+    assert sent["vector"].tolist() == table["vector"].to_pylist()
+    assert pickle.loads(pickle.dumps(batch.to_arrow())).to_pylist() == table.to_pylist()
+
+
 def test_a_batch_is_a_mapping(batch: fb.Batch, table: pa.Table) -> None:
     assert isinstance(batch, collections.abc.Mapping)
     assert list(batch) == list(batch.keys()) == table.column_names

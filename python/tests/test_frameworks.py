@@ -250,6 +250,13 @@ WEIGHTS = """
     assert np.isclose(found["plain"], each) and np.isclose(found["other"], each), found
     # A quarter of the rows each: on average 2, if Keras divides by the rows, as it does for both kinds of weights.
     assert np.isclose(found["sample"], found["class"]) and not np.isclose(found["class"], each), found
+    try:
+        fb.keras.batches(train)[0]
+    except fb.UnknownColumnError as error:
+        assert 'no column "image"' in str(error) and "unless x= and y= name others" in str(error), error
+        assert error.column == "image"
+    else:
+        raise AssertionError("an image came")
     print("weighed", keras.backend.backend())
 """
 

@@ -146,6 +146,9 @@ def test_a_loader_without_a_shard_is_refused_among_several(plain: Path) -> None:
 def test_what_is_no_function_or_no_loader_is_refused(plain: Path) -> None:
     with small(plain) as loader, pytest.raises(fb.InvalidError, match=r"train must be a function .* got Loader \(pass"):
         fb.lightning.DataModule(train=loader)
+    for train in (lambda: None, lambda shard, more: None, lambda *, shard: None):
+        with pytest.raises(fb.InvalidError, match=r"train must take a shard, and nothing else .* \(pass lambda shard"):
+            fb.lightning.DataModule(train=train)
     with pytest.raises(fb.InvalidError, match=r"expected a forebay.Loader, got list"):
         fb.lightning.DataModule(train=lambda shard: []).setup("fit")
     data = fb.lightning.DataModule()

@@ -83,6 +83,7 @@ def test_paths_are_taken_in_every_form(tmp_path: Path) -> None:
         ({"fill_null": {"id": None}}, "must be a number, str or bytes"),
         ({"fill_null": {"id": 1 << 2000}}, r"from -2\*\*63 to 2\*\*64 - 1"),
         ({"fill_null": {"id": 1 << 63}}, "9223372036854775808 is not a value of type int64"),
+        ({"fill_null": {"id": 1e300}}, "fill_null value 1e300 is not a value of type int64"),
         ({"fill_null": {"id": "x"}}, "not a value of type int64"),
         ({"fill_null": {"id": np.datetime64("2020-01-01")}}, "in the column's unit"),
         ({"storage_options": ["hunter2"]}, "storage_options must be a dict"),

@@ -48,7 +48,8 @@ impl fmt::Display for Number {
         match (self, self.whole()) {
             // With all digits: those of a float end in zeros.
             (_, Some(whole)) if whole != i128::MAX && whole != i128::MIN => write!(f, "{whole}"),
-            (Number::Float(number), _) => write!(f, "{number}"),
+            // Shortest, so that 1e300 has no 301 digits.
+            (Number::Float(number), _) => write!(f, "{number:?}"),
             (Number::Whole(number), _) => write!(f, "{number}"),
         }
     }

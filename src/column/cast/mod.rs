@@ -34,7 +34,8 @@ pub(crate) fn cast_field(stored: &Field, to: &DataType) -> Result<Field> {
             "holds {}, which is not cast to {name}",
             TypeName(stored.data_type())
         ))
-        .hint("numbers, booleans, decimals and text are cast, times to integers, and lists of these")),
+        .hint("numbers, booleans and decimals are cast to any of the types, text to numbers, times to integers, and lists of \
+             these")),
     }
 }
 

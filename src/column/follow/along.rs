@@ -9,6 +9,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 use super::Followed;
 use super::boxes::{Boxes, check_stored, stored};
+use crate::arrow::names::TypeName;
 use crate::batch::delivered;
 use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun};
 use crate::error::{Error, ErrorKind, OrFail, Result};
@@ -36,7 +37,7 @@ impl ColumnCodec for AlongCodec {
             DataType::LargeList(_) => Ok(Arc::new(field.as_ref().clone().with_nullable(false))),
             _ => Err(Error::invalid(format!(
                 "holds {}, not a list with an item for each box",
-                stored.data_type()
+                TypeName(stored.data_type())
             ))
             .hint("columns that go along with boxes are lists of differing length")),
         }
