@@ -64,3 +64,31 @@ def test_what_pyarrow_refuses_never_comes_as_other_rows(
             continue
         assert [row for batch in batches for row in pa.table(batch.to_arrow())["c"].to_pylist()] == column.to_pylist()
     assert refused > 0
+
+
+#: The checksum of a page is of its body, and its header has none.
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("case", ["dictionary", "plain", "lists", "nullable texts", "lists of texts", "nullable numbers"])
+def test_a_page_with_a_checksum_never_comes_as_other_rows(
+    tmp_path: Path, case: str, version: str, compression: str
+) -> None:
+    column, written = CASES.get(case, (pa.array([None if n % 3 == 0 else n * 7 for n in range(24)], pa.int32()), {}))
+    file = tmp_path / "c.parquet"
+    written = {"compression": compression, "data_page_version": version, "write_statistics": False, **written}
+    pq.write_table(pa.table({"c": column}), file, write_page_checksum=True, **written)
+    sound = file.read_bytes()
+    pages = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
+    refused = 0
+    for bit in range(MAGIC * 8, pages * 8):
+        damaged = bytearray(sound)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        file.write_bytes(damaged)
+        try:
+            batches = list(fb.Loader(file, batch_size=len(column), threads=1))
+        except fb.ForebayError:
+            refused += 1
+            continue
+        rows = [row for batch in batches for row in pa.table(batch.to_arrow())["c"].to_pylist()]
+        assert rows == column.to_pylist(), bit
+    assert refused > 0

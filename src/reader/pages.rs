@@ -71,7 +71,9 @@ pub(super) struct Leaf {
     /// Bytes of a value once it is decoded: of a dictionary, and of a row with its levels.
     width: u64,
     with_levels: u64,
+    /// The highest repetition and definition level.
     max_repetition: i16,
+    max_definition: i16,
 }
 
 impl Leaf {
@@ -83,7 +85,8 @@ impl Leaf {
         };
         let levels = if column.path().parts().len() > 1 { LEVEL_BYTES } else { 0 };
         let with_levels = value_width(column) + levels;
-        Leaf { physical, smallest, width, with_levels, max_repetition: column.max_rep_level() }
+        let [max_repetition, max_definition] = [column.max_rep_level(), column.max_def_level()];
+        Leaf { physical, smallest, width, with_levels, max_repetition, max_definition }
     }
 }
 
@@ -235,7 +238,15 @@ impl Chunk<'_> {
                 page.levels, page.uncompressed, page.compressed
             )));
         }
-        let is_nested = self.leaf.max_repetition > 0;
+        let Leaf { max_repetition, max_definition, .. } = *self.leaf;
+        let definition = page.levels.saturating_sub(page.repetition);
+        if max_repetition == 0 && page.repetition > 0 || max_definition == 0 && definition > 0 {
+            return Err(corrupt(format!(
+                "{} bytes of repetition levels and {definition} of definition levels, of which the column has none",
+                page.repetition
+            )));
+        }
+        let is_nested = max_repetition > 0;
         if page.nulls > page.values || page.rows > page.values || page.rows < page.values && !is_nested {
             return Err(corrupt(format!(
                 "a page of {} values with {} rows and {} nulls",
@@ -347,7 +358,9 @@ fn corrupt(cause: String) -> Error {
 
 /// The refusal of a chunk that would take more memory than allowed.
 pub(super) fn too_large(bytes: u64, limit: u64) -> Error {
+    let more = bytes.saturating_sub(limit).div_ceil(1 << 20);
     Error::new(ErrorKind::TooLarge, format!("decoding takes {bytes} bytes, {limit} are allowed"))
+        .hint(format!("raise `memory` by {more} MiB, or write the file with smaller row groups"))
 }
 
 #[cfg(test)]

@@ -61,8 +61,23 @@ impl<'a> Runs<'a> {
     pub(in crate::reader) fn each(
         mut self,
         count: usize,
-        mut each: impl FnMut(Run<'a>) -> Option<()>,
+        each: impl FnMut(Run<'a>) -> Option<()>,
     ) -> Option<()> {
+        self.take(count, each)
+    }
+
+    /// The same for all numbers, of which there are `count`: `None` as well if more follows them than the zeros that some writers
+    /// fill the end with. The length of levels is in a header, and what follows them are values.
+    pub(in crate::reader) fn each_of_all(
+        mut self,
+        count: usize,
+        each: impl FnMut(Run<'a>) -> Option<()>,
+    ) -> Option<()> {
+        self.take(count, each)?;
+        self.rest.iter().all(|byte| *byte == 0).then_some(())
+    }
+
+    fn take(&mut self, count: usize, mut each: impl FnMut(Run<'a>) -> Option<()>) -> Option<()> {
         let mut left = count;
         while left > 0 {
             let run = self.next(left)?;
@@ -102,6 +117,9 @@ mod tests {
         };
         assert_eq!(each(20, &mut lengths), Some(()));
         assert_eq!(lengths, [5, 15]);
+        let all = |bytes: &[u8]| Runs::new(bytes, 2).unwrap().each_of_all(21, |_| Some(()));
+        assert_eq!((all(&bytes[..6]), all(&[10, 3, 5, 0, 0, 0, 0, 0, 0])), (Some(()), Some(())));
+        assert_eq!((all(&bytes), all(&bytes[..5])), (None, None), "a byte too many, and too few");
         assert_eq!(each(22, &mut lengths), None);
     }
 

@@ -120,6 +120,8 @@ struct DataPage<'a> {
     repetition: &'a [u8],
     definition: &'a [u8],
     values: &'a [u8],
+    /// Of version 2: where values begin says the header, which has no checksum.
+    is_v2: bool,
 }
 
 /// What a thread uses for one column chunk after another.
@@ -345,7 +347,7 @@ impl Flat {
             return Some(page.count);
         }
         let mut there = 0;
-        Runs::new(page.definition, 1)?.each(page.count, |run| {
+        Runs::new(page.definition, 1)?.each_of_all(page.count, |run| {
             there += self.validity.append_run(run)?;
             Some(())
         })?;
@@ -378,7 +380,7 @@ impl<'a> DataPage<'a> {
         }
         let (repetition, definition) =
             levels.split_at_checked(usize::try_from(stored.page.repetition).ok()?)?;
-        Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values })
+        Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values, is_v2: true })
     }
 
     /// Of version 1, with the levels in front of the values: repetition levels first, each with its length.
@@ -395,7 +397,8 @@ impl<'a> DataPage<'a> {
             (*levels, rest) = split_levels(rest)?;
         }
         let [repetition, definition] = levels;
-        Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values: rest })
+        let values = rest;
+        Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values, is_v2: false })
     }
 
     /// Appends the values, `there` of which are stored: those from `from` on that `validity` says are there.
@@ -432,10 +435,11 @@ impl<'a> DataPage<'a> {
         Some(())
     }
 
-    /// Whether values that could not be decoded are too few, or name what is not there.
+    /// Whether values that could not be decoded are too few, name what is not there, or may begin elsewhere.
     fn ends_early<T: Value>(&self, there: usize) -> bool {
         let stored = there.saturating_mul(T::STORED);
         match self.encoding {
+            encoding if is(encoding, Encoding::PLAIN) && self.is_v2 => self.values.len() != stored,
             encoding if is(encoding, Encoding::PLAIN) => self.values.len() < stored,
             encoding if is(encoding, Encoding::BYTE_STREAM_SPLIT) => self.values.len() != stored,
             encoding if is(encoding, Encoding::DELTA_BINARY_PACKED) => {

@@ -21,17 +21,19 @@ pub(in crate::reader) fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::try_from(i32::from_le_bytes(*length)).ok()?)
 }
 
-/// Fails with `Corrupt` if runs of levels, of which the highest is `max`, are fewer than the values of their page, or make no
+/// Fails with `Corrupt` if runs of levels, of which the highest is `max`, are not as many as the values of their page, or make no
 /// sense.
 pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<()> {
-    match count(runs, max, values) {
-        found if found < values => Err(corrupt(format!("a page of {values} values with {found} levels"))),
-        _ => Ok(()),
+    let (found, is_all) = count(runs, max, values);
+    match is_all {
+        true => Ok(()),
+        false if found == values => Err(corrupt(format!("a page of {values} values with more levels"))),
+        false => Err(corrupt(format!("a page of {values} values with {found} levels"))),
     }
 }
 
-/// The number of levels that runs hold, up to one that makes no sense; counting stops at `enough`.
-fn count(runs: &[u8], max: i16, enough: usize) -> usize {
+/// The number of levels that runs hold, up to one that makes no sense; counting stops at `enough`. And whether these are all.
+fn count(runs: &[u8], max: i16, enough: usize) -> (usize, bool) {
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));
     let mut found = 0;
     let sound = |run: Run<'_>| {
@@ -47,9 +49,8 @@ fn count(runs: &[u8], max: i16, enough: usize) -> usize {
         found += if is_sound { run.len() } else { 0 };
         is_sound.then_some(())
     };
-    // Where it ends says `found`.
-    let _ended = Runs::new(runs, width).and_then(|runs| runs.each(enough, sound));
-    found
+    let all = Runs::new(runs, width).and_then(|runs| runs.each_of_all(enough, sound));
+    (found, all.is_some())
 }
 
 /// Bits of a level, of which the highest is `max`.
@@ -191,6 +192,11 @@ impl<'a> Levels<'a> {
 mod tests {
     use super::*;
 
+    /// The number alone.
+    fn count(runs: &[u8], max: i16, enough: usize) -> usize {
+        super::count(runs, max, enough).0
+    }
+
     #[test]
     fn levels_are_counted_as_far_as_their_bytes_go() {
         // A run of five, two groups of which all bytes are there, and one group of two bits whose second byte is not needed.
@@ -211,6 +217,9 @@ mod tests {
         }
         assert!(check(&[6, 0], 1, 4).is_err());
         assert!(check(&[8, 0], 1, 4).is_ok());
+        // Zeros behind the last, and another byte, which is one of the values.
+        assert!(check(&[8, 0, 0], 1, 4).is_ok());
+        assert!(check(&[8, 0, 7], 1, 4).is_err());
     }
 
     /// A byte that was damaged: a run of other levels than there are, and groups that end in the values.
