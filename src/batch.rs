@@ -15,7 +15,7 @@ mod weight;
 
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayRef, BooleanArray, StructArray, new_null_array};
+use crate::arrow::array::{Array, ArrayRef, BooleanArray, FixedSizeListArray, StructArray, new_null_array};
 use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use crate::arrow::error::ArrowError;
@@ -138,6 +138,24 @@ fn structure(
     let required = fields.iter().zip(&columns).filter(|(field, _)| !field.is_nullable());
     let nulls = required.fold(nulls, |nulls, (_, column)| NullBuffer::union(nulls.as_ref(), column.nulls()));
     StructArray::try_new_with_length(fields, columns, nulls, rows)
+}
+
+/// An array of lists of one length. Where items that are never null are missing, the list is, likewise.
+fn fixed_lists(
+    item: FieldRef,
+    length: i32,
+    values: ArrayRef,
+    nulls: Option<NullBuffer>,
+    rows: usize,
+) -> std::result::Result<FixedSizeListArray, ArrowError> {
+    let missing = values.nulls().filter(|_| !item.is_nullable());
+    let lists = missing.map(|missing| {
+        let items = length.max(0) as usize;
+        let is_there = |row: usize| (row * items..(row + 1) * items).all(|at| missing.is_valid(at));
+        NullBuffer::from_iter((0..rows).map(is_there))
+    });
+    let nulls = NullBuffer::union(nulls.as_ref(), lists.as_ref());
+    FixedSizeListArray::try_new_with_length(item, length, values, nulls, rows)
 }
 
 /// The sources as arrays of one concrete type.

@@ -31,7 +31,9 @@ use crate::snapshot::{Constant, Pin};
 
 pub use crate::snapshot::FileVersion;
 pub(crate) use cost::{PageMemory, value_width};
-pub(crate) use file_columns::{ARROW_SCHEMA, FileColumns, KnownColumns, Origin, ProjectedLeaves, SharedBy};
+pub(crate) use file_columns::{
+    ARROW_SCHEMA, FileColumns, KnownColumns, Origin, ProjectedLeaves, SharedBy, arrow_schema,
+};
 pub use fingerprint::Fingerprint;
 pub(crate) use footer::{ColumnChunk, Footer};
 pub use projection::Projection;

@@ -351,3 +351,47 @@ def test_a_sound_file_that_nests_too_deep_is_not_called_corrupt(tmp_path: Path) 
         assert next(iter(loader)).to_arrow().equals(next(iter(loader)).to_arrow())
     with pytest.raises(fb.UnsupportedError, match="32.parquet: a column nests more than 64 levels deep.*lists are read up to 31"):
         fb.Loader(tmp_path / "32.parquet")
+
+
+@pytest.mark.parametrize(
+    "item", [pa.float32(), pa.int32(), pa.string(), pa.bool_(), pa.binary(3), pa.struct([pa.field("a", pa.int32(), False)])]
+)
+def test_lists_that_are_always_there_are_missing_with_what_they_are_in(item: pa.DataType, tmp_path: Path) -> None:
+    numbers = range(12)
+    values: list[Any] = list(numbers)
+    if pa.types.is_string(item) or pa.types.is_binary(item) or pa.types.is_fixed_size_binary(item):
+        values = [f"{number:03}" if pa.types.is_string(item) else b"%03d" % number for number in numbers]
+    elif pa.types.is_struct(item):
+        values = [{"a": number} for number in numbers]
+    elif pa.types.is_boolean(item):
+        values = [number % 3 == 0 for number in numbers]
+    pairs = pa.FixedSizeListArray.from_arrays(pa.array(values, item), type=pa.list_(pa.field("item", item, False), 2))
+    mask = pa.array([False, True, False, False, True, False])
+    box = pa.StructArray.from_arrays([pairs], fields=[pa.field("box", pairs.type, False)], mask=mask)
+    boxes = pa.ListArray.from_arrays([0, 2, 2, 6], box)
+    for array in (box, boxes):
+        path = tmp_path / f"{len(array)}.parquet"
+        pq.write_table(pa.table({"o": array}), path)
+        with fb.Loader(path, batch_size=4) as loader:
+            rows = [row for batch in loader for row in batch.to_arrow().column("o").to_pylist()]
+        assert rows == array.to_pylist()
+
+
+def test_a_schema_of_arrow_that_is_not_of_the_columns_is_not_used(tmp_path: Path) -> None:
+    table = pa.table({"a": [1, 2], "b": [3, 4]})
+    pq.write_table(table, tmp_path / "whole.parquet")
+    schema = pq.ParquetFile(tmp_path / "whole.parquet").metadata.metadata[b"ARROW:schema"]
+    for names in (["a"], ["a", "c"]):
+        left = table.rename_columns(["a", "c"]).select(names)
+        path = tmp_path / f"{len(names)}.parquet"
+        with pq.ParquetWriter(path, left.schema, store_schema=False) as writer:
+            writer.write_table(left)
+            writer.add_key_value_metadata({"ARROW:schema": schema})
+        with fb.Loader(path) as loader:
+            assert [batch.to_arrow().to_pydict() for batch in loader] == [left.to_pydict()]
+    deep = pa.array([1, 2], pa.int32())
+    for _ in range(62):
+        deep = pa.StructArray.from_arrays([deep], names=["f"])
+    pq.write_table(pa.table({"x": deep}), tmp_path / "deep.parquet")
+    with fb.Loader(tmp_path / "deep.parquet") as loader:
+        assert [batch.num_rows for batch in loader] == [2]

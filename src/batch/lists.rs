@@ -9,7 +9,7 @@ use crate::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use crate::arrow::datatypes::DataType;
 
 use super::{
-    Fill, Run, Selection, booleans, delivered_type, disagreement, downcast, fill as fill_values,
+    Fill, Run, Selection, booleans, delivered_type, disagreement, downcast, fill as fill_values, fixed_lists,
     gather as gather_values,
 };
 use crate::error::{Error, ErrorKind, OrFail, Result};
@@ -143,7 +143,7 @@ pub(super) fn gather_fixed(
         Some(fill) => (filled(values, nulls, length as usize, fill)?, None),
         None => (values, nulls),
     };
-    Ok(Arc::new(FixedSizeListArray::try_new(item, length, values, nulls).or_fail()?))
+    Ok(Arc::new(fixed_lists(item, length, values, nulls, selection.len()).or_fail()?))
 }
 
 /// The values of lists of `length`, with nulls among them and all values under a null list replaced.

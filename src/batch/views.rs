@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use super::structure;
-use crate::arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, ListArray, MapArray,
-};
+use super::{fixed_lists, structure};
+use crate::arrow::array::{Array, ArrayRef, AsArray, LargeListArray, ListArray, MapArray};
 use crate::arrow::datatypes::DataType;
 use crate::arrow::error::ArrowError;
 
@@ -30,7 +28,7 @@ pub(crate) fn exchange_views(
         DataType::FixedSizeList(item, length) => {
             let values = exchange_views(array.as_fixed_size_list().values(), exchange)?;
             let (item, rows) = (item.clone(), array.len());
-            Arc::new(FixedSizeListArray::try_new_with_length(item, *length, values, nulls, rows)?)
+            Arc::new(fixed_lists(item, *length, values, nulls, rows)?)
         }
         DataType::Map(entries, sorted) => {
             let map = array.as_map();

@@ -37,6 +37,23 @@ pub(crate) enum Origin {
     Constant(usize),
 }
 
+/// What the Parquet crate says of a writer's schema that is not one of the columns, or that nests deeper than it reads.
+const MISFITS: [&str; 3] = ["incompatible arrow schema", "expected field named", "DepthLimitReached"];
+
+/// The columns of a file as Arrow has them: as the writer's own schema says, which is among its key-value metadata, unless that is
+/// not one of these columns. Programs that drop or rename columns leave it as it was.
+pub(crate) fn arrow_schema(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) -> Result<Schema> {
+    let schema = parquet_to_arrow_schema(parquet, key_values).or_else(|error| {
+        let said = error.to_string();
+        match MISFITS.iter().any(|words| said.contains(words)) {
+            true => parquet_to_arrow_schema(parquet, None),
+            // It may mean a type that is not read.
+            false => Err(error),
+        }
+    });
+    schema.or_fail()
+}
+
 impl FileColumns {
     /// The columns of a file by itself.
     ///
@@ -46,13 +63,14 @@ impl FileColumns {
         created_by: Option<&str>,
         key_values: Option<&Vec<KeyValue>>,
     ) -> Result<Self> {
-        let stored = parquet_to_arrow_schema(&parquet, key_values).or_fail()?;
+        let stored = arrow_schema(&parquet, key_values)?;
         let fields: Vec<_> = stored.fields().iter().map(|field| types::delivered(field)).collect();
         let mut seen = HashMap::new();
         for field in &fields {
             if seen.insert(field.name().as_str(), ()).is_some() {
                 return Err(Error::new(ErrorKind::Unsupported, "two columns have this name")
-                    .at(Place::default().column(field.name().as_str())));
+                    .at(Place::default().column(field.name().as_str()))
+                    .hint("write the file with one of them renamed: no columns= can tell them apart"));
             }
         }
         let schema = Arc::new(Schema::new_with_metadata(fields, stored.metadata().clone()));

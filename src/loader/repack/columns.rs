@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parquet::arrow::{encode_arrow_schema, parquet_to_arrow_schema};
+use parquet::arrow::encode_arrow_schema;
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData};
 use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type, TypePtr};
@@ -12,7 +12,7 @@ use super::chunk::Chunk;
 use super::stored::StoredFile;
 use super::{Repack, RepackOptions, RepackedColumn};
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
-use crate::catalog::{ARROW_SCHEMA, unknown_column};
+use crate::catalog::{ARROW_SCHEMA, arrow_schema, unknown_column};
 use crate::column::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 
@@ -124,7 +124,7 @@ pub(super) struct Written {
 pub(super) fn written(form: Repack, file: &FileMetaData, leaves: &[ImageLeaf]) -> Result<Written> {
     let schema = file.schema_descr();
     let root = schema.root_schema();
-    let stored = parquet_to_arrow_schema(schema, file.key_value_metadata()).or_fail()?;
+    let stored = arrow_schema(schema, file.key_value_metadata())?;
     let mut fields: Vec<FieldRef> = stored.fields().iter().cloned().collect();
     let mut types: Vec<TypePtr> = root.get_fields().to_vec();
     let mut paths = Vec::new();
