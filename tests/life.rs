@@ -170,8 +170,11 @@ fn an_epoch_that_is_ended_from_outside_names_the_reason() {
         let loader = loader(&dir).batch_size(10).cache(cache).build().unwrap();
         let mut epoch = loader.epoch(3);
         epoch.next().unwrap().unwrap();
+        // Batches that are made by now do not come any more.
+        settled(&loader);
         end(&loader);
-        let error = epoch.find_map(Result::err).unwrap();
+        let error = epoch.next().unwrap().unwrap_err();
+        assert!(epoch.next().is_none());
         assert_eq!(error.kind(), ErrorKind::Closed);
         error.to_string()
     };

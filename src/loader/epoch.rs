@@ -145,6 +145,11 @@ impl Epoch {
             self.receiver = Err(None);
             return Wait::Finished;
         }
+        if let Some(ended) = self.ended() {
+            self.receiver = Err(None);
+            return Wait::Step(Err(ended));
+        }
+        let Ok(receiver) = &self.receiver else { return Wait::Finished };
         let watch = receiver.watch.clone();
         match self.counting {
             Counting::Consumer => watch.asks(),
@@ -239,14 +244,18 @@ impl Epoch {
         Ok(Step { batch: made.batch, after })
     }
 
-    fn cut_short(&self) -> Error {
-        match self.receiver.as_ref().ok().and_then(BatchReceiver::abandoned) {
-            Some(Reason::Left | Reason::Failed) | None => Error::new(
-                ErrorKind::Internal,
-                format!("epoch {} ended {} steps early", self.number, self.owed),
-            ),
-            Some(reason) => ended(self.number, reason),
+    /// Why no batch comes any more, if the loader ended the epoch: also those that were made before.
+    fn ended(&self) -> Option<Error> {
+        match self.receiver.as_ref().ok().and_then(BatchReceiver::abandoned)? {
+            Reason::Left | Reason::Failed => None,
+            reason => Some(ended(self.number, reason)),
         }
+    }
+
+    fn cut_short(&self) -> Error {
+        self.ended().unwrap_or_else(|| {
+            Error::new(ErrorKind::Internal, format!("epoch {} ended {} steps early", self.number, self.owed))
+        })
     }
 }
 
