@@ -45,7 +45,8 @@ class Window:
         Column of numbers or times in which the rows of a window ascend. Rows that are not stored in this order are an error; a
         row without a value is in no window. Default: none.
     gap : float or datetime.timedelta, optional
-        The most that a row may be after the one before in ``by``: a number, for times in the column's own unit. Default: any.
+        The most that a row may be after the one before in ``by``: a number, for times in the column's own unit, of floats to
+        their precision. Default: any.
     overlap : bool or int, default True
         With True a window begins with each row. With False windows share no row, and each begins later in ``by`` than the one
         before ends. Or the number of rows that a window shares with the one before.

@@ -336,3 +336,11 @@ def test_a_window_is_a_value() -> None:
     assert len({window, pickle.loads(pickle.dumps(window))}) == 1
     assert (window.length, list(window.offsets)) == (3, [-1, 0, 1])
     assert repr(fb.Window(4)) == "forebay.Window(4)"
+
+
+def test_a_gap_of_floats_holds_to_their_precision(tmp_path: Path) -> None:
+    for kind in (pa.float64(), pa.float32()):
+        times = pa.array([at * 0.1 for at in range(1000)], kind)
+        pq.write_table(pa.table({"time": times}), tmp_path / "t.parquet")
+        with fb.Loader(tmp_path / "t.parquet", samples=fb.Window(16, by="time", gap=0.1), batch_size=5) as loader:
+            assert len(loader) == 985 // 5

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use super::across::Across;
 use super::window::{Gap, Window};
+use half::f16;
+
 use crate::arrow::array::{Array, ArrayRef, AsArray, make_array};
 use crate::arrow::compute::concat;
 use crate::arrow::datatypes::{
@@ -50,7 +52,7 @@ impl Stretches {
         let Some(by) = by else { return Ok(stretches) };
         let misfit = |error: Error| (None, error.at(of(window.by_column())));
         let gap = largest_gap(window, by.data_type()).map_err(misfit)?;
-        let is_wide = |step: f64| gap.is_some_and(|gap| step > gap);
+        let is_wide = |step: f64, rounding: f64| gap.is_some_and(|gap| step > gap + rounding);
         let mut wide = vec![false; rows];
         let by = &in_order(by).map_err(misfit)?;
         let ascending = match numbers(by).map_err(misfit)? {
@@ -58,16 +60,19 @@ impl Stretches {
                 let mut before = None;
                 let compared = values.enumerate().map(|(at, value)| {
                     let pair = std::mem::replace(&mut before, value).zip(value);
-                    wide[at] = pair.is_some_and(|(before, after)| is_wide((after - before) as f64));
+                    wide[at] = pair.is_some_and(|(before, after)| is_wide((after - before) as f64, 0.0));
                     value
                 });
                 stretches.ascend(compared)
             }
             Numbers::Float(values) => {
+                let precision = precision(by.data_type());
                 let mut before = None;
                 let compared = values.enumerate().map(|(at, value)| {
                     let pair = std::mem::replace(&mut before, value).zip(value);
-                    wide[at] = pair.is_some_and(|(before, after)| is_wide(after - before));
+                    wide[at] = pair.is_some_and(|(before, after): (f64, f64)| {
+                        is_wide(after - before, (before.abs() + after.abs()) * precision)
+                    });
                     value
                 });
                 stretches.ascend(compared)
@@ -300,6 +305,16 @@ fn unsorted_across(window: &Window) -> Error {
         .at(at)
 }
 
+/// How far floats are from each other, relative to their size. A step between two of them is as far from the one that was meant: of
+/// 0.3 to 0.4 it is more than 0.1.
+fn precision(by: &DataType) -> f64 {
+    match by {
+        DataType::Float16 => f64::from(f16::EPSILON),
+        DataType::Float32 => f64::from(f32::EPSILON),
+        _ => f64::EPSILON,
+    }
+}
+
 /// The gap in the unit of the column.
 fn largest_gap(window: &Window, by: &DataType) -> Result<Option<f64>> {
     let seconds = match window.largest_gap() {
@@ -333,7 +348,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::arrow::array::{Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray};
+    use crate::arrow::array::{
+        Float32Array, Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray,
+    };
 
     fn of(window: &Window, by: Option<ArrayRef>, within: Option<ArrayRef>) -> Vec<Range<u32>> {
         let rows = by.as_ref().or(within.as_ref()).map_or(0, |array| array.len());
@@ -347,6 +364,16 @@ mod tests {
         assert_eq!(of(&window, Some(by), None), [0..2, 2..4]);
         let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.0, 2.0, 4.5]));
         assert_eq!(of(&window, Some(floats), None), [0..2, 2..3]);
+        // Tenths are no floats, and so are their differences.
+        let tenths: ArrayRef =
+            Arc::new(Float64Array::from_iter_values((0..1000).map(|at| f64::from(at) * 0.1)));
+        let narrow: ArrayRef = Arc::new(Float32Array::from_iter_values((0..1000).map(|at| at as f32 * 0.1)));
+        let window = Window::rows(2).by("t").gap(0.1);
+        for tenths in [tenths, narrow] {
+            assert_eq!(of(&window, Some(tenths), None).first(), Some(&(0..1000)));
+        }
+        let wider: ArrayRef = Arc::new(Float64Array::from(vec![99.9, 100.000_001]));
+        assert_eq!(of(&window, Some(wider), None), [0..1, 1..2]);
         let far: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX]));
         assert_eq!(of(&window, Some(far), None), [0..1, 1..2]);
     }

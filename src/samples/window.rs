@@ -138,7 +138,7 @@ impl Window {
         Window { by: Some(column.into()), ..self }
     }
 
-    /// The most that a row may be after the one before in [`by`](Self::by). Default: any number.
+    /// The most that a row may be after the one before in [`by`](Self::by): of floats, to their precision. Default: any number.
     #[must_use]
     pub fn gap(self, gap: impl Into<Gap>) -> Self {
         Window { gap: Some(gap.into()), ..self }

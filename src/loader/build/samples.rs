@@ -20,6 +20,9 @@ use crate::samples::{
 /// Classes that a warning names.
 const NAMED: usize = 5;
 
+/// Counts what the values of a column decide in another way than before: what was kept of them is not used then.
+const KEPT_VERSION: u32 = 2;
+
 /// Bytes that locate a row of a sample while its batch is made.
 const PLACE: u64 = 24;
 
@@ -142,7 +145,8 @@ impl LoaderBuilder {
             _ => None,
         };
         // Names, numbers and texts, so this cannot fail.
-        let key = serde_json::to_string(&(window, &names, filter, denied, &self.only)).unwrap_or_default();
+        let key = (window, &names, filter, denied, &self.only, KEPT_VERSION);
+        let key = serde_json::to_string(&key).unwrap_or_default();
         if let Some(window) = window {
             let of_rows = window.clone();
             let starts =
