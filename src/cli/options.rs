@@ -99,6 +99,12 @@ impl LoaderOptions {
             return Err(Error::invalid(format!("{option} with --order {}", self.order))
                 .hint(format!("leave out {option}, which is for the order window, or --order")));
         }
+        for (at, (column, _)) in self.image.iter().enumerate() {
+            if self.image[..at].iter().any(|(before, _)| before == column) {
+                return Err(Error::invalid(format!("--image {column}=... is given twice"))
+                    .hint("a column is decoded in one way"));
+            }
+        }
         self.location.open()
     }
 

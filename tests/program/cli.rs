@@ -565,7 +565,26 @@ fn bench_writes_a_page_that_shows_what_its_json_says_and_loads_nothing() {
         assert!(!page.contains(foreign), "the page asks for something: {foreign}");
     }
     let refusal = refused(&format!("bench {} --until fetch --report x.html", dir.display()));
-    assert!(refusal.contains("--until rows"), "{refusal}");
+    assert!(refusal.contains("at a later stage"), "{refusal}");
+}
+
+#[test]
+fn bench_ignores_no_option() {
+    let (_temp, dir) = pictures();
+    let dir = dir.display();
+    for (arguments, said) in [
+        (format!("{dir} --until fetch --check-order"), "--check-order with --until fetch"),
+        (format!("{dir} --until fetch --world 3"), "--world with --until fetch"),
+        (format!("{dir} --scale 2"), "--scale without --workload"),
+        (format!("{dir} --dir /tmp"), "--dir without --workload"),
+        (format!("{dir} --trace -"), "--trace - is no file"),
+        (format!("{dir} --image image=rrc8 --image image=rrc16"), "--image image=... is given twice"),
+        (String::new(), "there is no data set to measure (name its URL, or a --workload"),
+    ] {
+        let refusal = refused(&format!("bench {arguments}"));
+        assert!(refusal.contains(said), "{refusal}");
+    }
+    assert!(succeed(&format!("bench {dir} --until rows")).contains("stored, from --until"));
 }
 
 #[test]

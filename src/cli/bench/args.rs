@@ -128,13 +128,26 @@ impl Args {
                 .hint("it counts threads, each of which takes one processor"));
         }
         check_threads("--thread-sweep", self.thread_sweep.iter().copied().max())?;
-        if self.report.as_deref() == Some(Path::new("-")) {
-            return Err(Error::invalid("--report - is no file")
-                .hint("name a file; --json - writes to standard output"));
+        for (option, file) in [("--report", &self.report), ("--trace", &self.trace)] {
+            if file.as_deref() == Some(Path::new("-")) {
+                return Err(Error::invalid(format!("{option} - is no file"))
+                    .hint("name a file; --json - writes to standard output"));
+            }
         }
-        if self.report.is_some() && self.until == Until::Fetch {
-            return Err(Error::invalid("--report with --until fetch")
-                .hint("bytes alone have no batches to plot; --until rows has"));
+        self.workload.check()?;
+        let of_batches = [
+            ("--report", self.report.is_some()),
+            ("--check-order", self.check_order),
+            ("--classes-of", self.classes_of.is_some()),
+            ("--step-ms", self.step_ms.is_some()),
+            ("--thread-sweep", !self.thread_sweep.is_empty()),
+            ("--world", self.world > 1),
+            ("--trace", self.trace.is_some()),
+        ];
+        let given = of_batches.iter().find(|(_, is_given)| *is_given && self.until == Until::Fetch);
+        if let Some((option, _)) = given {
+            return Err(Error::invalid(format!("{option} with --until fetch"))
+                .hint(format!("bytes alone have no batches: leave out {option}, or stop at a later stage")));
         }
         Ok(())
     }

@@ -227,7 +227,8 @@ impl fmt::Display for Report {
             counted(self.steps, "step"),
             seconds(self.seconds)
         )?;
-        writeln!(f, "order           {}, from --order", self.order)?;
+        let from = if self.until == Until::Batch { "--order" } else { "--until" };
+        writeln!(f, "order           {}, from {from}", self.order)?;
         write!(f, "throughput      {} rows/s", count(self.rows_per_second.round() as u64))?;
         if self.images > 0 {
             write!(f, ", {} images/s", count(self.images_per_second as u64))?;

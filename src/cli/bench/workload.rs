@@ -57,6 +57,22 @@ impl Options {
     pub(super) fn is_given(&self) -> bool {
         self.workload.is_some()
     }
+
+    /// Refuses what says something of a workload where there is none. A required argument that conflicts with one that is given, as
+    /// a workload does with a URL, is not required of the parser.
+    pub(super) fn check(&self) -> Result<()> {
+        let of_workloads = [
+            ("--accelerator", self.accelerator.is_some()),
+            ("--scale", self.scale != 1.0),
+            ("--dir", self.dir.is_some()),
+            ("--rows", self.rows.is_some()),
+        ];
+        match of_workloads.iter().find(|(_, is_given)| *is_given && !self.is_given()) {
+            Some((option, _)) => Err(Error::invalid(format!("{option} without --workload"))
+                .hint("it says something of a workload; plain data has none")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A published workload.
