@@ -68,13 +68,16 @@
 //! | job | types |
 //! |---|---|
 //! | open | [`Dataset`], [`OpenOptions`], [`Locations`], [`IndexReport`] |
-//! | choose rows | [`Filter`], with its parts in [`filter`] |
+//! | choose rows | [`Filter`], with its parts in [`filter`]; [`Deny`] for single ones, by [`RowId`] or value |
 //! | choose columns | [`Image`], with [`Size`], [`Layout`], [`PixelType`] and [`Interpolation`]; [`Follow`] for what belongs to them: [`Boxes`] with [`BoxFormat`], [`Keypoints`], [`Mask`] with [`MaskType`]; [`Tensor`], with [`TensorFormat`]; [`TextFormat`]; [`Pad`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`], [`CategoryCounts`] and [`Hash`](struct@Hash); [`Fill`] for nulls |
+//! | make samples | [`Samples`]: a [`Window`] with [`Across`] and [`Gap`], a [`Pack`], a [`Bucket`], or rows that are drawn, [`Sample`] with [`Class`] |
 //! | order | [`Shuffle`] |
+//! | mix | [`MixBuilder`], [`Mix`], [`MixEpoch`], with [`Stop`]; [`MixSpec`], [`MixPlan`] with [`SourcePlan`], and [`MixPosition`] with [`SavedSource`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
 //! | all options as one value | [`LoaderSpec`], [`CacheSpec`], [`Flatten`] |
-//! | resume | [`Position`] |
+//! | resume | [`Position`] with [`SavedSplit`] |
+//! | find a row again | [`Rewind`], [`RowPlace`] |
 //! | bad rows | [`OnBadRow`], [`BadRow`] |
 //! | cache | [`DiskCache`], [`Tier`] |
 //! | measure | [`Stats`], with its parts in [`stats`]; [`RankPlan`], with [`BetterMixing`] and [`MixingOption`] |

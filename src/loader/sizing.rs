@@ -104,8 +104,8 @@ struct Asked {
     needs_deals: bool,
     /// Rows of a row group, on average.
     group_rows: u64,
-    /// Whether row groups may be shuffled in pieces.
-    may_cut: bool,
+    /// Only pieces of fewer rows may row groups be shuffled in.
+    largest_pieces: u64,
     /// Bytes that grow with the data set: of the sets of selected rows, of the catalogue.
     beside: u64,
 }
@@ -156,7 +156,7 @@ impl Sizing {
             uses_workspace,
             needs_deals: true,
             group_rows: 0,
-            may_cut: false,
+            largest_pieces: 0,
             beside: 0,
         };
         Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, group })
@@ -167,12 +167,13 @@ impl Sizing {
         Sizing { asked: Asked { needs_deals, ..self.asked }, ..self }
     }
 
-    /// The same for row groups of which these numbers of rows are read, in the pieces of an order; `may_cut` where there may be others.
-    pub(super) fn with_rows(self, counts: &[u32], order: &OrderSpec, may_cut: bool) -> Self {
+    /// The same for row groups of which these numbers of rows are read, in the pieces of an order; there may be pieces of fewer rows
+    /// than `largest_pieces`.
+    pub(super) fn with_rows(self, counts: &[u32], order: &OrderSpec, largest_pieces: u64) -> Self {
         let rows: u64 = counts.iter().map(|rows| u64::from(*rows)).sum();
         let pieces: usize = order.cuts().values().map(Vec::len).sum();
         let groups = (counts.iter().filter(|rows| **rows > 0).count() + pieces) as u64;
-        Sizing { asked: Asked { group_rows: rows / groups.max(1), may_cut, ..self.asked }, ..self }
+        Sizing { asked: Asked { group_rows: rows / groups.max(1), largest_pieces, ..self.asked }, ..self }
     }
 
     /// The same beside what is kept of the data set, which takes `bytes` of what row groups have.
@@ -232,9 +233,9 @@ impl Sizing {
         for group in given() {
             let rows = samples.most()[group];
             let admitted = fetcher.admit((group, rows), listed, &budget, |bytes| self.total(bytes));
-            admitted.map_err(|error| match self.asked.may_cut {
-                true => error.hint_also(&self.pieces_that_fit(fetcher, (group, rows), listed)),
-                false => error,
+            admitted.map_err(|error| match self.pieces_that_fit(fetcher, (group, rows), listed) {
+                Some(hint) => error.hint_also(&hint),
+                None => error,
             })?;
         }
         let needed = Needed::of(fetcher, samples, order, split, self.asked.needs_deals);
@@ -287,12 +288,13 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// The next move where a row group of so many rows is too large to be shuffled.
-    fn pieces_that_fit(&self, fetcher: &Fetcher, (group, rows): (usize, u32), listed: u64) -> String {
+    /// The next move where a row group of so many rows is too large to be shuffled, unless it is in such pieces already.
+    fn pieces_that_fit(&self, fetcher: &Fetcher, (group, rows): (usize, u32), listed: u64) -> Option<String> {
         let share = u128::from(self.row_groups / PIECE_SHARE);
         let bytes = fetcher.group_cost(group).total().saturating_add(listed.saturating_mul(rows.into()));
-        let fit = u128::from(rows) * share / u128::from(bytes.max(1));
-        format!("or have it shuffled in pieces: `piece_rows={}`", fit.max(1))
+        let fit = (u128::from(rows) * share / u128::from(bytes.max(1))).max(1);
+        let is_smaller = fit < u128::from(self.asked.largest_pieces);
+        is_smaller.then(|| format!("or have it shuffled in pieces: `piece_rows={fit}`"))
     }
 
     /// Refuses heads that do not fit while the cache keeps all rows: they stay in memory.
