@@ -188,7 +188,7 @@ impl Chunk<'_> {
                 self.values(&page, is_compressed, sum);
             }
             Kind::DataV2 => {
-                self.check_v2(&page)?;
+                self.check_v2(&page, &self.bytes[body.clone()])?;
                 sum.rows = sum.rows.saturating_add(page.rows);
                 self.values(&page, is_compressed, sum);
             }
@@ -231,7 +231,7 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    fn check_v2(&self, page: &Page) -> Result<()> {
+    fn check_v2(&self, page: &Page, body: &[u8]) -> Result<()> {
         if page.levels > page.compressed.min(page.uncompressed) {
             return Err(corrupt(format!(
                 "{} bytes of levels in a page of {} bytes, of which {} are stored",
@@ -239,12 +239,14 @@ impl Chunk<'_> {
             )));
         }
         let Leaf { max_repetition, max_definition, .. } = *self.leaf;
-        let definition = page.levels.saturating_sub(page.repetition);
-        if max_repetition == 0 && page.repetition > 0 || max_definition == 0 && definition > 0 {
-            return Err(corrupt(format!(
-                "{} bytes of repetition levels and {definition} of definition levels, of which the column has none",
-                page.repetition
-            )));
+        // Both fit, as their sum does.
+        let (levels, values) = (&body[..page.levels as usize], page.values as usize);
+        let (repetition, definition) = levels.split_at(page.repetition as usize);
+        for (runs, max) in [(repetition, max_repetition), (definition, max_definition)] {
+            // Some writers have zeros of no bits there.
+            if max == 0 && !runs.is_empty() {
+                levels::check(runs, max, values)?;
+            }
         }
         let is_nested = max_repetition > 0;
         if page.nulls > page.values || page.rows > page.values || page.rows < page.values && !is_nested {

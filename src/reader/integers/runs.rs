@@ -118,8 +118,9 @@ mod tests {
         assert_eq!(each(20, &mut lengths), Some(()));
         assert_eq!(lengths, [5, 15]);
         let all = |bytes: &[u8]| Runs::new(bytes, 2).unwrap().each_of_all(21, |_| Some(()));
-        assert_eq!((all(&bytes[..6]), all(&[10, 3, 5, 0, 0, 0, 0, 0, 0])), (Some(()), Some(())));
-        assert_eq!((all(&bytes), all(&bytes[..5])), (None, None), "a byte too many, and too few");
+        let longer = |more: &[u8]| [&bytes[..], more].concat();
+        assert_eq!((all(&bytes), all(&longer(&[0, 0]))), (Some(()), Some(())));
+        assert_eq!((all(&longer(&[7])), all(&bytes[..6])), (None, None), "a byte too many, and too few");
         assert_eq!(each(22, &mut lengths), None);
     }
 
