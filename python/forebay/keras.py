@@ -258,10 +258,11 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         try:
             x, y, sample_weight = (None if what is None else pick(batch, what) for what in self._columns)
         except UnknownColumnError as error:
-            if error.column not in (_X, _Y) or self._columns[:2] != (_X, _Y):
+            missing_one = next((name for name in (_X, _Y) if name not in batch), None)
+            if missing_one is None or self._columns[:2] != (_X, _Y):
                 raise
             hint = f'forebay.keras.batches takes "{_X}" and "{_Y}" unless x= and y= name others'
-            raise UnknownColumnError(f"{error}; {hint}", column=error.column) from None
+            raise UnknownColumnError(f"{error}; {hint}", column=missing_one) from None
         if sample_weight is not None:
             return x, y, sample_weight
         return (x,) if y is None else (x, y)
