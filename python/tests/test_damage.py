@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,23 @@ NUMBERS = pa.array([7, 8, 9, 7, 8, 9], pa.int64())
 TEXTS = pa.array(["aa", "ab", "cc", "aa"])
 #: The least bytes before the pages.
 MAGIC = 4
+
+
+def flipped(file: Path) -> Iterator[int]:
+    """Each bit of the pages of a file, which is the only one that is changed in it."""
+    sound = file.read_bytes()
+    pages = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
+    for bit in range(MAGIC * 8, pages * 8):
+        damaged = bytearray(sound)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        file.write_bytes(damaged)
+        yield bit
+
+
+def rows(file: Path, count: int) -> list[Any]:
+    """The rows of column ``c``, as a batch of all of them."""
+    batches = list(fb.Loader(file, batch_size=count, threads=1))
+    return [row for batch in batches for row in pa.table(batch.to_arrow())["c"].to_pylist()]
 
 
 def encoded(encoding: str) -> dict[str, Any]:
@@ -46,23 +64,18 @@ def test_what_pyarrow_refuses_never_comes_as_other_rows(
     file = tmp_path / "c.parquet"
     written = {"compression": compression, "data_page_version": version, "write_statistics": False, **written}
     pq.write_table(pa.table({"c": column}), file, **written)
-    sound = file.read_bytes()
-    pages = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
     refused = 0
-    for bit in range(MAGIC * 8, pages * 8):
-        damaged = bytearray(sound)
-        damaged[bit // 8] ^= 1 << (bit % 8)
-        file.write_bytes(damaged)
+    for bit in flipped(file):
         try:
             pq.ParquetFile(file).read(use_threads=False)
             continue
         except (pa.ArrowException, OSError):
             refused += 1
         try:
-            batches = list(fb.Loader(file, batch_size=len(column), threads=1))
+            found = rows(file, len(column))
         except fb.ForebayError:
             continue
-        assert [row for batch in batches for row in pa.table(batch.to_arrow())["c"].to_pylist()] == column.to_pylist()
+        assert found == column.to_pylist(), bit
     assert refused > 0
 
 
@@ -77,18 +90,12 @@ def test_a_page_with_a_checksum_never_comes_as_other_rows(
     file = tmp_path / "c.parquet"
     written = {"compression": compression, "data_page_version": version, "write_statistics": False, **written}
     pq.write_table(pa.table({"c": column}), file, write_page_checksum=True, **written)
-    sound = file.read_bytes()
-    pages = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
     refused = 0
-    for bit in range(MAGIC * 8, pages * 8):
-        damaged = bytearray(sound)
-        damaged[bit // 8] ^= 1 << (bit % 8)
-        file.write_bytes(damaged)
+    for bit in flipped(file):
         try:
-            batches = list(fb.Loader(file, batch_size=len(column), threads=1))
+            found = rows(file, len(column))
         except fb.ForebayError:
             refused += 1
             continue
-        rows = [row for batch in batches for row in pa.table(batch.to_arrow())["c"].to_pylist()]
-        assert rows == column.to_pylist(), bit
+        assert found == column.to_pylist(), bit
     assert refused > 0

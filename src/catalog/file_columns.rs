@@ -16,6 +16,9 @@ use crate::snapshot::Constant;
 /// The key under which Arrow writers keep their schema.
 pub(crate) const ARROW_SCHEMA: &str = "ARROW:schema";
 
+/// What the Parquet crate says of a writer's schema that is not one of the columns, or that nests deeper than it reads.
+const MISFITS: [&str; 3] = ["incompatible arrow schema", "expected field named", "DepthLimitReached"];
+
 /// The columns of a file: what Parquet has, what is delivered, and where the catalogue's columns are among them.
 #[derive(Debug)]
 pub(crate) struct FileColumns {
@@ -36,9 +39,6 @@ pub(crate) enum Origin {
     /// The file's constant with this index.
     Constant(usize),
 }
-
-/// What the Parquet crate says of a writer's schema that is not one of the columns, or that nests deeper than it reads.
-const MISFITS: [&str; 3] = ["incompatible arrow schema", "expected field named", "DepthLimitReached"];
 
 /// The columns of a file as Arrow has them: as the writer's own schema says, which is among its key-value metadata, unless that is
 /// not one of these columns. Programs that drop or rename columns leave it as it was.

@@ -37,7 +37,7 @@ impl Location {
     }
 
     /// Whether none is given, where that is allowed.
-    pub(crate) fn is_none(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.locations.is_empty()
     }
 

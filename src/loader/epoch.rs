@@ -145,11 +145,10 @@ impl Epoch {
             self.receiver = Err(None);
             return Wait::Finished;
         }
-        if let Some(ended) = self.ended() {
+        if let Some(ended) = ended_from_outside(receiver, self.number) {
             self.receiver = Err(None);
             return Wait::Step(Err(ended));
         }
-        let Ok(receiver) = &self.receiver else { return Wait::Finished };
         let watch = receiver.watch.clone();
         match self.counting {
             Counting::Consumer => watch.asks(),
@@ -244,16 +243,10 @@ impl Epoch {
         Ok(Step { batch: made.batch, after })
     }
 
-    /// Why no batch comes any more, if the loader ended the epoch: also those that were made before.
-    fn ended(&self) -> Option<Error> {
-        match self.receiver.as_ref().ok().and_then(BatchReceiver::abandoned)? {
-            Reason::Left | Reason::Failed => None,
-            reason => Some(ended(self.number, reason)),
-        }
-    }
-
     fn cut_short(&self) -> Error {
-        self.ended().unwrap_or_else(|| {
+        let ended =
+            self.receiver.as_ref().ok().and_then(|receiver| ended_from_outside(receiver, self.number));
+        ended.unwrap_or_else(|| {
             Error::new(ErrorKind::Internal, format!("epoch {} ended {} steps early", self.number, self.owed))
         })
     }
@@ -285,6 +278,14 @@ impl std::fmt::Debug for Epoch {
             .field("number", &self.number)
             .field("remaining", &self.owed)
             .finish_non_exhaustive()
+    }
+}
+
+/// Why no batch comes any more, if the loader ended the epoch: also those that were made before.
+fn ended_from_outside(receiver: &BatchReceiver, number: u64) -> Option<Error> {
+    match receiver.abandoned()? {
+        Reason::Left | Reason::Failed => None,
+        reason => Some(ended(number, reason)),
     }
 }
 

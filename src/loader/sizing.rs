@@ -104,8 +104,8 @@ struct Asked {
     needs_deals: bool,
     /// Rows of a row group, on average.
     group_rows: u64,
-    /// Only pieces of fewer rows may row groups be shuffled in.
-    largest_pieces: u64,
+    /// Row groups may be shuffled in pieces of fewer rows than this.
+    pieces_below: u64,
     /// Bytes that grow with the data set: of the sets of selected rows, of the catalogue.
     beside: u64,
 }
@@ -156,7 +156,7 @@ impl Sizing {
             uses_workspace,
             needs_deals: true,
             group_rows: 0,
-            largest_pieces: 0,
+            pieces_below: 0,
             beside: 0,
         };
         Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, group })
@@ -168,12 +168,12 @@ impl Sizing {
     }
 
     /// The same for row groups of which these numbers of rows are read, in the pieces of an order; there may be pieces of fewer rows
-    /// than `largest_pieces`.
-    pub(super) fn with_rows(self, counts: &[u32], order: &OrderSpec, largest_pieces: u64) -> Self {
+    /// than `pieces_below`.
+    pub(super) fn with_rows(self, counts: &[u32], order: &OrderSpec, pieces_below: u64) -> Self {
         let rows: u64 = counts.iter().map(|rows| u64::from(*rows)).sum();
         let pieces: usize = order.cuts().values().map(Vec::len).sum();
         let groups = (counts.iter().filter(|rows| **rows > 0).count() + pieces) as u64;
-        Sizing { asked: Asked { group_rows: rows / groups.max(1), largest_pieces, ..self.asked }, ..self }
+        Sizing { asked: Asked { group_rows: rows / groups.max(1), pieces_below, ..self.asked }, ..self }
     }
 
     /// The same beside what is kept of the data set, which takes `bytes` of what row groups have.
@@ -293,7 +293,7 @@ impl Sizing {
         let share = u128::from(self.row_groups / PIECE_SHARE);
         let bytes = fetcher.group_cost(group).total().saturating_add(listed.saturating_mul(rows.into()));
         let fit = (u128::from(rows) * share / u128::from(bytes.max(1))).max(1);
-        let is_smaller = fit < u128::from(self.asked.largest_pieces);
+        let is_smaller = fit < u128::from(self.asked.pieces_below);
         is_smaller.then(|| format!("or have it shuffled in pieces: `piece_rows={fit}`"))
     }
 

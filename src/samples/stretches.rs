@@ -3,10 +3,10 @@
 #[cfg(test)]
 use std::ops::Range;
 
-use super::across::Across;
-use super::window::{Gap, Window};
 use half::f16;
 
+use super::across::Across;
+use super::window::{Gap, Window};
 use crate::arrow::array::{Array, ArrayRef, AsArray, make_array};
 use crate::arrow::compute::concat;
 use crate::arrow::datatypes::{

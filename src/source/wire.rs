@@ -18,13 +18,14 @@ mod tls;
 pub(super) mod fake;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
@@ -243,14 +244,17 @@ fn with_length(parts: &mut http::response::Parts) {
     if parts.status != StatusCode::PARTIAL_CONTENT || parts.headers.contains_key(CONTENT_LENGTH) {
         return;
     }
-    let length = || {
-        let range = parts.headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
-        let (start, last) = range.split_once('/')?.0.split_once('-')?;
-        last.parse::<u64>().ok()?.checked_sub(start.parse().ok()?)?.checked_add(1)
-    };
-    if let Some(length) = length() {
-        parts.headers.insert(CONTENT_LENGTH, length.into());
+    let range = content_range(&parts.headers).map(|(range, _)| range);
+    if let Some(range) = range.filter(|range| !range.is_empty()) {
+        parts.headers.insert(CONTENT_LENGTH, (range.end - range.start).into());
     }
+}
+
+/// The range that is sent, and what is said of the size of the whole: a number, or `*`.
+pub(in crate::source) fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, &str)> {
+    let (range, size) = headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
+    let (start, last) = range.split_once('-')?;
+    Some((start.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?, size))
 }
 
 /// The answer to a `HEAD`, from that to the `GET` of the first byte: the size of the whole is in `Content-Range`.

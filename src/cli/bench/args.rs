@@ -112,7 +112,7 @@ const MOST_PRESSURE: usize = 4_096;
 
 impl Args {
     pub(super) fn check(&self) -> Result<()> {
-        if self.loader.location.is_none() && !self.workload.is_given() {
+        if self.loader.location.is_empty() && !self.workload.is_given() {
             return Err(Error::invalid("there is no data set to measure")
                 .hint("name its URL, or a --workload, which makes its own data"));
         }

@@ -167,8 +167,8 @@ impl LoaderBuilder {
         let rows = selected.total();
         let order = OrderSpec::new(&spec.shuffle, &row_counts, spec.shard.world(), default_window);
         let may_cut = spec.shuffle.mixing == Mixing::Window && selected.are_rows();
-        let largest_pieces = if may_cut { spec.shuffle.piece_rows.map_or(u64::MAX, u64::from) } else { 0 };
-        let sizing = sizing.with_rows(&row_counts, &order, largest_pieces);
+        let pieces_below = if may_cut { spec.shuffle.piece_rows.map_or(u64::MAX, u64::from) } else { 0 };
+        let sizing = sizing.with_rows(&row_counts, &order, pieces_below);
         if may_cut && spec.cache.is_none() && self.cache.is_none() {
             let keys = lengths.keys.iter().copied().chain(std::iter::repeat(false));
             let fields = fetcher.projection.schema().fields().iter().zip(keys);

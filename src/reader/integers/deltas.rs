@@ -143,7 +143,9 @@ impl Numbers<'_> {
         let mut ready = self.ready.iter_mut();
         step.differences(|difference| {
             number = number.wrapping_add(difference);
-            ready.next().into_iter().for_each(|ready| *ready = number);
+            if let Some(ready) = ready.next() {
+                *ready = number;
+            }
         })?;
         (self.at, self.end) = (0, step.count);
         Some(())

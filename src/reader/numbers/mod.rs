@@ -397,8 +397,8 @@ impl<'a> DataPage<'a> {
             (*levels, rest) = split_levels(rest)?;
         }
         let [repetition, definition] = levels;
-        let values = rest;
-        Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values, is_v2: false })
+        let encoding = stored.page.encoding;
+        Some(DataPage { count, encoding, repetition, definition, values: rest, is_v2: false })
     }
 
     /// Appends the values, `there` of which are stored: those from `from` on that `validity` says are there.

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use http::StatusCode;
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE};
+use http::header::CONTENT_LENGTH;
 use object_store::client::HttpResponse;
 use object_store::path::Path;
 use object_store::{
@@ -21,6 +21,7 @@ use object_store::{
 
 use super::api::{Entry, Hub, Page, generic};
 use crate::error::{Error, ErrorKind};
+use crate::source::wire::content_range;
 
 /// A data set on the hub, at one commit.
 #[derive(Clone)]
@@ -95,15 +96,12 @@ fn meta(entry: &Entry) -> Result<ObjectMeta> {
 
 /// The range of the answer's bytes, and the size of the whole file.
 fn extent(answer: &HttpResponse) -> Option<(Range<u64>, u64)> {
-    let header = |name| answer.headers().get(name)?.to_str().ok();
     if answer.status() != StatusCode::PARTIAL_CONTENT {
-        let size = header(CONTENT_LENGTH)?.parse().ok()?;
+        let size = answer.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()?;
         return Some((0..size, size));
     }
-    let (range, size) = header(CONTENT_RANGE)?.strip_prefix("bytes ")?.split_once('/')?;
-    let (start, last) = range.split_once('-')?;
-    let end = last.parse::<u64>().ok()?.checked_add(1)?;
-    Some((start.parse().ok()?..end, size.parse().ok()?))
+    let (range, size) = content_range(answer.headers())?;
+    Some((range, size.parse().ok()?))
 }
 
 fn header_of(range: &GetRange) -> String {
