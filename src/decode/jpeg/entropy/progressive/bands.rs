@@ -1,12 +1,14 @@
 //! The AC coefficients of one block in a scan of a progressive JPEG (ITU-T T.81, G.1.2.2 and G.1.2.3).
 //!
 //! Each block has a mask of its coefficients that are not zero, so that a scan that refines finds those that it corrects
-//! and the zeros that it counts without looking at the block, and reads all corrections up to the next code at once.
+//! and the zeros that it counts without looking at the block, and reads all corrections up to the next code at once. Where a code
+//! begins depends on the place of the one before, so what finds that place is as short as it can be, and everything else waits until
+//! the block ends.
 
 use super::super::bits::Reader;
 use super::super::library::Block;
 use super::super::sequential::NATURAL;
-use super::tables::{END, FirstTable, RefineTable};
+use super::tables::{END, First, Refine, Table};
 
 /// Codes read between refills: 4 x 10 bits, or 26 for one that is not in the index and 3 x 10, of 56.
 const CODES: usize = 4;
@@ -49,7 +51,7 @@ pub(super) trait Deposit {
 #[inline(always)]
 pub(super) fn first(
     bits: &mut Reader<'_>,
-    table: &FirstTable,
+    table: &Table<First>,
     band: Band,
     (block, nonzero): (&mut Block, &mut u64),
 ) -> u32 {
@@ -60,7 +62,7 @@ pub(super) fn first(
             let mut entry = table.short(bits.peek());
             if entry.length == 0 {
                 bits.refill();
-                entry = table.long(bits.peek());
+                entry = table.long(bits.peek(), entry);
                 bits.head.damaged |= entry.length == 0;
             }
             bits.consume(entry.length);
@@ -88,36 +90,41 @@ pub(super) fn first(
 #[inline(always)]
 pub(super) fn refine<D: Deposit>(
     bits: &mut Reader<'_>,
-    table: &RefineTable,
+    table: &Table<Refine>,
     band: Band,
     (block, nonzero): (&mut Block, &mut u64),
 ) -> u32 {
-    let before = *nonzero;
+    let which = *nonzero & band.from(band.first);
+    // Those that are left, from the lowest bit on: one instruction finds the zero that a code is for.
+    let mut zeros = (!*nonzero & band.from(band.first)).reverse_bits();
     let (mut at, mut raised) = (band.first, 0);
+    bits.refill();
     let run = loop {
-        bits.refill();
+        // The index needs fewer bits than are left of the last refill, so it does not wait for the next one.
         let mut entry = table.short(bits.peek());
+        bits.refill();
         if entry.length == 0 {
-            entry = table.long(bits.peek());
+            entry = table.long(bits.peek(), entry);
+            bits.head.damaged |= entry.length == 0;
+            bits.consume(entry.length);
+            bits.refill();
+        } else {
+            bits.consume(entry.length);
         }
-        bits.consume(entry.length);
-        let left = band.from(at);
         if entry.advance == END {
-            let which = before & left;
-            raised |= corrections::<D>(bits, which, which.count_ones());
+            raised = append(bits, raised, (which & band.from(at)).count_ones());
             break entry.value as u32 - 1;
         }
-        // The zero that the code is for: it passes over some, counted from the first.
-        let zeros = !before & left;
-        let Some(behind) = zeros.count_ones().checked_sub(entry.advance.into()).filter(|_| entry.length > 0)
-        else {
+        // It passes over some zeros, and over those that are corrected.
+        let found = D::deposit(1 << (entry.advance.wrapping_sub(1) % 64), zeros);
+        if found == 0 {
             bits.head.damaged = true;
             break 0;
-        };
-        let next = D::deposit(1 << behind, zeros).leading_zeros();
-        // All that are passed over but for its zeros, which is known sooner than counted.
-        let corrected = next + 1 - at - u32::from(entry.advance);
-        raised |= corrections::<D>(bits, before & left & !(u64::MAX >> next), corrected);
+        }
+        let next = found.trailing_zeros();
+        raised = append(bits, raised, next + 1 - at - u32::from(entry.advance));
+        zeros &= !(found | (found - 1));
+        at = next + 1;
         let value = entry.value << band.low;
         block[usize::from(NATURAL[next as usize & 63])] = value;
         *nonzero |= if value != 0 { bit(next) } else { 0 };
@@ -125,9 +132,8 @@ pub(super) fn refine<D: Deposit>(
             bits.head.damaged |= entry.value == 0;
             break 0;
         }
-        at = next + 1;
     };
-    raise(block, raised, band);
+    raise(block, D::deposit(raised, which), band);
     run
 }
 
@@ -136,8 +142,8 @@ pub(super) fn refine<D: Deposit>(
 pub(super) fn correct<D: Deposit>(bits: &mut Reader<'_>, band: Band, (block, nonzero): (&mut Block, &u64)) {
     bits.refill();
     let which = *nonzero & band.from(band.first);
-    let raised = corrections::<D>(bits, which, which.count_ones());
-    raise(block, raised, band);
+    let raised = append(bits, 0, which.count_ones());
+    raise(block, D::deposit(raised, which), band);
 }
 
 /// Whether a block has anything to correct.
@@ -146,25 +152,27 @@ pub(super) fn has_any(band: Band, nonzero: u64) -> bool {
     nonzero & band.from(band.first) != 0
 }
 
-/// Reads a bit for each coefficient of `which`, of which there are `count`; those that have a one are returned.
+/// Appends as many bits to those of `read`, which are a block's together. At least [`AFTER_CODE`] are loaded before, and those of an
+/// index afterwards.
 #[inline(always)]
-fn corrections<D: Deposit>(bits: &mut Reader<'_>, which: u64, mut count: u32) -> u64 {
+fn append(bits: &mut Reader<'_>, mut read: u64, mut count: u32) -> u64 {
     if count > AFTER_CODE {
         bits.refill();
-    }
-    if count > AT_ONCE {
-        let first = D::deposit(bits.peek() >> (64 - AT_ONCE) << (count - AT_ONCE), which);
-        bits.consume(AT_ONCE as u8);
-        bits.refill();
-        count -= AT_ONCE;
-        let rest = bits.peek() >> (64 - count);
+        if count > AT_ONCE {
+            read = read << AT_ONCE | bits.peek() >> (64 - AT_ONCE);
+            bits.consume(AT_ONCE as u8);
+            count -= AT_ONCE;
+            bits.refill();
+        }
+        read = read << count | bits.peek() >> (64 - count);
         bits.consume(count as u8);
-        return first | D::deposit(rest, which);
+        bits.refill();
+        return read;
     }
     // Two shifts, since there may be none to read.
-    let read = bits.peek() >> 1 >> (63 - count);
+    read = read << count | bits.peek() >> 1 >> (63 - count);
     bits.consume(count as u8);
-    D::deposit(read, which)
+    read
 }
 
 /// Adds the lowest bit of the scan to coefficients, away from zero.

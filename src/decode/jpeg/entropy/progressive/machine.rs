@@ -3,13 +3,13 @@
 
 use super::bands::Deposit;
 use super::scan::{Data, Rows};
-use super::tables::{FirstTable, RefineTable};
+use super::tables::{First, Refine, Table};
 
 /// The loops of scans of AC; `None` where one is not sound.
 #[derive(Clone, Copy)]
 pub(super) struct Machine {
-    pub(super) first: fn(&mut Rows<'_>, &mut Data<'_>, &FirstTable) -> Option<()>,
-    pub(super) refine: fn(&mut Rows<'_>, &mut Data<'_>, &RefineTable) -> Option<()>,
+    pub(super) first: fn(&mut Rows<'_>, &mut Data<'_>, &Table<First>) -> Option<()>,
+    pub(super) refine: fn(&mut Rows<'_>, &mut Data<'_>, &Table<Refine>) -> Option<()>,
 }
 
 impl Machine {
@@ -45,7 +45,7 @@ impl Deposit for Plain {
 mod bmi {
     use std::arch::x86_64::_pdep_u64;
 
-    use super::{Data, Deposit, FirstTable, Machine, RefineTable, Rows};
+    use super::{Data, Deposit, First, Machine, Refine, Rows, Table};
 
     pub(super) fn machine() -> Option<Machine> {
         let has = is_x86_feature_detected!("bmi1")
@@ -71,12 +71,12 @@ mod bmi {
     }
 
     #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
-    fn first(rows: &mut Rows<'_>, data: &mut Data<'_>, table: &FirstTable) -> Option<()> {
+    fn first(rows: &mut Rows<'_>, data: &mut Data<'_>, table: &Table<First>) -> Option<()> {
         rows.first(data, table)
     }
 
     #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
-    fn refine(rows: &mut Rows<'_>, data: &mut Data<'_>, table: &RefineTable) -> Option<()> {
+    fn refine(rows: &mut Rows<'_>, data: &mut Data<'_>, table: &Table<Refine>) -> Option<()> {
         rows.refine::<Instruction>(data, table)
     }
 }

@@ -10,7 +10,7 @@ use super::super::sequential::difference;
 use super::super::tables::{CodeTable, DcTable, Definition, Known};
 use super::bands::{self, Band, Deposit};
 use super::machine::Machine;
-use super::tables::{FirstTable, RefineTable};
+use super::tables::{First, Refine, Table};
 use crate::decode::jpeg::markers::RST;
 
 /// Tables of each kind.
@@ -49,8 +49,8 @@ impl Definitions {
 #[derive(Default)]
 pub(super) struct Lookups {
     dc: Known<DcTable>,
-    first: Known<FirstTable>,
-    refine: Known<RefineTable>,
+    first: Known<Table<First>>,
+    refine: Known<Table<Refine>>,
 }
 
 fn table<T: CodeTable>(known: &mut Known<T>, definition: &Option<Definition>) -> Option<Rc<T>> {
@@ -307,7 +307,7 @@ impl Rows<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn first(&mut self, data: &mut Data<'_>, table: &FirstTable) -> Option<()> {
+    pub(super) fn first(&mut self, data: &mut Data<'_>, table: &Table<First>) -> Option<()> {
         let (band, mut run) = (self.band, 0);
         let mut bits = data.bits.reader();
         for row in self.each() {
@@ -329,7 +329,7 @@ impl Rows<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn refine<D: Deposit>(&mut self, data: &mut Data<'_>, table: &RefineTable) -> Option<()> {
+    pub(super) fn refine<D: Deposit>(&mut self, data: &mut Data<'_>, table: &Table<Refine>) -> Option<()> {
         let (band, mut run) = (self.band, 0);
         let mut bits = data.bits.reader();
         for row in self.each() {

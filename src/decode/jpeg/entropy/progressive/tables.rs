@@ -1,9 +1,13 @@
 //! Tables that look up the next bits of the scans of a progressive JPEG (ITU-T T.81, annex G).
+//!
+//! Most such files have a table of their own for each scan, so to make one must be quick as well.
+
+use std::marker::PhantomData;
 
 use super::super::tables::{CodeTable, Codes, Definition, LONGEST};
 
 /// Bits that look up a symbol.
-const INDEX: u32 = 10;
+pub(super) const INDEX: u32 = 10;
 const ENTRIES: usize = 1 << INDEX;
 
 /// A distance beyond the end of any band: a code that ends blocks.
@@ -19,46 +23,60 @@ pub(super) struct Entry {
     pub(super) value: i16,
     /// Coefficients that it goes forward.
     pub(super) advance: u8,
-    /// Its bits; 0: they are not a code.
+    /// Its bits; 0: they are not a code. In an index they may also be more than that has: then the value is the length of the
+    /// code, and the distance its symbol.
     pub(super) length: u8,
 }
 
-/// How a symbol becomes an entry: with its length, and with all bits from it on.
-type Read = fn(u8, u8, u64) -> Entry;
-
-/// The codes of a table by their first bits.
-struct Index {
-    codes: Codes,
-    entries: Box<[Entry; ENTRIES]>,
-    read: Read,
+/// How the symbols of a kind of scan are read.
+pub(super) trait Symbols {
+    /// A symbol, whose code has so many of the bits.
+    fn entry(length: u8, symbol: u8, bits: u64) -> Entry;
 }
 
-impl Index {
-    fn new(definition: &Definition, read: Read) -> Option<Index> {
+/// The AC table of a scan.
+pub(super) struct Table<S> {
+    codes: Codes,
+    entries: Box<[Entry; ENTRIES]>,
+    symbols: PhantomData<S>,
+}
+
+impl<S: Symbols> CodeTable for Table<S> {
+    fn new(definition: &Definition) -> Option<Self> {
         let codes = Codes::new(definition)?;
         let mut entries = Box::new([Entry::default(); ENTRIES]);
         codes.each(INDEX, |from, length, symbol| {
             let all = &mut entries[from..from + (1 << (INDEX - u32::from(length)))];
             for (entry, index) in all.iter_mut().zip(from..) {
-                let read = read(length, symbol, (index as u64) << (64 - INDEX));
-                if u32::from(read.length) <= INDEX {
-                    *entry = read;
-                }
+                let whole = S::entry(length, symbol, (index as u64) << (64 - INDEX));
+                *entry = match u32::from(whole.length) <= INDEX {
+                    true => whole,
+                    false => Entry { value: length.into(), advance: symbol, length: 0 },
+                };
             }
         });
-        Some(Index { codes, entries, read })
+        Some(Table { codes, entries, symbols: PhantomData })
     }
+}
 
+impl<S: Symbols> Table<S> {
+    /// The entry that begins `bits`, if it is all within the index.
     #[inline(always)]
-    fn short(&self, bits: u64) -> Entry {
+    pub(super) fn short(&self, bits: u64) -> Entry {
         self.entries[(bits >> (64 - INDEX)) as usize]
     }
 
+    /// The same for an entry of any length, after that of the index.
     #[cold]
-    fn long(&self, bits: u64) -> Entry {
+    pub(super) fn long(&self, bits: u64, short: Entry) -> Entry {
         const { assert!(LONGEST + 15 <= 56, "a code and its value are there after a refill") };
-        let found = self.codes.find(bits, 0);
-        found.map_or(Entry::default(), |(length, symbol)| (self.read)(length, symbol, bits))
+        match short.value {
+            0 => {
+                let found = self.codes.find(bits, INDEX);
+                found.map_or(Entry::default(), |(length, symbol)| S::entry(length, symbol, bits))
+            }
+            length => S::entry(length as u8, short.advance, bits),
+        }
     }
 }
 
@@ -68,12 +86,13 @@ fn end(length: u8, size: u8, bits: u64) -> Entry {
     Entry { value: (1 << size) + more, advance: END, length: length + size }
 }
 
-/// The AC table of a scan that is the first of its band.
-pub(super) struct FirstTable(Index);
+/// A scan that is the first of its band.
+pub(super) struct First;
 
-impl CodeTable for FirstTable {
-    fn new(definition: &Definition) -> Option<FirstTable> {
-        Index::new(definition, |length, symbol, bits| match (symbol >> 4, symbol & 15) {
+impl Symbols for First {
+    #[inline(always)]
+    fn entry(length: u8, symbol: u8, bits: u64) -> Entry {
+        match (symbol >> 4, symbol & 15) {
             (15, 0) => Entry { value: 0, advance: 16, length },
             (size, 0) => end(length, size, bits),
             (_, size) if size > LARGEST => Entry::default(),
@@ -83,30 +102,17 @@ impl CodeTable for FirstTable {
                 let least = if from >> 63 == 0 { 1 - (1 << size) } else { 0 };
                 Entry { value: magnitude + least, advance: run + 1, length: length + size }
             }
-        })
-        .map(FirstTable)
+        }
     }
 }
 
-impl FirstTable {
-    /// The entry that begins `bits`, if it is all within the index.
+/// A scan that refines its band. The value of an entry is the sign of a new coefficient: 1, -1 or none.
+pub(super) struct Refine;
+
+impl Symbols for Refine {
     #[inline(always)]
-    pub(super) fn short(&self, bits: u64) -> Entry {
-        self.0.short(bits)
-    }
-
-    /// The same for an entry of any length.
-    pub(super) fn long(&self, bits: u64) -> Entry {
-        self.0.long(bits)
-    }
-}
-
-/// The AC table of a scan that refines its band. The value of an entry is the sign of a new coefficient: 1, -1 or none.
-pub(super) struct RefineTable(Index);
-
-impl CodeTable for RefineTable {
-    fn new(definition: &Definition) -> Option<RefineTable> {
-        Index::new(definition, |length, symbol, bits| match (symbol >> 4, symbol & 15) {
+    fn entry(length: u8, symbol: u8, bits: u64) -> Entry {
+        match (symbol >> 4, symbol & 15) {
             (15, 0) => Entry { value: 0, advance: 16, length },
             (size, 0) => end(length, size, bits),
             (run, 1) => {
@@ -114,20 +120,6 @@ impl CodeTable for RefineTable {
                 Entry { value: sign, advance: run + 1, length: length + 1 }
             }
             _ => Entry::default(),
-        })
-        .map(RefineTable)
-    }
-}
-
-impl RefineTable {
-    /// The entry that begins `bits`, if it is all within the index.
-    #[inline(always)]
-    pub(super) fn short(&self, bits: u64) -> Entry {
-        self.0.short(bits)
-    }
-
-    /// The same for an entry of any length.
-    pub(super) fn long(&self, bits: u64) -> Entry {
-        self.0.long(bits)
+        }
     }
 }
