@@ -38,7 +38,10 @@ const ASKED_EVERY: usize = 1 << 20;
 
 /// An entry that is ready to be written. Its buffers are those of the rows, not copies.
 pub(super) struct Encoded {
+    /// The stream.
     buffers: Vec<Buffer>,
+    /// What follows it, but for the hash.
+    tail: Vec<u8>,
     /// Length of the file.
     pub(super) bytes: u64,
 }
@@ -56,17 +59,14 @@ impl Encoded {
         for number in [rows.num_rows() as u64, stream, key.text().len() as u64] {
             tail.extend_from_slice(&number.to_le_bytes());
         }
-        let mut hash = Xxh3::new();
-        buffers.iter().for_each(|buffer| hash.update(buffer));
-        hash.update(&tail);
-        tail.extend_from_slice(&hash.digest().to_le_bytes());
-        let bytes = stream + tail.len() as u64;
-        buffers.push(Buffer::from_vec(tail));
-        Ok(Encoded { buffers, bytes })
+        let bytes = stream + (tail.len() + HASH) as u64;
+        Ok(Encoded { buffers, tail, bytes })
     }
 
     /// Writes all of it, or stops when `goes_on` returns false: then `false`. `half_way` is called once, between two
     /// buffers.
+    ///
+    /// Bytes are hashed right before they are written: so the second of the two finds them in a cache of the processor.
     pub(super) fn write(
         &self,
         file: &File,
@@ -74,12 +74,16 @@ impl Encoded {
         half_way: impl FnOnce(),
     ) -> io::Result<bool> {
         let mut out = io::BufWriter::with_capacity(WRITTEN_AT_A_TIME, file);
+        let mut hash = Xxh3::new();
         let mut write = |buffers: &[Buffer]| -> io::Result<bool> {
             for piece in buffers.iter().flat_map(|buffer| buffer.chunks(ASKED_EVERY)) {
                 if !goes_on() {
                     return Ok(false);
                 }
-                out.write_all(piece)?;
+                for part in piece.chunks(WRITTEN_AT_A_TIME) {
+                    hash.update(part);
+                    out.write_all(part)?;
+                }
             }
             out.flush()?;
             Ok(true)
@@ -89,7 +93,14 @@ impl Encoded {
             return Ok(false);
         }
         half_way();
-        write(second)
+        if !write(second)? {
+            return Ok(false);
+        }
+        hash.update(&self.tail);
+        out.write_all(&self.tail)?;
+        out.write_all(&hash.digest().to_le_bytes())?;
+        out.flush()?;
+        Ok(true)
     }
 }
 
