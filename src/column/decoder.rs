@@ -10,7 +10,7 @@ use super::tensor::tensor_field;
 use super::{Cell, ColumnCodec, Noun, Slot};
 use crate::arrow::names::TypeName;
 use crate::decode::{RowKey, Workspace};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 use crate::panics::caught;
 
 /// Decodes the cells of a column into tensors of one shape: audio, tokens, point clouds, formats of your own.
@@ -76,8 +76,8 @@ pub trait Decoder: fmt::Debug + Send + Sync {
     /// Called by several threads at once. Its allocations do not count in the loader's memory budget.
     ///
     /// # Errors
-    /// An error or a panic makes this a bad row: `on_bad_row` decides whether it ends the epoch, with its place, or
-    /// is counted and skipped.
+    /// An error of any kind or a panic makes this a bad row: `on_bad_row` decides whether it ends the epoch, with its place,
+    /// or is counted and skipped. A place that the error has is a part of its text.
     fn decode(&self, cell: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()>;
 }
 
@@ -91,13 +91,23 @@ pub(crate) struct DecoderCodec {
 }
 
 impl DecoderCodec {
-    pub(crate) fn new(decoder: Arc<dyn Decoder>) -> Self {
-        let (shape, data_type) = (decoder.shape(), decoder.data_type());
+    /// Fails if the decoder panics.
+    pub(crate) fn new(decoder: Arc<dyn Decoder>) -> Result<Self> {
+        let (shape, data_type) = caught(|| (decoder.shape(), decoder.data_type()))
+            .map_err(|panic| Error::invalid(format!("the decoder panicked: {panic}")))?;
         let width = data_type.primitive_width().unwrap_or(0);
         // A size that overflows is refused with the field.
         let slot = shape.iter().fold(width, |bytes, side| bytes.saturating_mul(*side));
-        DecoderCodec { decoder, shape, data_type, slot }
+        Ok(DecoderCodec { decoder, shape, data_type, slot })
     }
+}
+
+/// The error of a user's decoder as that of the row, whose place is known better here.
+fn of_this_row(error: Error) -> Error {
+    if error.kind() == ErrorKind::BadRow && *error.place() == Place::default() {
+        return error;
+    }
+    Error::new(ErrorKind::BadRow, error.to_string()).caused_by(error)
 }
 
 impl ColumnCodec for DecoderCodec {
@@ -126,9 +136,10 @@ impl ColumnCodec for DecoderCodec {
 
     fn decode(&self, cell: Cell<'_>, key: RowKey, _: &Workspace, slot: &mut [u8]) -> Result<()> {
         let cell = cell.stable();
-        caught(|| self.decoder.decode(cell, key, slot)).unwrap_or_else(|panic| {
-            Err(Error::new(ErrorKind::BadRow, format!("the decoder panicked: {panic}")))
-        })
+        match caught(|| self.decoder.decode(cell, key, slot)) {
+            Ok(decoded) => decoded.map_err(of_this_row),
+            Err(panic) => Err(Error::new(ErrorKind::BadRow, format!("the decoder panicked: {panic}"))),
+        }
     }
 
     fn noun(&self) -> Noun {

@@ -36,7 +36,9 @@ pub(crate) use cell::{Cell, Cells};
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
 pub use encoding::{Categories, CategoryCounts, Encoding, Hash, Vocabulary};
-pub(crate) use extension::{EXTENSION_METADATA, EXTENSION_NAME, is_packed, packed_metadata};
+#[cfg(feature = "cli")]
+pub(crate) use extension::is_packed;
+pub(crate) use extension::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};
 pub(crate) use follow::{
     AlongCodec, BoxesCodec, Followed, GeometryCodec, KeypointsCodec, MaskCodec, SizeCodec,
 };

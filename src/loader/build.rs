@@ -38,6 +38,7 @@ use crate::paths;
 use crate::reader::Filter;
 use crate::shard::{EpochOrder, row_key};
 use crate::source::no_folder;
+#[cfg(feature = "cli")]
 pub(crate) use checks::MAX_THREADS;
 pub(super) use checks::Numbers;
 pub(super) use settle::Settled;
@@ -138,6 +139,7 @@ impl LoaderBuilder {
     }
 
     /// Reads these rows and no others.
+    #[cfg(feature = "cli")]
     pub(crate) fn only_rows(mut self, ids: impl IntoIterator<Item = RowId>) -> Self {
         self.only = Some(ids.into_iter().collect());
         self

@@ -60,6 +60,7 @@ impl Deny {
     }
 
     /// The numbers of rows that are denied, ascending.
+    #[cfg(feature = "cli")]
     pub(crate) fn row_ids(&self) -> &[RowId] {
         &self.rows
     }

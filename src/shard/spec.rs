@@ -146,7 +146,7 @@ impl Shuffle {
     /// Rows in the window of each lane. Rounded to whole row groups of average size, at least one.
     ///
     /// Default: as many rows as 1 GiB of memory holds once Parquet is decoded (images still compressed): a constant of
-    /// the data set and the columns, never of the machine.
+    /// the data set and the columns, never of the machine. Other orders have no window, and are refused with one.
     #[must_use]
     pub fn window_rows(self, rows: u64) -> Self {
         Shuffle { window_rows: Some(rows), ..self }
@@ -190,11 +190,11 @@ impl Shuffle {
         if self.piece_rows == Some(0) {
             return Err(Error::invalid("piece_rows is 0").hint("a piece has 1 row or more"));
         }
-        if self.piece_rows.is_some() && self.mixing != Mixing::Window {
-            let hint = "leave out `piece_rows`: only a shuffle through a window has pieces";
-            return Err(
-                Error::invalid(format!("piece_rows is given to the {} order", self.mixing.name())).hint(hint)
-            );
+        let of_windows = [("window_rows", self.window_rows), ("piece_rows", self.piece_rows)];
+        let given = of_windows.into_iter().find_map(|(option, rows)| rows.map(|_| option));
+        if let Some(option) = given.filter(|_| self.mixing != Mixing::Window) {
+            return Err(Error::invalid(format!("{option} is given to the {} order", self.mixing.name()))
+                .hint(format!("leave out `{option}`: only a shuffle through a window has any")));
         }
         if self.lanes == Some(0) {
             return Err(Error::invalid("lanes is 0").hint("leave out `lanes` to have one for each rank"));
@@ -221,5 +221,22 @@ mod tests {
             assert_eq!(mixing.name(), name);
             assert_eq!(serde_json::to_string(&mixing).unwrap(), format!("{name:?}"));
         }
+    }
+
+    #[test]
+    fn only_a_window_has_rows_and_pieces() {
+        for order in [Shuffle::exact(1), Shuffle::stored()] {
+            assert!(order.validate().is_ok());
+            for (given, option) in
+                [(order.window_rows(9), "window_rows"), (order.piece_rows(9), "piece_rows")]
+            {
+                let error = given.validate().unwrap_err().to_string();
+                assert!(
+                    error.contains(&format!("{option} is given to the {} order", order.mixing.name())),
+                    "{error}"
+                );
+            }
+        }
+        assert!(Shuffle::seeded(1).window_rows(9).piece_rows(9).validate().is_ok());
     }
 }

@@ -9,7 +9,7 @@ use forebay::Tier;
 use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{DataType, Float32Type, UInt8Type};
 use forebay::{
-    Dataset, Decoder, DiskCache, Error, ErrorKind, Image, LoaderBuilder, OnBadRow, Result, RowKey,
+    Dataset, Decoder, DiskCache, Error, ErrorKind, Image, LoaderBuilder, OnBadRow, Place, Result, RowKey,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -140,6 +140,52 @@ fn a_bad_cell_ends_the_epoch_where_that_is_asked_for() {
         assert_eq!(error.place().column.as_deref(), Some("runs"));
         assert!(error.to_string().contains(words), "{error}");
     }
+}
+
+/// A decoder that cannot do anything.
+#[derive(Debug)]
+struct Failing {
+    has_shape: bool,
+}
+
+impl Decoder for Failing {
+    fn shape(&self) -> Vec<usize> {
+        assert!(self.has_shape, "no shape yet");
+        vec![1]
+    }
+
+    fn data_type(&self) -> DataType {
+        DataType::UInt8
+    }
+
+    fn decode(&self, _: &[u8], _: RowKey, _: &mut [u8]) -> Result<()> {
+        Err(Error::new(ErrorKind::Io, "no model").at(Place::file("weights.bin").row(7)))
+    }
+}
+
+#[test]
+fn an_error_of_a_decoder_is_a_bad_row_whatever_its_kind_and_place() {
+    let dir = TempDir::new().unwrap();
+    let builder = |on_bad_row| {
+        let failing = Arc::new(Failing { has_shape: true });
+        loader(&dir).decode_with("runs", failing).on_bad_row(on_bad_row).epochs(1).build().unwrap()
+    };
+    let error = builder(OnBadRow::Raise).epoch(0).find_map(Result::err).unwrap();
+    assert_eq!((error.kind(), error.place().row), (ErrorKind::BadRow, Some(0)));
+    assert!(error.place().file.as_deref().is_some_and(|file| file.ends_with("a.parquet")), "{error}");
+    assert!(error.to_string().contains("weights.bin, row 7: no model"), "{error}");
+    let skipping = builder(OnBadRow::skip(ROWS as u64));
+    assert_eq!(skipping.epoch(0).map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 0);
+    assert_eq!(skipping.stats().skipped_rows, ROWS as u64);
+}
+
+#[test]
+fn a_decoder_that_panics_about_its_shape_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let refused = loader(&dir).decode_with("runs", Arc::new(Failing { has_shape: false })).build();
+    let error = refused.err().unwrap();
+    assert_eq!((error.kind(), error.place().column.as_deref()), (ErrorKind::Invalid, Some("runs")));
+    assert!(error.to_string().contains("the decoder panicked: no shape yet"), "{error}");
 }
 
 /// What a decoder draws from its key.

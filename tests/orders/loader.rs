@@ -253,6 +253,11 @@ fn wrong_requests_get_one_clear_sentence() {
     let dir = written(1, 1, 10, 4);
     let refusals = [
         (loader(&dir).batch_size(0).build(), ErrorKind::Invalid, "batch_size is 0"),
+        (
+            loader(&dir).global_batch_size(u64::MAX).build(),
+            ErrorKind::Invalid,
+            "global_batch_size is 18446744073709551615: 18446744073709551615 rows for a rank",
+        ),
         (loader(&dir).columns(["nmae"]).build(), ErrorKind::UnknownColumn, "did you mean \"name\""),
         (loader(&dir).decode("name", Image::resize(8, 8)).build(), ErrorKind::Invalid, "column \"name\""),
         (

@@ -34,7 +34,11 @@ impl Numbers {
             None => self.batch_size,
         };
         if of_a_rank > u64::from(u32::MAX) {
-            return Err(Error::invalid(format!("batch_size is {of_a_rank}")).hint("up to 2^32 - 1 rows"));
+            let given = match self.global_batch_size {
+                Some(rows) => format!("global_batch_size is {rows}: {of_a_rank} rows for a rank"),
+                None => format!("batch_size is {of_a_rank}"),
+            };
+            return Err(Error::invalid(given).hint("a batch has up to 2^32 - 1 rows"));
         }
         if let Some(threads) = self.threads.filter(|threads| *threads > MAX_THREADS) {
             let hint = format!("up to {MAX_THREADS}; this process may use {} processors", processors());

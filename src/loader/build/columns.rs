@@ -40,7 +40,8 @@ impl LoaderBuilder {
         }
         for (name, decoder) in &self.decoders {
             let field = self.read_column(read, name, "decode_with")?;
-            if codecs.insert(name, delivered(DecoderCodec::new(decoder.clone()), field)?).is_some() {
+            let codec = DecoderCodec::new(decoder.clone()).map_err(|error| error.at(of_column(name)))?;
+            if codecs.insert(name, delivered(codec, field)?).is_some() {
                 return Err(self.twice(name));
             }
         }
