@@ -95,7 +95,8 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     cache, on_bad_row = arguments["cache"], arguments["on_bad_row"]
     shuffle, shard = arguments["shuffle"], arguments["shard"]
     if cache is not None and not isinstance(cache, DiskCache):
-        raise InvalidError(f"cache must be a forebay.DiskCache, got {_kind(cache)}")
+        example = 'pass forebay.DiskCache("cache/", max_bytes="100GB")'
+        raise InvalidError(f"cache must be a forebay.DiskCache, got {_kind(cache)} ({example})")
     if on_bad_row != "raise" and not isinstance(on_bad_row, Skip):
         raise InvalidError(f"on_bad_row must be 'raise' or forebay.Skip(at_most=...), got {on_bad_row!r}")
     if shuffle is not None and not isinstance(shuffle, Shuffle):

@@ -110,7 +110,7 @@ fn describe(form: Repack, report: &RepackReport) -> String {
 fn describe_column(form: Repack, column: &RepackedColumn) -> String {
     let RepackedColumn { column, written_as, changed, kept, nulls, bytes_before, bytes_after } = column;
     let (now, others) = match form {
-        Repack::Pack { .. } => ("coefficients", "of no such form, or in it already"),
+        Repack::Pack { .. } => ("coefficients", "damaged, of another format, or packed already"),
         Repack::Unpack => ("JPEG", "of no coefficients"),
     };
     let name = if column == written_as { column.clone() } else { format!("{column} as {written_as}") };

@@ -40,7 +40,9 @@ impl Image {
             return Err(Error::invalid(format!(
                 "an image of {height}x{width} has more values than a tensor row may"
             ))
-            .hint("2^31 - 1 values are the limit"));
+            .hint(
+                "2^31 - 1 values are the limit: give the largest height and width of your images, or less",
+            ));
         }
         if self.ragged && self.pixel_layout() == Layout::Nchw {
             return Err(Error::invalid("ragged images with layout NCHW")
