@@ -4,13 +4,13 @@ use std::rc::Rc;
 
 use super::bits::{BitBuffer, Bits, Head, Reader};
 use super::library::{Block, COMPONENTS, Scan};
-use super::tables::{AcTable, DcTable, END, Known};
+use super::tables::{AcTable, DcTable, Known};
 use crate::decode::jpeg::markers::{EOI, RST};
 
-/// Index in natural order of each coefficient in zigzag order. A block's 64 are followed by as many entries as any code can
-/// overshoot.
-pub(super) const NATURAL: [u8; 256] = {
-    let mut natural = [63; 256];
+/// Index in natural order of each coefficient in zigzag order. A block's 64 are followed by as many entries as the
+/// longest run can overshoot.
+pub(super) const NATURAL: [u8; 128] = {
+    let mut natural = [63; 128];
     let (mut x, mut y, mut up, mut k) = (0, 0, true, 0);
     while k < 64 {
         natural[k] = y * 8 + x;
@@ -206,18 +206,16 @@ fn coefficients(bits: &mut Reader<'_>, table: &AcTable, mut store: impl FnMut(us
                 bits.consume(pair.length);
                 continue;
             }
-            if (LAST..usize::from(END)).contains(&first) {
-                // The last coefficient, or a run beyond it. What follows is of the next block.
-                store(first, pair.first);
-                bits.head.damaged |= first > LAST && pair.first != 0;
-                bits.consume(pair.first_length);
-                return;
-            }
-            // The first code may end the block as well as the second: for the processor it is one case, as it cannot foresee which.
-            store(k, pair.second);
+            // The block ends here: with its last coefficient, or with a code that has no value and goes beyond.
             store(first, pair.first);
-            bits.head.damaged |= (LAST + 1..usize::from(END)).contains(&k) && pair.second != 0;
-            bits.consume(pair.length);
+            let (last, value, length) = if first < LAST {
+                store(k, pair.second);
+                (k, pair.second, pair.length)
+            } else {
+                (first, pair.first, pair.first_length)
+            };
+            bits.head.damaged |= last > LAST && value != 0;
+            bits.consume(length);
             return;
         }
     }

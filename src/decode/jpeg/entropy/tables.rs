@@ -13,8 +13,8 @@ const DIFFERENCE: u32 = 9;
 /// Bits of the longest code.
 pub(super) const LONGEST: u32 = 16;
 
-/// A distance beyond the end of any block, and beyond where any run of zeros goes: the end-of-block code.
-pub(super) const END: u8 = 128;
+/// A distance beyond the end of any block: the end-of-block code.
+const END: u8 = 64;
 /// Zeros of the code that has no value.
 const ZEROS: u8 = 16;
 /// The most bits of a baseline value (ITU-T T.81, F.1.2.1.1 and F.1.2.2.1).
