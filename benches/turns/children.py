@@ -17,14 +17,15 @@ tops = sorted({name.split(".")[0] for name in sys.argv[1:]})
 print(json.dumps([top for top in tops if not importlib.util.find_spec(top)]))
 """
 LONGEST = 160  # characters of a cause
-# Contestants talk; none looks for a GPU or for something on the net.
+# Contestants talk; none looks for something on the net.
 QUIET = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "PYTHONWARNINGS": "ignore",
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
-    "CUDA_VISIBLE_DEVICES": "",
 }
+# Nor for a GPU, where it is not what is measured.
+WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 class Failed(Exception):
@@ -41,14 +42,14 @@ def missing(python, needs):
     return f"not installed: {', '.join(lacks)}" if lacks else None
 
 
-def launch(python, script, task, limit, home):
+def launch(python, script, task, limit, home, environment=WITHOUT_GPU):
     """The result of a task, from a script in a process of its own, which has `limit` seconds."""
     home.mkdir(parents=True, exist_ok=True)
     # Their caches in the home folder stay with the bench.
     own = {"PYTHONPATH": str(BENCHES), "XDG_CACHE_HOME": str(home), "HF_HOME": str(home / "hf")}
     child = subprocess.Popen(
         [python, script, json.dumps(task)],
-        env=os.environ | QUIET | own,
+        env=os.environ | QUIET | environment | own,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The bench of shapes runs, and both of its contestants deliver the same."""
+"""The bench of shapes runs, and both of its contestants deliver the same; that of a GPU is rehearsed without one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-SHAPES = Path(__file__).resolve().parents[2] / "benches" / "shapes"
+import pytest
+
+BENCHES = Path(__file__).resolve().parents[2] / "benches"
+SHAPES = BENCHES / "shapes"
 LEGEND = 2  # dots that are no point
 
 
@@ -21,3 +24,18 @@ def test_forebay_and_the_loop_by_hand_deliver_the_same_at_every_point(tmp_path: 
     points = len(re.findall(r"^\| \S", ran.stdout, re.M))
     assert axes == 6 and points > 40
     assert picture.read_text().count("<circle") == LEGEND + 2 * points
+
+
+def test_a_training_runs_with_each_loader_and_loaders_by_threads(tmp_path: Path) -> None:
+    pytest.importorskip("torchvision")
+    photos, table = tmp_path / "photos", tmp_path / "table"
+    for words in ([photos, "--rows", 24, "--image", "64x48"], [table, "--rows", 20_000, "--table"]):
+        subprocess.run([sys.executable, "-m", "forebay", "synth", *map(str, words)], check=True, capture_output=True)
+    words = ["--device", "cpu", "--models", "resnet18", "--batch", 2, "--seconds", 1, "--turns", 1, "--threads", 1]
+    words += ["--counts", "1,2", "--table", table]
+    command = [sys.executable, str(BENCHES / "gpu"), str(photos), *map(str, words)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
+    trained = re.findall(r"^\| (synthetic|forebay|DataLoader) \| ([\d,]+) \|", ran.stdout, re.M)
+    assert [loader for loader, _ in trained] == ["synthetic", "forebay", "DataLoader"], ran.stdout
+    assert re.findall(r"^\| (\d+) \| [\d,]+ \| [\d.]+ \| [\d,]+ \| ", ran.stdout, re.M) == ["1", "2"], ran.stdout
