@@ -13,6 +13,11 @@ import torchvision
 from torchvision.transforms import v2
 from turns import usage
 
+try:
+    import pynvml
+except ImportError:
+    pynvml = None
+
 SIDE = 224
 CLASSES = 1000
 SEED = 17
@@ -117,18 +122,16 @@ class Device(threading.Thread):
         super().__init__(daemon=True)
         self.samples, self.ended = [], threading.Event()
         self.handle = None
-        if device == "cuda":
+        if device == "cuda" and pynvml:
             try:
-                import pynvml
-
                 pynvml.nvmlInit()
-                self.nvml, self.handle = pynvml, pynvml.nvmlDeviceGetHandleByIndex(torch.cuda.current_device())
-            except Exception as error:
+                self.handle = pynvml.nvmlDeviceGetHandleByIndex(torch.cuda.current_device())
+            except pynvml.NVMLError as error:
                 print(f"NVML: {error}", file=sys.stderr)
 
     def run(self):
         while self.handle is not None and not self.ended.wait(LOOK):
-            self.samples.append(self.nvml.nvmlDeviceGetUtilizationRates(self.handle).gpu / 100)
+            self.samples.append(pynvml.nvmlDeviceGetUtilizationRates(self.handle).gpu / 100)
 
     def busy(self):
         self.ended.set()
