@@ -34,7 +34,7 @@ def test_a_training_runs_with_each_loader_and_loaders_by_threads(tmp_path: Path)
     words = ["--device", "cpu", "--models", "resnet18", "--batch", 2, "--seconds", 1, "--turns", 1, "--threads", 1]
     words += ["--counts", "1,2", "--table", table]
     command = [sys.executable, str(BENCHES / "gpu"), str(photos), *map(str, words)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
     trained = re.findall(r"^\| (synthetic|forebay|DataLoader) \| ([\d,]+) \|", ran.stdout, re.M)
     assert [loader for loader, _ in trained] == ["synthetic", "forebay", "DataLoader"], ran.stdout
