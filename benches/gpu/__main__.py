@@ -16,6 +16,7 @@ threads   photographs, photographs from coefficients in a warm cache, and rows o
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -44,7 +45,8 @@ def main():
     parser.add_argument("--seconds", type=count, default=30)
     parser.add_argument("--models", default="resnet50,vit_b_16")
     parser.add_argument("--batch", type=count, default=256)
-    parser.add_argument("--threads", type=count, help="of forebay, and workers of DataLoader; the default is all processors")
+    all_processors = len(os.sched_getaffinity(0))
+    parser.add_argument("--threads", type=count, default=all_processors, help="of forebay, and workers of DataLoader")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--counts", default="1,2,4,8,16")
     parser.add_argument("--table", type=Path)
@@ -70,7 +72,7 @@ def train(model, given):
         "model": model,
         "batch": given.batch,
         "seconds": given.seconds,
-        "threads": given.threads or figures.processors(),
+        "threads": given.threads,
         "device": given.device,
     }
     with tempfile.TemporaryDirectory() as home:
@@ -84,7 +86,7 @@ def train(model, given):
     shown = next((run for found in runs.values() for run in found), None)
     if shown is None:
         raise SystemExit(1)
-    print(f"\n{model}, batches of {given.batch}, {task['threads']} threads or workers, {shown['device']}")
+    print(f"\n{model}, batches of {given.batch}, {given.threads} threads or workers, {shown['device']}")
     print("| loader | images/s | least to most | of synthetic | busy | waited | next() p99 ms | processor ms/image |")
     print("|---|---:|---|---:|---:|---:|---:|---:|")
     most = figures.middle(runs["synthetic"], "rate") if runs["synthetic"] else None

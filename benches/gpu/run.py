@@ -13,11 +13,6 @@ import torchvision
 from torchvision.transforms import v2
 from turns import usage
 
-try:
-    import pynvml
-except ImportError:
-    pynvml = None
-
 SIDE = 224
 CLASSES = 1000
 SEED = 17
@@ -116,22 +111,22 @@ class Training:
 
 
 class Device(threading.Thread):
-    """Looks at the utilisation of the device; `None` where NVML or a device is missing."""
+    """Looks at the utilisation of the device, of which there is none where NVML or a device is missing."""
 
     def __init__(self, device):
         super().__init__(daemon=True)
         self.samples, self.ended = [], threading.Event()
-        self.handle = None
-        if device == "cuda" and pynvml:
+        self.is_known = device == "cuda"
+        if self.is_known:
             try:
-                pynvml.nvmlInit()
-                self.handle = pynvml.nvmlDeviceGetHandleByIndex(torch.cuda.current_device())
-            except pynvml.NVMLError as error:
+                torch.cuda.utilization()
+            except (ModuleNotFoundError, RuntimeError) as error:
                 print(f"NVML: {error}", file=sys.stderr)
+                self.is_known = False
 
     def run(self):
-        while self.handle is not None and not self.ended.wait(LOOK):
-            self.samples.append(pynvml.nvmlDeviceGetUtilizationRates(self.handle).gpu / 100)
+        while self.is_known and not self.ended.wait(LOOK):
+            self.samples.append(torch.cuda.utilization() / 100)
 
     def busy(self):
         self.ended.set()

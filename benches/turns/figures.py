@@ -27,8 +27,3 @@ def middle(runs, key):
 def ratios(first, runs, key="rate"):
     """The first contestant's figure over another's, run by run."""
     return [one[key] / other[key] for one, other in zip(first, runs, strict=False)]
-
-
-def processors():
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0))

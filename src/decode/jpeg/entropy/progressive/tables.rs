@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use super::super::tables::{CodeTable, Codes, Definition, LONGEST};
 
 /// Bits that look up a symbol.
-pub(super) const INDEX: u32 = 10;
+const INDEX: u32 = 10;
 const ENTRIES: usize = 1 << INDEX;
 
 /// A distance beyond the end of any band: a code that ends blocks.
