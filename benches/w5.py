@@ -1,7 +1,7 @@
 """Photographs from an object store that is far away, and an accelerator that must not wait for them (workload W5).
 
     cargo build --release --workspace
-    python benches/w5.py [--data DIR] [--runs 5] [--python petastorm=PATH] [forebay] [hf] [litdata] [petastorm]
+    python benches/w5.py [--data DIR] [--rows 3000] [--runs 5] [--python petastorm=PATH] [forebay] [hf] [litdata] [petastorm]
 
 The store is `fault-server`: 30 ms to the first byte (log-normal, p99 300 ms), 0.1 % of 503, a link of 1.5 times the
 demand. The accelerator is simulated, as `forebay bench --step-ms` does: a step is a fixed time from batch in hand, and
@@ -11,7 +11,7 @@ gives over a free link (no latency, no limit, no error; the same server on the s
 The peers meet two of them: forebay's, on forebay's link, and one as slow as they are, with a link to match. All read the
 same Parquet files, take a random resized crop of 224 and flip, and deliver uint8 batches, each in a process of its own:
 
-forebay    `forebay bench`
+forebay    `forebay bench`, with a disk cache from the second epoch on
 hf         Hugging Face `datasets`, streaming, shuffled through 1,000 rows; torch's DataLoader; Pillow
 litdata    `StreamingDataset` over Parquet, shuffled; its DataLoader; Pillow. It keeps what it read on the local disk
 petastorm  `make_batch_reader` with its thread pool and torch's BatchedDataLoader; Pillow
@@ -162,9 +162,10 @@ def train(epoch, epochs, step):
     }
 
 
-def forebay(url, batch, threads, epochs, step, program):
+def forebay(url, batch, threads, epochs, step, folder, program):
     """The same of `forebay bench`."""
     command = [program, "bench", url, "--image", "image=rrc224", "--batch-size", str(batch), "--threads", str(threads)]
+    command += ["--cache", f"{folder}/cache", "--cache-bytes", "1TB"] if epochs > 1 else []
     command += ["--epochs", str(epochs), "--seed", "1", "--json", "-"] + (["--step-ms", str(step * 1e3)] if step else [])
     report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     simulated = report["accelerator"] or {"utilisation_min": 0.0, "ranks": [{"worst_second": None}]}
@@ -217,7 +218,7 @@ def one(name, options, words, epochs, step):
 def work(name, url, photographs, batch, threads, epochs, step, folder, program):
     """The process of a contestant."""
     if name == "forebay":
-        return forebay(url, batch, threads, epochs, step, program)
+        return forebay(url, batch, threads, epochs, step, folder, program)
     return train(globals()[name](url, photographs, batch, threads, folder), epochs, step)
 
 
@@ -255,6 +256,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     target = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release"
     parser.add_argument("--data", type=Path, default=Path(".bench"))
+    parser.add_argument("--rows", type=count, default=3000, help="where the photographs are not there yet; forebay's window is 10,000")
     parser.add_argument("--runs", type=count, default=5)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--threads", type=count, default=2)
@@ -271,8 +273,8 @@ def main():
     options.python = dict(pair.split("=", 1) for pair in options.python)
     photographs = options.data / "w5"
     if not any(photographs.glob("*.parquet")):
-        # Six files, for workers that share out files.
-        words = ["--rows", "3000", "--rows-per-file", "500", "--image", "500x375"]
+        # Several files, for workers that share out files.
+        words = ["--rows", str(options.rows), "--rows-per-file", "500", "--image", "500x375"]
         subprocess.run([options.program, "synth", photographs, *words], check=True)
     inspected = json.loads(subprocess.check_output([options.program, "inspect", photographs, "--json", "-"]))
     options.rows, options.row_bytes = inspected["rows"], inspected["file_bytes"] / inspected["rows"]

@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::row_groups::{PendingRowGroups, RowGroupDecoder, Source};
+use super::slow_start::SlowStart;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
 use crate::reader::fetch::{Fetched, Fetcher, Gauge};
@@ -22,10 +23,6 @@ use crate::source::Store;
 /// Row groups, or bunches of small ones, that may wait, decoded or being decoded, for the plan to need them: enough that
 /// one is always ready, few enough that they are still in the processor's caches.
 const READ_AHEAD: usize = 2;
-
-/// Of the parts that the first batch needs, how many more may be on their way before it is complete: as `parts / BESIDE_FIRST`.
-/// All share the link, so the first batch waits that much longer.
-const BESIDE_FIRST: usize = 3;
 
 /// Identifies the row groups to prefetch.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,15 +92,14 @@ enum FetchLimit {
 /// ahead, and then for as many row groups as the store fetches at once, so that it is at work when the epoch begins.
 struct HeadStart {
     limit: watch::Sender<FetchLimit>,
-    /// How many parts have been fetched.
-    fetched: watch::Sender<usize>,
+    slow_start: SlowStart,
     /// Counts what was fetched before.
     store: Store,
 }
 
 impl HeadStart {
     fn new(store: Store) -> Self {
-        HeadStart { limit: watch::Sender::new(FetchLimit::Nothing), fetched: watch::Sender::new(0), store }
+        HeadStart { limit: watch::Sender::new(FetchLimit::Nothing), slow_start: SlowStart::new(), store }
     }
 
     fn raise(&self, limit: FetchLimit) {
@@ -125,18 +121,8 @@ impl HeadStart {
         drop(self.limit.subscribe().wait_for(|now| *now >= limit).await);
     }
 
-    /// Counts parts that have been fetched.
-    fn add_fetched(&self, parts: usize) {
-        self.fetched.send_modify(|fetched| *fetched += parts);
-    }
-
-    /// Waits until so many parts have been fetched.
-    async fn are_fetched(&self, parts: usize) {
-        drop(self.fetched.subscribe().wait_for(|fetched| *fetched >= parts).await);
-    }
-
-    /// The parts that enter with `steps`, held back beyond those of the first `ahead` steps and `more` parts. Until those of the
-    /// first step have been fetched, few others are on their way.
+    /// The parts that enter with `steps`, held back beyond those of the first `ahead` steps and `more` parts, and while others
+    /// that are needed sooner are on their way.
     fn parts(
         self: Arc<Self>,
         steps: impl Iterator<Item = PlannedStep> + Send,
@@ -145,11 +131,9 @@ impl HeadStart {
     ) -> impl stream::Stream<Item = Part> + Send {
         let parts =
             steps.enumerate().flat_map(|(at, step)| step.entering.into_iter().map(move |part| (at, part)));
-        let (mut of_first, mut begun) = (0, 0usize);
+        let mut begun = 0;
         stream::iter(parts).then(move |(at, part)| {
-            of_first += usize::from(at == 0);
             begun += 1;
-            let awaited = begun.saturating_sub(of_first + of_first / BESIDE_FIRST).min(of_first);
             let held_back = at >= ahead && more == 0;
             if at >= ahead {
                 more = more.saturating_sub(1);
@@ -159,9 +143,7 @@ impl HeadStart {
                 if held_back {
                     head_start.reached(FetchLimit::All).await;
                 }
-                if awaited > 0 {
-                    head_start.are_fetched(awaited).await;
-                }
+                head_start.slow_start.may_begin(begun, at == 0).await;
                 part
             }
         })
@@ -235,7 +217,8 @@ impl Prefetch {
             let parts = limited.clone().parts(scout(), ahead, fetcher.at_once());
             let (at_once, turns) = (decoder.clone(), Arc::new(Semaphore::new(decoder.at_once())));
             let begin = move |fetched: Vec<Fetched>| {
-                limited.add_fetched(fetched.len());
+                let bytes = fetched.iter().map(|fetched| fetched.found.bytes()).sum();
+                limited.slow_start.add_fetched(fetched.len(), bytes);
                 let (decoder, turns) = (at_once.clone(), turns.clone());
                 // Other processes wait for rows that this one keeps, however slow its own consumer is.
                 let are_kept = fetched.iter().any(|fetched| fetched.found.is_kept());

@@ -23,8 +23,8 @@
 //! ```
 //!
 //! Epoch 0 has nothing fetched ahead of it, and a whole pool would have to be read before its first row is dealt. There
-//! the pool [deals while it fills](Opening::Growing): every tick is a slot, and the first parts stay for fewer ticks than
-//! `P`, so that rows are dealt at a steady rate from the first part on.
+//! the pool [deals while it fills](Opening::Growing): the opening merges the ticks in which an eighth of the pool enters,
+//! and the first parts stay for fewer ticks than `P`, so that rows are dealt at a steady rate from then on.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -52,10 +52,12 @@ pub struct Pick {
     pub row: u32,
 }
 
-/// While the pool fills, the part that enters at tick `j` stays for at most this many times `j + 1` ticks. At first the
-/// pool then holds 8 of 9 parts that were read, and deals a row for every 4 of them. With a smaller number the first
-/// batches come from fewer parts, with a larger one they wait for more.
-const GROWTH: usize = 8;
+/// The share of the pool that the first row waits for, if the pool [deals while it fills](Opening::Growing). With a
+/// larger share the first batches are of more parts and come later.
+const OPENING_SHARE: usize = 8;
+
+/// The fewest ticks that a part stays in a pool of so many parts, also at the beginning.
+const SHORTEST_STAY: usize = 8;
 
 /// From this many rows on average, the order of a part's share of a tick is known when the part enters. Shorter ones lie
 /// within few lines of the processor's cache anyway.
@@ -67,7 +69,9 @@ pub(super) enum Opening {
     /// As a whole, before the first row is dealt: the best mixing, without a wait if the window was fetched during the
     /// previous epoch.
     Full,
-    /// While it deals.
+    /// While it deals. The part that enters at tick `j` stays for `S + j` ticks, if that is less than in a full pool. So,
+    /// from tick `S` on, those of the latter half of all ticks are in it, and of each entering part as much stays as makes
+    /// it grow: `1 / ln 2 = 1.44` rows are read for each that is dealt.
     Growing,
 }
 
@@ -148,7 +152,7 @@ impl Lane {
     /// The ticks that the first slot merges.
     fn opening(&self) -> usize {
         match self.rule {
-            Rule::Pool { opening: Opening::Growing, .. } => 1,
+            Rule::Pool { opening, pool, .. } => opening.ticks(pool as usize),
             _ => self.pool(),
         }
     }
@@ -165,8 +169,10 @@ impl Lane {
     pub(super) fn left(&self, tick: usize) -> usize {
         let whole_stay = (tick + 1).saturating_sub(self.pool());
         let left = match self.rule {
-            // Part j is gone once j + GROWTH (j + 1) ticks are over.
-            Rule::Pool { opening: Opening::Growing, .. } => whole_stay.max((tick + 1) / (GROWTH + 1)),
+            // Part j is gone once 2 j + S ticks are over.
+            Rule::Pool { opening: Opening::Growing, pool, .. } => {
+                whole_stay.max((tick + 2).saturating_sub(first_stay(pool as usize)) / 2)
+            }
             _ => whole_stay,
         };
         left.min(self.parts.len())
@@ -301,13 +307,27 @@ impl Lane {
 }
 
 impl Opening {
-    /// The ticks that a part stays in a pool of `pool` parts.
+    /// The ticks that the first slot merges, of a pool of `pool` parts.
+    fn ticks(self, pool: usize) -> usize {
+        match self {
+            Opening::Full => pool,
+            Opening::Growing => pool.div_ceil(OPENING_SHARE),
+        }
+    }
+
+    /// The ticks that a part stays in the pool.
     fn stay(self, part: usize, pool: usize) -> usize {
         match self {
             Opening::Full => pool,
-            Opening::Growing => pool.min(GROWTH * (part + 1)),
+            Opening::Growing => pool.min(first_stay(pool) + part),
         }
     }
+}
+
+/// How many ticks the first part stays, if the pool is not smaller: twice those of the opening. By then rows are dealt at
+/// a steady rate, and until then at little less.
+fn first_stay(pool: usize) -> usize {
+    SHORTEST_STAY.max(2 * Opening::Growing.ticks(pool))
 }
 
 /// All groups as parts, shared by the lanes of an exact shuffle.

@@ -11,7 +11,7 @@ use super::split::Split;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The format of [`Position`] that is written.
-const POSITION_VERSION: u32 = 2;
+const POSITION_VERSION: u32 = 3;
 
 /// The largest number of an epoch: the one after it has a number too, by which a position says that it is complete.
 pub(crate) const LAST_EPOCH: u64 = u64::MAX - 1;
@@ -23,7 +23,7 @@ pub(crate) const LAST_EPOCH: u64 = u64::MAX - 1;
 /// [`Loader::restore`](crate::Loader::restore):
 ///
 /// ```
-/// # let json = r#"{"version":2,"fingerprint":"00","epoch":3,"row":640,
+/// # let json = r#"{"version":3,"fingerprint":"00","epoch":3,"row":640,
 /// #     "order":{"shuffle":"window","seed":17,"pool":4,"lanes":2,"rows":1000,"filter":null}}"#;
 /// let position: forebay::Position = serde_json::from_str(json)?;
 /// assert_eq!((position.epoch, position.row), (3, 640));

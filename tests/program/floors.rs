@@ -35,6 +35,7 @@ const LOADER: [&[&str]; 16] = [
         "deny",
         "lifecycle",
         "machine",
+        "slow_start",
     ],
     &["progress", "queue", "semaphore", "stats", "threads"],
     // The data set, the options, and the division of memory.
@@ -62,7 +63,7 @@ const EXCUSED: [(&str, &str); 1] = [
 ];
 
 /// Where `tokio` may be named.
-const ASYNC: [&str; 8] = [
+const ASYNC: [&str; 9] = [
     "source",
     "reader/fetch.rs",
     "reader/budget.rs",
@@ -70,6 +71,7 @@ const ASYNC: [&str; 8] = [
     "loader/threads.rs",
     "loader/prefetch.rs",
     "loader/row_groups.rs",
+    "loader/slow_start.rs",
     "loader/pipe.rs",
 ];
 

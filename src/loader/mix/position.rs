@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::shard::{OrderId, Origin, SavedSplit, Stop};
 
 /// The format that is written.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How far an epoch of a [`Mix`](crate::Mix) got: in JSON types only, and the same on every rank.
 ///
