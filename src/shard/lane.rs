@@ -52,11 +52,11 @@ pub struct Pick {
     pub row: u32,
 }
 
-/// The share of the pool that the first row waits for, if the pool [deals while it fills](Opening::Growing). With a
-/// larger share the first batches are of more parts and come later.
+/// Where the pool [deals while it fills](Opening::Growing), the first row waits for one of so many parts of it. With a
+/// smaller number the first batches are of more parts and come later.
 const OPENING_SHARE: usize = 8;
 
-/// The fewest ticks that a part stays in a pool of so many parts, also at the beginning.
+/// The fewest ticks that a part stays, also at the beginning, in a pool of at least so many parts.
 const SHORTEST_STAY: usize = 8;
 
 /// From this many rows on average, the order of a part's share of a tick is known when the part enters. Shorter ones lie
@@ -69,9 +69,9 @@ pub(super) enum Opening {
     /// As a whole, before the first row is dealt: the best mixing, without a wait if the window was fetched during the
     /// previous epoch.
     Full,
-    /// While it deals. The part that enters at tick `j` stays for `S + j` ticks, if that is less than in a full pool. So,
-    /// from tick `S` on, those of the latter half of all ticks are in it, and of each entering part as much stays as makes
-    /// it grow: `1 / ln 2 = 1.44` rows are read for each that is dealt.
+    /// While it deals. The part that enters at tick `j` stays for `S + j` ticks, if that is less than in a full pool. From
+    /// tick `S` on, half of the parts that entered are in the pool. Each deals `1 / (S + j)` of its rows in a tick, together
+    /// `ln 2` of a part: 1.44 rows are read for each that is dealt, and the pool grows by the rest.
     Growing,
 }
 
