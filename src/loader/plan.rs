@@ -56,7 +56,7 @@ pub struct RankPlan {
     /// The same for a batch that is drawn uniformly from all rows, as an exact shuffle does.
     pub row_groups_if_uniform: f64,
     /// The same for the first batch. In epoch 0 the window deals rows while it fills, so its first batches are of fewer row groups: the
-    /// first one of an eighth of those that the window holds, if they have its rows.
+    /// first one of an eighth of those that the window holds, and of 32 at most, if they have its rows.
     pub row_groups_of_first_batch: u64,
     /// The step at which the window holds as many row groups as at any later one, counted from 0.
     pub full_window_step: u64,

@@ -9,11 +9,17 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Beside the parts that the first batch needs, as many others as `parts / BESIDE_FIRST` are on their way before it has come, and
-/// one more than that at once after it.
+/// one more than that at once after it, at first.
 const BESIDE_FIRST: usize = 3;
 
+/// The fewest parts at once once the first batch has come.
+const FEWEST: usize = 3;
+
 /// A trial has as many more parts at once as `parts / GROWTH`, rounded up.
-const GROWTH: usize = 3;
+const GROWTH: usize = 2;
+
+/// Rounds of measuring between a trial that brought nothing and the next one: some requests are late by chance.
+const ROUNDS_OF_REST: u32 = 3;
 
 /// More parts at once must bring them this much faster to be kept.
 const MIN_RATE_GAIN: f64 = 1.1;
@@ -38,8 +44,8 @@ struct State {
     at_once: usize,
     /// The number before this one, and how fast parts came with it (parts a second), if this one is a trial.
     before: Option<(usize, f64)>,
-    /// Whether a trial brought nothing.
-    settled: bool,
+    /// Rounds until the next trial.
+    rest: u32,
     /// When the present round of measuring began, and with how many parts fetched.
     round: Option<(Instant, usize)>,
 }
@@ -69,7 +75,8 @@ impl State {
     fn with_one_more_of_first(&self) -> State {
         let of_first = self.of_first + 1;
         let (fetched, bytes) = (self.fetched, self.bytes);
-        State { fetched, bytes, of_first, at_once: 1 + of_first / BESIDE_FIRST, ..State::default() }
+        let at_once = FEWEST.max(1 + of_first / BESIDE_FIRST);
+        State { fetched, bytes, of_first, at_once, ..State::default() }
     }
 
     /// Whether the `begun`-th part may be asked for.
@@ -88,7 +95,7 @@ impl State {
     fn fetched(&mut self, parts: usize, bytes: u64, now: Instant) {
         self.fetched += parts;
         self.bytes += bytes;
-        if self.fetched < self.of_first || self.settled {
+        if self.fetched < self.of_first {
             return;
         }
         let Some((began, from)) = self.round else {
@@ -103,8 +110,9 @@ impl State {
         let took = now.saturating_duration_since(began).max(Duration::from_micros(1));
         let rate = came as f64 / took.as_secs_f64();
         match self.before {
+            _ if self.rest > 0 => self.rest -= 1,
             Some((fewer, before)) if rate < MIN_RATE_GAIN * before => {
-                (self.at_once, self.settled) = (fewer, true);
+                (self.at_once, self.before, self.rest) = (fewer, None, ROUNDS_OF_REST);
             }
             _ => {
                 self.before = Some((self.at_once, rate));
@@ -140,8 +148,8 @@ mod tests {
     #[test]
     fn a_link_that_few_fill_gets_few() {
         let (most, end) = at_once(12, 150, LITTLE, |under_way| under_way.min(2) as f64);
-        assert_eq!(end, 5);
-        assert!(most <= 7, "{most}");
+        assert!(end == 5 || end == 8, "{end}");
+        assert!(most <= 9, "{most}");
     }
 
     #[test]

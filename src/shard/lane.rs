@@ -56,6 +56,9 @@ pub struct Pick {
 /// smaller number the first batches are of more parts and come later.
 const OPENING_SHARE: usize = 8;
 
+/// The most parts that it waits for: of so many, a batch is well mixed.
+const LARGEST_OPENING: usize = 32;
+
 /// The fewest ticks that a part stays, also at the beginning, in a pool of at least so many parts.
 const SHORTEST_STAY: usize = 8;
 
@@ -72,7 +75,10 @@ pub(super) enum Opening {
     /// While it deals. The part that enters at tick `j` stays for `S + j` ticks, if that is less than in a full pool. From
     /// tick `S` on, half of the parts that entered are in the pool. Each deals `1 / (S + j)` of its rows in a tick, together
     /// `ln 2` of a part: 1.44 rows are read for each that is dealt, and the pool grows by the rest.
-    Growing,
+    Growing {
+        /// Parts that the pool will hold: no more than there are.
+        most: usize,
+    },
 }
 
 /// The order of one lane of one epoch.
@@ -100,7 +106,8 @@ impl Lane {
     }
 
     pub(super) fn pooled(parts: Vec<Part>, pool: u32, seed: u64, epoch: u64, lane: u64) -> Self {
-        let opening = if epoch == 0 { Opening::Growing } else { Opening::Full };
+        let most = parts.len().min(pool as usize);
+        let opening = if epoch == 0 { Opening::Growing { most } } else { Opening::Full };
         let mut draws = Draws::keyed(seed, Purpose::Phase, &[epoch, lane]);
         let phase = |part| draws.below(opening.stay(part, pool as usize) as u64) as u32;
         let phases = (0..parts.len()).map(phase).collect();
@@ -170,8 +177,8 @@ impl Lane {
         let whole_stay = (tick + 1).saturating_sub(self.pool());
         let left = match self.rule {
             // Part j is gone once 2 j + S ticks are over.
-            Rule::Pool { opening: Opening::Growing, pool, .. } => {
-                whole_stay.max((tick + 2).saturating_sub(first_stay(pool as usize)) / 2)
+            Rule::Pool { opening: Opening::Growing { most }, .. } => {
+                whole_stay.max((tick + 2).saturating_sub(first_stay(most)) / 2)
             }
             _ => whole_stay,
         };
@@ -311,7 +318,7 @@ impl Opening {
     fn ticks(self, pool: usize) -> usize {
         match self {
             Opening::Full => pool,
-            Opening::Growing => pool.div_ceil(OPENING_SHARE),
+            Opening::Growing { most } => merged(most),
         }
     }
 
@@ -319,15 +326,20 @@ impl Opening {
     fn stay(self, part: usize, pool: usize) -> usize {
         match self {
             Opening::Full => pool,
-            Opening::Growing => pool.min(first_stay(pool) + part),
+            Opening::Growing { most } => pool.min(first_stay(most) + part),
         }
     }
 }
 
-/// How many ticks the first part stays, if the pool is not smaller: twice those of the opening. By then rows are dealt at
-/// a steady rate, and until then at little less.
-fn first_stay(pool: usize) -> usize {
-    SHORTEST_STAY.max(2 * Opening::Growing.ticks(pool))
+/// The ticks of the opening of a pool that deals while it fills with up to `most` parts.
+fn merged(most: usize) -> usize {
+    most.div_ceil(OPENING_SHARE).min(LARGEST_OPENING)
+}
+
+/// How many ticks the first part stays in such a pool, if it is not smaller: twice those of the opening. By then rows are
+/// dealt at a steady rate, and until then at little less.
+fn first_stay(most: usize) -> usize {
+    SHORTEST_STAY.max(2 * merged(most))
 }
 
 /// All groups as parts, shared by the lanes of an exact shuffle.
