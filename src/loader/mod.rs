@@ -4,8 +4,8 @@
 //! * [`spec`](LoaderSpec) has the options, as every door fills them; [`deny`](Deny) is a list of rows,
 //! * `plan` sums up what a rank reads, `sizing` divides the memory budget,
 //! * `threads` starts them, `pipe` runs epochs on them as `lifecycle` decides: `prefetch` fetches the row groups of an
-//!   epoch, few at once in the beginning (`slow_start`), and `row_groups` decodes them; `assembly` follows the plan, as far as `admission` lets it, takes row groups
-//!   from `arrivals`, groups small batches (`batch_group`) and gives them to `hand_over`, which sends them to the
+//!   epoch, few at once in the beginning (`slow_start`), and `row_groups` decodes them; `assembly` follows the plan, as far
+//!   as `admission` lets it, takes row groups from `arrivals`, groups small batches (`batch_group`) and gives them to `hand_over`, which sends them to the
 //!   consumer through a `queue` as the `semaphore` permits; `collate` makes one batch of rows with the codecs
 //!   of its columns, `buffer_pool` keeps its buffers, each a `slot` that can be registered with a device,
 //! * [`mix`](Mix) runs several sources as one loader,

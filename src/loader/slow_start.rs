@@ -24,7 +24,8 @@ const ROUNDS_OF_REST: u32 = 3;
 /// More parts at once must bring them this much faster to be kept.
 const MIN_RATE_GAIN: f64 = 1.1;
 
-/// After this many times the parts of the first batch, the window is full, and there is no limit.
+/// After this many times the parts of the first batch there is no limit: the window is full, or so many have come that the next one
+/// is not needed at once.
 const WHILE_FILLING: usize = 16;
 
 /// So many bytes may be on their way in any case: what they take of a link is soon over.
@@ -88,8 +89,7 @@ impl State {
 
     /// How many parts have few bytes together.
     fn of_little(&self) -> usize {
-        let parts = u128::from(LITTLE) * self.fetched as u128 / u128::from(self.bytes.max(1));
-        usize::try_from(parts).unwrap_or(usize::MAX / 2)
+        (LITTLE * self.fetched as u64 / self.bytes.max(1)) as usize
     }
 
     fn fetched(&mut self, parts: usize, bytes: u64, now: Instant) {

@@ -23,8 +23,8 @@
 //! ```
 //!
 //! Epoch 0 has nothing fetched ahead of it, and a whole pool would have to be read before its first row is dealt. There
-//! the pool [deals while it fills](Opening::Growing): the opening merges the ticks in which an eighth of the pool enters,
-//! and the first parts stay for fewer ticks than `P`, so that rows are dealt at a steady rate from then on.
+//! the pool [deals while it fills](Opening::Growing): the opening merges the ticks in which an eighth of the pool enters
+//! (or 32 parts, if that is less), and the first parts stay for fewer ticks than `P`, so that rows are dealt at a steady rate from then on.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -369,7 +369,9 @@ fn the_pool_of_the_first_epoch_deals_while_it_fills() {
         let classes = distinct_classes(&first, skipped, most);
         println!("from batch {skipped} on {classes:.0} distinct classes");
     }
+    assert!((300..=330).contains(&full), "{full}");
     assert!(distinct_classes(&first, 0, 20) > 20.0);
+    assert!(distinct_classes(&first, 20, 20) > 36.0);
     assert!(distinct_classes(&first, 2_000, 200) > 110.0);
 }
 
