@@ -28,6 +28,8 @@ struct forebay_scan {
   /* Of each component: sampling factors, and the table of quantization or NULL. */
   unsigned across[COMPONENTS], down[COMPONENTS];
   const UINT16 *quantization[COMPONENTS];
+  /* Whether a block of the component becomes one pixel, its average. */
+  unsigned dc_alone[COMPONENTS];
   /* Components in the order of their frame that are luma, or luma and two of chroma; else 0. */
   unsigned luma_and_chroma;
 };

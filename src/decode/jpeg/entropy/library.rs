@@ -43,6 +43,7 @@ struct RawScan {
     across: [c_uint; COMPONENTS],
     down: [c_uint; COMPONENTS],
     quantization: [*const [u16; 64]; COMPONENTS],
+    dc_alone: [c_uint; COMPONENTS],
     luma_and_chroma: c_uint,
 }
 
@@ -120,6 +121,7 @@ impl Library {
             across: [0; COMPONENTS],
             down: [0; COMPONENTS],
             quantization: [std::ptr::null(); COMPONENTS],
+            dc_alone: [0; COMPONENTS],
             luma_and_chroma: 0,
         };
         // SAFETY: the decompressor is live and idle. The bytes outlive the scan, which makes it idle again when dropped.
@@ -181,6 +183,11 @@ impl<'a> Scan<'a> {
     /// The component of each block of an MCU.
     pub(super) fn blocks(&self) -> ([u8; BLOCKS], usize) {
         (self.raw.component_of_block.map(|component| component as u8), self.raw.blocks_in_mcu as usize)
+    }
+
+    /// Whether all that is needed of a component's blocks is DC.
+    pub(super) fn needs_dc_alone(&self, component: usize) -> bool {
+        self.raw.dc_alone.get(component).is_some_and(|dc_alone| *dc_alone != 0)
     }
 
     /// Pixels across and down, at the scale of the request.

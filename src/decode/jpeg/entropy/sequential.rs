@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::bits::{BitBuffer, Bits, Head, Reader};
 use super::library::{Block, COMPONENTS, Scan};
-use super::tables::{AcTable, DcTable, Known};
+use super::tables::{AcTable, DcTable, Known, Symbol};
 use crate::decode::jpeg::markers::{EOI, RST};
 
 /// Index in natural order of each coefficient in zigzag order. A block's 64 are followed by as many entries as the
@@ -31,6 +31,9 @@ const LAST: usize = 63;
 /// Pairs read between refills: 4 x 10 bits, or 26 for one that is not in the table and 3 x 10, of 56.
 const PAIRS: usize = 4;
 
+/// Jumps between refills: 2 x 21 bits, or 26 for a code that is not in the table and 21.
+const JUMPS: usize = 2;
+
 /// Numbers of restart markers.
 const RESTARTS: u8 = 8;
 
@@ -49,6 +52,7 @@ impl Tables {
 struct Component<'a> {
     dc: &'a DcTable,
     ac: &'a AcTable,
+    dc_alone: bool,
     /// DC of the previous block.
     before: i32,
 }
@@ -78,7 +82,7 @@ impl<'a> Mcus<'a> {
     ) -> Option<Mcus<'a>> {
         let component = |index: usize| {
             let (dc, ac) = tables.0.get(index).or(tables.0.first())?;
-            Some(Component { dc, ac, before: 0 })
+            Some(Component { dc, ac, dc_alone: scan.needs_dc_alone(index), before: 0 })
         };
         let first = component(0)?;
         Some(Mcus {
@@ -105,6 +109,10 @@ impl<'a> Mcus<'a> {
                     component.before = component.before.wrapping_add(difference(&mut bits, component.dc));
                     **block = [0; 64];
                     block[0] = component.before as i16;
+                    if component.dc_alone {
+                        pass(&mut bits, component.ac);
+                        continue;
+                    }
                     coefficients(&mut bits, component.ac, |k, value| {
                         block[usize::from(NATURAL[k % NATURAL.len()])] = value;
                     });
@@ -114,7 +122,7 @@ impl<'a> Mcus<'a> {
                 for component in self.blocks {
                     let component = &mut self.components[usize::from(*component) % COMPONENTS];
                     component.before = component.before.wrapping_add(difference(&mut bits, component.dc));
-                    coefficients(&mut bits, component.ac, |_, _| {});
+                    pass(&mut bits, component.ac);
                 }
             }
         }
@@ -217,6 +225,38 @@ fn coefficients(bits: &mut Reader<'_>, table: &AcTable, mut store: impl FnMut(us
             bits.head.damaged |= last > LAST && value != 0;
             bits.consume(length);
             return;
+        }
+    }
+}
+
+/// Passes over the coefficients of a block after its DC.
+#[inline(always)]
+fn pass(bits: &mut Reader<'_>, table: &AcTable) {
+    let Some(jumps) = table.jumps() else { return coefficients(bits, table, |_, _| {}) };
+    let mut k = 0;
+    loop {
+        bits.refill();
+        for _ in 0..JUMPS {
+            let jump = jumps.next(bits.peek());
+            let last = k + jump.forward();
+            if last < LAST {
+                bits.consume(jump.length);
+                if jump.ends_block() {
+                    return;
+                }
+                k = last;
+                continue;
+            }
+            // One code by itself: it is long, or the block ends before those that follow it.
+            bits.refill();
+            let symbol: Symbol = table.symbol(bits.peek());
+            bits.head.damaged |= symbol.is_none();
+            bits.consume(symbol.end());
+            k += symbol.forward();
+            if k >= LAST {
+                bits.head.damaged |= k > LAST && symbol.has_value();
+                return;
+            }
         }
     }
 }

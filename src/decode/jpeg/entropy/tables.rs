@@ -4,10 +4,16 @@
 //! one load and one shift. The "fast AC" table of stb_image and Fabian Giesen's "Reading bits in far too many ways" do the
 //! same with one coefficient an entry. Codes longer than the index are looked up alone, or found by their length.
 
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// Bits that look up coefficients: two tables of 8 KB leave space in the first-level cache.
 const PAIR: u32 = 10;
+/// Bits that look up codes whose values nobody needs, with two bytes an entry.
+const JUMP: u32 = 11;
+/// Blocks that are passed over before a table for that is made, which takes as long as some fifty of them. Images of tests are small,
+/// and many have tables of their own.
+const UNTIL_JUMPS: u32 = if cfg!(test) { 3 } else { 500 };
 /// Bits that look up a difference of DC.
 const DIFFERENCE: u32 = 9;
 /// Bits of the longest code.
@@ -70,6 +76,16 @@ impl Symbol {
         Symbol { start: length, size, advance: 0 }
     }
 
+    /// Coefficients that it goes forward.
+    pub(super) fn forward(self) -> usize {
+        self.advance.into()
+    }
+
+    /// Whether a value follows the code: it is not 0.
+    pub(super) fn has_value(self) -> bool {
+        self.size > 0
+    }
+
     /// Whether the bits are not a code.
     pub(super) fn is_none(self) -> bool {
         self.start == 0
@@ -107,6 +123,66 @@ pub(super) struct Pair {
     /// Bits of the first, and of both; 0: not even the first is all within the index.
     pub(super) first_length: u8,
     pub(super) length: u8,
+}
+
+/// Codes that follow each other, with their values, which may go on after the bits of the index.
+#[derive(Clone, Copy)]
+pub(super) struct Jump {
+    /// Bits of all of them.
+    pub(super) length: u8,
+    /// Coefficients that they go forward, and [`ENDS`](Self::ENDS) where the code that ends a block is the last.
+    forward: u8,
+}
+
+impl Jump {
+    const ENDS: u8 = 0x80;
+    /// No code is all within the index.
+    const NONE: Jump = Jump { length: 0, forward: END };
+
+    #[inline(always)]
+    pub(super) fn forward(self) -> usize {
+        usize::from(self.forward & !Self::ENDS)
+    }
+
+    #[inline(always)]
+    pub(super) fn ends_block(self) -> bool {
+        self.forward & Self::ENDS != 0
+    }
+
+    /// Those at the beginning of `bits`, of which [`JUMP`] are known.
+    fn of(symbols: &[Symbol; 1 << PAIR], bits: u64) -> Jump {
+        let mut jump = Jump { length: 0, forward: 0 };
+        while u32::from(jump.length) < JUMP {
+            let symbol = symbols[(bits << jump.length >> (64 - PAIR)) as usize];
+            let is_known = !symbol.is_none() && u32::from(jump.length + symbol.start) <= JUMP;
+            if is_known && symbol.advance == END {
+                return Jump { length: jump.length + symbol.end(), forward: jump.forward | Self::ENDS };
+            }
+            if !is_known || jump.forward + symbol.advance >= END {
+                break;
+            }
+            jump = Jump { length: jump.length + symbol.end(), forward: jump.forward + symbol.advance };
+        }
+        if jump.length == 0 { Self::NONE } else { jump }
+    }
+}
+
+/// The codes that each pattern of bits begins with.
+pub(super) struct Jumps(Box<[Jump; 1 << JUMP]>);
+
+impl Jumps {
+    fn of(symbols: &[Symbol; 1 << PAIR]) -> Jumps {
+        let mut jumps = Box::new([Jump::NONE; 1 << JUMP]);
+        for (index, jump) in jumps.iter_mut().enumerate() {
+            *jump = Jump::of(symbols, (index as u64) << (64 - JUMP));
+        }
+        Jumps(jumps)
+    }
+
+    #[inline(always)]
+    pub(super) fn next(&self, bits: u64) -> Jump {
+        self.0[(bits >> (64 - JUMP)) as usize]
+    }
 }
 
 /// The codes of a definition, by length (ITU-T T.81, annex C).
@@ -203,6 +279,9 @@ pub(super) struct AcTable {
     codes: Codes,
     symbols: Box<[Symbol; 1 << PAIR]>,
     pairs: Box<[Pair; 1 << PAIR]>,
+    jumps: OnceCell<Jumps>,
+    /// Blocks that were passed over without them.
+    passed: Cell<u32>,
 }
 
 impl CodeTable for AcTable {
@@ -212,7 +291,8 @@ impl CodeTable for AcTable {
         }
         let codes = Codes::new(definition)?;
         let symbols = codes.spread(Symbol::ac);
-        Some(AcTable { codes, pairs: pairs(&symbols), symbols })
+        let (jumps, passed) = Default::default();
+        Some(AcTable { codes, pairs: pairs(&symbols), symbols, jumps, passed })
     }
 }
 
@@ -220,6 +300,21 @@ impl AcTable {
     #[inline(always)]
     pub(super) fn pair(&self, bits: u64) -> Pair {
         self.pairs[(bits >> (64 - PAIR)) as usize]
+    }
+
+    /// What passes over a block, once many were passed over.
+    #[inline(always)]
+    pub(super) fn jumps(&self) -> Option<&Jumps> {
+        match self.jumps.get() {
+            None => self.made_jumps(),
+            jumps => jumps,
+        }
+    }
+
+    #[cold]
+    fn made_jumps(&self) -> Option<&Jumps> {
+        self.passed.set(self.passed.get() + 1);
+        (self.passed.get() > UNTIL_JUMPS).then(|| self.jumps.get_or_init(|| Jumps::of(&self.symbols)))
     }
 
     /// The symbol by itself, of any length. Bits that are not a code end the block without being read.
