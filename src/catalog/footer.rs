@@ -116,6 +116,7 @@ impl Footer {
     }
 
     /// The column chunks of a row group, in the order of the file's leaf columns.
+    #[inline]
     pub(crate) fn chunks(&self, group: usize) -> impl Iterator<Item = ColumnChunk<'_>> {
         let mut numbers = Numbers(self.of_group(group));
         let rows = numbers.next();
@@ -128,6 +129,7 @@ impl Footer {
     }
 
     /// Of those of a row group the ones at `leaves`, which ascend.
+    #[inline]
     pub(crate) fn chunks_at(
         &self,
         group: usize,
@@ -284,6 +286,7 @@ impl<'a> ColumnChunk<'a> {
         }
     }
 
+    #[inline]
     fn read(column: &'a ColumnDescPtr, numbers: &mut Numbers<'_>, rows: u64, end: u64) -> Self {
         let flags = numbers.flags();
         let has = |flag: u8| flags & flag != 0;
@@ -308,12 +311,14 @@ impl<'a> ColumnChunk<'a> {
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
+    #[inline]
     fn flags(&mut self) -> u8 {
         let Some((&flags, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
         flags
     }
 
+    #[inline]
     fn next(&mut self) -> u64 {
         let (mut value, mut place) = (0, 0);
         while let Some((&byte, rest)) = self.0.split_first() {
@@ -328,6 +333,7 @@ impl Numbers<'_> {
     }
 
     /// A number that was written as its distance from another.
+    #[inline]
     fn near(&mut self, other: u64) -> u64 {
         let zigzag = self.next();
         other.wrapping_add((zigzag >> 1) ^ (zigzag & 1).wrapping_neg())

@@ -137,7 +137,7 @@ impl<'a> Compact<'a> {
     }
 
     /// Reads the next field, if it has this header of one byte and is a 32-bit integer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn i32_after(&mut self, header: u8) -> Option<i32> {
         let (&first, rest) = self.rest.split_first()?;
         if first != header {
@@ -162,6 +162,10 @@ impl<'a> Compact<'a> {
     /// has them.
     pub(crate) fn statistics(&mut self, kind: u8) -> Option<()> {
         (kind == STRUCT).then_some(())?;
+        if let Some(rest) = after_statistics(self.rest) {
+            self.rest = rest;
+            return Some(());
+        }
         self.structure(|input, id, kind| match (id, kind) {
             (1 | 2 | 5 | 6, BINARY) => {
                 let length = input.varint()?;
@@ -284,6 +288,37 @@ impl<'a> Compact<'a> {
     }
 }
 
+/// What follows the statistics of a page of numbers as most writers have them: the largest and the least of 4 or 8 bytes, few
+/// nulls, both once more, and whether they are exact. `None` says nothing about others. Field by field, each would wait for the
+/// length of the one before it.
+#[inline]
+fn after_statistics(bytes: &[u8]) -> Option<&[u8]> {
+    match bytes.get(1)? {
+        4 => after_statistics_of::<4>(bytes),
+        8 => after_statistics_of::<8>(bytes),
+        _ => None,
+    }
+}
+
+#[inline]
+fn after_statistics_of<const WIDTH: usize>(bytes: &[u8]) -> Option<&[u8]> {
+    /// The header of a field with the id after that before it, in the upper half of the byte the distance of the two.
+    const NEXT: u8 = 1 << 4;
+    const LAST_NULLS: u8 = 0x7f;
+    let (value, nulls) = (2 + WIDTH, 2);
+    let (again, exact) = (2 * value + nulls, 4 * value + nulls);
+    let (fields, rest) = (bytes.get(..exact)?, &bytes[exact..]);
+    let is_value = |at: usize, distance: u8| fields[at..at + 2] == [distance * NEXT | BINARY, WIDTH as u8];
+    let are_values = is_value(0, 1) & is_value(value, 1) & is_value(again, 2) & is_value(again + value, 1);
+    let are_nulls = fields[2 * value] == NEXT | I64 && fields[2 * value + 1] <= LAST_NULLS;
+    let is_flag = |byte: u8| byte == NEXT | BOOL_TRUE || byte == NEXT | BOOL_FALSE;
+    match rest {
+        [0, rest @ ..] if are_values && are_nulls => Some(rest),
+        [a, b, 0, rest @ ..] if are_values && are_nulls && is_flag(*a) && is_flag(*b) => Some(rest),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,6 +394,35 @@ mod tests {
                     None
                 });
                 assert!(read.is_none() || kind == 0);
+            }
+        }
+    }
+
+    /// Those of numbers, and each with one other byte: what is skipped at once is what is skipped field by field.
+    #[test]
+    fn usual_statistics_end_where_their_fields_end() {
+        let declared = |bytes: &[u8]| {
+            let mut input = Compact::new(bytes);
+            input.declared(&Kind::Struct(STATISTICS), STRUCT).map(|()| input.remaining())
+        };
+        let skipped = |bytes: &[u8]| {
+            let mut input = Compact::new(bytes);
+            input.statistics(STRUCT).map(|()| input.remaining())
+        };
+        for width in [4u8, 8] {
+            let value = |header: u8| [&[header, width][..], &vec![0x18; width.into()]].concat();
+            let values = [value(0x18), value(0x18), vec![0x16, 20], value(0x28), value(0x18)].concat();
+            for end in [&[0x11, 0x12, 0][..], &[0]] {
+                let bytes = [&values, end, &[0, 0, 7]].concat();
+                assert_eq!(after_statistics(&bytes), Some(&[0, 0, 7][..]));
+                for at in 0..bytes.len() {
+                    for byte in 0..=u8::MAX {
+                        let mut changed = bytes.clone();
+                        changed[at] = byte;
+                        assert_eq!(skipped(&changed), declared(&changed), "{byte:#x} at {at} of {width}");
+                    }
+                    assert_eq!(skipped(&bytes[..at]), declared(&bytes[..at]), "the first {at} bytes");
+                }
             }
         }
     }

@@ -186,7 +186,7 @@ impl ChunkPages {
     /// `Corrupt` where a page has other rows than the index says.
     pub(super) fn check(&self, pages: &[StoredPage]) -> Result<()> {
         let data = pages.iter().filter(|stored| stored.page.kind != Kind::Dictionary);
-        let values: Vec<u64> = data.map(|stored| stored.page.values).collect();
+        let values: Vec<u64> = data.map(|stored| u64::from(stored.page.values)).collect();
         match values.iter().copied().eq(self.rows.iter().map(|rows| rows.len() as u64)) {
             true => Ok(()),
             false => Err(Error::new(ErrorKind::Corrupt, "the pages are others than the offset index says")

@@ -106,9 +106,18 @@ pub(super) struct Chunk<'a> {
 #[derive(Debug)]
 pub(super) struct StoredPage {
     pub(super) page: Page,
-    pub(super) body: Range<usize>,
+    /// Where its content begins.
+    begin: usize,
     /// Whether its values are compressed, whatever its flag says.
     pub(super) is_compressed: bool,
+}
+
+impl StoredPage {
+    /// Where its content is.
+    #[inline]
+    pub(super) fn body(&self) -> Range<usize> {
+        self.begin..self.begin + self.page.compressed as usize
+    }
 }
 
 /// The result of checking a chunk.
@@ -142,7 +151,7 @@ impl Chunk<'_> {
         let mut at = 0;
         while at < self.bytes.len() {
             let page = self.page(at, limit, &mut sum)?;
-            at = page.body.end;
+            at = page.body().end;
             pages.push(page);
         }
         self.compare(&sum)?;
@@ -163,17 +172,19 @@ impl Chunk<'_> {
     }
 
     /// Checks the page that begins at a byte of the chunk.
+    #[inline(always)]
     fn page(&self, at: usize, limit: u64, sum: &mut Sum) -> Result<StoredPage> {
         let (page, header) = header::read(&self.bytes[at..])?;
-        let start = at + header;
-        let left = self.bytes.len() - start;
-        if page.compressed > left as u64 {
+        let begin = at + header;
+        let left = self.bytes.len() - begin;
+        if page.compressed as usize > left {
             return Err(corrupt(format!("a page of {} bytes, where {left} are left", page.compressed)));
         }
-        let body = start..start + page.compressed as usize;
+        let body = &self.bytes[begin..begin + page.compressed as usize];
         let compression = self.about.compression();
-        if page.uncompressed > limit && compression != Compression::UNCOMPRESSED {
-            return Err(too_large(page.uncompressed, limit));
+        let uncompressed = u64::from(page.uncompressed);
+        if uncompressed > limit && compression != Compression::UNCOMPRESSED {
+            return Err(too_large(uncompressed, limit));
         }
         let is_compressed = self.is_compressed(at, &page, sum)?;
         if !is_compressed && page.uncompressed != page.compressed {
@@ -188,17 +199,17 @@ impl Chunk<'_> {
                 self.values(&page, is_compressed, sum);
             }
             Kind::DataV2 => {
-                self.check_v2(&page, &self.bytes[body.clone()])?;
-                sum.rows = sum.rows.saturating_add(page.rows);
+                self.check_v2(&page, body)?;
+                sum.rows = sum.rows.saturating_add(page.rows.into());
                 self.values(&page, is_compressed, sum);
             }
         }
         if is_compressed {
             // In bounds: levels are no longer than the page.
-            let stream = Range { start: body.start + page.levels as usize, ..body.clone() };
-            check_stream(compression, &self.bytes[stream], page.uncompressed - page.levels, limit)?;
+            let stream = &body[page.levels as usize..];
+            check_stream(compression, stream, (page.uncompressed - page.levels).into(), limit)?;
         }
-        Ok(StoredPage { page, body, is_compressed })
+        Ok(StoredPage { page, begin, is_compressed })
     }
 
     /// Whether a page's values are compressed. A page of version 2 may say that they are not although the column has a
@@ -214,20 +225,18 @@ impl Chunk<'_> {
         if page.uncompressed == page.compressed && !always {
             return Ok(false);
         }
-        sum.wrong_flags.push(at + flag);
+        sum.wrong_flags.push(at + flag as usize);
         Ok(true)
     }
 
     fn dictionary(&self, page: &Page, sum: &mut Sum) -> Result<()> {
-        if page.values.saturating_mul(self.leaf.smallest) > page.uncompressed {
-            return Err(corrupt(format!(
-                "a dictionary of {} values in {} bytes",
-                page.values, page.uncompressed
-            )));
+        let (values, uncompressed) = (u64::from(page.values), u64::from(page.uncompressed));
+        if values.saturating_mul(self.leaf.smallest) > uncompressed {
+            return Err(corrupt(format!("a dictionary of {values} values in {uncompressed} bytes")));
         }
-        let kept = page.values.saturating_mul(self.leaf.width);
-        sum.uncompressed = sum.uncompressed.saturating_add(page.uncompressed);
-        sum.demand.bytes = sum.demand.bytes.saturating_add(kept.saturating_add(page.uncompressed));
+        let kept = values.saturating_mul(self.leaf.width);
+        sum.uncompressed = sum.uncompressed.saturating_add(uncompressed);
+        sum.demand.bytes = sum.demand.bytes.saturating_add(kept.saturating_add(uncompressed));
         Ok(())
     }
 
@@ -260,14 +269,15 @@ impl Chunk<'_> {
 
     /// Counts the values of a data page.
     fn values(&self, page: &Page, is_compressed: bool, sum: &mut Sum) {
-        sum.values = sum.values.saturating_add(page.values);
-        sum.uncompressed = sum.uncompressed.saturating_add(page.uncompressed);
+        let uncompressed = u64::from(page.uncompressed);
+        sum.values = sum.values.saturating_add(page.values.into());
+        sum.uncompressed = sum.uncompressed.saturating_add(uncompressed);
         let is_delta = page.encoding == Encoding::DELTA_BYTE_ARRAY as i32;
         if self.leaf.physical == Type::BYTE_ARRAY {
-            let kept = if is_compressed || is_delta { page.uncompressed } else { 0 };
+            let kept = if is_compressed || is_delta { uncompressed } else { 0 };
             sum.demand.bytes = sum.demand.bytes.saturating_add(kept);
             if is_delta {
-                sum.demand.longest_repeated = sum.demand.longest_repeated.max(page.uncompressed);
+                sum.demand.longest_repeated = sum.demand.longest_repeated.max(uncompressed);
             }
         }
     }

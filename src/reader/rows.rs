@@ -230,19 +230,19 @@ impl<'a> RowGroupReader<'a> {
             self.footer.chunks_at(self.group.index, leaves.iter().map(|(leaf, _)| *leaf)).zip(leaves);
         for (at, (((leaf, about), (_, facts)), column)) in chunks.zip(numbers).enumerate() {
             let some = self.pages.and_then(|pages| pages.chunk(at));
-            let joined;
+            let (joined, of_pages);
             let (about, range, (fetched, bytes)) = match some {
                 Some(some) => {
                     joined = self.joined(some)?;
                     let first = some.pieces()[0].clone();
-                    let about = about.of_pages(first.start, joined.len() as u64, some.row_count());
-                    (about, first, (&joined, &joined[..]))
+                    of_pages = about.of_pages(first.start, joined.len() as u64, some.row_count());
+                    (&of_pages, first, (&joined, &joined[..]))
                 }
-                None => (about, about.range(), self.fetched(&about.range())?),
+                None => (&about, about.range(), self.fetched(&about.range())?),
             };
             let chunk = pages::Chunk {
                 leaf: facts,
-                about: &about,
+                about,
                 bytes,
                 group_rows: some.map_or(self.group.rows, ChunkPages::row_count),
                 created_by: self.footer.columns.created_by.as_deref(),

@@ -82,8 +82,8 @@ impl<'a> Stored<'a> {
 
     /// The bytes of all rows, and of the levels of a page.
     fn needed(&self, chunk: &CheckedChunk<'_>) -> Option<usize> {
-        let values = chunk.pages.iter().map(|stored| stored.page.values).max()?;
-        self.rows.checked_mul(self.cell)?.checked_add(LEVELS + usize::try_from(values).ok()?)
+        let values = chunk.pages.iter().map(|stored| stored.page.values as usize).max()?;
+        self.rows.checked_mul(self.cell)?.checked_add(LEVELS + values)
     }
 
     /// Appends the rows of a page.
@@ -93,9 +93,9 @@ impl<'a> Stored<'a> {
         }
         let (levels, values) = chunk.body(stored)?;
         let begin = self.out.len();
-        let rows = usize::try_from(stored.page.values).ok()?.checked_mul(self.cell)?;
+        let rows = (stored.page.values as usize).checked_mul(self.cell)?;
         let length = match stored.is_compressed {
-            true => usize::try_from(stored.page.uncompressed - stored.page.levels).ok()?,
+            true => (stored.page.uncompressed - stored.page.levels) as usize,
             false => values.len(),
         };
         if length > rows.checked_add(LEVELS + stored.page.values as usize)? {

@@ -132,7 +132,7 @@ fn each_column(
         let mut pages = Vec::new();
         chunk.check(rows as u64, u64::MAX, &mut pages).unwrap();
         let field = schema.field(at).clone();
-        let chunk = CheckedChunk { about, fetched: &bytes, bytes: &bytes, pages: &pages, rows };
+        let chunk = CheckedChunk { about: &about, fetched: &bytes, bytes: &bytes, pages: &pages, rows };
         let array = decode(&field, &[&chunk]);
         if let Some(once) = &array {
             check(&|| decode(&field, &[&chunk, &chunk]), once);
@@ -388,7 +388,8 @@ fn damage_is_left_to_the_parquet_crate() {
                 if chunk.check(500, 1 << 20, &mut pages).is_err() {
                     continue;
                 }
-                let chunk = CheckedChunk { about, fetched: &bytes, bytes: &bytes, pages: &pages, rows: 500 };
+                let chunk =
+                    CheckedChunk { about: &about, fetched: &bytes, bytes: &bytes, pages: &pages, rows: 500 };
                 if let Some(array) = decode(&stored, &[&chunk]) {
                     assert_eq!(array.len(), 500);
                 }

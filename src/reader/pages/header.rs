@@ -15,26 +15,26 @@ pub(in crate::reader) enum Kind {
     DataV2,
 }
 
-/// The contents of a page header.
+/// The contents of a page header: no number in it has more than 31 bits, and few bytes are soon moved.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::reader) struct Page {
     pub(in crate::reader) kind: Kind,
-    pub(in crate::reader) uncompressed: u64,
-    pub(in crate::reader) compressed: u64,
-    pub(in crate::reader) values: u64,
+    pub(in crate::reader) uncompressed: u32,
+    pub(in crate::reader) compressed: u32,
+    pub(in crate::reader) values: u32,
     pub(in crate::reader) encoding: i32,
     /// CRC-32 of the page as it is stored, if the writer gave it.
     pub(in crate::reader) crc: Option<u32>,
     /// Of data pages of version 1 alone: how repetition and definition levels are encoded.
     pub(in crate::reader) level_encodings: [i32; 2],
     /// Of version 2 alone, else 0: rows, nulls, and bytes of levels that are uncompressed in front of the values.
-    pub(in crate::reader) rows: u64,
-    pub(in crate::reader) nulls: u64,
-    pub(in crate::reader) levels: u64,
+    pub(in crate::reader) rows: u32,
+    pub(in crate::reader) nulls: u32,
+    pub(in crate::reader) levels: u32,
     /// Bytes of the levels that are repetition levels, which come first.
-    pub(in crate::reader) repetition: u64,
+    pub(in crate::reader) repetition: u32,
     /// The offset in the header of the flag that the values are not compressed (version 2), if there is one.
-    pub(in crate::reader) not_compressed: Option<usize>,
+    pub(in crate::reader) not_compressed: Option<u32>,
 }
 
 /// The flag of a boolean field, true instead of false: the type that is written is the value.
@@ -50,29 +50,34 @@ const STRUCT: u8 = 12;
 #[derive(Default)]
 struct Fields {
     kind: Option<i32>,
-    uncompressed: Option<u64>,
-    compressed: Option<u64>,
+    uncompressed: Option<u32>,
+    compressed: Option<u32>,
     /// The field that holds the header of the page's kind.
     of_kind: Option<i16>,
-    values: Option<u64>,
+    values: Option<u32>,
     encoding: Option<i32>,
     crc: Option<u32>,
     /// Of repetition and definition levels.
     level_encodings: [i32; 2],
-    nulls: Option<u64>,
-    rows: Option<u64>,
-    definition_levels: Option<u64>,
-    repetition_levels: Option<u64>,
-    not_compressed: Option<usize>,
+    nulls: Option<u32>,
+    rows: Option<u32>,
+    definition_levels: Option<u32>,
+    repetition_levels: Option<u32>,
+    not_compressed: Option<u32>,
 }
 
 /// Reads a page header; returns it and its length in bytes.
+#[inline]
 pub(in crate::reader) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
-    const INDEX_PAGE: i32 = 1;
     let mut input = Compact::new(bytes);
-    if let Some(page) = usual(&mut input) {
-        return Ok((page, bytes.len() - input.remaining()));
+    match usual(&mut input) {
+        Some(page) => Ok((page, bytes.len() - input.remaining())),
+        None => unusual(bytes),
     }
+}
+
+fn unusual(bytes: &[u8]) -> Result<(Page, usize)> {
+    const INDEX_PAGE: i32 = 1;
     let mut input = Compact::new(bytes);
     let mut fields = Fields::default();
     if fields.read(&mut input, bytes).is_some() {
@@ -88,12 +93,13 @@ pub(in crate::reader) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
 
 /// The header of a dictionary or of a data page of version 1 as nearly every writer writes it: all fields in order, none
 /// unknown. `None` says nothing about others. Small row groups have a header for a few values.
+#[inline(always)]
 fn usual(input: &mut Compact<'_>) -> Option<Page> {
     /// The first field, or the one after that before it.
     const I32: u8 = 0x15;
     const FALSE_OR_TRUE: [u8; 2] = [0x12, 0x11];
     const STATISTICS: [u8; 1] = [0x10 | STRUCT];
-    let size = |input: &mut Compact<'_>| u64::try_from(input.i32_after(I32)?).ok();
+    let size = |input: &mut Compact<'_>| u32::try_from(input.i32_after(I32)?).ok();
     let kind = input.i32_after(I32)?;
     let (uncompressed, compressed) = (size(input)?, size(input)?);
     let crc = input.i32_after(I32).map(i32::cast_unsigned);
@@ -199,7 +205,7 @@ impl Fields {
                     self.not_compressed = match Compact::bool(kind)? {
                         true => None,
                         // Its id, if it is written out, follows the type; no writer does that.
-                        false => Some((bytes[at] & 0x0f == FALSE).then_some(at)?),
+                        false => Some((bytes[at] & 0x0f == FALSE).then(|| u32::try_from(at).ok())??),
                     };
                 }
                 8 => input.statistics(kind)?,
@@ -217,7 +223,7 @@ impl Fields {
             (3, 8) => Kind::DataV2,
             _ => return None,
         };
-        let of_v2 = |field: Option<u64>| if kind == Kind::DataV2 { field } else { Some(0) };
+        let of_v2 = |field: Option<u32>| if kind == Kind::DataV2 { field } else { Some(0) };
         let repetition = of_v2(self.repetition_levels)?;
         Some(Page {
             kind,
@@ -237,8 +243,8 @@ impl Fields {
 }
 
 /// A number that is not negative.
-fn size(input: &mut Compact<'_>, kind: u8) -> Option<u64> {
-    u64::try_from(input.i32(kind)?).ok()
+fn size(input: &mut Compact<'_>, kind: u8) -> Option<u32> {
+    u32::try_from(input.i32(kind)?).ok()
 }
 
 #[cfg(test)]

@@ -38,11 +38,11 @@ pub(super) async fn walked(
         while let Some(rest) = usize::try_from(next - at).ok().and_then(|from| bytes.get(from..))
             && let Ok((page, header)) = page_header(rest)
         {
-            let page_end = next.saturating_add(header as u64).saturating_add(page.compressed);
+            let page_end = next.saturating_add(header as u64).saturating_add(page.compressed.into());
             if page.kind != Kind::Dictionary {
                 let Ok(row) = u32::try_from(first) else { return Ok(None) };
                 found.push((row, next..page_end));
-                first += page.values;
+                first += u64::from(page.values);
                 if DICTIONARY_ENCODINGS.contains(&page.encoding) {
                     plain_from = found.len();
                 }
