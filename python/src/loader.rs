@@ -220,7 +220,7 @@ pub(crate) fn parse_state<T: DeserializeOwned>(state: &str, what: &str) -> foreb
     // By way of a value: the user has a dict, in which no error has a line.
     let state = serde_json::from_str::<serde_json::Value>(state).and_then(serde_json::from_value);
     state.map_err(|error| {
-        Error::new(ErrorKind::StateMismatch, format!("this is not a state of {what}: {error}"))
-            .hint(format!("pass what state_dict() of {what} returned"))
+        Error::new(ErrorKind::StateMismatch, format!("this cannot be read as a state of {what}: {error}"))
+            .hint(format!("pass what state_dict() of {what} returned, in a release that reads its format"))
     })
 }
