@@ -302,13 +302,14 @@ fn after_statistics(bytes: &[u8]) -> Option<&[u8]> {
 
 #[inline]
 fn after_statistics_of<const WIDTH: usize>(bytes: &[u8]) -> Option<&[u8]> {
-    /// The header of a field with the id after that before it, in the upper half of the byte the distance of the two.
+    /// In the header of a field, that its id is the one after that before it: the distance is in the upper half of the byte.
     const NEXT: u8 = 1 << 4;
+    /// The largest number in one byte.
     const LAST_NULLS: u8 = 0x7f;
     let (value, nulls) = (2 + WIDTH, 2);
     let (again, exact) = (2 * value + nulls, 4 * value + nulls);
     let (fields, rest) = (bytes.get(..exact)?, &bytes[exact..]);
-    let is_value = |at: usize, distance: u8| fields[at..at + 2] == [distance * NEXT | BINARY, WIDTH as u8];
+    let is_value = |at: usize, distance: u8| fields[at..at + 2] == [(distance * NEXT) | BINARY, WIDTH as u8];
     let are_values = is_value(0, 1) & is_value(value, 1) & is_value(again, 2) & is_value(again + value, 1);
     let are_nulls = fields[2 * value] == NEXT | I64 && fields[2 * value + 1] <= LAST_NULLS;
     let is_flag = |byte: u8| byte == NEXT | BOOL_TRUE || byte == NEXT | BOOL_FALSE;
