@@ -55,7 +55,9 @@ CASES: dict[str, tuple[pa.Array, dict[str, Any]]] = {
 
 
 #: Pages of version 1 are compressed with their levels.
-@pytest.mark.parametrize(("compression", "version"), [("none", "2.0"), ("none", "1.0"), ("snappy", "1.0")])
+@pytest.mark.parametrize(
+    ("compression", "version"), [("none", "2.0"), ("none", "1.0"), ("snappy", "1.0"), ("gzip", "1.0")]
+)
 @pytest.mark.parametrize("case", CASES)
 def test_what_pyarrow_refuses_never_comes_as_other_rows(
     tmp_path: Path, case: str, version: str, compression: str
@@ -80,9 +82,11 @@ def test_what_pyarrow_refuses_never_comes_as_other_rows(
 
 
 #: The checksum of a page is of its body, and its header has none.
-@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd", "gzip"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize("case", ["dictionary", "plain", "lists", "nullable texts", "lists of texts", "nullable numbers"])
+@pytest.mark.parametrize(
+    "case", ["dictionary", "plain", "lists", "nullable texts", "lists of texts", "nullable numbers"]
+)
 def test_a_page_with_a_checksum_never_comes_as_other_rows(
     tmp_path: Path, case: str, version: str, compression: str
 ) -> None:
@@ -99,3 +103,23 @@ def test_a_page_with_a_checksum_never_comes_as_other_rows(
             continue
         assert found == column.to_pylist(), bit
     assert refused > 0
+
+
+#: The Parquet crate does not look whether such texts are UTF-8.
+@pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
+@pytest.mark.parametrize(
+    "column", [["aé", "éa", "😀é", "é"], [["aé", "éa"], ["😀é"], None, ["é"]]], ids=["flat", "lists"]
+)
+def test_texts_that_are_not_utf_8_are_damage_of_a_row_group(tmp_path: Path, encoding: str, column: list[Any]) -> None:
+    file = tmp_path / "c.parquet"
+    leaf = "c" if isinstance(column[0], str) else "c.list.element"
+    written = {"use_dictionary": False, "column_encoding": {leaf: encoding}, "compression": "none"}
+    pq.write_table(pa.table({"c": column}), file, write_statistics=False, **written)
+    refused = []
+    for _ in flipped(file):
+        try:
+            rows(file, len(column))
+        except fb.ForebayError as error:
+            assert not isinstance(error, fb.InternalError), error
+            refused.append(str(error))
+    assert any("UTF-8" in cause and "row group 0" in cause and 'column "c"' in cause for cause in refused)

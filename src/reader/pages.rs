@@ -118,6 +118,12 @@ impl StoredPage {
     pub(super) fn body(&self) -> Range<usize> {
         self.begin..self.begin + self.page.compressed as usize
     }
+
+    /// Whether it has byte arrays whose lengths are in front of all of them.
+    pub(super) fn has_lengths_in_front(&self) -> bool {
+        let encodings = [Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY];
+        encodings.iter().any(|encoding| *encoding as i32 == self.page.encoding)
+    }
 }
 
 /// The result of checking a chunk.

@@ -3,6 +3,7 @@
 mod arrange;
 mod chunks;
 mod int96;
+mod texts;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use parquet::file::metadata::ParquetMetaData;
 use self::chunks::FetchedChunks;
 use super::chunk_pages::{ChunkPages, GroupPages};
 use super::numbers::{CheckedChunk, Column};
-use super::pages::{self, Checked, Leaf};
+use super::pages::{self, Checked, Leaf, StoredPage};
 use crate::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use crate::arrow::compute::concat_batches;
 use crate::arrow::datatypes::SchemaRef;
@@ -186,6 +187,8 @@ struct RowGroupReader<'a> {
     pages: Option<&'a GroupPages>,
     /// A leaf column that cannot be right, should the Parquet crate decode it.
     damaged: Option<usize>,
+    /// Whether the Parquet crate takes texts for UTF-8 without a look.
+    has_unseen_texts: bool,
 }
 
 impl<'a> RowGroupReader<'a> {
@@ -197,8 +200,19 @@ impl<'a> RowGroupReader<'a> {
         let file = &catalog.files[group.file];
         let footer = file.footer()?;
         chunks.sort_by_key(|(range, _)| range.start);
-        let damaged = None;
-        Ok(RowGroupReader { catalog, projection, group, file, footer, selection, chunks, pages, damaged })
+        let (damaged, has_unseen_texts) = (None, false);
+        Ok(RowGroupReader {
+            catalog,
+            projection,
+            group,
+            file,
+            footer,
+            selection,
+            chunks,
+            pages,
+            damaged,
+            has_unseen_texts,
+        })
     }
 
     /// The rows to decode.
@@ -225,7 +239,7 @@ impl<'a> RowGroupReader<'a> {
         let mut step = rows.max(1);
         let mut pages = Vec::new();
         let mut mended = Vec::new();
-        let mut damaged = None;
+        let (mut damaged, mut has_unseen_texts) = (None, false);
         let chunks =
             self.footer.chunks_at(self.group.index, leaves.iter().map(|(leaf, _)| *leaf)).zip(leaves);
         for (at, (((leaf, about), (_, facts)), column)) in chunks.zip(numbers).enumerate() {
@@ -264,6 +278,7 @@ impl<'a> RowGroupReader<'a> {
             if let Some(rows) = (limit - total).checked_div(demand.longest_repeated) {
                 step = step.min(usize::try_from(rows).unwrap_or(usize::MAX).max(1));
             }
+            has_unseen_texts |= pages.iter().any(StoredPage::has_lengths_in_front);
             let chunk = CheckedChunk { about, fetched, bytes, pages: &pages, rows };
             if let Some(declined) = column.take_if(|column| column.append(&chunk).is_none()) {
                 damaged = damaged.or(declined.is_damaged().then_some(leaf));
@@ -272,7 +287,7 @@ impl<'a> RowGroupReader<'a> {
                 mended.push((range, bytes));
             }
         }
-        self.damaged = damaged;
+        (self.damaged, self.has_unseen_texts) = (damaged, has_unseen_texts);
         for (range, bytes) in mended {
             match self.chunks.iter_mut().find(|(have, _)| *have == range) {
                 Some(chunk) => chunk.1 = bytes,
@@ -331,6 +346,9 @@ impl<'a> RowGroupReader<'a> {
             let cause = format!("the pages hold {} of {rows} rows", batch.num_rows());
             return Err(Error::new(ErrorKind::Corrupt, cause));
         }
+        if self.has_unseen_texts {
+            texts::check(batch.column(0))?;
+        }
         Ok(batch.column(0).clone())
     }
 
@@ -342,6 +360,12 @@ impl<'a> RowGroupReader<'a> {
         if batch.num_rows() != rows {
             let cause = format!("the pages hold {} of {rows} rows", batch.num_rows());
             return Err(Error::new(ErrorKind::Corrupt, cause));
+        }
+        for (column, field) in batch.columns().iter().zip(batch.schema_ref().fields()) {
+            if self.has_unseen_texts {
+                let place = || Place::default().column(field.name().as_str());
+                texts::check(column).map_err(|error| error.at(place()))?;
+            }
         }
         Ok(batch)
     }

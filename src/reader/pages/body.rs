@@ -1,7 +1,7 @@
 //! What is in a page, once it is decompressed: whether its levels and lengths are as many as its values, and make sense.
 
 use bytes::Bytes;
-use parquet::basic::{Encoding, Repetition};
+use parquet::basic::{Encoding, Repetition, Type};
 use parquet::column::page::Page;
 use parquet::schema::types::ColumnDescriptor;
 
@@ -13,6 +13,8 @@ use crate::error::Result;
 pub(in crate::reader) struct Bodies {
     /// The highest repetition and definition level.
     highest: [i16; 2],
+    /// Bytes of a value as it is stored, if all have as many.
+    width: Option<usize>,
     lists: Option<Lists>,
 }
 
@@ -27,7 +29,13 @@ impl Bodies {
     /// Of a leaf at the end of `path`, whose nodes are optional, repeated or neither.
     pub(in crate::reader) fn of(column: &ColumnDescriptor, path: impl Iterator<Item = Repetition>) -> Self {
         let highest = [column.max_rep_level(), column.max_def_level()];
-        Bodies { highest, lists: (highest[0] > 0).then(|| Lists::of(highest, path)) }
+        let width = match column.physical_type() {
+            Type::INT32 | Type::FLOAT => Some(4),
+            Type::INT64 | Type::DOUBLE => Some(8),
+            Type::FIXED_LEN_BYTE_ARRAY => usize::try_from(column.type_length()).ok(),
+            Type::BOOLEAN | Type::INT96 | Type::BYTE_ARRAY => None,
+        };
+        Bodies { highest, width, lists: (highest[0] > 0).then(|| Lists::of(highest, path)) }
     }
 
     /// Is told that a page was left out.
@@ -68,10 +76,26 @@ impl Bodies {
             (Some(lists), ..) => lists.skip(),
             (None, ..) => {}
         }
+        if page.encoding() == Encoding::BYTE_STREAM_SPLIT
+            && self.width.is_none_or(|width| !self.is_split(&parts, values as usize, width))
+        {
+            return Err(corrupt(format!("the {values} values of a page are not all split into their bytes")));
+        }
         match lengths::are_sound(page.encoding(), parts.values, values) {
             true => Ok(()),
             false => Err(corrupt(format!("the lengths of the {values} values of a page are malformed"))),
         }
+    }
+
+    /// Whether the values are as many bytes as those of `values` that are not null take. The decoder makes up what is missing.
+    fn is_split(&self, parts: &Parts<'_>, values: usize, width: usize) -> bool {
+        let stored = match (self.highest[1], parts.definition) {
+            (0, _) => Some(values),
+            (highest, Some(runs)) => levels::highest_of(runs, highest, values),
+            // Bit-packed levels are not counted.
+            (_, None) => return parts.values.len().is_multiple_of(width),
+        };
+        stored.and_then(|stored| stored.checked_mul(width)) == Some(parts.values.len())
     }
 
     /// The parts of a page of version 1; `None` if its levels do not end in it.

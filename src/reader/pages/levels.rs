@@ -32,6 +32,23 @@ pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<()> {
     }
 }
 
+/// How many of the first `values` levels are `max`: those of values that are not null; `None` if there are fewer levels.
+pub(super) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> {
+    let (width, max) = (width(max), u32::from(max.unsigned_abs()));
+    let mut highest = 0;
+    Runs::new(runs, width)?.each(values, |run| match run {
+        Run::Repeated(level, count) => {
+            highest += if level == max { count } else { 0 };
+            Some(())
+        }
+        Run::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
+            highest += levels.iter().filter(|level| **level == max).count();
+            Some(())
+        }),
+    })?;
+    Some(highest)
+}
+
 /// The number of levels that runs hold, up to one that makes no sense; counting stops at `enough`. And whether these are all.
 fn count(runs: &[u8], max: i16, enough: usize) -> (usize, bool) {
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));

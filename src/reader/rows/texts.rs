@@ -1,0 +1,48 @@
+//! Texts of encodings with lengths in front (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): the Parquet crate takes them for
+//! UTF-8 without a look, where it looks at those of all others.
+
+use crate::arrow::array::{Array, AsArray, make_array};
+use crate::arrow::datatypes::DataType;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Fails with `Corrupt` if a text of the array, or of arrays within it, is not UTF-8.
+pub(super) fn check(array: &dyn Array) -> Result<()> {
+    if *array.data_type() == DataType::Utf8View {
+        let texts = array.as_string_view().clone().to_binary_view();
+        let wrong = texts.iter().flatten().find_map(|text| std::str::from_utf8(text).err());
+        return match wrong {
+            None => Ok(()),
+            Some(error) => {
+                let cause =
+                    format!("a text is not UTF-8: the first wrong byte is number {}", error.valid_up_to());
+                Err(Error::new(ErrorKind::Corrupt, cause))
+            }
+        };
+    }
+    array.to_data().child_data().iter().try_for_each(|child| check(&make_array(child.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::arrow::array::{BinaryViewArray, StructArray};
+    use crate::arrow::datatypes::Field;
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn texts_that_are_not_utf_8_are_found_where_they_are() {
+        let texts = |last: &'static [u8]| -> Arc<dyn Array> {
+            let cells = [Some(&b"long enough for a buffer of its own"[..]), None, Some(last)];
+            // SAFETY: nothing but `check` looks at it, which takes it for bytes.
+            Arc::new(unsafe { BinaryViewArray::from_iter(cells).to_string_view_unchecked() })
+        };
+        let field = Arc::new(Field::new("x", DataType::Utf8View, true));
+        let within = |texts| StructArray::from(vec![(field.clone(), texts)]);
+        assert!(check(&texts("é".as_bytes())).is_ok() && check(&within(texts(b""))).is_ok());
+        for error in [check(&texts(b"a\xc3")), check(&within(texts(b"a\xc3")))] {
+            assert_eq!(error.unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+}
