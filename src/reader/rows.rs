@@ -361,8 +361,8 @@ impl<'a> RowGroupReader<'a> {
             let cause = format!("the pages hold {} of {rows} rows", batch.num_rows());
             return Err(Error::new(ErrorKind::Corrupt, cause));
         }
-        for (column, field) in batch.columns().iter().zip(batch.schema_ref().fields()) {
-            if self.has_unseen_texts {
+        if self.has_unseen_texts {
+            for (column, field) in batch.columns().iter().zip(batch.schema_ref().fields()) {
                 let place = || Place::default().column(field.name().as_str());
                 texts::check(column).map_err(|error| error.at(place()))?;
             }

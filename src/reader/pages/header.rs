@@ -15,7 +15,7 @@ pub(in crate::reader) enum Kind {
     DataV2,
 }
 
-/// The contents of a page header: no number in it has more than 31 bits, and few bytes are soon moved.
+/// The contents of a page header. Sizes have 31 bits in the format, so that it takes few bytes, which are soon moved.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::reader) struct Page {
     pub(in crate::reader) kind: Kind,

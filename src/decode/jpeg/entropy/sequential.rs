@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::bits::{BitBuffer, Bits, Head, Reader};
 use super::library::{Block, COMPONENTS, Scan};
-use super::tables::{AcTable, DcTable, Known, Symbol};
+use super::tables::{AcTable, DcTable, Known};
 use crate::decode::jpeg::markers::{EOI, RST};
 
 /// Index in natural order of each coefficient in zigzag order. A block's 64 are followed by as many entries as the
@@ -249,7 +249,7 @@ fn pass(bits: &mut Reader<'_>, table: &AcTable) {
             }
             // One code by itself: it is long, or the block ends before those that follow it.
             bits.refill();
-            let symbol: Symbol = table.symbol(bits.peek());
+            let symbol = table.symbol(bits.peek());
             bits.head.damaged |= symbol.is_none();
             bits.consume(symbol.end());
             k += symbol.forward();
