@@ -209,8 +209,9 @@ def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
     try:
         filled = ray.get(tasks)
     except BaseException:
-        # After an error or Ctrl-C, the others end too.
-        for task in tasks:
+        # After an error or Ctrl-C, the others end too. Ray can end this process if one is cancelled that has just ended.
+        _, running = ray.wait(tasks, num_returns=len(tasks), timeout=0)
+        for task in running:
             ray.cancel(task, force=True)
         raise
     return [

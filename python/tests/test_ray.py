@@ -1,5 +1,16 @@
-"""The door to Ray Train, in a cluster of this machine alone."""
+"""The door to Ray Train, in a cluster of this machine alone.
 
+Each test has a driver of its own, for Ray ends the process of a driver where its cluster fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +25,14 @@ ray = pytest.importorskip("ray")
 pytest.importorskip("ray.train.torch")
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Any:
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
+def drive(folder: Path, name: str) -> Any:
+    """What the function of this name in this file returns in a driver."""
+    command = [sys.executable, "-W", "ignore", __file__, name, str(folder)]
+    # To a file, as a pipe would be waited for until the cluster's own processes have ended.
+    with (folder / "said").open("w") as said:
+        done = subprocess.run(command, stdout=said, stderr=said, timeout=300)
+    assert done.returncode == 0, f"{done.returncode}: {(folder / 'said').read_text()[-5000:]}"
+    return json.loads((folder / "result").read_text())
 
 
 def test_outside_of_a_worker_there_is_no_share(tmp_path: Path) -> None:
@@ -32,46 +46,43 @@ def test_outside_of_a_worker_there_is_no_share(tmp_path: Path) -> None:
             fb.ray.report({}, train)
 
 
-def test_a_worker_that_is_killed_is_replaced_and_resumes(tmp_path: Path, cluster: Any) -> None:
+def train_function(folder: str) -> None:
+    data, shuffle = f"{folder}/rows.parquet", fb.Shuffle(seed=5, window_rows=100)
+    with fb.Loader(data, batch_size=20, shuffle=shuffle) as whole:
+        try:
+            fb.ray.resume(whole)
+        except fb.InvalidError as error:
+            Path(folder, "refused").write_text(str(error))
+    with fb.Loader(data, batch_size=10, shuffle=shuffle, shard=fb.ray.shard()) as train:
+        batches = fb.torch.batches(train)
+        resumed = fb.ray.resume(batches, lambda folder: Path(folder, "model").read_text())
+        with open(f"{folder}/{'second' if resumed else 'first'}-{fb.ray.shard().rank}", "w") as log:
+            for step, batch in enumerate(batches):
+                if step == 6 and not resumed:
+                    # Ray's controller looks for checkpoints once in a second.
+                    time.sleep(3)
+                    os.kill(os.getpid(), signal.SIGKILL)
+                print(*batch["id"].tolist(), file=log, flush=True)
+                if step == 4 and not resumed:
+                    fb.ray.report({"step": step}, batches, lambda folder: Path(folder, "model").write_text("1"))
+
+
+def training(folder: Path) -> None:
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchTrainer
 
-    pq.write_table(pa.table({"id": pa.array(range(240), pa.int64())}), tmp_path / "rows.parquet", row_group_size=20)
-
-    def train_function(folder: str) -> None:
-        import os
-        import signal
-        import time
-        from pathlib import Path
-
-        import forebay as fb
-
-        data, shuffle = f"{folder}/rows.parquet", fb.Shuffle(seed=5, window_rows=100)
-        with fb.Loader(data, batch_size=20, shuffle=shuffle) as whole:
-            try:
-                fb.ray.resume(whole)
-            except fb.InvalidError as error:
-                Path(folder, "refused").write_text(str(error))
-        with fb.Loader(data, batch_size=10, shuffle=shuffle, shard=fb.ray.shard()) as train:
-            batches = fb.torch.batches(train)
-            resumed = fb.ray.resume(batches, lambda folder: Path(folder, "model").read_text())
-            with open(f"{folder}/{'second' if resumed else 'first'}-{fb.ray.shard().rank}", "w") as log:
-                for step, batch in enumerate(batches):
-                    if step == 6 and not resumed:
-                        # Ray's controller looks for checkpoints once in a second.
-                        time.sleep(3)
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    print(*batch["id"].tolist(), file=log, flush=True)
-                    if step == 4 and not resumed:
-                        fb.ray.report({"step": step}, batches, lambda folder: Path(folder, "model").write_text("1"))
-
     trainer = TorchTrainer(
         train_function,
-        train_loop_config=str(tmp_path),
+        train_loop_config=str(folder),
         scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(name="run", storage_path=str(tmp_path), failure_config=FailureConfig(max_failures=1)),
+        run_config=RunConfig(name="run", storage_path=str(folder), failure_config=FailureConfig(max_failures=1)),
     )
     trainer.fit()
+
+
+def test_a_worker_that_is_killed_is_replaced_and_resumes(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": pa.array(range(240), pa.int64())}), tmp_path / "rows.parquet", row_group_size=20)
+    drive(tmp_path, "training")
     assert "the train loader has no shard" in (tmp_path / "refused").read_text()
     rows = []
     for rank in (0, 1):
@@ -82,30 +93,53 @@ def test_a_worker_that_is_killed_is_replaced_and_resumes(tmp_path: Path, cluster
     assert sorted(map(int, rows)) == list(range(240))
 
 
-def test_each_node_fills_its_own_cache(tmp_path: Path, cluster: Any) -> None:
-    pq.write_table(pa.table({"id": pa.array(range(240), pa.int64())}), tmp_path / "rows.parquet", row_group_size=20)
-
+def warming(folder: Path) -> list[Any]:
     def build() -> fb.Loader:
-        import forebay as fb
+        cache = fb.DiskCache(folder / "cache", max_bytes="1GB")
+        return fb.Loader(folder / "rows.parquet", cache=cache, threads=1)
 
-        cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GB")
-        return fb.Loader(tmp_path / "rows.parquet", cache=cache, threads=1)
-
-    (node,) = fb.ray.warm(build)
-    assert (node["misses"], node["written"]) == (12, 12)
-    assert node["node_id"] == ray.nodes()[0]["NodeID"]
-    (node,) = fb.ray.warm(build)
-    assert (node["hits"], node["misses"]) == (12, 0)
+    (first,), (second,) = fb.ray.warm(build), fb.ray.warm(build)
     with build() as train:
-        assert sum(len(batch["id"]) for batch in train) == 240
-        assert train.stats().to_dict()["cache"]["misses"] == 0
+        rows = sum(len(batch["id"]) for batch in train)
+        return [ray.nodes()[0]["NodeID"], first, second, rows, train.stats().to_dict()["cache"]["misses"]]
 
 
-def test_a_cache_that_cannot_be_warmed_says_why(tmp_path: Path, cluster: Any) -> None:
+def test_each_node_fills_its_own_cache(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": pa.array(range(240), pa.int64())}), tmp_path / "rows.parquet", row_group_size=20)
+    node, first, second, rows, misses = drive(tmp_path, "warming")
+    assert (first["misses"], first["written"]) == (12, 12)
+    assert first["node_id"] == second["node_id"] == node
+    assert (second["hits"], second["misses"]) == (12, 0)
+    assert (rows, misses) == (240, 0)
+
+
+def refusals(folder: Path) -> list[str]:
+    builds = {
+        "train/": fb.InvalidError,
+        lambda: fb.Loader(folder / "0.parquet"): fb.InvalidError,
+        lambda: fb.Loader(folder / "nothing"): fb.NotFoundError,
+    }
+    refused = []
+    for build, kind in builds.items():
+        with pytest.raises(kind) as error:
+            fb.ray.warm(build)  # type: ignore[arg-type]
+        refused.append(str(error.value))
+    # A task that has just ended is not cancelled, which ends Ray's drivers now and then.
+    for _ in range(300):
+        with pytest.raises(fb.NotFoundError):
+            fb.ray.warm(build)
+    return refused
+
+
+def test_a_cache_that_cannot_be_warmed_says_why(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": range(10)}), tmp_path / "0.parquet")
-    with pytest.raises(fb.InvalidError, match="build must be a function that returns a loader, got str"):
-        fb.ray.warm("train/")  # type: ignore[arg-type]
-    with pytest.raises(fb.InvalidError, match="there is no cache to warm"):
-        fb.ray.warm(lambda: fb.Loader(tmp_path))
-    with pytest.raises(fb.NotFoundError):
-        fb.ray.warm(lambda: fb.Loader(tmp_path / "nothing"))
+    no_function, no_cache, _ = drive(tmp_path, "refusals")
+    assert "build must be a function that returns a loader, got str" in no_function
+    assert "there is no cache to warm" in no_cache
+
+
+if __name__ == "__main__":
+    function, folder = globals()[sys.argv[1]], Path(sys.argv[2])
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    (folder / "result").write_text(json.dumps(function(folder)))
+    ray.shutdown()
