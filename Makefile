@@ -92,7 +92,9 @@ test-python: wheel ## The tests of the Python package, the examples and the READ
 	@$(STEP) "what the Python tests use" tools/setup test
 	@$(STEP) -v "servers to test against" tools/setup servers
 	@cd python && ../$(STEP) "types of the Python package" python -m mypy
-	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS) --numprocesses 2 --dist loadfile --durations 20
+	@# Without restarts, after which pytest-xdist can wait without end.
+	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS) --numprocesses 2 --max-worker-restart 0 --dist loadfile \
+		--durations 20
 
 # -- Documentation ------------------------------------------------------------------------------------------------
 

@@ -733,7 +733,9 @@ PROGRAM = """
             assert os.waitpid(child, 0)[1] == 0
             assert sum(len(batch["id"]) for batch in epoch) == 950
         if what in ("wait", "child"):
-            time.sleep(100)
+            # A signal that comes between Python's look for one and a sleep does not end that.
+            for _ in range(1000):
+                time.sleep(0.1)
         # "left" and "kept" just end.
 
     if __name__ == "__main__":
