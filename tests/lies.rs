@@ -469,7 +469,7 @@ fn more_lengths_than_values_are_refused_before_they_are_allocated() {
                 let levels: &[u8] = if repetition == OPTIONAL { &[2, 0, 0, 0, 8, 1] } else { &[] };
                 let body = [levels, body].concat();
                 let error = refusal(4, &[column("d", BYTE_ARRAY, repetition, 4).plain(4, encoding, &body)]);
-                assert_eq!(error.cause(), "the lengths of the 4 values of a page are malformed", "{count}");
+                assert!(error.cause().starts_with("the 4 values of a page are malformed (DELTA_"), "{error}");
                 let packed = gzip(&body);
                 let page = data_page(4, encoding, body.len(), &packed);
                 let error =

@@ -50,6 +50,9 @@ CASES: dict[str, tuple[pa.Array, dict[str, Any]]] = {
     "nullable texts": (pa.array(["aa", None, "ab", "cc", None, "aa"]), {"use_dictionary": False}),
     "lists of texts": (pa.array([["a", "bc"], None, [], ["d", None]] * 2), {"use_dictionary": False}),
     "lists of structures": (pa.array([[{"a": "x"}, {"a": None}], None, [], [None]] * 2), {"use_dictionary": False}),
+    "dictionary of texts": (pa.array(["aa"] * 20 + ["ab"] * 3 + ["cc"] * 17), {}),
+    "dictionary of decimals": (pa.array([7] * 20 + [8] * 3 + [9] * 17).cast(pa.decimal128(20, 0)), {}),
+    "booleans": (pa.array([True] * 20 + [False] * 3 + [None] + [True] * 16), {}),
     "lists of lists": (pa.array([[["x"], []], None, [], [None, ["y", None]]] * 2), {"use_dictionary": False}),
 }
 

@@ -28,7 +28,7 @@ def train(job: Job) -> None:
     from ray.train.torch import TorchTrainer
 
     # One more for what reads its own data sets.
-    ray.init(num_cpus=job.world + 1, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=job.world + 1, include_dashboard=False, log_to_driver=False)
     data: dict[str, Any] = {}
     if job.source == "own":
         data = {"datasets": {"train": ray.data.from_numpy(np.load(Path(job.folder, ROWS)))}}

@@ -29,32 +29,27 @@ impl<'a> Runs<'a> {
 
     /// The next run, of at most `most` numbers.
     pub(in crate::reader) fn next(&mut self, most: usize) -> Option<Run<'a>> {
-        loop {
-            // Some writers fill the end with zeros.
-            let header = varint(&mut self.rest).filter(|&header| header > 0)?;
-            let count = usize::try_from(header >> 1).ok()?;
-            if header & 1 == 0 {
-                let (value, rest) = self.rest.split_at_checked(self.width.div_ceil(8) as usize)?;
-                self.rest = rest;
-                let mut word = [0; 4];
-                word[..value.len()].copy_from_slice(value);
-                return Some(Run::Repeated(u32::from_le_bytes(word), min(count, most)));
-            }
-            // A group takes as many bytes as one of its numbers has bits.
-            let whole = count.checked_mul(self.width as usize)?;
-            let length = min(whole, self.rest.len());
-            // Some writers cut the last group off behind the last number.
-            let is_cut = length < whole;
-            if is_cut && (count > most.div_ceil(GROUP) || most.checked_mul(self.width as usize)? > length * 8)
-            {
-                return None;
-            }
-            let (packed, rest) = self.rest.split_at(length);
+        // Some writers fill the end with zeros. A run of no numbers is no run.
+        let header = varint(&mut self.rest).filter(|&header| header > 1)?;
+        let count = usize::try_from(header >> 1).ok()?;
+        if header & 1 == 0 {
+            let (value, rest) = self.rest.split_at_checked(self.width.div_ceil(8) as usize)?;
             self.rest = rest;
-            if count > 0 {
-                return Some(Run::Packed(packed, min(count.checked_mul(GROUP)?, most)));
-            }
+            let mut word = [0; 4];
+            word[..value.len()].copy_from_slice(value);
+            return Some(Run::Repeated(u32::from_le_bytes(word), min(count, most)));
         }
+        // A group takes as many bytes as one of its numbers has bits.
+        let whole = count.checked_mul(self.width as usize)?;
+        let length = min(whole, self.rest.len());
+        // Some writers cut the last group off behind the last number.
+        let is_cut = length < whole;
+        if is_cut && (count > most.div_ceil(GROUP) || most.checked_mul(self.width as usize)? > length * 8) {
+            return None;
+        }
+        let (packed, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        Some(Run::Packed(packed, min(count.checked_mul(GROUP)?, most)))
     }
 
     /// Calls `each` for every run of the first `count` numbers; `None` if there are fewer.
@@ -133,6 +128,7 @@ mod tests {
             &[0x80; 11],
             &[0, 1],
             &[1],
+            &[1, 10, 3],
             &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
         ] {
             assert_eq!(Runs::new(bytes, 2).unwrap().next(100), None, "{bytes:?}");

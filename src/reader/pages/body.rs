@@ -8,6 +8,7 @@ use parquet::schema::types::ColumnDescriptor;
 use super::levels::{self, Lists, split_levels};
 use super::{corrupt, lengths};
 use crate::error::Result;
+use crate::reader::integers::Runs;
 
 /// Checks the pages of a leaf column, one after the other.
 pub(in crate::reader) struct Bodies {
@@ -76,26 +77,32 @@ impl Bodies {
             (Some(lists), ..) => lists.skip(),
             (None, ..) => {}
         }
-        if page.encoding() == Encoding::BYTE_STREAM_SPLIT
-            && self.width.is_none_or(|width| !self.is_split(&parts, values as usize, width))
-        {
-            return Err(corrupt(format!("the {values} values of a page are not all split into their bytes")));
-        }
-        match lengths::are_sound(page.encoding(), parts.values, values) {
+        let are_sound = match page.encoding() {
+            Encoding::BYTE_STREAM_SPLIT => {
+                let stored = self.stored(&parts, values as usize);
+                self.width.is_some_and(|width| are_split(parts.values, stored, width))
+            }
+            Encoding::RLE | Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY => {
+                let stored = self.stored(&parts, values as usize);
+                stored.is_none_or(|stored| are_in_runs(page.encoding(), parts.values, stored))
+            }
+            encoding => lengths::are_sound(encoding, parts.values, values),
+        };
+        match are_sound {
             true => Ok(()),
-            false => Err(corrupt(format!("the lengths of the {values} values of a page are malformed"))),
+            false => {
+                let encoding = page.encoding();
+                Err(corrupt(format!("the {values} values of a page are malformed ({encoding})")))
+            }
         }
     }
 
-    /// Whether the values are as many bytes as those of `values` that are not null take. The decoder makes up what is missing.
-    fn is_split(&self, parts: &Parts<'_>, values: usize, width: usize) -> bool {
-        let stored = match (self.highest[1], parts.definition) {
+    /// How many of a page's values are not null; `None` if its levels are bit-packed, which are not counted.
+    fn stored(&self, parts: &Parts<'_>, values: usize) -> Option<usize> {
+        match (self.highest[1], parts.definition) {
             (0, _) => Some(values),
-            (highest, Some(runs)) => levels::highest_of(runs, highest, values),
-            // Bit-packed levels are not counted.
-            (_, None) => return parts.values.len().is_multiple_of(width),
-        };
-        stored.and_then(|stored| stored.checked_mul(width)) == Some(parts.values.len())
+            (highest, runs) => levels::highest_of(runs?, highest, values),
+        }
     }
 
     /// The parts of a page of version 1; `None` if its levels do not end in it.
@@ -118,4 +125,22 @@ impl Bodies {
         let [repetition, definition] = runs;
         Some(Parts { repetition, definition, values: rest })
     }
+}
+
+/// Whether values that are split into their bytes are all there. The decoder makes up what is missing.
+fn are_split(bytes: &[u8], stored: Option<usize>, width: usize) -> bool {
+    match stored {
+        Some(stored) => stored.checked_mul(width) == Some(bytes.len()),
+        None => bytes.len().is_multiple_of(width),
+    }
+}
+
+/// Whether there are as many booleans or indices into a dictionary as values. The decoder makes up those of no bits, and takes
+/// the bytes that are there for as many groups as a run claims.
+fn are_in_runs(encoding: Encoding, bytes: &[u8], stored: usize) -> bool {
+    let runs = match encoding {
+        Encoding::RLE => split_levels(bytes).and_then(|(runs, _)| Runs::new(runs, 1)),
+        _ => bytes.split_first().and_then(|(width, runs)| Runs::new(runs, (*width).into())),
+    };
+    stored == 0 || runs.is_some_and(|runs| runs.each(stored, |_| Some(())).is_some())
 }
