@@ -187,6 +187,8 @@ def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
         ``build`` is not callable, does not return a loader, or the loader has no cache.
     ForebayError
         A row group cannot be read.
+    ray.exceptions.RayError
+        A node left the cluster, or the process on it ended. What else ``build`` raises comes as Ray's error of the same type.
 
     Examples
     --------
@@ -210,7 +212,8 @@ def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
         filled = ray.get(tasks)
     except BaseException:
         # After an error or Ctrl-C, the others end too. Ray can end this process if one is cancelled that has just ended.
-        _, running = ray.wait(tasks, num_returns=len(tasks), timeout=0)
+        # After a shutdown none runs, and Ray would wait for a new cluster.
+        running = ray.wait(tasks, num_returns=len(tasks), timeout=0)[1] if ray.is_initialized() else []
         for task in running:
             ray.cancel(task, force=True)
         raise

@@ -28,7 +28,7 @@ const BINARY: u8 = 8;
 const LIST: u8 = 9;
 const SET: u8 = 10;
 const MAP: u8 = 11;
-const STRUCT: u8 = 12;
+pub(crate) const STRUCT: u8 = 12;
 
 /// Bytes that are read from the front. Every method gives `None` where they end early or make no sense.
 pub(crate) struct Compact<'a> {

@@ -88,7 +88,7 @@ const COLUMN_ORDER: &[Field] = &[(1, EMPTY), (2, EMPTY), (3, EMPTY)];
 
 const KEY_VALUE: &[Field] = &[(1, Kind::Binary), (2, Kind::Binary)];
 
-const ROW_GROUP: &[Field] = &[
+pub(crate) const ROW_GROUP: &[Field] = &[
     (1, Kind::List(&Kind::Struct(COLUMN_CHUNK))),
     (2, Kind::I64),
     (3, Kind::I64),
@@ -98,7 +98,7 @@ const ROW_GROUP: &[Field] = &[
     (7, Kind::I16),
 ];
 
-const COLUMN_CHUNK: &[Field] = &[
+pub(crate) const COLUMN_CHUNK: &[Field] = &[
     (1, Kind::Binary),
     (2, Kind::I64),
     (3, Kind::Struct(COLUMN_META_DATA)),
@@ -108,7 +108,7 @@ const COLUMN_CHUNK: &[Field] = &[
     (7, Kind::I32),
 ];
 
-const COLUMN_META_DATA: &[Field] = &[
+pub(crate) const COLUMN_META_DATA: &[Field] = &[
     (1, Kind::I32),
     (2, Kind::List(&Kind::I32)),
     (3, Kind::List(&Kind::Binary)),
@@ -124,9 +124,12 @@ const COLUMN_META_DATA: &[Field] = &[
     (13, Kind::List(&Kind::Struct(&[(1, Kind::I32), (2, Kind::I32), (3, Kind::I32)]))),
     (14, Kind::I64),
     (15, Kind::I32),
-    (16, Kind::Struct(&[(1, Kind::I64), (2, Kind::List(&Kind::I64)), (3, Kind::List(&Kind::I64))])),
+    (16, Kind::Struct(SIZE_STATISTICS)),
     (17, Kind::Struct(&[(1, Kind::Struct(BOUNDING_BOX)), (2, Kind::List(&Kind::I32))])),
 ];
+
+pub(crate) const SIZE_STATISTICS: &[Field] =
+    &[(1, Kind::I64), (2, Kind::List(&Kind::I64)), (3, Kind::List(&Kind::I64))];
 
 pub(super) const STATISTICS: &[Field] = &[
     (1, Kind::Binary),

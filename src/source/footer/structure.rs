@@ -1,11 +1,13 @@
 //! Checks of a footer before the Parquet crate parses it: each field is written as the format declares it, the schema
-//! is a tree of the given elements, and no column is encrypted.
+//! is a tree of the given elements, column chunks say of their columns what it says, and no column is encrypted.
 //!
 //! The crate reserves memory for as many children as an element claims, and recurses as deep as they nest.
 
 use super::encrypted_error;
-use crate::catalog::thrift::Compact;
-use crate::catalog::thrift::declared::{FILE_META_DATA, SCHEMA_ELEMENT};
+use crate::catalog::thrift::declared::{
+    COLUMN_CHUNK, COLUMN_META_DATA, FILE_META_DATA, ROW_GROUP, SCHEMA_ELEMENT, SIZE_STATISTICS,
+};
+use crate::catalog::thrift::{Compact, STRUCT};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How deep columns may nest: more is refused before the Parquet crate recurses into it.
@@ -25,11 +27,16 @@ const NAME_OVERHEAD: u64 = size_of::<String>() as u64;
 /// Checks a footer; fails with `Corrupt`, `TooLarge` or `Unsupported`.
 pub(super) fn check(bytes: &[u8]) -> Result<()> {
     const SCHEMA: i16 = 2;
+    const ROW_GROUPS: i16 = 4;
     const ENCRYPTION: i16 = 8;
     let mut encrypted = false;
-    let mut schema = None;
+    let mut schema: Option<Tree> = None;
     let read = Compact::new(bytes).structure(|input, id, kind| {
         encrypted |= id == ENCRYPTION;
+        // All writers write it behind the schema.
+        if let (ROW_GROUPS, Some(tree)) = (id, &mut schema) {
+            return tree.row_groups(input, kind);
+        }
         if id != SCHEMA {
             return input.field(FILE_META_DATA, id, kind);
         }
@@ -61,6 +68,7 @@ struct Tree {
     open: Vec<Level>,
     /// Bytes that the paths of the columns take.
     paths: u64,
+    leaves: Vec<Leaf>,
     /// The reason why the schema is refused.
     trouble: Option<Error>,
 }
@@ -68,16 +76,36 @@ struct Tree {
 struct Level {
     children: usize,
     path: u64,
+    highest: [usize; 2],
 }
+
+/// What a leaf column is in the schema. Its column chunks say it, too.
+struct Leaf {
+    /// The number of its physical type in the format.
+    physical: i32,
+    /// Its highest repetition and definition level.
+    highest: [usize; 2],
+}
+
+/// The physical types, by their numbers in the format.
+const PHYSICAL: [&str; 8] =
+    ["BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"];
 
 impl Tree {
     /// Reads the next element; `None` if it, or the tree with it, is refused.
     fn element(&mut self, input: &mut Compact<'_>) -> Option<()> {
+        const TYPE: i16 = 1;
+        const REPETITION: i16 = 3;
         const NAME: i16 = 4;
         const CHILDREN: i16 = 5;
+        const REQUIRED: i32 = 0;
+        const REPEATED: i32 = 2;
         let (mut name, mut children) = (0, 0);
+        let (mut physical, mut repetition) = (None, REQUIRED);
         input.structure(|input, id, kind| {
             match id {
+                TYPE => physical = Some(input.i32(kind)?),
+                REPETITION => repetition = input.i32(kind)?,
                 NAME => name = input.binary(kind)?,
                 CHILDREN => children = usize::try_from(input.i32(kind)?).ok()?,
                 _ => input.field(SCHEMA_ELEMENT, id, kind)?,
@@ -86,10 +114,15 @@ impl Tree {
         })?;
         self.left -= 1;
         let mut path = name + NAME_OVERHEAD;
+        let mut highest = [0; 2];
+        // The repetition of the root means nothing.
         if let Some(parent) = self.open.last_mut() {
             parent.children -= 1;
             self.claimed -= 1;
             path += parent.path;
+            let [repetitions, definitions] = parent.highest;
+            let deeper = [repetition == REPEATED, repetition != REQUIRED].map(usize::from);
+            highest = [repetitions + deeper[0], definitions + deeper[1]];
         }
         if children > self.left - self.claimed {
             let cause = format!(
@@ -100,7 +133,7 @@ impl Tree {
         }
         if children > 0 {
             self.claimed += children;
-            self.open.push(Level { children, path });
+            self.open.push(Level { children, path, highest });
             if self.open.len() > DEEPEST_SCHEMA {
                 let cause =
                     format!("a column nests more than {DEEPEST_SCHEMA} levels deep, which is not read");
@@ -114,14 +147,81 @@ impl Tree {
             let cause = format!("the paths of the columns take more than {LONGEST_PATHS} bytes");
             return self.refuse(ErrorKind::TooLarge, cause);
         }
+        self.leaves.extend(physical.map(|physical| Leaf { physical, highest }));
         while self.open.pop_if(|level| level.children == 0).is_some() {}
         Some(())
+    }
+
+    /// Reads the row groups; `None` if one is refused.
+    fn row_groups(&mut self, input: &mut Compact<'_>, kind: u8) -> Option<()> {
+        const COLUMN_CHUNKS: i16 = 1;
+        let groups = input.list_of_structures(kind)?;
+        (0..groups).try_for_each(|group| {
+            input.structure(|input, id, kind| {
+                if id != COLUMN_CHUNKS {
+                    return input.field(ROW_GROUP, id, kind);
+                }
+                let chunks = input.list_of_structures(kind)?;
+                (0..chunks).try_for_each(|chunk| self.column_chunk(input, group, chunk))
+            })
+        })
+    }
+
+    /// Reads the entry of a column chunk; `None` if it is refused.
+    fn column_chunk(&mut self, input: &mut Compact<'_>, group: usize, chunk: usize) -> Option<()> {
+        const META_DATA: i16 = 3;
+        const TYPE: i16 = 1;
+        const SIZES: i16 = 16;
+        const REPETITIONS: i16 = 2;
+        const DEFINITIONS: i16 = 3;
+        let (mut physical, mut levels) = (None, [0; 2]);
+        input.structure(|input, id, kind| {
+            if (id, kind) != (META_DATA, STRUCT) {
+                return input.field(COLUMN_CHUNK, id, kind);
+            }
+            input.structure(|input, id, kind| match (id, kind) {
+                (TYPE, _) => input.i32(kind).map(|kind| physical = Some(kind)),
+                // How often there is each level.
+                (SIZES, STRUCT) => input.structure(|input, id, kind| match id {
+                    REPETITIONS | DEFINITIONS => {
+                        let counts = input.list_of(kind, |input, kind| input.i64(kind).map(drop))?;
+                        levels[usize::from(id == DEFINITIONS)] = counts.len();
+                        Some(())
+                    }
+                    _ => input.field(SIZE_STATISTICS, id, kind),
+                }),
+                _ => input.field(COLUMN_META_DATA, id, kind),
+            })
+        })?;
+        // Others are refused for their number.
+        let Some(leaf) = self.leaves.get(chunk) else { return Some(()) };
+        let place = || format!("column chunk {chunk} of row group {group}");
+        if let Some(physical) = physical.filter(|physical| *physical != leaf.physical) {
+            let [found, wanted] = [physical, leaf.physical].map(name);
+            return self.refuse(
+                ErrorKind::Corrupt,
+                format!("{} is {found}, its column in the schema {wanted}", place()),
+            );
+        }
+        match levels.iter().zip(leaf.highest).all(|(counts, highest)| [0, highest + 1].contains(counts)) {
+            true => Some(()),
+            false => self.refuse(
+                ErrorKind::Corrupt,
+                format!("{} has other levels than its column in the schema", place()),
+            ),
+        }
     }
 
     fn refuse(&mut self, kind: ErrorKind, cause: String) -> Option<()> {
         self.trouble = Some(Error::new(kind, cause));
         None
     }
+}
+
+/// The name of a physical type.
+fn name(physical: i32) -> &'static str {
+    let name = usize::try_from(physical).ok().and_then(|number| PHYSICAL.get(number));
+    name.copied().unwrap_or("of no known type")
 }
 
 #[cfg(test)]
@@ -228,5 +328,34 @@ mod tests {
         let first = footer(&[group(1), leaf()]);
         let second = [&first[..first.len() - 1], &[0x09, 0x04, 0x1c], &group(0), &[0]].concat();
         assert_eq!(check(&second).unwrap_err().to_string(), "the footer is malformed");
+    }
+    /// A footer with one optional INT32 column "x", of which a column chunk says so.
+    fn with_chunk(physical: u8, counts: u8) -> Vec<u8> {
+        let leaf = [0x15, 2, 0x25, 2, 0x18, 1, b'x', 0];
+        let schema = [&[0x29, 0x2c][..], &group(1), &leaf].concat();
+        // Its type, and the number of times that there is each definition level.
+        let counted = [&[0x39, counts << 4 | 6][..], &vec![2; counts.into()], &[0]].concat();
+        let metadata = [&[0x15, 2 * physical, 0xfc][..], &counted, &[0]].concat();
+        let chunk = [&[0x3c][..], &metadata, &[0]].concat();
+        let group = [&[0x19, 0x1c][..], &chunk, &[0]].concat();
+        [&schema[..], &[0x29, 0x1c], &group, &[0]].concat()
+    }
+
+    #[test]
+    fn a_column_chunk_says_what_the_schema_says() {
+        check(&with_chunk(1, 2)).unwrap();
+        check(&with_chunk(1, 0)).unwrap();
+        let refusal = |physical, counts| check(&with_chunk(physical, counts)).unwrap_err().to_string();
+        assert_eq!(refusal(4, 2), "column chunk 0 of row group 0 is FLOAT, its column in the schema INT32");
+        assert_eq!(
+            refusal(9, 2),
+            "column chunk 0 of row group 0 is of no known type, its column in the schema INT32"
+        );
+        for counts in [1, 3] {
+            assert_eq!(
+                refusal(1, counts),
+                "column chunk 0 of row group 0 has other levels than its column in the schema"
+            );
+        }
     }
 }
