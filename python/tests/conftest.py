@@ -22,6 +22,9 @@ import forebay as fb
 
 ROWS = 1_000
 
+# For all processes: a cluster of their own, and none that another program has started on this machine, or has left behind.
+os.environ["RAY_ADDRESS"] = "local"
+
 
 def pytest_sessionstart() -> None:
     """Says in a sentence why nothing would be cached, rather than in a dozen failures.

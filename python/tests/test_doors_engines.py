@@ -78,7 +78,7 @@ RAY = """
         time.sleep(60)
         return build()
 
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 
     # Ctrl-C in the driver ends the caches' filling on all nodes.
     interrupt_once(folder / "warms")

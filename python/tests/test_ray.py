@@ -140,6 +140,6 @@ def test_a_cache_that_cannot_be_warmed_says_why(tmp_path: Path) -> None:
 
 if __name__ == "__main__":
     function, folder = globals()[sys.argv[1]], Path(sys.argv[2])
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     (folder / "result").write_text(json.dumps(function(folder)))
     ray.shutdown()
