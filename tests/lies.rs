@@ -465,11 +465,13 @@ fn more_lengths_than_values_are_refused_before_they_are_allocated() {
         let lengths = [&deltas(count, 0)[..], &[0; 9]].concat();
         let suffixes = [&deltas(4, 0)[..], &lengths].concat();
         for (encoding, body) in [(DELTA_LENGTH, &lengths), (DELTA_TEXT, &lengths), (DELTA_TEXT, &suffixes)] {
+            let name = if encoding == DELTA_LENGTH { "DELTA_LENGTH_BYTE_ARRAY" } else { "DELTA_BYTE_ARRAY" };
             for repetition in [REQUIRED, OPTIONAL] {
                 let levels: &[u8] = if repetition == OPTIONAL { &[2, 0, 0, 0, 8, 1] } else { &[] };
                 let body = [levels, body].concat();
                 let error = refusal(4, &[column("d", BYTE_ARRAY, repetition, 4).plain(4, encoding, &body)]);
-                assert!(error.cause().starts_with("the 4 values of a page are malformed (DELTA_"), "{error}");
+                let cause = format!("the 4 values of a page are malformed ({name})");
+                assert_eq!(error.cause(), cause, "{count}");
                 let packed = gzip(&body);
                 let page = data_page(4, encoding, body.len(), &packed);
                 let error =

@@ -41,14 +41,6 @@ pub(super) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> 
             highest += if level == max { count } else { 0 };
             Some(())
         }
-        // Those of one bit are counted where they are.
-        Run::Packed(packed, count) if width == 1 => {
-            let (whole, last) = (packed.get(..count / GROUP)?, packed.get(count / GROUP).copied());
-            let last = last.unwrap_or_default() & !(u8::MAX << (count % GROUP));
-            highest += whole.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
-            highest += last.count_ones() as usize;
-            Some(())
-        }
         Run::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
             highest += levels.iter().filter(|level| **level == max).count();
             Some(())

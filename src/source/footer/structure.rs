@@ -68,14 +68,16 @@ struct Tree {
     open: Vec<Level>,
     /// Bytes that the paths of the columns take.
     paths: u64,
+    /// The leaf columns in order.
     leaves: Vec<Leaf>,
-    /// The reason why the schema is refused.
+    /// The reason why the schema, or what a column chunk says of it, is refused.
     trouble: Option<Error>,
 }
 
 struct Level {
     children: usize,
     path: u64,
+    /// The highest repetition and definition level of what is at this level.
     highest: [usize; 2],
 }
 
@@ -329,6 +331,7 @@ mod tests {
         let second = [&first[..first.len() - 1], &[0x09, 0x04, 0x1c], &group(0), &[0]].concat();
         assert_eq!(check(&second).unwrap_err().to_string(), "the footer is malformed");
     }
+
     /// A footer with one optional INT32 column "x", of which a column chunk says so.
     fn with_chunk(physical: u8, counts: u8) -> Vec<u8> {
         let leaf = [0x15, 2, 0x25, 2, 0x18, 1, b'x', 0];
