@@ -50,7 +50,7 @@ impl Weights {
         self.firsts.clear();
         self.exact.clear();
         self.exact.resize(reached * (count as usize).div_ceil(GROUP), [0.0; GROUP]);
-        let (mut most, mut largest) = (0, 0.0);
+        let (mut most, mut largest) = (0, [0.0; GROUP]);
         for (group, weights) in self.exact.chunks_exact_mut(reached).enumerate() {
             let mut centres = [0.0; GROUP];
             for (at, centre) in centres.iter_mut().enumerate() {
@@ -60,12 +60,15 @@ impl Weights {
             }
             let (firsts, used) = filter.weigh(&centres, weights)?;
             most = most.max(used);
-            for weight in weights.as_flattened() {
-                largest = if *weight > largest { *weight } else { largest };
+            for weights in weights {
+                for (largest, weight) in largest.iter_mut().zip(weights) {
+                    *largest = if *weight > *largest { *weight } else { *largest };
+                }
             }
             self.firsts.extend(firsts);
         }
         self.firsts.truncate(count as usize);
+        let largest = largest.into_iter().fold(0.0, f64::max);
         let fits = |bits: &u32| rounded_up(largest * f64::from(1u32 << (bits + 1))) >= 1 << WEIGHT_BITS;
         self.precision = (0..MOST_PRECISION).find(fits).unwrap_or(MOST_PRECISION);
         self.fours = most.div_ceil(TAPS);
@@ -85,8 +88,9 @@ impl Weights {
         let groups = values.chunks_mut(*fours * GROUP).zip(exact.chunks_exact(reached));
         for (values, weights) in groups {
             for (tap, weights) in weights.iter().enumerate().take(*fours * TAPS) {
-                for (values, weight) in values.chunks_exact_mut(*fours).zip(weights) {
-                    values[tap / TAPS][tap % TAPS] = rounded_up(weight * scale) as i16;
+                let rounded = weights.map(|weight| rounded_up(weight * scale) as i16);
+                for (values, weight) in values.chunks_exact_mut(*fours).zip(rounded) {
+                    values[tap / TAPS][tap % TAPS] = weight;
                 }
             }
         }
@@ -127,12 +131,12 @@ impl Filter {
             let is_reached = distance < 1.0 && pixel < (centre + radius).ceil().min(end);
             if is_reached { 1.0 - distance } else { 0.0 }
         };
-        let (mut starts, mut firsts) = ([0.0; GROUP], [0; GROUP]);
-        for ((start, first), centre) in starts.iter_mut().zip(&mut firsts).zip(centres) {
+        let mut starts = [0.0; GROUP];
+        for (start, centre) in starts.iter_mut().zip(centres) {
             let reached = (centre - radius).floor().max(0.0);
             *start = if weight(*centre, reached) == 0.0 { reached + 1.0 } else { reached };
-            *first = *start as u32;
         }
+        let firsts = starts.map(|start| whole_bits(start) as u32);
         let (mut sums, mut used) = ([0.0; GROUP], 0);
         for (tap, weights) in weights.iter_mut().enumerate() {
             let mut any = 0.0;
@@ -152,9 +156,16 @@ impl Filter {
     }
 }
 
+/// A whole number that is not negative, as bits: by what is added to it, they end with its own.
+#[inline(always)]
+fn whole_bits(number: f64) -> u64 {
+    (number + (1u64 << (f64::MANTISSA_DIGITS - 1)) as f64).to_bits()
+}
+
 /// A number that is not negative, rounded; half is rounded up.
 #[inline(always)]
 fn rounded_up(number: f64) -> i32 {
-    let whole = number as i32;
-    whole + i32::from(number - f64::from(whole) >= 0.5)
+    let whole = number.trunc();
+    let up = (2.0 * (number - whole)).trunc();
+    whole_bits(whole + up) as i32
 }

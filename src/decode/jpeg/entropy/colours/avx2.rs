@@ -2,16 +2,21 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
 use super::constants::*;
 use super::{Chroma, Colours, MARGIN, Row};
 
 /// Pixels of a step, and bytes of a register.
 const STEP: usize = 32;
-/// Bytes of half a register, which most instructions do not leave.
+/// Bytes of half a register, which most instructions do not leave, and words of a whole one.
 const LANE: usize = 16;
 /// Bytes of a pixel.
 const PIXEL: usize = 3;
+/// Steps of a span, for which columns of halved chroma become words before they are smoothed across.
+const SPAN: usize = 16;
+/// Words that a step of halved chroma is made of: a column for each two pixels, and a neighbour at both sides.
+const WITH_NEIGHBOURS: usize = LANE + 2;
 
 /// The function, if this machine has all that it needs.
 pub(super) fn colours() -> Option<Colours> {
@@ -22,54 +27,113 @@ pub(super) fn colours() -> Option<Colours> {
 /// Words of even and of odd columns.
 type Halves = [__m256i; 2];
 
+/// Columns of halved chroma as words.
+type Words = [MaybeUninit<[i16; LANE]>; SPAN + 1];
+
 #[target_feature(enable = "avx2")]
 fn row_256(row: &Row<'_>, chroma: Chroma, out: &mut [u8]) -> Option<()> {
-    for (step, out) in out.chunks_mut(STEP * PIXEL).enumerate() {
-        let at = step * STEP;
-        let [blue, red] = match chroma {
-            Chroma::None => return None,
-            Chroma::Full => [full(row.chroma[0], at)?, full(row.chroma[1], at)?],
-            Chroma::HalfWidth => [half_width(row.chroma[0], at)?, half_width(row.chroma[1], at)?],
-            Chroma::HalfHeight => {
-                [half_height(row.chroma[0], row.is_lower, at)?, half_height(row.chroma[1], row.is_lower, at)?]
-            }
-            Chroma::Half => [half(row.chroma[0], at)?, half(row.chroma[1], at)?],
+    match chroma {
+        Chroma::None => None,
+        Chroma::Full => write(row.luma, out, |step| {
+            let [blue, red] = row.chroma;
+            Some([full(blue, step)?, full(red, step)?])
+        }),
+        Chroma::HalfHeight => write(row.luma, out, |step| {
+            let [blue, red] = row.chroma;
+            Some([half_height(blue, row.is_lower, step)?, half_height(red, row.is_lower, step)?])
+        }),
+        Chroma::HalfWidth => write_spans::<2>(row, out),
+        Chroma::Half => write_spans::<4>(row, out),
+    }
+}
+
+/// Writes pixels whose chroma is halved across: of each span, its columns become words, and these are smoothed. `BITS` are
+/// those of all parts that a sample is made of: 2 across alone, and 4 where it is halved down too.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn write_spans<const BITS: i32>(row: &Row<'_>, out: &mut [u8]) -> Option<()> {
+    let mut words = [const { [const { MaybeUninit::uninit() }; SPAN + 1] }; 2];
+    for (span, out) in out.chunks_mut(SPAN * STEP * PIXEL).enumerate() {
+        let first = MARGIN + span * SPAN * LANE - 1;
+        let count = out.len().div_ceil(STEP * PIXEL) + 1;
+        let ([blue, red], [of_blue, of_red]) = (row.chroma, &mut words);
+        let blue = as_words::<BITS>(blue, (first, count), of_blue)?;
+        let red = as_words::<BITS>(red, (first, count), of_red)?;
+        let with_neighbours = |words: &[i16], step: usize| {
+            words.get(step * LANE..)?.first_chunk().map(|words| smoothed::<BITS>(words))
         };
-        let levels = split(load(row.luma, at)?);
-        let mut pixels = [[_mm256_setzero_si256(); 3]; 2];
-        for (half, pixels) in pixels.iter_mut().enumerate() {
-            *pixels = converted(levels[half], blue[half], red[half]);
-        }
-        let [even, odd] = pixels;
-        let colours = std::array::from_fn(|colour| _mm256_packus_epi16(even[colour], odd[colour]));
-        match out.as_mut_array::<{ STEP * PIXEL }>() {
-            Some(out) => store(colours, out),
-            None => {
-                let mut whole = [0; STEP * PIXEL];
-                store(colours, &mut whole);
-                out.copy_from_slice(&whole[..out.len()]);
-            }
-        }
+        write(row.luma.get(span * SPAN * STEP..)?, out, |step| {
+            Some([with_neighbours(blue, step)?, with_neighbours(red, step)?])
+        })?;
     }
     Some(())
+}
+
+/// So many registers of columns from the first one on, as words: three parts of the nearest row, and one of the next, where
+/// chroma is halved down.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn as_words<'a, const BITS: i32>(
+    [near, far]: [&[u8]; 2],
+    (first, count): (usize, usize),
+    words: &'a mut Words,
+) -> Option<&'a [i16]> {
+    let near = near.get(first..)?.as_chunks().0.get(..count)?;
+    let far = far.get(first..)?.as_chunks().0.get(..count)?;
+    let words = words.get_mut(..count)?;
+    for ((near, far), words) in near.iter().zip(far).zip(&mut *words) {
+        let mut sums = widened(near);
+        if BITS == 4 {
+            sums = _mm256_add_epi16(tripled(sums), widened(far));
+        }
+        // SAFETY: 16 words are stored to as many.
+        unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), sums) };
+    }
+    // SAFETY: all of them have been stored to.
+    Some(unsafe { words.assume_init_ref() }.as_flattened())
+}
+
+/// Writes pixels of these samples of luma, and of the chroma of each step.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn write(luma: &[u8], out: &mut [u8], chroma: impl Fn(usize) -> Option<[Halves; 2]>) -> Option<()> {
+    let (whole, rest) = out.as_chunks_mut();
+    let steps = whole.len();
+    let luma = luma.as_chunks::<STEP>().0;
+    for (step, (luma, out)) in luma.get(..steps)?.iter().zip(whole).enumerate() {
+        write_step(luma, chroma(step)?, out);
+    }
+    if !rest.is_empty() {
+        let mut all = [0; STEP * PIXEL];
+        write_step(luma.get(steps)?, chroma(steps)?, &mut all);
+        rest.copy_from_slice(all.get(..rest.len())?);
+    }
+    Some(())
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn write_step(luma: &[u8; STEP], [blue, red]: [Halves; 2], out: &mut [u8; STEP * PIXEL]) {
+    let levels = split(load(luma));
+    let [even, odd] = [converted(levels[0], blue[0], red[0]), converted(levels[1], blue[1], red[1])];
+    let mut colours = [_mm256_setzero_si256(); PIXEL];
+    for (colour, bytes) in colours.iter_mut().enumerate() {
+        *bytes = _mm256_packus_epi16(even[colour], odd[colour]);
+    }
+    store(colours, out);
 }
 
 /// 32 samples.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load(samples: &[u8], at: usize) -> Option<__m256i> {
-    let samples = samples.get(at..)?.first_chunk::<STEP>()?;
-    // SAFETY: 32 bytes are loaded, and there are as many.
-    Some(unsafe { _mm256_loadu_si256(samples.as_ptr().cast()) })
+fn load(samples: &[u8; STEP]) -> __m256i {
+    // SAFETY: 32 bytes are loaded from as many.
+    unsafe { _mm256_loadu_si256(samples.as_ptr().cast()) }
 }
 
-/// 16 samples.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load_lane(samples: &[u8], at: usize) -> Option<__m128i> {
-    let samples = samples.get(at..)?.first_chunk::<LANE>()?;
-    // SAFETY: 16 bytes are loaded, and there are as many.
-    Some(unsafe { _mm_loadu_si128(samples.as_ptr().cast()) })
+/// The chroma of a step that is not halved across.
+fn samples_of(samples: &[u8], step: usize) -> Option<&[u8; STEP]> {
+    samples.get(MARGIN + step * STEP..)?.first_chunk()
 }
 
 /// Bytes as words of even and odd columns.
@@ -82,66 +146,62 @@ fn split(bytes: __m256i) -> Halves {
 /// Chroma around zero, of each pixel.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn full([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
+fn full([samples, _]: [&[u8]; 2], step: usize) -> Option<Halves> {
     let centre = _mm256_set1_epi16(CENTRE);
-    Some(split(load(samples, MARGIN + at)?).map(|half| _mm256_sub_epi16(half, centre)))
+    let [even, odd] = split(load(samples_of(samples, step)?));
+    Some([_mm256_sub_epi16(even, centre), _mm256_sub_epi16(odd, centre)])
 }
 
 /// The same of chroma that is halved down: three parts of the nearest row, and one of the next.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn half_height([near, far]: [&[u8]; 2], is_lower: bool, at: usize) -> Option<Halves> {
-    let (near, far) = (split(load(near, MARGIN + at)?), split(load(far, MARGIN + at)?));
+fn half_height([near, far]: [&[u8]; 2], is_lower: bool, step: usize) -> Option<Halves> {
+    let (near, far) = (split(load(samples_of(near, step)?)), split(load(samples_of(far, step)?)));
     let rounding = _mm256_set1_epi16(if is_lower { ODD_OF_4 } else { EVEN_OF_4 } - 4 * CENTRE);
-    Some([0, 1].map(|half| {
+    let mut halves = [_mm256_setzero_si256(); 2];
+    for (half, words) in halves.iter_mut().enumerate() {
         let sum = _mm256_add_epi16(tripled(near[half]), _mm256_add_epi16(far[half], rounding));
-        _mm256_srai_epi16::<2>(sum)
-    }))
-}
-
-/// The same of chroma that is halved across: three parts of the nearest column, and one of the next.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn half_width([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
-    let first = MARGIN + at / 2 - 1;
-    let mut columns = [_mm256_setzero_si256(); 3];
-    for (neighbour, column) in columns.iter_mut().enumerate() {
-        *column = _mm256_cvtepu8_epi16(load_lane(samples, first + neighbour)?);
+        *words = _mm256_srai_epi16::<2>(sum);
     }
-    Some(smoothed::<2>(columns, [EVEN_OF_4, ODD_OF_4]))
+    Some(halves)
 }
 
-/// The same of chroma that is halved across and down.
+/// 16 samples as words.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn half([near, far]: [&[u8]; 2], at: usize) -> Option<Halves> {
-    let first = MARGIN + at / 2 - 1;
-    let parts = _mm256_set1_epi16(i16::from_le_bytes([3, 1]));
-    let mut columns = [_mm256_setzero_si256(); 3];
-    for (neighbour, column) in columns.iter_mut().enumerate() {
-        let [near, far] = [load_lane(near, first + neighbour)?, load_lane(far, first + neighbour)?];
-        let both = _mm256_set_m128i(_mm_unpackhi_epi8(near, far), _mm_unpacklo_epi8(near, far));
-        *column = _mm256_maddubs_epi16(both, parts);
-    }
-    Some(smoothed::<4>(columns, [EVEN_OF_16, ODD_OF_16]))
+fn widened(samples: &[u8; LANE]) -> __m256i {
+    // SAFETY: 16 bytes are loaded from as many.
+    _mm256_cvtepu8_epi16(unsafe { _mm_loadu_si128(samples.as_ptr().cast()) })
 }
 
-/// Even pixels: three parts of a column, and one of the column before. Odd ones: and one of the column after.
+/// Chroma around zero, of each pixel: of even ones, three parts of a column, and one of the column before; of odd ones, and one
+/// of the column after. `BITS` are those of all parts.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn smoothed<const BITS: i32>([before, column, after]: [__m256i; 3], rounding: [i16; 2]) -> Halves {
-    let three = tripled(column);
-    let half = |next: __m256i, rounding: i16| {
-        let rounding = _mm256_set1_epi16(rounding - (CENTRE << BITS));
-        _mm256_srai_epi16::<BITS>(_mm256_add_epi16(three, _mm256_add_epi16(next, rounding)))
+fn smoothed<const BITS: i32>(words: &[i16; WITH_NEIGHBOURS]) -> Halves {
+    let from = words.as_ptr();
+    // SAFETY: 16 words are loaded from each of the first three on, of 18.
+    let [before, column, after] = unsafe {
+        [
+            _mm256_loadu_si256(from.cast()),
+            _mm256_loadu_si256(from.add(1).cast()),
+            _mm256_loadu_si256(from.add(2).cast()),
+        ]
     };
-    [half(before, rounding[0]), half(after, rounding[1])]
+    let rounding = if BITS == 2 { [EVEN_OF_4, ODD_OF_4] } else { [EVEN_OF_16, ODD_OF_16] };
+    let [even, odd] = rounding.map(|rounding| rounding - (CENTRE << BITS));
+    let three = tripled(column);
+    let [even, odd] = [
+        _mm256_add_epi16(_mm256_add_epi16(three, _mm256_set1_epi16(even)), before),
+        _mm256_add_epi16(_mm256_add_epi16(three, _mm256_set1_epi16(odd)), after),
+    ];
+    [_mm256_srai_epi16::<BITS>(even), _mm256_srai_epi16::<BITS>(odd)]
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn tripled(words: __m256i) -> __m256i {
-    _mm256_add_epi16(words, _mm256_add_epi16(words, words))
+    _mm256_mullo_epi16(words, _mm256_set1_epi16(3))
 }
 
 /// Red, green and blue of words, which may be beyond a byte.
@@ -167,13 +227,15 @@ fn converted(luma: __m256i, blue: __m256i, red: __m256i) -> [__m256i; 3] {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store(colours: [__m256i; PIXEL], out: &mut [u8; STEP * PIXEL]) {
+    let [mut red, mut green, mut blue] = colours;
+    for (bytes, order) in [&mut red, &mut green, &mut blue].into_iter().zip(&ORDERS) {
+        *bytes = _mm256_shuffle_epi8(*bytes, twice(order));
+    }
+    let thirds = [twice(&THIRDS[0]), twice(&THIRDS[1]), twice(&THIRDS[2])];
     let mut mixed = [_mm256_setzero_si256(); PIXEL];
-    for (mixed, orders) in mixed.iter_mut().zip(&MIXED) {
-        for (bytes, order) in colours.into_iter().zip(orders) {
-            // SAFETY: 16 bytes are loaded, and there are as many.
-            let order = _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(order.as_ptr().cast()) });
-            *mixed = _mm256_or_si256(*mixed, _mm256_shuffle_epi8(bytes, order));
-        }
+    for (part, mixed) in mixed.iter_mut().enumerate() {
+        let [of_green, of_blue] = [thirds[(1 + PIXEL - part) % PIXEL], thirds[(2 + PIXEL - part) % PIXEL]];
+        *mixed = _mm256_blendv_epi8(_mm256_blendv_epi8(red, green, of_green), blue, of_blue);
     }
     let [first, second, third] = mixed;
     let whole = [
@@ -187,17 +249,32 @@ fn store(colours: [__m256i; PIXEL], out: &mut [u8; STEP * PIXEL]) {
     }
 }
 
-/// Of each 16 bytes of 16 pixels: which bytes of red, green and blue are there, or none.
-static MIXED: [[[u8; LANE]; PIXEL]; PIXEL] = [mixed(0), mixed(1), mixed(2)];
+/// The same bytes in both halves of a register.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn twice(bytes: &[u8; LANE]) -> __m256i {
+    // SAFETY: 16 bytes are loaded from as many.
+    _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) })
+}
 
-const fn mixed(part: usize) -> [[u8; LANE]; PIXEL] {
-    let mut orders = [[0x80; LANE]; PIXEL];
-    let mut at = 0;
-    while at < LANE {
-        let byte = part * LANE + at;
+/// For each colour of 16 pixels, where the bytes come from that go to the places that it has in the three registers of their
+/// pixels. These are the same in all three, since three and 16 have no factor in common.
+static ORDERS: [[u8; LANE]; PIXEL] = {
+    let (mut orders, mut byte) = ([[0; LANE]; PIXEL], 0);
+    while byte < LANE * PIXEL {
         let (pixel, colour) = (byte / PIXEL, byte % PIXEL);
-        orders[colour][at] = (pixel % 2 * 8 + pixel / 2) as u8;
-        at += 1;
+        orders[colour][byte % LANE] = (pixel % 2 * 8 + pixel / 2) as u8;
+        byte += 1;
     }
     orders
-}
+};
+
+/// Every third byte, from the first, the second and the third on.
+static THIRDS: [[u8; LANE]; PIXEL] = {
+    let (mut thirds, mut byte) = ([[0; LANE]; PIXEL], 0);
+    while byte < LANE {
+        thirds[byte % PIXEL][byte] = 0xFF;
+        byte += 1;
+    }
+    thirds
+};

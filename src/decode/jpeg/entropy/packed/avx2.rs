@@ -1,39 +1,53 @@
-//! Expansion with AVX2: 16 coefficients at a time are put in their places in zigzag order, and then in natural order.
+//! Expansion with AVX2: 32 coefficients at a time are put in their places in zigzag order, 16 in each half of a register, and
+//! then in natural order.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
 use super::super::library::Block;
 use super::super::sequential::NATURAL;
-use super::expand::{self, Escapes, Packed};
+use super::expand::{Escapes, Packed};
 use super::read::{ReadMcu, Reader};
 
 /// The index of a byte that becomes zero.
 const ZERO: u8 = 0x80;
 
-/// For each eight bits, where the values of those that are set come from.
-const SPREAD: [[u8; 8]; 256] = {
-    let (mut all, mut bits) = ([[ZERO; 8]; 256], 0);
+/// Coefficients of half a register, which shuffles do not cross.
+const LANE: usize = 16;
+
+/// For eight bits: zeros, where the values of those that are set come from, and how many they are, eight times.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Spread {
+    before: [u8; 8],
+    places: [u8; 8],
+    count: [u8; 8],
+}
+
+/// For each eight bits.
+static SPREADS: [Spread; 256] = {
+    let (mut all, mut bits) = ([Spread { before: [0; 8], places: [ZERO; 8], count: [0; 8] }; 256], 0);
     while bits < 256 {
         let (mut at, mut next) = (0, 0);
         while at < 8 {
             if bits >> at & 1 == 1 {
-                all[bits][at] = next;
+                all[bits].places[at] = next;
                 next += 1;
             }
             at += 1;
         }
+        all[bits].count = [next; 8];
         bits += 1;
     }
     all
 };
 
 /// Where each 16 coefficients in natural order come from, among each 16 in zigzag order.
-const TO_NATURAL: [[[u8; 16]; 4]; 4] = {
-    let (mut all, mut at) = ([[[ZERO; 16]; 4]; 4], 0);
+static TO_NATURAL: [[[[u8; LANE]; 2]; 2]; 4] = {
+    let (mut all, mut at) = ([[[[ZERO; LANE]; 2]; 2]; 4], 0);
     while at < 64 {
         let to = NATURAL[at] as usize;
-        all[to / 16][at / 16][to % 16] = (at % 16) as u8;
+        all[to / LANE][at / (2 * LANE)][at / LANE % 2][to % LANE] = (at % LANE) as u8;
         at += 1;
     }
     all
@@ -43,7 +57,7 @@ const TO_NATURAL: [[[u8; 16]; 4]; 4] = {
 pub(super) fn read_mcu() -> Option<ReadMcu> {
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     fn with_features(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
-        reader.mcu(blocks, (|packed, block| expand_256(packed, block), expand::count))
+        reader.mcu(blocks, (|packed, block| expand_256(packed, block), |packed| count_256(packed)))
     }
     fn detected(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
         // SAFETY: the function is only handed out where the machine has the features.
@@ -52,14 +66,18 @@ pub(super) fn read_mcu() -> Option<ReadMcu> {
     is_here().then_some(detected)
 }
 
-/// The way to expand a block, for tests.
+/// The ways to expand a block and to count its bytes and words, for tests.
 #[cfg(test)]
-pub(super) fn expand() -> Option<expand::Expand> {
-    fn detected(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+pub(super) fn ways() -> Option<(super::expand::Expand, super::expand::Count)> {
+    fn expanded(packed: &Packed<'_>, block: &mut Block) -> Escapes {
         // SAFETY: the function is only handed out where the machine has the features.
         unsafe { expand_256(packed, block) }
     }
-    is_here().then_some(detected)
+    fn counted(packed: &Packed<'_>) -> (usize, usize) {
+        // SAFETY: as above.
+        unsafe { count_256(packed) }
+    }
+    is_here().then_some((expanded, counted))
 }
 
 fn is_here() -> bool {
@@ -74,49 +92,55 @@ fn is_here() -> bool {
 fn expand_256(packed: &Packed<'_>, block: &mut Block) -> Escapes {
     // Most blocks have low frequencies alone.
     match packed.bitmap << 1 {
-        0..0x1_0000 => expand_groups::<1>(packed, block),
-        0x1_0000..0x1_0000_0000 => expand_groups::<2>(packed, block),
-        _ => expand_groups::<4>(packed, block),
+        0..0x1_0000_0000 => expand_halves::<1>(packed, block),
+        _ => expand_halves::<2>(packed, block),
     }
 }
 
-/// Expands the first groups of 16 coefficients in zigzag order.
+/// Expands the first half of the coefficients in zigzag order, or both.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn expand_groups<const GROUPS: usize>(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+fn expand_halves<const HALVES: usize>(packed: &Packed<'_>, block: &mut Block) -> Escapes {
     let mut escapes = Escapes { bytes: 0, words: 0 };
-    let mut natural = [_mm_setzero_si128(); 4];
+    let mut natural = [_mm256_setzero_si256(); 4];
     let present = packed.bitmap << 1;
-    let mut before = 0;
-    for group in 0..GROUPS {
-        let bits = (present >> (16 * group)) as u16;
+    let mut first = 0;
+    for half in 0..HALVES {
+        let bits = (present >> (32 * half)) as u32;
         let count = bits.count_ones();
-        let nibbles = signed_nibbles(nibbles_from(packed.nibbles, before));
-        let zeros = _mm_movemask_epi8(_mm_cmpeq_epi8(nibbles, _mm_setzero_si128())) as u32;
-        let escaped = _bzhi_u32(zeros, count) as u16;
-        let mut values = nibbles;
+        let in_lane = (bits as u16).count_ones();
+        let second = first + in_lane;
+        let mut values =
+            signed_nibbles(nibbles_from(packed.nibbles, first), nibbles_from(packed.nibbles, second));
+        let of_values = _bzhi_u32(0xFFFF, in_lane) | _bzhi_u32(0xFFFF, count - in_lane) << LANE;
+        let escaped = zeros(values) & of_values;
         if escaped != 0 {
-            // At most 47 bytes come before those of the last group.
-            let bytes = load(packed.bytes, (escapes.bytes as usize).min(48));
-            values = _mm_or_si128(values, _mm_shuffle_epi8(bytes, spread(escaped)));
-            let zeros = _mm_movemask_epi8(_mm_cmpeq_epi8(values, _mm_setzero_si128())) as u16;
-            escapes.words |= u64::from(zeros & escaped) << before;
+            let next = escapes.bytes + (escaped as u16).count_ones();
+            // At most 47 bytes come before those of the last lane.
+            let [low, high] = [escapes.bytes, next].map(|at| load(packed.bytes, (at as usize).min(48)));
+            let bytes = _mm256_set_m128i(high, low);
+            values = _mm256_or_si256(values, _mm256_shuffle_epi8(bytes, spread(escaped)));
+            let zeros = zeros(values) & escaped;
+            escapes.words |= u64::from(zeros as u16) << first | u64::from(zeros >> LANE) << second;
             escapes.bytes += escaped.count_ones();
         }
-        before += count;
-        let in_zigzag = _mm_shuffle_epi8(values, spread(bits));
+        first += count;
+        let in_zigzag = _mm256_shuffle_epi8(values, spread(bits));
         for (natural, from) in natural.iter_mut().zip(&TO_NATURAL) {
-            *natural = _mm_or_si128(*natural, _mm_shuffle_epi8(in_zigzag, load(&from[group], 0)));
+            // SAFETY: 32 bytes are loaded from as many.
+            let from = unsafe { _mm256_loadu_si256(from[half].as_ptr().cast()) };
+            *natural = _mm256_or_si256(*natural, _mm256_shuffle_epi8(in_zigzag, from));
         }
     }
-    for (two_rows, natural) in block.as_chunks_mut::<16>().0.iter_mut().zip(natural) {
+    for (two_rows, natural) in block.as_chunks_mut::<LANE>().0.iter_mut().zip(natural) {
+        let both = _mm_or_si128(_mm256_castsi256_si128(natural), _mm256_extracti128_si256::<1>(natural));
         // SAFETY: 32 bytes are stored to 16 coefficients of two bytes.
-        unsafe { _mm256_storeu_si256(two_rows.as_mut_ptr().cast(), _mm256_cvtepi8_epi16(natural)) };
+        unsafe { _mm256_storeu_si256(two_rows.as_mut_ptr().cast(), _mm256_cvtepi8_epi16(both)) };
     }
     escapes
 }
 
-/// 16 nibbles from one on: at most 47 come before those of the last group.
+/// 16 nibbles from one on: at most 47 come before those of the last lane.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn nibbles_from(nibbles: &[u8; 32], at: u32) -> u64 {
@@ -127,30 +151,58 @@ fn nibbles_from(nibbles: &[u8; 32], at: u32) -> u64 {
     first >> shift | next << (u64::BITS - 8) << (8 - shift)
 }
 
-/// Nibbles as bytes with their signs.
+/// Nibbles of both lanes as bytes with their signs.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn signed_nibbles(nibbles: u64) -> __m128i {
-    let [mask, sign] = [_mm_set1_epi8(15), _mm_set1_epi8(8)];
-    let nibbles = _mm_cvtsi64_si128(nibbles.cast_signed());
-    let each = _mm_and_si128(_mm_unpacklo_epi8(nibbles, _mm_srli_epi16::<4>(nibbles)), mask);
-    _mm_sub_epi8(_mm_xor_si128(each, sign), sign)
+fn signed_nibbles(low: u64, high: u64) -> __m256i {
+    let [mask, sign] = [_mm256_set1_epi8(15), _mm256_set1_epi8(8)];
+    let [low, high] = [_mm_cvtsi64_si128(low.cast_signed()), _mm_cvtsi64_si128(high.cast_signed())];
+    let nibbles = _mm256_set_m128i(high, low);
+    let each = _mm256_unpacklo_epi8(nibbles, _mm256_srli_epi16::<4>(nibbles));
+    _mm256_sub_epi8(_mm256_xor_si256(_mm256_and_si256(each, mask), sign), sign)
 }
 
-/// For 16 bits, where the values of those that are set come from.
+/// For 16 bits of each lane, where the values of those that are set come from.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn spread(bits: u16) -> __m128i {
-    let [low, high] = bits.to_le_bytes();
-    // SAFETY: eight bytes are loaded from as many.
-    let (first, second) = unsafe {
+fn spread(bits: u32) -> __m256i {
+    let [a, b, c, d] = bits.to_le_bytes().map(|bits| &raw const SPREADS[usize::from(bits)]);
+    // SAFETY: 16 bytes are loaded from the first and from the second field on, of three with 8 each.
+    let (firsts, seconds) = unsafe {
         (
-            _mm_loadl_epi64(SPREAD[usize::from(low)].as_ptr().cast()),
-            _mm_loadl_epi64(SPREAD[usize::from(high)].as_ptr().cast()),
+            _mm256_loadu2_m128i((&raw const (*c).places).cast(), (&raw const (*a).places).cast()),
+            _mm256_loadu2_m128i(d.cast(), b.cast()),
         )
     };
     // What becomes zero still does after eight more.
-    _mm_unpacklo_epi64(first, _mm_add_epi8(second, _mm_set1_epi8(low.count_ones() as i8)))
+    _mm256_add_epi8(firsts, seconds)
+}
+
+/// The bytes and the words of a block that is passed over.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn count_256(packed: &Packed<'_>) -> (usize, usize) {
+    let count = packed.count();
+    // SAFETY: 32 bytes are loaded from as many, and from both halves of 64.
+    let (nibbles, bytes) = unsafe {
+        let bytes = packed.bytes.as_ptr();
+        (
+            _mm256_loadu_si256(packed.nibbles.as_ptr().cast()),
+            [_mm256_loadu_si256(bytes.cast()), _mm256_loadu_si256(bytes.add(32).cast())],
+        )
+    };
+    let low = zeros(_mm256_and_si256(nibbles, _mm256_set1_epi8(0x0F)));
+    let high = zeros(_mm256_andnot_si256(_mm256_set1_epi8(0x0F), nibbles));
+    let escaped = _bzhi_u32(low, count.div_ceil(2)).count_ones() + _bzhi_u32(high, count / 2).count_ones();
+    let words = u64::from(zeros(bytes[0])) | u64::from(zeros(bytes[1])) << 32;
+    (escaped as usize, _bzhi_u64(words, escaped).count_ones() as usize)
+}
+
+/// A bit for each byte: whether it is zero.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn zeros(bytes: __m256i) -> u32 {
+    _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_setzero_si256())).cast_unsigned()
 }
 
 #[inline]

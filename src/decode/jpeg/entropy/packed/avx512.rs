@@ -31,14 +31,18 @@ pub(super) fn read_mcu() -> Option<ReadMcu> {
     is_here().then_some(detected)
 }
 
-/// The way to expand a block, for tests.
+/// The ways to expand a block and to count its bytes and words, for tests.
 #[cfg(test)]
-pub(super) fn expand() -> Option<super::expand::Expand> {
-    fn detected(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+pub(super) fn ways() -> Option<(super::expand::Expand, super::expand::Count)> {
+    fn expanded(packed: &Packed<'_>, block: &mut Block) -> Escapes {
         // SAFETY: the function is only handed out where the machine has the features.
         unsafe { expand_512(packed, block) }
     }
-    is_here().then_some(detected)
+    fn counted(packed: &Packed<'_>) -> (usize, usize) {
+        // SAFETY: as above.
+        unsafe { count_512(packed) }
+    }
+    is_here().then_some((expanded, counted))
 }
 
 fn is_here() -> bool {

@@ -31,6 +31,10 @@ pub(super) struct Escapes {
 #[cfg(test)]
 pub(super) type Expand = fn(&Packed<'_>, &mut Block) -> Escapes;
 
+/// Counts the bytes and the words of a block.
+#[cfg(test)]
+pub(super) type Count = fn(&Packed<'_>) -> (usize, usize);
+
 /// With nothing that some machines lack.
 pub(super) fn plain(packed: &Packed<'_>, block: &mut Block) -> Escapes {
     let mut escapes = Escapes { bytes: 0, words: 0 };

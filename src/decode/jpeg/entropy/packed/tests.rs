@@ -1,15 +1,15 @@
 //! Every way to expand must give what plain code gives, and damage must never be more than damage.
 
-use super::expand::{self, Escapes, Expand, Packed};
+use super::expand::{self, Count, Escapes, Expand, Packed};
 use crate::decode::RowKey;
 use crate::decode::draws::Draws;
 
 /// The ways that this machine has.
-fn ways() -> Vec<(&'static str, Expand)> {
+fn ways() -> Vec<(&'static str, (Expand, Count))> {
     #[cfg(target_arch = "x86_64")]
-    let ways = [("AVX2", super::avx2::expand()), ("AVX-512", super::avx512::expand())];
+    let ways = [("AVX2", super::avx2::ways()), ("AVX-512", super::avx512::ways())];
     #[cfg(not(target_arch = "x86_64"))]
-    let ways: [(&str, Option<Expand>); 0] = [];
+    let ways: [(&str, Option<(Expand, Count)>); 0] = [];
     ways.into_iter().filter_map(|(name, way)| Some((name, way?))).collect()
 }
 
@@ -28,13 +28,15 @@ fn all_ways_expand_alike() {
         let escapes = expand::plain(&packed, &mut plain);
         plain[0] = 0;
         let words = escapes.words.count_ones() as usize;
-        assert_eq!(expand::count(&packed), (escapes.bytes as usize, words), "round {round}");
-        for (name, way) in ways() {
+        let counted = (escapes.bytes as usize, words);
+        assert_eq!(expand::count(&packed), counted, "round {round}");
+        for (name, (way, count)) in ways() {
             let mut block = [2; 64];
             let found: Escapes = way(&packed, &mut block);
             // DC is put there afterwards.
             block[0] = 0;
             assert_eq!((found, block), (escapes, plain), "{name}, round {round}");
+            assert_eq!(count(&packed), counted, "{name}, round {round}");
         }
     }
 }

@@ -64,7 +64,12 @@ unsafe fn transform_256(
     for (row, table) in rows.iter_mut().zip(tables).take(used) {
         *row = _mm256_mullo_epi16(*row, table);
     }
-    let mut columns = if is_low { low_pass::<FIRST>(rows) } else { pass::<FIRST>(rows) };
+    let mut columns = if is_low {
+        let [zero, one, two, three, ..] = rows;
+        low_pass::<FIRST, 1>(first_pairs(zero, two), first_pairs(three, one))
+    } else {
+        pass::<FIRST>(rows)
+    };
     if !is_zero(flat) {
         let shifted = _mm256_slli_epi16::<{ PASS_BITS as i32 }>(rows[0]);
         for column in &mut columns {
@@ -72,7 +77,12 @@ unsafe fn transform_256(
         }
     }
     let columns = transposed(columns);
-    let rows = transposed(if is_low { low_pass::<SECOND>(columns) } else { pass::<SECOND>(columns) });
+    let rows = transposed(if is_low {
+        let [zero, one, two, three, ..] = columns;
+        low_pass::<SECOND, 2>(pairs(zero, two), pairs(three, one))
+    } else {
+        pass::<SECOND>(columns)
+    });
     let mut bytes = [_mm256_setzero_si256(); 4];
     for (pair, bytes) in bytes.iter_mut().enumerate() {
         *bytes = _mm256_packs_epi16(rows[2 * pair], rows[2 * pair + 1]);
@@ -180,22 +190,20 @@ fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {
         sum(weighed(seven_and_one, C_0_298 - C_0_899, -C_0_899), third),
     ];
 
-    combined::<SHIFT>(even, odd)
+    combined::<SHIFT, _>(even, odd)
 }
 
-/// [`pass`] of rows of which the last four are zeros.
+/// [`pass`] of rows of which the last four are zeros: the first and third of them, and the fourth and second.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn low_pass<const SHIFT: i32>([zero, one, two, three, ..]: [__m256i; 8]) -> [__m256i; 8] {
+fn low_pass<const SHIFT: i32, const N: usize>(even_rows: Sums<N>, odd_rows: Sums<N>) -> [__m256i; 8] {
     const ONE: i16 = 1 << CONSTANT_BITS;
-    let half = _mm256_set1_epi32(1 << (SHIFT - 1));
-    let even_rows = pairs(zero, two);
-    let odd_rows = pairs(three, one);
+    let half = [_mm256_set1_epi32(1 << (SHIFT - 1)); N];
     let even = [
-        sum(weighed(even_rows, ONE, C_0_541 + C_0_765), [half; 2]),
-        sum(weighed(even_rows, ONE, C_0_541), [half; 2]),
-        sum(weighed(even_rows, ONE, -C_0_541), [half; 2]),
-        sum(weighed(even_rows, ONE, -C_0_541 - C_0_765), [half; 2]),
+        sum(weighed(even_rows, ONE, C_0_541 + C_0_765), half),
+        sum(weighed(even_rows, ONE, C_0_541), half),
+        sum(weighed(even_rows, ONE, -C_0_541), half),
+        sum(weighed(even_rows, ONE, -C_0_541 - C_0_765), half),
     ];
     let odd = [
         weighed(odd_rows, C_1_175, C_1_501 - C_0_899 + C_1_175 - C_0_390),
@@ -203,55 +211,71 @@ fn low_pass<const SHIFT: i32>([zero, one, two, three, ..]: [__m256i; 8]) -> [__m
         weighed(odd_rows, C_1_175 - C_2_562, C_1_175 - C_0_390),
         weighed(odd_rows, C_1_175 - C_1_961, C_1_175 - C_0_899),
     ];
-    combined::<SHIFT>(even, odd)
+    combined::<SHIFT, _>(even, odd)
 }
 
 /// The sums and differences of both halves of a pass.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn combined<const SHIFT: i32>(even: [Sums; 4], odd: [Sums; 4]) -> [__m256i; 8] {
+fn combined<const SHIFT: i32, const N: usize>(even: [Sums<N>; 4], odd: [Sums<N>; 4]) -> [__m256i; 8] {
     let mut done = [_mm256_setzero_si256(); 8];
     for at in 0..4 {
-        done[at] = narrowed::<SHIFT>(sum(even[at], odd[at]));
-        done[7 - at] = narrowed::<SHIFT>(difference(even[at], odd[at]));
+        done[at] = narrowed::<SHIFT, N>(sum(even[at], odd[at]));
+        done[7 - at] = narrowed::<SHIFT, N>(difference(even[at], odd[at]));
     }
     done
 }
 
-/// Numbers of 32 bits: for the lower half of each block's columns, and for the upper one.
-type Sums = [__m256i; 2];
+/// Numbers of 32 bits: for the lower half of each block's columns, and for the upper one unless that is zeros.
+type Sums<const N: usize> = [__m256i; N];
 
 /// Numbers of two rows beside each other.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn pairs(a: __m256i, b: __m256i) -> Sums {
+fn pairs(a: __m256i, b: __m256i) -> Sums<2> {
     [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)]
+}
+
+/// [`pairs`] of rows of which the upper half is zeros.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn first_pairs(a: __m256i, b: __m256i) -> Sums<1> {
+    [_mm256_unpacklo_epi16(a, b)]
 }
 
 /// The sums of pairs, each number times its constant.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn weighed([low, high]: Sums, a: i16, b: i16) -> Sums {
+fn weighed<const N: usize>(mut pairs: Sums<N>, a: i16, b: i16) -> Sums<N> {
     let weights = _mm256_set1_epi32(i32::from(a) & 0xFFFF | i32::from(b) << 16);
-    [_mm256_madd_epi16(low, weights), _mm256_madd_epi16(high, weights)]
+    for pairs in &mut pairs {
+        *pairs = _mm256_madd_epi16(*pairs, weights);
+    }
+    pairs
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn sum(a: Sums, b: Sums) -> Sums {
-    [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])]
+fn sum<const N: usize>(mut a: Sums<N>, b: Sums<N>) -> Sums<N> {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = _mm256_add_epi32(*a, b);
+    }
+    a
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn difference(a: Sums, b: Sums) -> Sums {
-    [_mm256_sub_epi32(a[0], b[0]), _mm256_sub_epi32(a[1], b[1])]
+fn difference<const N: usize>(mut a: Sums<N>, b: Sums<N>) -> Sums<N> {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = _mm256_sub_epi32(*a, b);
+    }
+    a
 }
 
 /// A row with the bits of constants after the point, and half of what is rounded away in the end.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn widened<const SHIFT: i32>(row: __m256i) -> Sums {
+fn widened<const SHIFT: i32>(row: __m256i) -> Sums<2> {
     let [low, high] = pairs(_mm256_setzero_si256(), row);
     let half = _mm256_set1_epi32(1 << (SHIFT - 1));
     let [low, high] = [
@@ -263,6 +287,11 @@ fn widened<const SHIFT: i32>(row: __m256i) -> Sums {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn narrowed<const SHIFT: i32>([low, high]: Sums) -> __m256i {
-    _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(low), _mm256_srai_epi32::<SHIFT>(high))
+fn narrowed<const SHIFT: i32, const N: usize>(sums: Sums<N>) -> __m256i {
+    let mut halves = [_mm256_setzero_si256(); 2];
+    for (half, sums) in halves.iter_mut().zip(sums) {
+        *half = _mm256_srai_epi32::<SHIFT>(sums);
+    }
+    let [low, high] = halves;
+    _mm256_packs_epi32(low, high)
 }
