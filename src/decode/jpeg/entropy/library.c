@@ -128,7 +128,7 @@ int forebay_library_start(struct forebay_library *library, const unsigned char *
     scan->ac[component] = info->ac_huff_tbl_ptrs[of->ac_tbl_no];
     scan->across[component] = (unsigned)of->h_samp_factor;
     scan->down[component] = (unsigned)of->v_samp_factor;
-    scan->dc_alone[component] = of->DCT_scaled_size == 1;
+    scan->side[component] = (unsigned)of->DCT_scaled_size;
     scan->quantization[component] = of->quant_table != NULL ? of->quant_table->quantval : NULL;
   }
   scan->luma_and_chroma = luma_and_chroma(info);

@@ -29,7 +29,7 @@ struct forebay_scan {
   unsigned across[COMPONENTS], down[COMPONENTS];
   const UINT16 *quantization[COMPONENTS];
   /* Whether a block of the component becomes one pixel, its average. */
-  unsigned dc_alone[COMPONENTS];
+  unsigned side[COMPONENTS];
   /* Components in the order of their frame that are luma, or luma and two of chroma; else 0. */
   unsigned luma_and_chroma;
 };

@@ -43,7 +43,7 @@ struct RawScan {
     across: [c_uint; COMPONENTS],
     down: [c_uint; COMPONENTS],
     quantization: [*const [u16; 64]; COMPONENTS],
-    dc_alone: [c_uint; COMPONENTS],
+    side: [c_uint; COMPONENTS],
     luma_and_chroma: c_uint,
 }
 
@@ -121,7 +121,7 @@ impl Library {
             across: [0; COMPONENTS],
             down: [0; COMPONENTS],
             quantization: [std::ptr::null(); COMPONENTS],
-            dc_alone: [0; COMPONENTS],
+            side: [0; COMPONENTS],
             luma_and_chroma: 0,
         };
         // SAFETY: the decompressor is live and idle. The bytes outlive the scan, which makes it idle again when dropped.
@@ -187,7 +187,7 @@ impl<'a> Scan<'a> {
 
     /// Whether all that is needed of a component's blocks is DC.
     pub(super) fn needs_dc_alone(&self, component: usize) -> bool {
-        self.raw.dc_alone.get(component).is_some_and(|dc_alone| *dc_alone != 0)
+        self.raw.side.get(component) == Some(&1)
     }
 
     /// Pixels across and down, at the scale of the request.
@@ -200,12 +200,16 @@ impl<'a> Scan<'a> {
         self.request.colours
     }
 
-    /// The sampling factors of as many components, across and down: luma, or luma and chroma. `None` for other colours, and at a
-    /// reduced scale.
+    /// The sampling factors of as many components, across and down: luma, or luma and chroma. `None` for other colours.
     pub(super) fn sampling(&self) -> Option<([[u32; 2]; COMPONENTS], usize)> {
         let RawScan { across, down, luma_and_chroma, .. } = self.raw;
         let factors = std::array::from_fn(|component| [across[component], down[component]]);
-        (luma_and_chroma > 0 && self.request.reduction == 1).then_some((factors, luma_and_chroma as usize))
+        (luma_and_chroma > 0).then_some((factors, luma_and_chroma as usize))
+    }
+
+    /// Samples across and down a block of each component: 8, or fewer at a reduced scale.
+    pub(super) fn sides(&self) -> [usize; COMPONENTS] {
+        self.raw.side.map(|side| side as usize)
     }
 
     /// The steps of the coefficients of a component, in natural order.

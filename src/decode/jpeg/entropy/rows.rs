@@ -1,4 +1,5 @@
-//! From blocks to rows of pixels, without the library: of images at full scale with an ordinary sampling of chroma.
+//! From blocks to rows of pixels, without the library: of images with an ordinary sampling of chroma. At a reduced scale, blocks
+//! have fewer samples, and those of halved chroma twice as many as those of luma, so that it is not halved any more.
 //!
 //! A row of MCUs is decoded and transformed into planes that hold two of these rows, and pixels are made of it at once, while
 //! it is in the first-level cache: all that have the chroma above and below them.
@@ -27,13 +28,16 @@ const STAGGER: usize = 64;
 #[derive(Clone, Copy)]
 pub(super) struct Functions {
     pub(super) transform: Transform,
+    /// For blocks at a reduced scale.
+    pub(super) reduced: Transform,
     pub(super) colours: Colours,
 }
 
 impl Functions {
     /// Those of this machine; `None` to leave it all to the library.
     pub(super) fn fastest() -> Option<Functions> {
-        Some(Functions { transform: transform::all().next()?, colours: colours::all().next()? })
+        let (transform, colours) = (transform::all().next()?, colours::all().next()?);
+        Some(Functions { transform, reduced: transform::reduced()?, colours })
     }
 }
 
@@ -43,9 +47,10 @@ struct Plane<'a> {
     /// The first sample of the first row, and bytes between rows.
     start: usize,
     pitch: usize,
-    /// Blocks of an MCU, across and down.
+    /// Blocks of an MCU, across and down, and samples of a block.
     across: usize,
     down: usize,
+    side: usize,
     /// Samples of the region across, and of the image down.
     width: usize,
     height: usize,
@@ -61,6 +66,7 @@ impl Plane<'_> {
         pitch: 0,
         across: 1,
         down: 1,
+        side: SIDE,
         width: 0,
         height: 0,
         quantization: &[0; 64],
@@ -71,7 +77,7 @@ impl Plane<'_> {
     /// Where a row of the component begins.
     fn row(&self, y: usize) -> usize {
         // A power of two, since an MCU has one or two blocks down.
-        let rows = HELD * self.down * SIDE;
+        let rows = HELD * self.down * self.side;
         self.start + (y & (rows - 1)) * self.pitch
     }
 
@@ -85,7 +91,7 @@ impl Plane<'_> {
 /// last ones are of no bunch.
 fn places(
     (across, down): (usize, usize),
-    pitch: usize,
+    (side, pitch): (usize, usize),
     before: usize,
 ) -> ([usize; MOST_BLOCKS], [usize; MOST_BLOCKS]) {
     let in_mcu = across * down;
@@ -93,9 +99,22 @@ fn places(
     let offsets = std::array::from_fn(|at| {
         let (mcu, block) = (at / in_mcu, at % in_mcu);
         let (x, y) = (mcu * across + block % across, block / across);
-        x * SIDE + y * SIDE * pitch
+        (x + y * pitch) * side
     });
     (blocks, offsets)
+}
+
+/// How chroma of this sampling is made as large as luma once blocks of these sides are samples; `None` where that is left to the
+/// library.
+fn upsampled(sampling: Chroma, sides: &[usize]) -> Option<Chroma> {
+    let luma = *sides.first()?;
+    let as_luma = sides.iter().all(|side| *side == luma);
+    match sampling {
+        _ if luma == SIDE => as_luma.then_some(sampling),
+        Chroma::None | Chroma::Full => as_luma.then_some(sampling),
+        Chroma::Half => sides[1..].iter().all(|side| *side == 2 * luma).then_some(Chroma::Full),
+        Chroma::HalfWidth | Chroma::HalfHeight => None,
+    }
 }
 
 /// What rows of a region are made of.
@@ -120,13 +139,15 @@ impl<'a> Rows<'a> {
     pub(super) fn new(scan: &'a Scan<'_>, region: Region, functions: Functions) -> Option<Rows<'a>> {
         let colours = scan.colours();
         let (factors, components) = scan.sampling()?;
-        let chroma = Chroma::of(&factors[..components])?;
+        let sampling = Chroma::of(&factors[..components])?;
+        let sides = scan.sides();
+        let chroma = upsampled(sampling, &sides[..components])?;
         if region.width < NARROWEST || region.height == 0 {
             return None;
         }
         let (_, height) = scan.size();
-        let [most_across, most_down] = chroma.blocks_of_luma();
-        let mcu_width = most_across * SIDE;
+        let [most_across, most_down] = sampling.blocks_of_luma();
+        let mcu_width = most_across * sides[0];
         let (left, right) = (region.x as usize, (region.x + region.width) as usize);
         if left % mcu_width != 0 {
             return None;
@@ -137,14 +158,16 @@ impl<'a> Rows<'a> {
         let needed = if colours > 1 { components } else { 1 };
         for (component, plane) in planes.iter_mut().enumerate().take(components) {
             let [across, down] = if component == 0 { [most_across, most_down] } else { [1, 1] };
+            let side = sides[component];
             let pitch =
-                (MARGIN + columns.len() * across * SIDE + REACH).next_multiple_of(2 * STAGGER) + STAGGER;
-            let (blocks, offsets) = places((across, down), pitch, in_mcu);
+                (MARGIN + columns.len() * across * side + REACH).next_multiple_of(2 * STAGGER) + STAGGER;
+            let (blocks, offsets) = places((across, down), (side, pitch), in_mcu);
             *plane = Plane {
                 start: bytes + MARGIN,
                 pitch,
                 across,
                 down,
+                side,
                 width: (region.width as usize * across).div_ceil(most_across),
                 height: (height as usize * down).div_ceil(most_down),
                 quantization: scan.quantization(component)?,
@@ -153,7 +176,7 @@ impl<'a> Rows<'a> {
             };
             in_mcu += plane.in_mcu();
             if component < needed {
-                bytes += pitch * HELD * down * SIDE;
+                bytes += pitch * HELD * down * side;
             }
         }
         let mcus_per_row = scan.mcus_per_row();
@@ -180,7 +203,7 @@ impl<'a> Rows<'a> {
             *samples = vec![0; self.bytes];
         }
         let [luma, ..] = &self.planes;
-        let mcu_height = luma.down * SIDE;
+        let mcu_height = luma.down * luma.side;
         let smooth_down = self.chroma.is_halved_down() && self.colours > 1;
         let (first, end) = (self.region.y as usize, (self.region.y + self.region.height) as usize);
         // Rows of pixels are made in the groups that share a row of chroma, of which the ones above and below are needed too.
@@ -243,7 +266,8 @@ impl<'a> Rows<'a> {
         (blocks, count): (&[Block; BUNCH * BLOCKS], usize),
         samples: &mut [u8],
     ) {
-        let start = plane.row(mcu_row * plane.down * SIDE) + column * plane.across * SIDE;
+        let start = plane.row(mcu_row * plane.down * plane.side) + column * plane.across * plane.side;
+        let transform = if plane.side == SIDE { self.functions.transform } else { self.functions.reduced };
         // The last job of a row may have blocks of MCUs that are not of the region, whose samples are beyond it as well.
         let jobs = (count * plane.in_mcu()).div_ceil(TRANSFORMS);
         let places = plane.blocks.as_chunks().0.iter().zip(plane.offsets.as_chunks().0);
@@ -251,12 +275,13 @@ impl<'a> Rows<'a> {
             let [a, b, c, d] = *of_job;
             let job = Job {
                 blocks: [&blocks[a], &blocks[b], &blocks[c], &blocks[d]],
+                side: plane.side,
                 quantization: plane.quantization,
                 start,
                 offsets,
                 pitch: plane.pitch,
             };
-            (self.functions.transform)(&job, samples);
+            transform(&job, samples);
         }
     }
 

@@ -12,7 +12,10 @@ const LOWEST: usize = 0b011_011;
 
 /// The functions that this machine has: each transform, and each conversion of colours.
 fn ways() -> Vec<Functions> {
-    let with = |transform| colours::all().map(move |colours| Functions { transform, colours });
+    let with = |transform| {
+        let reduced = transform::reduced();
+        colours::all().filter_map(move |colours| Some(Functions { transform, reduced: reduced?, colours }))
+    };
     transform::all().flat_map(with).collect()
 }
 
@@ -47,25 +50,36 @@ fn decoded(
 #[test]
 fn pixels_are_those_of_the_library_for_any_coefficients() {
     let (mut draws, mut library) = (Draws::new(RowKey(3)), Library::new().expect("a decompressor"));
-    let mut ours = 0;
+    let (mut whole, mut reduced) = (0, 0);
     for seed in 0..1200 {
-        let (width, height) = (1 + draws.below(190), 1 + draws.below(70));
+        let reduction = 1 << [0, 0, 0, 1, 2, 3][draws.below(6) as usize];
+        // Some are wider than what any of the functions does at a time.
+        let most = if draws.below(4) == 0 { 1200 } else { 190 };
+        let (width, height) = (1 + draws.below(most * reduction), 1 + draws.below(70 * reduction));
         let rgb = vec![0; width as usize * height as usize * 3];
         let sampling = draws.below(ffi::CHROMA_SAMPLINGS as u32) as i32;
         let settings = [ffi::quality(1 + draws.below(100) as u8), ffi::chroma_sampling(sampling)];
         let encoded = ffi::compress(&rgb, width, height, &settings).expect("a JPEG");
         let colours = if draws.below(4) == 0 { 1 } else { 3 };
-        let request = Request { encoded: &encoded, memory: 1 << 26, reduction: 1, colours };
-        let (x, y) = (draws.below(width) / 32 * 32, draws.below(height));
+        let request = Request { encoded: &encoded, memory: 1 << 26, reduction, colours };
+        let (width, height) = (width.div_ceil(reduction), height.div_ceil(reduction));
+        let (x, y) = (draws.below(width) / (32 / reduction) * (32 / reduction), draws.below(height));
         let region = Region { x, y, width: 1 + draws.below(width - x), height: 1 + draws.below(height - y) };
         let expected = decoded((&mut library, request), None, (region, seed));
         for (way, functions) in ways().into_iter().enumerate() {
+            let place = format!("{region:?} of {width}x{height}, {sampling}, reduced by {reduction}");
             let scan = library.start(request).expect("a scan");
-            ours += usize::from(Rows::new(&scan, region, functions).is_some());
+            let ours = usize::from(Rows::new(&scan, region, functions).is_some());
+            if reduction == 1 {
+                whole += ours
+            } else {
+                reduced += ours
+            }
             drop(scan);
             let found = decoded((&mut library, request), Some(functions), (region, seed));
-            assert!(found == expected, "way {way}, round {seed}: {region:?} of {width}x{height}, {sampling}");
+            assert!(found == expected, "way {way}, round {seed}: {place}");
         }
     }
-    assert!(ours > 400 * ways().len(), "{ours} without the library");
+    let ways = ways().len();
+    assert!(whole > 250 * ways && reduced > 120 * ways, "{whole} and {reduced} without the library");
 }

@@ -5,13 +5,15 @@ use std::arch::x86_64::*;
 
 use super::super::library::Block;
 use super::constants::*;
-use super::{Job, Transform};
+use super::{Job, SIDE, Transform};
 
 /// The shifts as the intrinsics take them.
 const FIRST: i32 = FIRST_SHIFT as i32;
 const SECOND: i32 = SECOND_SHIFT as i32;
+/// Bits after the point of a constant, as the intrinsics take them.
+const BITS: i32 = CONSTANT_BITS as i32;
 /// Blocks of a register.
-const BLOCKS: usize = 2;
+pub(super) const BLOCKS: usize = 2;
 /// Bytes of a row of a block.
 const ROW: usize = 16;
 
@@ -36,25 +38,18 @@ fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
 /// Eight rows of eight bytes from each start on, with this pitch, are within the samples.
 #[target_feature(enable = "avx2")]
 unsafe fn transform_256(
-    [first, second]: &[&Block; BLOCKS],
+    blocks: &[&Block; BLOCKS],
     quantization: &[u16; 64],
     places: ([usize; BLOCKS], usize),
     samples: &mut [u8],
 ) {
-    // SAFETY: a block and a table have 128 bytes each.
-    let (mut rows, tables) = unsafe {
-        (
-            by_rows(first.as_ptr().cast(), second.as_ptr().cast()),
-            by_rows(quantization.as_ptr().cast(), quantization.as_ptr().cast()),
-        )
-    };
+    let (mut rows, tables) = (by_rows(blocks), by_rows(&[quantization; BLOCKS]));
     let lower = _mm256_or_si256(_mm256_or_si256(rows[4], rows[5]), _mm256_or_si256(rows[6], rows[7]));
     let upper = _mm256_or_si256(_mm256_or_si256(rows[1], rows[2]), rows[3]);
     let right = _mm256_unpackhi_epi64(_mm256_or_si256(rows[0], upper), lower);
     let is_low = is_zero(_mm256_or_si256(right, lower));
     // Blocks without any AC below the first row: the library saves their first pass, which differs where it overflows.
-    let below = _mm256_cmpeq_epi64(_mm256_or_si256(upper, lower), _mm256_setzero_si256());
-    let flat = _mm256_and_si256(below, _mm256_shuffle_epi32::<SWAPPED>(below));
+    let flat = without(_mm256_or_si256(upper, lower));
     if is_low && is_zero(_mm256_or_si256(_mm256_srli_epi64::<16>(rows[0]), upper)) {
         let all = same(_mm256_mullo_epi16(rows[0], tables[0]));
         // SAFETY: the caller vouches for the places.
@@ -96,7 +91,7 @@ const SWAPPED: i32 = 0b01_00_11_10;
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn is_zero(numbers: __m256i) -> bool {
+pub(super) fn is_zero(numbers: __m256i) -> bool {
     _mm256_testz_si256(numbers, numbers) == 1
 }
 
@@ -135,16 +130,23 @@ unsafe fn write(pixels: [__m256i; 4], (starts, pitch): ([usize; BLOCKS], usize),
     }
 }
 
-/// The rows of two blocks of 8x8: each register has one of each block.
-///
-/// # Safety
-/// 128 bytes may be read from each pointer.
+/// All bits of the halves of which no coefficient is there.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn by_rows(first: *const u8, second: *const u8) -> [__m256i; 8] {
+pub(super) fn without(coefficients: __m256i) -> __m256i {
+    let without = _mm256_cmpeq_epi64(coefficients, _mm256_setzero_si256());
+    _mm256_and_si256(without, _mm256_shuffle_epi32::<SWAPPED>(without))
+}
+
+/// The rows of two blocks of 8x8 numbers of 16 bits: each register has one of each block.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn by_rows<T>(blocks: &[&[T; 64]; BLOCKS]) -> [__m256i; 8] {
+    const { assert!(size_of::<T>() * SIDE == ROW) };
+    let [first, second] = blocks.map(|block| block.as_ptr().cast::<u8>());
     let mut rows = [_mm256_setzero_si256(); 8];
     for (at, row) in rows.iter_mut().enumerate() {
-        // SAFETY: 16 bytes are read of each row of 16.
+        // SAFETY: 16 bytes are read of each of eight rows, which a block has.
         *row = unsafe { _mm256_loadu2_m128i(second.add(at * ROW).cast(), first.add(at * ROW).cast()) };
     }
     rows
@@ -173,8 +175,8 @@ fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {
     let two_and_six = pairs(rows[2], rows[6]);
     let two = weighed(two_and_six, C_0_541, C_0_541 - C_1_847);
     let three = weighed(two_and_six, C_0_541 + C_0_765, C_0_541);
-    let zero = widened::<SHIFT>(_mm256_add_epi16(rows[0], rows[4]));
-    let one = widened::<SHIFT>(_mm256_sub_epi16(rows[0], rows[4]));
+    let zero = widened::<SHIFT, BITS>(_mm256_add_epi16(rows[0], rows[4]));
+    let one = widened::<SHIFT, BITS>(_mm256_sub_epi16(rows[0], rows[4]));
     let even = [sum(zero, three), sum(one, two), difference(one, two), difference(zero, three)];
 
     // Odd rows.
@@ -227,26 +229,26 @@ fn combined<const SHIFT: i32, const N: usize>(even: [Sums<N>; 4], odd: [Sums<N>;
 }
 
 /// Numbers of 32 bits: for the lower half of each block's columns, and for the upper one unless that is zeros.
-type Sums<const N: usize> = [__m256i; N];
+pub(super) type Sums<const N: usize> = [__m256i; N];
 
 /// Numbers of two rows beside each other.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn pairs(a: __m256i, b: __m256i) -> Sums<2> {
+pub(super) fn pairs(a: __m256i, b: __m256i) -> Sums<2> {
     [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)]
 }
 
 /// [`pairs`] of rows of which the upper half is zeros.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn first_pairs(a: __m256i, b: __m256i) -> Sums<1> {
+pub(super) fn first_pairs(a: __m256i, b: __m256i) -> Sums<1> {
     [_mm256_unpacklo_epi16(a, b)]
 }
 
 /// The sums of pairs, each number times its constant.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn weighed<const N: usize>(mut pairs: Sums<N>, a: i16, b: i16) -> Sums<N> {
+pub(super) fn weighed<const N: usize>(mut pairs: Sums<N>, a: i16, b: i16) -> Sums<N> {
     let weights = _mm256_set1_epi32(i32::from(a) & 0xFFFF | i32::from(b) << 16);
     for pairs in &mut pairs {
         *pairs = _mm256_madd_epi16(*pairs, weights);
@@ -256,7 +258,7 @@ fn weighed<const N: usize>(mut pairs: Sums<N>, a: i16, b: i16) -> Sums<N> {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn sum<const N: usize>(mut a: Sums<N>, b: Sums<N>) -> Sums<N> {
+pub(super) fn sum<const N: usize>(mut a: Sums<N>, b: Sums<N>) -> Sums<N> {
     for (a, b) in a.iter_mut().zip(b) {
         *a = _mm256_add_epi32(*a, b);
     }
@@ -265,29 +267,36 @@ fn sum<const N: usize>(mut a: Sums<N>, b: Sums<N>) -> Sums<N> {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn difference<const N: usize>(mut a: Sums<N>, b: Sums<N>) -> Sums<N> {
+pub(super) fn difference<const N: usize>(mut a: Sums<N>, b: Sums<N>) -> Sums<N> {
     for (a, b) in a.iter_mut().zip(b) {
         *a = _mm256_sub_epi32(*a, b);
     }
     a
 }
 
-/// A row with the bits of constants after the point, and half of what is rounded away in the end.
+/// A row with so many bits after the point, and half of what is rounded away in the end.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn widened<const SHIFT: i32>(row: __m256i) -> Sums<2> {
-    let [low, high] = pairs(_mm256_setzero_si256(), row);
+pub(super) fn widened<const SHIFT: i32, const BITS: i32>(row: __m256i) -> Sums<2> {
     let half = _mm256_set1_epi32(1 << (SHIFT - 1));
-    let [low, high] = [
-        _mm256_srai_epi32::<{ 16 - CONSTANT_BITS as i32 }>(low),
-        _mm256_srai_epi32::<{ 16 - CONSTANT_BITS as i32 }>(high),
-    ];
-    [_mm256_add_epi32(low, half), _mm256_add_epi32(high, half)]
+    let mut sums = pairs(_mm256_setzero_si256(), row);
+    for sums in &mut sums {
+        *sums = _mm256_add_epi32(_mm256_sra_epi32(*sums, _mm_cvtsi32_si128(16 - BITS)), half);
+    }
+    sums
+}
+
+/// [`widened`] of the lower half of a row.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn widened_first<const SHIFT: i32, const BITS: i32>(row: __m256i) -> Sums<1> {
+    let [first, _] = widened::<SHIFT, BITS>(row);
+    [first]
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn narrowed<const SHIFT: i32, const N: usize>(sums: Sums<N>) -> __m256i {
+pub(super) fn narrowed<const SHIFT: i32, const N: usize>(sums: Sums<N>) -> __m256i {
     let mut halves = [_mm256_setzero_si256(); 2];
     for (half, sums) in halves.iter_mut().zip(sums) {
         *half = _mm256_srai_epi32::<SHIFT>(sums);

@@ -1,0 +1,222 @@
+//! The transform to blocks of fewer samples with AVX2: 4, 2 or 1 across and down, of the lowest frequencies that these have.
+//!
+//! The constants are those of the library, for an image at a half, a quarter or an eighth of its scale.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::super::library::Block;
+use super::avx2::*;
+use super::constants::*;
+use super::{Job, Transform};
+
+/// Bits that are rounded away for four samples, and for two: those of a whole block, of sums that are twice and four times as
+/// large.
+const FIRST_OF_4: i32 = FIRST_SHIFT as i32 + 1;
+const SECOND_OF_4: i32 = SECOND_SHIFT as i32 + 1;
+const FIRST_OF_2: i32 = FIRST_SHIFT as i32 + 2;
+const SECOND_OF_2: i32 = SECOND_SHIFT as i32 + 2;
+/// Bits after the point of the mean in these sums.
+const MEAN_OF_4: i32 = CONSTANT_BITS as i32 + 1;
+const MEAN_OF_2: i32 = CONSTANT_BITS as i32 + 2;
+/// What the mean of eight by eight coefficients is divided by.
+const MEAN_SHIFT: u32 = 3;
+/// Bits of a level around zero before the library puts it within a byte: what is beyond them is lost.
+const LEVEL_BITS: u32 = 10;
+
+/// The function, if this machine has all that it needs.
+pub(super) fn transform() -> Option<Transform> {
+    // SAFETY: the function is only handed out where the machine has the feature.
+    is_x86_feature_detected!("avx2").then_some(|job, samples| unsafe { transform_all(job, samples) })
+}
+
+#[target_feature(enable = "avx2")]
+fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
+    assert!(job.fits(samples.len()), "blocks beyond the samples");
+    if job.side == 1 {
+        for (block, offset) in job.blocks.iter().zip(job.offsets) {
+            samples[job.start + offset] = mean(block[0], job.quantization[0]);
+        }
+        return;
+    }
+    for (blocks, offsets) in job.blocks.as_chunks().0.iter().zip(job.offsets.as_chunks().0) {
+        let [first, second] = offsets;
+        let places = ([job.start + first, job.start + second], job.pitch);
+        // SAFETY: the places of the job are within the samples.
+        unsafe {
+            match job.side {
+                4 => write_4(four(blocks, job.quantization), places, samples),
+                2 => write_2(two(blocks, job.quantization), places, samples),
+                side => unreachable!("{side} samples of a reduced block"),
+            }
+        }
+    }
+}
+
+/// The sample of a block that has one.
+fn mean(dc: i16, step: u16) -> u8 {
+    let level = (i32::from(dc) * i32::from(step) + (1 << (MEAN_SHIFT - 1))) >> MEAN_SHIFT;
+    let level = level << (i32::BITS - LEVEL_BITS) >> (i32::BITS - LEVEL_BITS);
+    (level.clamp(i8::MIN.into(), i8::MAX.into()) - i32::from(CENTRE)) as u8
+}
+
+/// Four rows of four samples around zero, of each block.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
+    let (mut rows, tables) = (by_rows(blocks), by_rows(&[quantization; BLOCKS]));
+    let low = _mm256_or_si256(_mm256_or_si256(rows[1], rows[2]), rows[3]);
+    let high = _mm256_or_si256(_mm256_or_si256(rows[5], rows[6]), rows[7]);
+    let right = _mm256_unpackhi_epi64(_mm256_or_si256(rows[0], low), high);
+    let is_low = is_zero(_mm256_or_si256(right, high));
+    for (row, table) in rows.iter_mut().zip(tables) {
+        *row = _mm256_mullo_epi16(*row, table);
+    }
+    let [zero, one, two, three, _, five, six, seven] = rows;
+    let mut made = if is_low {
+        let none = first_pairs(_mm256_setzero_si256(), _mm256_setzero_si256());
+        let odd = [first_pairs(one, three), none];
+        pass_of_4::<FIRST_OF_4, 1>(widened_first::<FIRST_OF_4, MEAN_OF_4>(zero), first_pairs(two, six), odd)
+    } else {
+        let odd = [pairs(one, three), pairs(five, seven)];
+        pass_of_4::<FIRST_OF_4, 2>(widened::<FIRST_OF_4, MEAN_OF_4>(zero), pairs(two, six), odd)
+    };
+    // As for whole blocks: where it overflows, the pass that the library saves differs.
+    let flat = without(_mm256_or_si256(low, high));
+    if !is_zero(flat) {
+        let shifted = _mm256_slli_epi16::<{ PASS_BITS as i32 }>(zero);
+        for row in &mut made {
+            *row = _mm256_blendv_epi8(*row, shifted, flat);
+        }
+    }
+    // Two columns of four in each half of a register.
+    let [a, b, c, d] = made;
+    let ([ab, right_ab], [cd, right_cd]) = (pairs(a, b), pairs(c, d));
+    let (zero_one, two_three) = (_mm256_unpacklo_epi32(ab, cd), _mm256_unpackhi_epi32(ab, cd));
+    let (four_five, six_seven) =
+        (_mm256_unpacklo_epi32(right_ab, right_cd), _mm256_unpackhi_epi32(right_ab, right_cd));
+    let odd = [[_mm256_unpackhi_epi16(zero_one, two_three)], [_mm256_unpackhi_epi16(four_five, six_seven)]];
+    let zero = widened_first::<SECOND_OF_4, MEAN_OF_4>(zero_one);
+    let [a, b, c, d] = pass_of_4::<SECOND_OF_4, 1>(zero, first_pairs(two_three, six_seven), odd);
+    // Each has zeros in its upper half.
+    let columns = _mm256_packs_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpacklo_epi64(c, d));
+    let across =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    _mm256_shuffle_epi8(columns, across)
+}
+
+/// One pass: the mean, and the pairs of the second and sixth row, of the first and third, and of the fifth and seventh.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pass_of_4<const SHIFT: i32, const N: usize>(
+    mean: Sums<N>,
+    two_and_six: Sums<N>,
+    [one_and_three, five_and_seven]: [Sums<N>; 2],
+) -> [__m256i; 4] {
+    let even = weighed(two_and_six, C_1_847, -C_0_765);
+    let even = [sum(mean, even), difference(mean, even)];
+    let odd = [
+        sum(weighed(one_and_three, C_2_562, C_0_899), weighed(five_and_seven, -C_0_601, -C_0_509)),
+        sum(weighed(one_and_three, C_1_061, -C_2_172), weighed(five_and_seven, C_1_451, -C_0_211)),
+    ];
+    [
+        narrowed::<SHIFT, N>(sum(even[0], odd[0])),
+        narrowed::<SHIFT, N>(sum(even[1], odd[1])),
+        narrowed::<SHIFT, N>(difference(even[1], odd[1])),
+        narrowed::<SHIFT, N>(difference(even[0], odd[0])),
+    ]
+}
+
+/// Stores four rows of four samples of both blocks.
+///
+/// # Safety
+/// Four rows of four bytes from each start on, with this pitch, are within the samples.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn write_4(levels: __m256i, (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {
+    let bytes = _mm256_add_epi8(levels, _mm256_set1_epi8(CENTRE));
+    let halves = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
+    for (start, half) in starts.into_iter().zip(halves) {
+        let rows = [
+            _mm_cvtsi128_si32(half),
+            _mm_extract_epi32::<1>(half),
+            _mm_extract_epi32::<2>(half),
+            _mm_extract_epi32::<3>(half),
+        ];
+        for (row, bytes) in rows.into_iter().enumerate() {
+            // SAFETY: the caller vouches for four bytes of each row.
+            unsafe { samples.as_mut_ptr().add(start + row * pitch).cast::<i32>().write_unaligned(bytes) };
+        }
+    }
+}
+
+/// Two rows of two samples around zero, of each block.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
+    let (mut rows, tables) = (by_rows(blocks), by_rows(&[quantization; BLOCKS]));
+    for (row, table) in rows.iter_mut().zip(tables) {
+        *row = _mm256_mullo_epi16(*row, table);
+    }
+    let [zero, one, _, three, _, five, _, seven] = rows;
+    let half = _mm256_set1_epi32(1 << (FIRST_OF_2 - 1));
+    // Of even columns, of which the first is needed, and of odd ones.
+    let even = |row: __m256i| _mm256_slli_epi32::<16>(row);
+    let odd = |row: __m256i| _mm256_blend_epi16::<0b1010_1010>(_mm256_setzero_si256(), row);
+    let both = |a: __m256i, b: __m256i| _mm256_blend_epi16::<0b1010_1010>(a, b);
+    let sums_of = |one_and_three: __m256i, five_and_seven: __m256i| {
+        let [sums] =
+            sum(weighed([one_and_three], C_3_624, -C_1_272), weighed([five_and_seven], C_0_850, -C_0_720));
+        sums
+    };
+    let sums = [
+        sums_of(both(one, even(three)), both(five, even(seven))),
+        sums_of(both(_mm256_srli_epi32::<16>(one), three), both(_mm256_srli_epi32::<16>(five), seven)),
+    ];
+    let means = [even(zero), odd(zero)];
+    let mut made = [[_mm256_setzero_si256(); 2]; 2];
+    for ((made, mean), sums) in made.iter_mut().zip(means).zip(sums) {
+        let mean = _mm256_add_epi32(_mm256_srai_epi32::<{ 16 - MEAN_OF_2 }>(mean), half);
+        *made = [
+            _mm256_srai_epi32::<FIRST_OF_2>(_mm256_add_epi32(mean, sums)),
+            _mm256_srai_epi32::<FIRST_OF_2>(_mm256_sub_epi32(mean, sums)),
+        ];
+    }
+    let [[first, second], [odd_of_first, odd_of_second]] = made;
+    // Of each row twice: the sums of the odd columns, and the mean.
+    let columns = _mm256_packs_epi32(odd_of_first, odd_of_second);
+    let weights = _mm256_set1_epi64x(i64::from_le_bytes(bytes_of([C_3_624, -C_1_272, C_0_850, -C_0_720])));
+    let sums = _mm256_madd_epi16(columns, weights);
+    let sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32::<0b10_11_00_01>(sums));
+    let mean = _mm256_shuffle_epi32::<0b01_01_00_00>(_mm256_unpacklo_epi32(first, second));
+    let mean =
+        _mm256_add_epi32(_mm256_slli_epi32::<MEAN_OF_2>(mean), _mm256_set1_epi32(1 << (SECOND_OF_2 - 1)));
+    let signs = _mm256_setr_epi32(1, -1, 1, -1, 1, -1, 1, -1);
+    let levels = _mm256_srai_epi32::<SECOND_OF_2>(_mm256_add_epi32(mean, _mm256_sign_epi32(sums, signs)));
+    let levels = _mm256_packs_epi32(levels, levels);
+    _mm256_packs_epi16(levels, levels)
+}
+
+const fn bytes_of([a, b, c, d]: [i16; 4]) -> [u8; 8] {
+    let ([a, e], [b, f], [c, g], [d, h]) =
+        (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes(), d.to_le_bytes());
+    [a, e, b, f, c, g, d, h]
+}
+
+/// Stores two rows of two samples of both blocks.
+///
+/// # Safety
+/// Two rows of two bytes from each start on, with this pitch, are within the samples.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn write_2(levels: __m256i, (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {
+    let bytes = _mm256_add_epi8(levels, _mm256_set1_epi8(CENTRE));
+    let halves = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
+    for (start, half) in starts.into_iter().zip(halves) {
+        let bytes = _mm_cvtsi128_si32(half);
+        for (row, bytes) in [bytes as u16, (bytes >> 16) as u16].into_iter().enumerate() {
+            // SAFETY: the caller vouches for two bytes of each row.
+            unsafe { samples.as_mut_ptr().add(start + row * pitch).cast::<u16>().write_unaligned(bytes) };
+        }
+    }
+}
