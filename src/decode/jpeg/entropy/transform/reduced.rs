@@ -69,7 +69,11 @@ fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     let high = _mm256_or_si256(_mm256_or_si256(rows[5], rows[6]), rows[7]);
     let right = _mm256_unpackhi_epi64(_mm256_or_si256(rows[0], low), high);
     let is_low = is_zero(_mm256_or_si256(right, high));
-    for (row, table) in rows.iter_mut().zip(tables) {
+    if is_low && is_zero(_mm256_or_si256(_mm256_srli_epi64::<16>(rows[0]), low)) {
+        return same(_mm256_mullo_epi16(rows[0], tables[0]));
+    }
+    let used = if is_low { 4 } else { 8 };
+    for (row, table) in rows.iter_mut().zip(tables).take(used) {
         *row = _mm256_mullo_epi16(*row, table);
     }
     let [zero, one, two, three, _, five, six, seven] = rows;
@@ -103,6 +107,15 @@ fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     let across =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
     _mm256_shuffle_epi8(columns, across)
+}
+
+/// Samples around zero of blocks that have DC alone, of which they are the first numbers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn same(dc: __m256i) -> __m256i {
+    let once = _mm256_slli_epi16::<{ PASS_BITS as i32 }>(dc);
+    let level = narrowed::<SECOND_OF_4, 1>(widened_first::<SECOND_OF_4, MEAN_OF_4>(once));
+    _mm256_shuffle_epi8(_mm256_packs_epi16(level, level), _mm256_setzero_si256())
 }
 
 /// One pass: the mean, and the pairs of the second and sixth row, of the first and third, and of the fifth and seventh.
