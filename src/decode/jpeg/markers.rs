@@ -1,6 +1,7 @@
 //! The segments of a JPEG before its first scan, read without decoding (ITU-T T.81, annex B).
 
 use image::metadata::Orientation;
+use memchr::memmem;
 
 use super::super::exif;
 
@@ -155,7 +156,7 @@ impl<'a> Markers<'a> {
 
     /// Whether a later scan may have other quantization tables than the first.
     pub(super) fn redefines_quantization(&self, encoded: &[u8]) -> bool {
-        encoded[self.scan..].windows(2).any(|pair| pair == [PREFIX, DQT])
+        memmem::find(&encoded[self.scan..], &[PREFIX, DQT]).is_some()
     }
 
     /// Pixels across an iMCU, the unit of crops.
@@ -192,6 +193,6 @@ impl<'a> Markers<'a> {
 
     /// Scans of the file, counted up to `limit`.
     pub(super) fn scans(&self, encoded: &[u8], limit: usize) -> usize {
-        1 + encoded[self.scan..].windows(2).filter(|pair| *pair == [PREFIX, SOS]).take(limit).count()
+        1 + memmem::find_iter(&encoded[self.scan..], &[PREFIX, SOS]).take(limit).count()
     }
 }

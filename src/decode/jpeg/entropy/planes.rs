@@ -30,8 +30,9 @@ pub(super) struct Planes {
 }
 
 impl Planes {
-    /// Zeros for the blocks of a frame.
-    pub(super) fn clear(&mut self, frame: &Frame) {
+    /// Makes space for the blocks of a frame. What these have is of an earlier image until a scan sets them, or
+    /// [`clear`](Self::clear).
+    pub(super) fn begin(&mut self, frame: &Frame) {
         (self.mcus_per_row, self.mcu_rows) = (frame.mcus_per_row(), frame.mcu_rows());
         self.grids.clear();
         let mut start = 0;
@@ -42,10 +43,14 @@ impl Planes {
             self.grids.push(Grid { start, across, down, stride, width, height });
             start += stride * self.mcu_rows * down;
         }
-        self.blocks.clear();
         self.blocks.resize(start, [0; 64]);
         self.nonzero.clear();
         self.nonzero.resize(start, 0);
+    }
+
+    /// Makes all blocks zeros.
+    pub(super) fn clear(&mut self) {
+        self.blocks.fill([0; 64]);
     }
 
     /// The blocks of the MCU at a column and row, in the order of a scan of all components.

@@ -52,7 +52,7 @@ impl Progressive {
         if frame.blocks().checked_mul(size_of::<Block>())? > memory {
             return None;
         }
-        planes.clear(&frame);
+        planes.begin(&frame);
         let (mut progress, mut scans, mut next) = (Progress::new(&frame), 0, Some(first));
         loop {
             if let Some(content) = next.take() {

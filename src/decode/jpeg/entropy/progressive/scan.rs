@@ -65,6 +65,11 @@ impl Progress {
         Progress(vec![[None; COEFFICIENTS]; frame.components.len()])
     }
 
+    /// Whether there was no scan so far.
+    fn is_new(&self) -> bool {
+        self.0.as_flattened().iter().all(Option::is_none)
+    }
+
     /// Whether all bits of all coefficients were sent.
     pub(super) fn is_complete(&self) -> bool {
         self.0.as_flattened().iter().all(|low| *low == Some(0))
@@ -141,6 +146,12 @@ impl Scan<'_> {
         planes: &mut Planes,
     ) -> Option<&'d [u8]> {
         let header = Header::read(content, self.frame)?;
+        // Where the first scan is of each block of each MCU, it makes them zeros on its way: they are read from memory once.
+        let is_new = progress.is_new();
+        let clears = is_new && header.components.len() == self.frame.components.len().max(2);
+        if is_new && !clears {
+            planes.clear();
+        }
         if !progress.add(&header) {
             return None;
         }
@@ -157,7 +168,7 @@ impl Scan<'_> {
             (0, 0) => {
                 let tables = header.components.iter();
                 let tables = tables.map(|(_, dc, _)| table(&mut lookups.dc, definitions.dc.get(*dc)?));
-                dc_first(&mut from, &header, &tables.collect::<Option<Vec<_>>>()?, planes)?;
+                dc_first(&mut from, &header, &tables.collect::<Option<Vec<_>>>()?, (planes, clears))?;
             }
             (0, _) => dc_refine(&mut from, &header, planes)?,
             (_, 0) => {
@@ -252,7 +263,13 @@ impl Unit {
     }
 }
 
-fn dc_first(data: &mut Data<'_>, header: &Header, tables: &[Rc<DcTable>], planes: &mut Planes) -> Option<()> {
+/// Sets DC, and all other coefficients to zero if the blocks are to be cleared.
+fn dc_first(
+    data: &mut Data<'_>,
+    header: &Header,
+    tables: &[Rc<DcTable>],
+    (planes, clears): (&mut Planes, bool),
+) -> Option<()> {
     let (units, columns, rows) = units(header, planes);
     let mut before = vec![0i32; tables.len()];
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
@@ -264,7 +281,11 @@ fn dc_first(data: &mut Data<'_>, header: &Header, tables: &[Rc<DcTable>], planes
         for unit in &units {
             let before = &mut before[unit.component];
             *before = before.checked_add(difference(&mut bits, &tables[unit.component]))?;
-            planes.blocks[unit.block(column, row)][0] = (*before << header.low) as i16;
+            let block = &mut planes.blocks[unit.block(column, row)];
+            if clears {
+                *block = [0; 64];
+            }
+            block[0] = (*before << header.low) as i16;
         }
         let head = bits.head;
         data.bits.go_to(head);
