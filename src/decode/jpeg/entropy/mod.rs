@@ -1,8 +1,8 @@
 //! The fast path for JPEG: libjpeg-turbo with our own Huffman decoder in place of the library's.
 //!
 //! Huffman decoding is most of the work of a JPEG, and half of it can be saved (docs/entropy.md). The library reads the header, and
-//! makes the pixels of coefficients where [`rows`] does not: on processors for which there is no faster [`transform`], at reduced
-//! scales, and of unusual samplings. A file that is not a sound baseline or progressive JPEG is declined, and decoded by the library
+//! makes the pixels of coefficients where [`rows`] does not: on processors for which there is no faster [`transform`], and of unusual
+//! samplings. A file that is not a sound baseline or progressive JPEG is declined, and decoded by the library
 //! alone, which reports what is wrong: so pixels and errors are the same either way.
 //!
 //! Of a baseline JPEG, coefficients are used as they are decoded ([`sequential`]). Those of a progressive one are

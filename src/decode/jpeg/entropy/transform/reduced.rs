@@ -55,7 +55,8 @@ fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
 
 /// The sample of a block that has one.
 fn mean(dc: i16, step: u16) -> u8 {
-    let level = (i32::from(dc) * i32::from(step) + (1 << (MEAN_SHIFT - 1))) >> MEAN_SHIFT;
+    // The library keeps steps as numbers with a sign.
+    let level = (i32::from(dc) * i32::from(step.cast_signed()) + (1 << (MEAN_SHIFT - 1))) >> MEAN_SHIFT;
     let level = level << (i32::BITS - LEVEL_BITS) >> (i32::BITS - LEVEL_BITS);
     (level.clamp(i8::MIN.into(), i8::MAX.into()) - i32::from(CENTRE)) as u8
 }
