@@ -28,7 +28,7 @@ struct forebay_scan {
   /* Of each component: sampling factors, and the table of quantization or NULL. */
   unsigned across[COMPONENTS], down[COMPONENTS];
   const UINT16 *quantization[COMPONENTS];
-  /* Whether a block of the component becomes one pixel, its average. */
+  /* Samples across and down a block of the component at this scale: 8, 4, 2, or 1, its average. */
   unsigned side[COMPONENTS];
   /* Components in the order of their frame that are luma, or luma and two of chroma; else 0. */
   unsigned luma_and_chroma;
