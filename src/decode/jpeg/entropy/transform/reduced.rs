@@ -199,7 +199,8 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     let [[first, second], [odd_of_first, odd_of_second]] = made;
     // Of each row twice: the sums of the odd columns, and the mean.
     let columns = _mm256_packs_epi32(odd_of_first, odd_of_second);
-    let weights = _mm256_set1_epi64x(i64::from_le_bytes(bytes_of([C_3_624, -C_1_272, C_0_850, -C_0_720])));
+    let [a, b, c, d] = [C_3_624, -C_1_272, C_0_850, -C_0_720];
+    let weights = _mm256_broadcastsi128_si256(_mm_setr_epi16(a, b, c, d, a, b, c, d));
     let sums = _mm256_madd_epi16(columns, weights);
     let sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32::<0b10_11_00_01>(sums));
     let mean = _mm256_shuffle_epi32::<0b01_01_00_00>(_mm256_unpacklo_epi32(first, second));
@@ -209,12 +210,6 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     let levels = _mm256_srai_epi32::<SECOND_OF_2>(_mm256_add_epi32(mean, _mm256_sign_epi32(sums, signs)));
     let levels = _mm256_packs_epi32(levels, levels);
     _mm256_packs_epi16(levels, levels)
-}
-
-const fn bytes_of([a, b, c, d]: [i16; 4]) -> [u8; 8] {
-    let ([a, e], [b, f], [c, g], [d, h]) =
-        (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes(), d.to_le_bytes());
-    [a, e, b, f, c, g, d, h]
 }
 
 /// Stores two rows of two samples of both blocks.
