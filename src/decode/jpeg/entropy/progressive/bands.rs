@@ -3,7 +3,7 @@
 //! Each block has a mask of its coefficients that are not zero, so that a scan that refines finds those that it corrects
 //! and the zeros that it counts without looking at the block, and reads all corrections up to the next code at once. Where a code
 //! begins depends on the place of the one before, so what finds that place is as short as it can be, and everything else waits until
-//! the block ends.
+//! the block ends: then all of its coefficients are changed together.
 
 use super::super::bits::Reader;
 use super::super::library::Block;
@@ -16,9 +16,6 @@ const CODES: usize = 4;
 const AT_ONCE: u32 = 56;
 /// Those that are still there after the longest code and its sign or number.
 const AFTER_CODE: u32 = AT_ONCE - 31;
-
-/// Coefficients that are raised together.
-const RAISED: usize = 3;
 
 /// The coefficients that a scan has.
 #[derive(Clone, Copy)]
@@ -42,9 +39,13 @@ fn bit(at: u32) -> u64 {
     1 << 63 >> at
 }
 
-/// Puts the lowest bits of `bits` where `mask` has ones: the instruction PDEP, or the same.
-pub(super) trait Deposit {
+/// What a machine does with the mask of a block.
+pub(super) trait Masks {
+    /// Puts the lowest bits of `bits` where `mask` has ones: the instruction PDEP, or the same.
     fn deposit(bits: u64, mask: u64) -> u64;
+
+    /// Adds `step` to coefficients, away from zero; those that are zero become `step`, or `-step` where they are `negative`.
+    fn raise(block: &mut Block, which: u64, negative: u64, step: i16);
 }
 
 /// Reads the first bits of a block. Returns how many more blocks end where they begin.
@@ -88,16 +89,18 @@ pub(super) fn first(
 
 /// Refines a block. Returns how many more blocks have only corrections.
 #[inline(always)]
-pub(super) fn refine<D: Deposit>(
+pub(super) fn refine<M: Masks>(
     bits: &mut Reader<'_>,
     table: &Table<Refine>,
     band: Band,
     (block, nonzero): (&mut Block, &mut u64),
 ) -> u32 {
-    let which = *nonzero & band.from(band.first);
-    // Those that are left, from the lowest bit on: one instruction finds the zero that a code is for.
-    let mut zeros = (!*nonzero & band.from(band.first)).reverse_bits();
+    let whole = band.from(band.first);
+    let (which, zeros) = (*nonzero & whole, !*nonzero & whole);
+    // As many bits as zeros are left: the next one's is found by a shift and one instruction.
+    let mut left = 1 << zeros.count_ones();
     let (mut at, mut raised) = (band.first, 0);
+    let (mut new, mut negative) = (0, 0);
     bits.refill();
     let run = loop {
         // The index needs fewer bits than are left of the last refill, so it does not wait for the next one.
@@ -116,34 +119,34 @@ pub(super) fn refine<D: Deposit>(
             break entry.value as u32 - 1;
         }
         // It passes over some zeros, and over those that are corrected.
-        let found = D::deposit(1 << (entry.advance.wrapping_sub(1) % 64), zeros);
+        left >>= entry.advance % END;
+        let found = M::deposit(left, zeros);
         if found == 0 {
             bits.head.damaged = true;
             break 0;
         }
-        let next = found.trailing_zeros();
+        let next = found.leading_zeros();
         raised = append(bits, raised, next + 1 - at - u32::from(entry.advance));
-        zeros &= !(found | (found - 1));
         at = next + 1;
-        let value = entry.value << band.low;
-        block[usize::from(NATURAL[next as usize & 63])] = value;
-        *nonzero |= if value != 0 { bit(next) } else { 0 };
+        new |= if entry.value != 0 { found } else { 0 };
+        negative |= if entry.value < 0 { found } else { 0 };
         if next == band.last {
             bits.head.damaged |= entry.value == 0;
             break 0;
         }
     };
-    raise(block, D::deposit(raised, which), band);
+    *nonzero |= new;
+    M::raise(block, M::deposit(raised, which) | new, negative, 1 << band.low);
     run
 }
 
 /// Refines a block that has no new coefficients.
 #[inline(always)]
-pub(super) fn correct<D: Deposit>(bits: &mut Reader<'_>, band: Band, (block, nonzero): (&mut Block, &u64)) {
+pub(super) fn correct<M: Masks>(bits: &mut Reader<'_>, band: Band, (block, nonzero): (&mut Block, &u64)) {
     bits.refill();
     let which = *nonzero & band.from(band.first);
     let raised = append(bits, 0, which.count_ones());
-    raise(block, D::deposit(raised, which), band);
+    M::raise(block, M::deposit(raised, which), 0, 1 << band.low);
 }
 
 /// Whether a block has anything to correct.
@@ -173,22 +176,4 @@ fn append(bits: &mut Reader<'_>, mut read: u64, mut count: u32) -> u64 {
     read = read << count | bits.peek() >> 1 >> (63 - count);
     bits.consume(count as u8);
     read
-}
-
-/// Adds the lowest bit of the scan to coefficients, away from zero.
-///
-/// Most blocks have few, so their number decides no branch up to [`RAISED`].
-#[inline(always)]
-fn raise(block: &mut Block, mut which: u64, band: Band) {
-    while which != 0 {
-        for _ in 0..RAISED {
-            // Without any that is left, nothing is added to the last one.
-            let at = 63 - which.trailing_zeros() % u64::BITS;
-            let any = -i16::from(which != 0);
-            which &= which.wrapping_sub(1);
-            let value = &mut block[usize::from(NATURAL[at as usize]) % 64];
-            let sign = (*value >> 15) | 1;
-            *value = value.wrapping_add((sign & any) << band.low);
-        }
-    }
 }

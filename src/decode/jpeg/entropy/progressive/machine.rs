@@ -1,7 +1,9 @@
 //! The loops over the blocks of a scan, for what the machine has.
 #![allow(unsafe_code)]
 
-use super::bands::Deposit;
+use super::super::library::Block;
+use super::super::sequential::NATURAL;
+use super::bands::Masks;
 use super::scan::{Data, Rows};
 use super::tables::{First, Refine, Table};
 
@@ -16,7 +18,7 @@ impl Machine {
     /// The fastest on this machine.
     pub(super) fn detected() -> Machine {
         #[cfg(target_arch = "x86_64")]
-        if let Some(machine) = bmi::machine() {
+        if let Some(machine) = avx2::machine() {
             return machine;
         }
         Machine {
@@ -29,7 +31,7 @@ impl Machine {
 /// Bit by bit.
 struct Plain;
 
-impl Deposit for Plain {
+impl Masks for Plain {
     fn deposit(mut bits: u64, mut mask: u64) -> u64 {
         let mut deposited = 0;
         while bits != 0 && mask != 0 {
@@ -39,16 +41,27 @@ impl Deposit for Plain {
         }
         deposited
     }
+
+    fn raise(block: &mut Block, mut which: u64, negative: u64, step: i16) {
+        while which != 0 {
+            let lowest = which & which.wrapping_neg();
+            let value = &mut block[usize::from(NATURAL[lowest.leading_zeros() as usize])];
+            let falls = *value < 0 || negative & lowest != 0;
+            *value = value.wrapping_add(if falls { -step } else { step });
+            which ^= lowest;
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
-mod bmi {
-    use std::arch::x86_64::_pdep_u64;
+mod avx2 {
+    use std::arch::x86_64::*;
 
-    use super::{Data, Deposit, First, Machine, Refine, Rows, Table};
+    use super::{Block, Data, First, Machine, Masks, NATURAL, Refine, Rows, Table};
 
     pub(super) fn machine() -> Option<Machine> {
-        let has = is_x86_feature_detected!("bmi1")
+        let has = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt")
             && is_x86_feature_detected!("popcnt");
@@ -60,23 +73,69 @@ mod bmi {
         })
     }
 
-    struct Instruction;
-
-    impl Deposit for Instruction {
-        #[inline(always)]
-        fn deposit(bits: u64, mask: u64) -> u64 {
-            // SAFETY: used by `refine` alone, which is for machines that have it.
-            unsafe { _pdep_u64(bits, mask) }
-        }
-    }
-
-    #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn first(rows: &mut Rows<'_>, data: &mut Data<'_>, table: &Table<First>) -> Option<()> {
         rows.first(data, table)
     }
 
-    #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn refine(rows: &mut Rows<'_>, data: &mut Data<'_>, table: &Table<Refine>) -> Option<()> {
-        rows.refine::<Instruction>(data, table)
+        rows.refine::<Instructions>(data, table)
     }
+
+    struct Instructions;
+
+    impl Masks for Instructions {
+        #[inline(always)]
+        fn deposit(bits: u64, mask: u64) -> u64 {
+            // SAFETY: used by `refine` alone, which is for machines that have it; so below.
+            unsafe { _pdep_u64(bits, mask) }
+        }
+
+        #[inline(always)]
+        fn raise(block: &mut Block, which: u64, negative: u64, step: i16) {
+            // SAFETY: as above, and each load and store is of 16 coefficients.
+            unsafe {
+                let (which, negative) = (_mm256_set1_epi64x(which as i64), _mm256_set1_epi64x(negative as i64));
+                let (step, one) = (_mm256_set1_epi16(step), _mm256_set1_epi16(1));
+                let (parts, []) = block.as_chunks_mut::<16>() else { return };
+                for (part, place) in parts.iter_mut().zip(&PLACES) {
+                    let bytes = _mm256_load_si256((&raw const place.bytes).cast());
+                    let bits = _mm256_load_si256((&raw const place.bits).cast());
+                    // All ones where a coefficient's bit is one.
+                    let spread =
+                        |mask| _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_shuffle_epi8(mask, bytes), bits), bits);
+                    let values = _mm256_loadu_si256(part.as_ptr().cast());
+                    let signs = _mm256_or_si256(_mm256_or_si256(values, spread(negative)), one);
+                    let steps = _mm256_and_si256(_mm256_sign_epi16(step, signs), spread(which));
+                    _mm256_storeu_si256(part.as_mut_ptr().cast(), _mm256_add_epi16(values, steps));
+                }
+            }
+        }
+    }
+
+    /// Where the bits of 16 coefficients in natural order are in a mask that each half of a register has: the byte of each, and its bit
+    /// in that.
+    #[repr(C, align(32))]
+    struct Place {
+        bytes: [[u8; 2]; 16],
+        bits: [u16; 16],
+    }
+
+    static PLACES: [Place; 4] = {
+        /// A byte that is none of a register: zero.
+        const NONE: u8 = 0x80;
+        const EMPTY: Place = Place { bytes: [[NONE; 2]; 16], bits: [0; 16] };
+        let mut places = [EMPTY; 4];
+        let mut at = 0;
+        while at < 64 {
+            let natural = NATURAL[at] as usize;
+            let bit = 63 - at;
+            let place = &mut places[natural / 16];
+            place.bytes[natural % 16] = [bit as u8 / 8, NONE];
+            place.bits[natural % 16] = 1 << (bit % 8);
+            at += 1;
+        }
+        places
+    };
 }

@@ -8,7 +8,7 @@ use super::super::library::Block;
 use super::super::planes::{Grid, Planes};
 use super::super::sequential::difference;
 use super::super::tables::{CodeTable, DcTable, Definition, Known};
-use super::bands::{self, Band, Deposit};
+use super::bands::{self, Band, Masks};
 use super::machine::Machine;
 use super::tables::{First, Refine, Table};
 use crate::decode::jpeg::markers::RST;
@@ -350,7 +350,7 @@ impl Rows<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn refine<D: Deposit>(&mut self, data: &mut Data<'_>, table: &Table<Refine>) -> Option<()> {
+    pub(super) fn refine<M: Masks>(&mut self, data: &mut Data<'_>, table: &Table<Refine>) -> Option<()> {
         let (band, mut run) = (self.band, 0);
         let mut bits = data.bits.reader();
         for row in self.each() {
@@ -361,12 +361,12 @@ impl Rows<'_> {
                     bits = data.bits.reader();
                 }
                 if run == 0 {
-                    run = bands::refine::<D>(&mut bits, table, band, (block, nonzero));
+                    run = bands::refine::<M>(&mut bits, table, band, (block, nonzero));
                     continue;
                 }
                 run -= 1;
                 if bands::has_any(band, *nonzero) {
-                    bands::correct::<D>(&mut bits, band, (block, nonzero));
+                    bands::correct::<M>(&mut bits, band, (block, nonzero));
                 }
             }
         }
