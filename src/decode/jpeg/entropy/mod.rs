@@ -124,8 +124,7 @@ impl EntropyDecoder {
         let mut writer = Writer::new(&frame);
         for (row, column) in (0..planes.mcu_rows).flat_map(|y| (0..planes.mcus_per_row).map(move |x| (y, x)))
         {
-            let mcu = planes.mcu(column, row);
-            writer.add(mcu.filter_map(|at| Some((planes.blocks.get(at)?, *planes.nonzero.get(at)?))));
+            writer.add(planes.mcu(column, row));
         }
         writer.finish(facts, &header)
     }

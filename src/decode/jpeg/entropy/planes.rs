@@ -22,7 +22,10 @@ pub(super) struct Grid {
 #[derive(Default)]
 pub(super) struct Planes {
     pub(super) grids: Vec<Grid>,
+    /// The AC coefficients of each block. What these are before the first scan of AC of their component is of an earlier image.
     pub(super) blocks: Vec<Block>,
+    /// The DC of each block: all of them stay in the first-level cache.
+    pub(super) dc: Vec<i16>,
     /// The coefficients of each block that are not zero, but for DC: a bit for each, in zigzag order from the highest.
     pub(super) nonzero: Vec<u64>,
     pub(super) mcus_per_row: usize,
@@ -30,8 +33,7 @@ pub(super) struct Planes {
 }
 
 impl Planes {
-    /// Makes space for the blocks of a frame. What these have is of an earlier image until a scan sets them, or
-    /// [`clear`](Self::clear).
+    /// Makes space for the blocks of a frame. DC is zero, AC is not until [`clear_beside`](Self::clear_beside) and a scan make it so.
     pub(super) fn begin(&mut self, frame: &Frame) {
         (self.mcus_per_row, self.mcu_rows) = (frame.mcus_per_row(), frame.mcu_rows());
         self.grids.clear();
@@ -44,17 +46,33 @@ impl Planes {
             start += stride * self.mcu_rows * down;
         }
         self.blocks.resize(start, [0; 64]);
+        self.dc.clear();
+        self.dc.resize(start, 0);
         self.nonzero.clear();
         self.nonzero.resize(start, 0);
     }
 
-    /// Makes all blocks zeros.
-    pub(super) fn clear(&mut self) {
-        self.blocks.fill([0; 64]);
+    /// Makes zeros of the blocks of a component that complete the last MCUs across and down: scans of it alone do not have them.
+    pub(super) fn clear_beside(&mut self, grid: Grid) {
+        let rows = self.blocks[grid.start..].chunks_mut(grid.stride).take(self.mcu_rows * grid.down);
+        for (y, row) in rows.enumerate() {
+            row[if y < grid.height { grid.width } else { 0 }..].fill([0; 64]);
+        }
     }
 
-    /// The blocks of the MCU at a column and row, in the order of a scan of all components.
-    pub(super) fn mcu(&self, column: usize, row: usize) -> impl Iterator<Item = usize> {
+    /// A block with its DC; `None` if there is no such block.
+    fn block(&self, at: usize) -> Option<Block> {
+        let mut block = *self.blocks.get(at)?;
+        block[0] = *self.dc.get(at)?;
+        Some(block)
+    }
+
+    /// The blocks of the MCU at a column and row, in the order of a scan of all components, with the masks of what is not zero.
+    pub(super) fn mcu(&self, column: usize, row: usize) -> impl Iterator<Item = (Block, u64)> {
+        self.places(column, row).filter_map(|at| Some((self.block(at)?, *self.nonzero.get(at)?)))
+    }
+
+    fn places(&self, column: usize, row: usize) -> impl Iterator<Item = usize> {
         self.grids.iter().flat_map(move |grid| {
             (0..grid.down).flat_map(move |y| {
                 let first = grid.start + (row * grid.down + y) * grid.stride + column * grid.across;
@@ -65,7 +83,10 @@ impl Planes {
 
     /// Bytes that it holds.
     pub(super) fn bytes(&self) -> u64 {
-        (self.blocks.capacity() * size_of::<Block>() + self.nonzero.capacity() * size_of::<u64>()) as u64
+        fn of<T>(all: &Vec<T>) -> usize {
+            all.capacity() * size_of::<T>()
+        }
+        (of(&self.blocks) + of(&self.dc) + of(&self.nonzero)) as u64
     }
 }
 
@@ -84,8 +105,8 @@ impl<'a> PlanesMcus<'a> {
     /// Copies the next MCU to its blocks, or skips it.
     pub(super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
         if let Some(blocks) = blocks {
-            for (to, from) in blocks.iter_mut().zip(self.planes.mcu(self.column, self.row)) {
-                **to = self.planes.blocks.get(from).copied().unwrap_or([0; 64]);
+            for (to, at) in blocks.iter_mut().zip(self.planes.places(self.column, self.row)) {
+                **to = self.planes.block(at).unwrap_or([0; 64]);
             }
         }
         self.column += 1;

@@ -52,6 +52,7 @@ impl Definition {
 
 /// A code with the value that follows it.
 #[derive(Clone, Copy, Default)]
+#[repr(C, align(4))]
 pub(super) struct Symbol {
     /// Bits before the value; 0: no code that is looked up.
     start: u8,

@@ -1,5 +1,7 @@
 //! Packs the coefficients of an image.
 
+use std::borrow::Borrow;
+
 use super::super::frame::Frame;
 use super::super::library::{Block, COMPONENTS};
 use super::super::sequential::NATURAL;
@@ -71,7 +73,7 @@ impl Writer {
     /// Adds the blocks of the next MCU, each with the mask of its AC coefficients that are not zero, in zigzag order from the
     /// highest bit.
     #[inline(always)]
-    pub(in super::super) fn add<'b>(&mut self, blocks: impl Iterator<Item = (&'b Block, u64)>) {
+    pub(in super::super) fn add(&mut self, blocks: impl Iterator<Item = (impl Borrow<Block>, u64)>) {
         if self.column == self.mcus_per_row {
             let streams = [&self.bitmaps, &self.nibbles, &self.bytes, &self.words];
             self.index.push(streams.map(|stream| stream.len() as u32));
@@ -79,7 +81,7 @@ impl Writer {
         }
         self.column += 1;
         for (at, (block, mask)) in blocks.enumerate() {
-            let component = usize::from(self.components[at]);
+            let (component, block) = (usize::from(self.components[at]), block.borrow());
             let dc = self.add_dc(component, block[0]);
             let length = self.add_ac(block, mask);
             self.blocks.push(length | dc << 4);

@@ -108,7 +108,10 @@ pub(super) fn refine<M: Masks>(
         bits.refill();
         if entry.length == 0 {
             entry = table.long(bits.peek(), entry);
-            bits.head.damaged |= entry.length == 0;
+            if entry.length == 0 {
+                bits.head.damaged = true;
+                break 0;
+            }
             bits.consume(entry.length);
             bits.refill();
         } else {

@@ -83,7 +83,7 @@ mod avx2 {
         rows.refine::<Instructions>(data, table)
     }
 
-    struct Instructions;
+    pub(super) struct Instructions;
 
     impl Masks for Instructions {
         #[inline(always)]
@@ -96,15 +96,17 @@ mod avx2 {
         fn raise(block: &mut Block, which: u64, negative: u64, step: i16) {
             // SAFETY: as above, and each load and store is of 16 coefficients.
             unsafe {
-                let (which, negative) = (_mm256_set1_epi64x(which as i64), _mm256_set1_epi64x(negative as i64));
+                let (which, negative) =
+                    (_mm256_set1_epi64x(which as i64), _mm256_set1_epi64x(negative as i64));
                 let (step, one) = (_mm256_set1_epi16(step), _mm256_set1_epi16(1));
                 let (parts, []) = block.as_chunks_mut::<16>() else { return };
                 for (part, place) in parts.iter_mut().zip(&PLACES) {
                     let bytes = _mm256_load_si256((&raw const place.bytes).cast());
                     let bits = _mm256_load_si256((&raw const place.bits).cast());
                     // All ones where a coefficient's bit is one.
-                    let spread =
-                        |mask| _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_shuffle_epi8(mask, bytes), bits), bits);
+                    let spread = |mask| {
+                        _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_shuffle_epi8(mask, bytes), bits), bits)
+                    };
                     let values = _mm256_loadu_si256(part.as_ptr().cast());
                     let signs = _mm256_or_si256(_mm256_or_si256(values, spread(negative)), one);
                     let steps = _mm256_and_si256(_mm256_sign_epi16(step, signs), spread(which));
@@ -138,4 +140,35 @@ mod avx2 {
         }
         places
     };
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::avx2::{Instructions, machine};
+    use super::*;
+    use crate::decode::RowKey;
+    use crate::decode::draws::Draws;
+
+    #[test]
+    fn plain_code_does_what_the_instructions_do() {
+        if machine().is_none() {
+            return;
+        }
+        let mut draws = Draws::new(RowKey(1));
+        for _ in 0..20_000 {
+            let mut mask = || (0..64).fold(0, |mask, _| mask << 1 | u64::from(draws.below(3) == 0));
+            let (bits, which, negative) = (mask(), mask(), mask());
+            assert_eq!(Plain::deposit(bits, which), Instructions::deposit(bits, which));
+            let block: Block =
+                std::array::from_fn(|_| [0, 1, -1, 300, i16::MIN, i16::MAX][draws.below(6) as usize]);
+            let step = 1 << draws.below(14);
+            // Only what is zero can become negative.
+            let of_zeros = (0..64).filter(|at| block[usize::from(NATURAL[*at])] == 0);
+            let negative = negative & of_zeros.fold(0, |mask, at| mask | 1 << (63 - at));
+            let [mut plain, mut instructions] = [block; 2];
+            Plain::raise(&mut plain, which, negative, step);
+            Instructions::raise(&mut instructions, which, negative, step);
+            assert_eq!(plain, instructions);
+        }
+    }
 }

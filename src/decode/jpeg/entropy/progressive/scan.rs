@@ -65,9 +65,9 @@ impl Progress {
         Progress(vec![[None; COEFFICIENTS]; frame.components.len()])
     }
 
-    /// Whether there was no scan so far.
-    fn is_new(&self) -> bool {
-        self.0.as_flattened().iter().all(Option::is_none)
+    /// Whether nothing was sent of the AC of a component so far.
+    fn is_first_of_ac(&self, component: usize) -> bool {
+        self.0[component][1..].iter().all(Option::is_none)
     }
 
     /// Whether all bits of all coefficients were sent.
@@ -146,12 +146,8 @@ impl Scan<'_> {
         planes: &mut Planes,
     ) -> Option<&'d [u8]> {
         let header = Header::read(content, self.frame)?;
-        // Where the first scan is of each block of each MCU, it makes them zeros on its way: they are read from memory once.
-        let is_new = progress.is_new();
-        let clears = is_new && header.components.len() == self.frame.components.len().max(2);
-        if is_new && !clears {
-            planes.clear();
-        }
+        let (component, _, ac) = header.components[0];
+        let clears = progress.is_first_of_ac(component);
         if !progress.add(&header) {
             return None;
         }
@@ -162,22 +158,21 @@ impl Scan<'_> {
             restart: 0,
         };
         let (definitions, machine) = (self.definitions, Machine::detected());
-        let (component, _, ac) = header.components[0];
         let (band, grid) = (header.band(), planes.grids[component]);
         match (header.first, header.high) {
             (0, 0) => {
                 let tables = header.components.iter();
                 let tables = tables.map(|(_, dc, _)| table(&mut lookups.dc, definitions.dc.get(*dc)?));
-                dc_first(&mut from, &header, &tables.collect::<Option<Vec<_>>>()?, (planes, clears))?;
+                dc_first(&mut from, &header, &tables.collect::<Option<Vec<_>>>()?, planes)?;
             }
             (0, _) => dc_refine(&mut from, &header, planes)?,
             (_, 0) => {
                 let table = table(&mut lookups.first, definitions.ac.get(ac)?)?;
-                (machine.first)(&mut Rows { planes, grid, band }, &mut from, &table)?;
+                (machine.first)(&mut Rows { planes, grid, band, clears }, &mut from, &table)?;
             }
             (..) => {
                 let table = table(&mut lookups.refine, definitions.ac.get(ac)?)?;
-                (machine.refine)(&mut Rows { planes, grid, band }, &mut from, &table)?;
+                (machine.refine)(&mut Rows { planes, grid, band, clears: false }, &mut from, &table)?;
             }
         }
         let left = from.bits.end()?;
@@ -236,40 +231,35 @@ impl Data<'_> {
 struct Unit {
     /// Its component's place in the scan.
     component: usize,
-    grid: Grid,
-    x: usize,
-    y: usize,
+    /// The first one, and blocks from one to the next, across and down.
+    start: usize,
+    across: usize,
+    down: usize,
 }
 
 /// The blocks of each MCU, and MCUs across and down.
 fn units(header: &Header, planes: &Planes) -> (Vec<Unit>, usize, usize) {
     let grid = |(component, ..): &(usize, usize, usize)| planes.grids[*component];
     if let [one] = &header.components[..] {
-        let grid = Grid { across: 1, down: 1, ..grid(one) };
-        return (vec![Unit { component: 0, grid, x: 0, y: 0 }], grid.width, grid.height);
+        let Grid { start, stride, width, height, .. } = grid(one);
+        return (vec![Unit { component: 0, start, across: 1, down: stride }], width, height);
     }
     let grids = header.components.iter().map(grid).enumerate();
     let units = grids.flat_map(|(component, grid)| {
-        let places = (0..grid.down).flat_map(move |y| (0..grid.across).map(move |x| (x, y)));
-        places.map(move |(x, y)| Unit { component, grid, x, y })
+        let Grid { start, across, down, stride, .. } = grid;
+        let places = (0..down).flat_map(move |y| (0..across).map(move |x| start + y * stride + x));
+        places.map(move |start| Unit { component, start, across, down: down * stride })
     });
     (units.collect(), planes.mcus_per_row, planes.mcu_rows)
 }
 
 impl Unit {
     fn block(&self, column: usize, row: usize) -> usize {
-        let Grid { start, across, down, stride, .. } = self.grid;
-        start + (row * down + self.y) * stride + column * across + self.x
+        self.start + row * self.down + column * self.across
     }
 }
 
-/// Sets DC, and all other coefficients to zero if the blocks are to be cleared.
-fn dc_first(
-    data: &mut Data<'_>,
-    header: &Header,
-    tables: &[Rc<DcTable>],
-    (planes, clears): (&mut Planes, bool),
-) -> Option<()> {
+fn dc_first(data: &mut Data<'_>, header: &Header, tables: &[Rc<DcTable>], planes: &mut Planes) -> Option<()> {
     let (units, columns, rows) = units(header, planes);
     let mut before = vec![0i32; tables.len()];
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
@@ -281,11 +271,7 @@ fn dc_first(
         for unit in &units {
             let before = &mut before[unit.component];
             *before = before.checked_add(difference(&mut bits, &tables[unit.component]))?;
-            let block = &mut planes.blocks[unit.block(column, row)];
-            if clears {
-                *block = [0; 64];
-            }
-            block[0] = (*before << header.low) as i16;
+            planes.dc[unit.block(column, row)] = (*before << header.low) as i16;
         }
         let head = bits.head;
         data.bits.go_to(head);
@@ -301,7 +287,7 @@ fn dc_refine(data: &mut Data<'_>, header: &Header, planes: &mut Planes) -> Optio
         let mut bits = data.bits.reader();
         bits.refill();
         for unit in &units {
-            planes.blocks[unit.block(column, row)][0] |= ((bits.peek() >> 63) as i16) << header.low;
+            planes.dc[unit.block(column, row)] |= ((bits.peek() >> 63) as i16) << header.low;
             bits.consume(1);
         }
         let head = bits.head;
@@ -315,6 +301,8 @@ pub(super) struct Rows<'a> {
     planes: &'a mut Planes,
     grid: Grid,
     band: Band,
+    /// It is the first one of the component, and makes zeros of its blocks on its way: they are read from memory once.
+    clears: bool,
 }
 
 impl Rows<'_> {
@@ -329,10 +317,16 @@ impl Rows<'_> {
 
     #[inline(always)]
     pub(super) fn first(&mut self, data: &mut Data<'_>, table: &Table<First>) -> Option<()> {
-        let (band, mut run) = (self.band, 0);
+        let (band, clears, mut run) = (self.band, self.clears, 0);
+        if clears {
+            self.planes.clear_beside(self.grid);
+        }
         let mut bits = data.bits.reader();
         for row in self.each() {
             for block in row {
+                if clears {
+                    *block.0 = [0; 64];
+                }
                 if data.needs_more(bits.head) {
                     let head = bits.head;
                     data.go_on(head, run)?;
