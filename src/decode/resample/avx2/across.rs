@@ -1,0 +1,225 @@
+//! Rows of the result's height, and of the source's width, become rows of the result.
+//!
+//! Each register has sums of 8 bytes, of four in each half, which shuffles do not cross: each [`Lane`] adds two weights to them. A half
+//! reads 16 bytes of the row in between, so that at scales of more than 3 it has only one pixel of three channels.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::super::weights::Weights;
+use super::{MOST_PAIRS, PAIR, REGISTER, ROWS};
+
+/// Halves of a register, the bytes of each, and the most sums that it has.
+const HALVES: usize = 2;
+const HALF: usize = REGISTER / HALVES;
+const HALF_SUMS: usize = 4;
+/// Bytes that are stored to a row at a time.
+const STORED: usize = 8;
+/// Bytes of a pixel of three channels.
+const PIXEL: usize = 3;
+/// How far the pixels of four bytes may begin from each other so that one half reads all: 3 x 3 bytes, the third channel of the first
+/// one, and the second weight.
+const FURTHEST_PIXEL: u32 = 3;
+/// The index of a byte that becomes zero.
+const ZERO: u8 = 0x80;
+
+/// How to make the bytes of a row of the result that a register has sums of, of two weights each.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+struct Lane {
+    /// Where the levels come from, after the base of their half: each is a byte and a zero.
+    indices: [[[u8; 2]; PAIR]; HALVES * HALF_SUMS],
+    weights: [[i16; PAIR]; HALVES * HALF_SUMS],
+    bases: [usize; HALVES],
+}
+
+/// The lanes of a row of the result.
+#[derive(Default)]
+pub(super) struct Lanes {
+    /// For each register's bytes, one for each two weights.
+    all: Vec<Lane>,
+    /// The largest of their bases.
+    furthest: usize,
+    /// Bytes of the result that each half of a register has sums of.
+    in_half: usize,
+}
+
+impl Lanes {
+    /// Bytes after a row in between: what a lane loads beyond it, of three channels.
+    pub(super) const SLACK: usize = MOST_PAIRS * PAIR * 3 + REGISTER;
+
+    /// Bytes that those of a target with so many bytes in a row take at most.
+    pub(super) const fn most_bytes(row: u64) -> u64 {
+        (row / (HALVES * PIXEL) as u64 + 1) * (MOST_PAIRS * size_of::<Lane>()) as u64
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.all.capacity() * size_of::<Lane>()) as u64
+    }
+
+    /// Sets them; `None` where one would read more than a half of a register.
+    pub(super) fn set<const CHANNELS: usize>(&mut self, across: &Weights, mirrored: bool) -> Option<()> {
+        let (width, pairs) = (across.firsts.len(), across.pairs);
+        let step = across.firsts.windows(2).map(|firsts| firsts[1] - firsts[0]).max().unwrap_or(0);
+        let in_half = if CHANNELS == PIXEL && step > FURTHEST_PIXEL { PIXEL } else { HALF_SUMS };
+        let in_register = HALVES * in_half;
+        let empty = Lane {
+            indices: [[[ZERO; 2]; PAIR]; HALVES * HALF_SUMS],
+            weights: [[0; PAIR]; HALVES * HALF_SUMS],
+            bases: [0; HALVES],
+        };
+        self.in_half = in_half;
+        let Lanes { all, furthest, .. } = self;
+        *furthest = 0;
+        all.clear();
+        all.resize((width * CHANNELS).div_ceil(in_register) * pairs, empty);
+        for (half, byte) in (0..width * CHANNELS).step_by(in_half).enumerate() {
+            let (group, half) = (half / HALVES, half % HALVES);
+            let lanes = &mut all[group * pairs..(group + 1) * pairs];
+            let bytes = byte..(byte + in_half).min(width * CHANNELS);
+            let pixel = |byte: usize| if mirrored { width - 1 - byte / CHANNELS } else { byte / CHANNELS };
+            let first = |byte: usize| across.firsts[pixel(byte)] as usize * CHANNELS;
+            let base = first(bytes.start).min(first(bytes.end - 1));
+            for (pair, lane) in lanes.iter_mut().enumerate() {
+                lane.bases[half] = base + pair * PAIR * CHANNELS;
+                *furthest = lane.bases[half].max(*furthest);
+            }
+            for (at, byte) in bytes.enumerate() {
+                let from = first(byte) + byte % CHANNELS - base;
+                if from + CHANNELS >= HALF {
+                    return None;
+                }
+                let weights = across.of(pixel(byte)).as_flattened().as_chunks::<PAIR>().0;
+                for (lane, weights) in lanes.iter_mut().zip(weights) {
+                    let at = half * HALF_SUMS + at;
+                    lane.indices[at] = [[from as u8, ZERO], [(from + CHANNELS) as u8, ZERO]];
+                    lane.weights[at] = *weights;
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// Makes rows of the result of those in between.
+#[target_feature(enable = "avx2")]
+pub(super) fn write_rows(
+    lanes: &Lanes,
+    across: &Weights,
+    rows: &[u8],
+    target: &mut [u8],
+    row: usize,
+) -> Option<()> {
+    let precision = across.precision;
+    match (across.pairs, lanes.in_half) {
+        (1, HALF_SUMS) => write_rows_of::<1, HALF_SUMS>(lanes, precision, rows, target, row),
+        (2, HALF_SUMS) => write_rows_of::<2, HALF_SUMS>(lanes, precision, rows, target, row),
+        (3, HALF_SUMS) => write_rows_of::<3, HALF_SUMS>(lanes, precision, rows, target, row),
+        (4, HALF_SUMS) => write_rows_of::<4, HALF_SUMS>(lanes, precision, rows, target, row),
+        (5, HALF_SUMS) => write_rows_of::<5, HALF_SUMS>(lanes, precision, rows, target, row),
+        (4, PIXEL) => write_rows_of::<4, PIXEL>(lanes, precision, rows, target, row),
+        (5, PIXEL) => write_rows_of::<5, PIXEL>(lanes, precision, rows, target, row),
+        (6, PIXEL) => write_rows_of::<6, PIXEL>(lanes, precision, rows, target, row),
+        (7, PIXEL) => write_rows_of::<7, PIXEL>(lanes, precision, rows, target, row),
+        (MOST_PAIRS, PIXEL) => write_rows_of::<MOST_PAIRS, PIXEL>(lanes, precision, rows, target, row),
+        _ => None,
+    }
+}
+
+/// [`write_rows`] with so many lanes for each register, and so many bytes in a half of it. Not inlined, so that each number of lanes
+/// has the registers to itself.
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
+    lanes: &Lanes,
+    precision: u32,
+    rows: &[u8],
+    target: &mut [u8],
+    row: usize,
+) -> Option<()> {
+    let half = _mm256_set1_epi32((1 << precision) >> 1);
+    let precision = _mm_cvtsi32_si128(precision as i32);
+    let pitch = rows.len() / ROWS;
+    (lanes.furthest + HALF <= pitch).then_some(())?;
+    let groups = lanes.all.as_chunks::<PAIRS>().0;
+    let in_register = HALVES * IN_HALF;
+    // Those whose stores are all within a row. The last rows may be fewer.
+    let whole =
+        if target.len() == ROWS * row { row.saturating_sub(STORED - in_register) / in_register } else { 0 };
+    let whole = whole.min(groups.len());
+    let (within, beyond) = groups.split_at(whole);
+    let to = target.as_mut_ptr();
+    for (group, lanes) in within.iter().enumerate() {
+        // SAFETY: the lanes begin 16 bytes before the end of a row at the latest.
+        let [first, second] =
+            unsafe { weighed_lanes::<PAIRS, IN_HALF>(lanes, (half, precision), rows.as_ptr(), pitch) };
+        // SAFETY: eight bytes are stored to each of four rows, which have as many. Those that are not of this group are the next one's.
+        unsafe {
+            let to = to.add(group * in_register);
+            _mm_storel_epi64(to.cast(), first);
+            _mm_storeh_pd(to.add(row).cast(), _mm_castsi128_pd(first));
+            _mm_storel_epi64(to.add(2 * row).cast(), second);
+            _mm_storeh_pd(to.add(3 * row).cast(), _mm_castsi128_pd(second));
+        }
+    }
+    for (group, lanes) in beyond.iter().enumerate() {
+        // SAFETY: as above.
+        let bytes =
+            unsafe { weighed_lanes::<PAIRS, IN_HALF>(lanes, (half, precision), rows.as_ptr(), pitch) };
+        let mut each = [[0; STORED]; ROWS];
+        for (two, bytes) in each.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+            // SAFETY: 16 bytes are stored to as many.
+            unsafe { _mm_storeu_si128(two.as_mut_ptr().cast(), bytes) };
+        }
+        for (target, bytes) in target.chunks_exact_mut(row).zip(each) {
+            let to = target.get_mut((whole + group) * in_register..)?;
+            let left = to.len().min(in_register);
+            to[..left].copy_from_slice(&bytes[..left]);
+        }
+    }
+    Some(())
+}
+
+/// The bytes of a register, of each of four rows of the result, and what makes eight of them.
+///
+/// # Safety
+/// From each base on, 16 bytes may be read of four rows in between.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn weighed_lanes<const PAIRS: usize, const IN_HALF: usize>(
+    lanes: &[Lane; PAIRS],
+    (half, precision): (__m256i, __m128i),
+    rows: *const u8,
+    pitch: usize,
+) -> [__m128i; 2] {
+    let mut sums = [half; ROWS];
+    for lane in lanes {
+        let [low, high] = lane.bases;
+        // SAFETY: 32 bytes are loaded from each, which has as many.
+        let (indices, weights) = unsafe {
+            (_mm256_load_si256(lane.indices.as_ptr().cast()), _mm256_load_si256(lane.weights.as_ptr().cast()))
+        };
+        for (at, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller vouches for 16 bytes.
+            let levels = unsafe {
+                let from = rows.add(at * pitch);
+                _mm256_loadu2_m128i(from.add(high).cast(), from.add(low).cast())
+            };
+            let levels = _mm256_shuffle_epi8(levels, indices);
+            *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(levels, weights));
+        }
+    }
+    for sum in &mut sums {
+        *sum = _mm256_sra_epi32(*sum, precision);
+    }
+    let [a, b, c, d] = sums;
+    // Four bytes of each row in each half, and then those of a row beside each other.
+    let bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    let mut bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    if IN_HALF == PIXEL {
+        let order = _mm_setr_epi8(0, 1, 2, 4, 5, 6, -1, -1, 8, 9, 10, 12, 13, 14, -1, -1);
+        bytes = _mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(order));
+    }
+    [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)]
+}

@@ -1,0 +1,134 @@
+//! Rows of the source become one of the result's height.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::super::source::Source;
+use super::super::weights::Weights;
+use super::{MOST_PAIRS, PAIR, REGISTER};
+
+/// Two rows of the source, by where they begin, and what they are multiplied by.
+#[derive(Clone, Copy)]
+struct Step {
+    rows: [usize; PAIR],
+    weights: __m256i,
+}
+
+/// Makes one row of the result of those of the source: in its height, and of the view's width.
+#[target_feature(enable = "avx2")]
+pub(super) fn source_row(source: Source<'_>, down: &Weights, y: usize, to: &mut [u8]) -> Option<()> {
+    let Source { pitch, last, .. } = source;
+    let first = *down.firsts.get(y)? as usize;
+    let mut steps = [Step { rows: [0; PAIR], weights: _mm256_setzero_si256() }; MOST_PAIRS];
+    let mut used = 1;
+    let pairs = down.of(y).as_flattened().as_chunks::<PAIR>().0;
+    for (pair, (step, weights)) in steps.iter_mut().zip(pairs).enumerate() {
+        step.rows = [0, 1].map(|tap| (first + pair * PAIR + tap).min(last) * pitch);
+        let [low, high] = weights.map(|weight| i32::from(weight as u16));
+        step.weights = _mm256_set1_epi32(low | high << 16);
+        used = if *weights == [0; PAIR] { used } else { pair + 1 };
+    }
+    match used {
+        1 => weighed_row::<1>(source, steps.first_chunk()?, down.precision, to),
+        2 => weighed_row::<2>(source, steps.first_chunk()?, down.precision, to),
+        3 => weighed_row::<3>(source, steps.first_chunk()?, down.precision, to),
+        4 => weighed_row::<4>(source, steps.first_chunk()?, down.precision, to),
+        5 => weighed_row::<5>(source, steps.first_chunk()?, down.precision, to),
+        6 => weighed_row::<6>(source, steps.first_chunk()?, down.precision, to),
+        // The rest has weights of zero.
+        _ => weighed_row::<MOST_PAIRS>(source, &steps, down.precision, to),
+    }
+}
+
+/// The sums of rows times their weights. Not inlined, so that each number of pairs has the registers to itself.
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+fn weighed_row<const PAIRS: usize>(
+    source: Source<'_>,
+    steps: &[Step; PAIRS],
+    precision: u32,
+    to: &mut [u8],
+) -> Option<()> {
+    let half = _mm256_set1_epi32((1 << precision) >> 1);
+    let precision = _mm_cvtsi32_si128(precision as i32);
+    let to = to.as_chunks_mut::<REGISTER>().0.get_mut(..source.bytes.div_ceil(REGISTER))?;
+    let furthest = steps.iter().flat_map(|step| step.rows).max()?;
+    let whole = source.pixels.len().saturating_sub(furthest) / REGISTER;
+    let (within, beyond) = to.split_at_mut(whole.min(to.len()));
+    for (block, to) in within.iter_mut().enumerate() {
+        // SAFETY: after the row that begins last, so many blocks of 32 bytes are in the pixels.
+        store(
+            unsafe { weighed::<PAIRS, true>(source.pixels, block * REGISTER, steps, (half, precision)) },
+            to,
+        );
+    }
+    for (block, to) in beyond.iter_mut().enumerate() {
+        let at = (whole + block) * REGISTER;
+        // SAFETY: any of these may be beyond them.
+        store(unsafe { weighed::<PAIRS, false>(source.pixels, at, steps, (half, precision)) }, to);
+    }
+    Some(())
+}
+
+/// The sums of 32 levels of each row, from `at` on, times their weights.
+///
+/// # Safety
+/// `WITHIN` says that the levels of all rows are in the pixels.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn weighed<const PAIRS: usize, const WITHIN: bool>(
+    pixels: &[u8],
+    at: usize,
+    steps: &[Step; PAIRS],
+    (half, precision): (__m256i, __m128i),
+) -> __m256i {
+    let zero = _mm256_setzero_si256();
+    let mut sums = [half; 4];
+    for Step { rows: [first, second], weights } in steps {
+        let [a, b] = match WITHIN {
+            // SAFETY: the caller vouches for 32 bytes of each.
+            true => unsafe {
+                let from = pixels.as_ptr().add(at);
+                [_mm256_loadu_si256(from.add(*first).cast()), _mm256_loadu_si256(from.add(*second).cast())]
+            },
+            false => [load(pixels, first + at), load(pixels, second + at)],
+        };
+        let [low, high] = [_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)];
+        let levels = [
+            _mm256_unpacklo_epi8(low, zero),
+            _mm256_unpackhi_epi8(low, zero),
+            _mm256_unpacklo_epi8(high, zero),
+            _mm256_unpackhi_epi8(high, zero),
+        ];
+        for (sum, levels) in sums.iter_mut().zip(levels) {
+            *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(levels, *weights));
+        }
+    }
+    for sum in &mut sums {
+        *sum = _mm256_sra_epi32(*sum, precision);
+    }
+    let [a, b, c, d] = sums;
+    _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store(bytes: __m256i, to: &mut [u8; REGISTER]) {
+    // SAFETY: 32 bytes are stored to as many.
+    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), bytes) };
+}
+
+/// As many bytes as a register has, or those that are left and zeros.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load(pixels: &[u8], at: usize) -> __m256i {
+    let from = pixels.get(at..).unwrap_or_default();
+    if let Some(from) = from.first_chunk::<REGISTER>() {
+        // SAFETY: 32 bytes are loaded from as many.
+        return unsafe { _mm256_loadu_si256(from.as_ptr().cast()) };
+    }
+    let mut bytes = [0; REGISTER];
+    bytes[..from.len()].copy_from_slice(from);
+    // SAFETY: as above.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
