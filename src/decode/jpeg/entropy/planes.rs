@@ -24,7 +24,7 @@ pub(super) struct Planes {
     pub(super) grids: Vec<Grid>,
     /// The AC coefficients of each block. What these are before the first scan of AC of their component is of an earlier image.
     pub(super) blocks: Vec<Block>,
-    /// The DC of each block: all of them stay in the first-level cache.
+    /// The DC of each block, so that scans of DC read no blocks.
     pub(super) dc: Vec<i16>,
     /// The coefficients of each block that are not zero, but for DC: a bit for each, in zigzag order from the highest.
     pub(super) nonzero: Vec<u64>,
@@ -69,16 +69,13 @@ impl Planes {
 
     /// The blocks of the MCU at a column and row, in the order of a scan of all components, with the masks of what is not zero.
     pub(super) fn mcu(&self, column: usize, row: usize) -> impl Iterator<Item = (Block, u64)> {
-        self.places(column, row).filter_map(|at| Some((self.block(at)?, *self.nonzero.get(at)?)))
-    }
-
-    fn places(&self, column: usize, row: usize) -> impl Iterator<Item = usize> {
-        self.grids.iter().flat_map(move |grid| {
+        let places = self.grids.iter().flat_map(move |grid| {
             (0..grid.down).flat_map(move |y| {
                 let first = grid.start + (row * grid.down + y) * grid.stride + column * grid.across;
                 first..first + grid.across
             })
-        })
+        });
+        places.filter_map(|at| Some((self.block(at)?, *self.nonzero.get(at)?)))
     }
 
     /// Bytes that it holds.
@@ -105,8 +102,8 @@ impl<'a> PlanesMcus<'a> {
     /// Copies the next MCU to its blocks, or skips it.
     pub(super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
         if let Some(blocks) = blocks {
-            for (to, at) in blocks.iter_mut().zip(self.planes.places(self.column, self.row)) {
-                **to = self.planes.block(at).unwrap_or([0; 64]);
+            for (to, (from, _)) in blocks.iter_mut().zip(self.planes.mcu(self.column, self.row)) {
+                **to = from;
             }
         }
         self.column += 1;

@@ -57,20 +57,21 @@ fn weighed_row<const PAIRS: usize>(
     let (within, beyond) = to.split_at_mut(whole.min(to.len()));
     for (block, to) in within.iter_mut().enumerate() {
         // SAFETY: after the row that begins last, so many blocks of 32 bytes are in the pixels.
-        store(
-            unsafe { weighed::<PAIRS, true>(source.pixels, block * REGISTER, steps, (half, precision)) },
-            to,
-        );
+        let bytes =
+            unsafe { weighed::<PAIRS, true>(source.pixels, block * REGISTER, steps, (half, precision)) };
+        store(bytes, to);
     }
     for (block, to) in beyond.iter_mut().enumerate() {
         let at = (whole + block) * REGISTER;
         // SAFETY: any of these may be beyond them.
-        store(unsafe { weighed::<PAIRS, false>(source.pixels, at, steps, (half, precision)) }, to);
+        let bytes = unsafe { weighed::<PAIRS, false>(source.pixels, at, steps, (half, precision)) };
+        store(bytes, to);
     }
     Some(())
 }
 
-/// The sums of 32 levels of each row, from `at` on, times their weights.
+/// The sums of 32 levels of each row, from `at` on, times their weights. In loops: what takes a closure may become a function
+/// without AVX2, and cannot be inlined then.
 ///
 /// # Safety
 /// `WITHIN` says that the levels of all rows are in the pixels.

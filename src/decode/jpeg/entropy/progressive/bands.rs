@@ -97,7 +97,7 @@ pub(super) fn refine<M: Masks>(
 ) -> u32 {
     let whole = band.from(band.first);
     let (which, zeros) = (*nonzero & whole, !*nonzero & whole);
-    // As many bits as zeros are left: the next one's is found by a shift and one instruction.
+    // One bit, at the number of zeros that are left: a shift and one instruction find the zero that a code is for.
     let mut left = 1 << zeros.count_ones();
     let (mut at, mut raised) = (band.first, 0);
     let (mut new, mut negative) = (0, 0);

@@ -88,7 +88,7 @@ mod avx2 {
     impl Masks for Instructions {
         #[inline(always)]
         fn deposit(bits: u64, mask: u64) -> u64 {
-            // SAFETY: used by `refine` alone, which is for machines that have it; so below.
+            // SAFETY: used where `machine` has found what it needs, by `refine` and by tests; so below.
             unsafe { _pdep_u64(bits, mask) }
         }
 
@@ -99,8 +99,7 @@ mod avx2 {
                 let (which, negative) =
                     (_mm256_set1_epi64x(which as i64), _mm256_set1_epi64x(negative as i64));
                 let (step, one) = (_mm256_set1_epi16(step), _mm256_set1_epi16(1));
-                let (parts, []) = block.as_chunks_mut::<16>() else { return };
-                for (part, place) in parts.iter_mut().zip(&PLACES) {
+                for (part, place) in block.as_chunks_mut::<16>().0.iter_mut().zip(&PLACES) {
                     let bytes = _mm256_load_si256((&raw const place.bytes).cast());
                     let bits = _mm256_load_si256((&raw const place.bits).cast());
                     // All ones where a coefficient's bit is one.
