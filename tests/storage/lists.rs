@@ -257,3 +257,73 @@ fn the_keys_of_partition_folders_of_a_store_are_columns() {
         assert_eq!(columns(location), named, "{location}");
     }
 }
+
+#[test]
+fn an_empty_object_that_marks_a_folder_is_no_file_in_any_form_of_a_url() {
+    let folder = copies((0..8).map(|n| format!("lake/train.parquet/day={n}/part-{n}.parquet")));
+    let marked = |page: usize| {
+        FaultServer::builder()
+            .folder("bucket", folder.path())
+            .mark("bucket", "lake/")
+            .mark("bucket", "lake/train.parquet/")
+            .mark("bucket", "lake/train.parquet/day=3/")
+            .page(page)
+            .start()
+            .unwrap()
+    };
+    let kept = tempfile::tempdir().unwrap();
+    for page in [1, 2, 1000] {
+        let server = marked(page);
+        for location in [
+            "s3://bucket",
+            "s3://bucket/lake",
+            "s3://bucket/lake/",
+            "s3://bucket/lake/train.parquet",
+            "s3://bucket/lake/train.parquet/",
+            "s3://bucket/lake/*.parquet",
+            "s3://bucket/lake/*",
+            "s3://bucket/*/*.parquet/day=*",
+            "s3://bucket/lake/**/*.parquet",
+        ] {
+            // The second time the footers come from the cache.
+            for _ in 0..2 {
+                let more = [("metadata_cache", kept.path().to_str().unwrap())];
+                let dataset = Dataset::open_with_options(location, &options(&server, &more));
+                let dataset = dataset.unwrap_or_else(|error| panic!("{location}, {page} a page: {error}"));
+                assert_eq!(dataset.catalog().files.len(), 8, "{location}, {page} a page");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_folder_that_is_marked_is_told_from_an_empty_file() {
+    let folder = copies(["t/a.parquet".to_owned(), "u/a.parquet".to_owned(), "v/part-0".to_owned()]);
+    fs::create_dir(folder.path().join("t/none.parquet")).unwrap();
+    fs::create_dir(folder.path().join("v/none.parquet")).unwrap();
+    fs::write(folder.path().join("u/none.parquet"), "").unwrap();
+    let server = FaultServer::builder()
+        .folder("bucket", folder.path())
+        .mark("bucket", "t/none.parquet/")
+        .mark("bucket", "t/a.parquet/")
+        .mark("bucket", "v/none.parquet/")
+        .start()
+        .unwrap();
+    for location in ["s3://bucket/t", "s3://bucket/t/*", "s3://bucket/t/*.parquet", "s3://bucket/v"] {
+        let dataset = opened(&server, location).unwrap_or_else(|error| panic!("{location}: {error}"));
+        assert_eq!(dataset.catalog().rows(), of_file(1), "{location}");
+    }
+    for location in ["s3://bucket/u", "s3://bucket/u/*.parquet", "s3://bucket/u/none.parquet"] {
+        let error = opened(&server, location).unwrap_err();
+        assert!(error.to_string().starts_with("s3://bucket/u/none.parquet: the file is empty"), "{error}");
+    }
+    let error = opened(&server, "s3://bucket/t/none.parquet").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+#[test]
+fn marks_of_folders_on_a_disk_are_passed_over() {
+    let folder = copies(["t/part-0".to_owned()]);
+    fs::write(folder.path().join("t/sub_$folder$"), "").unwrap();
+    assert_eq!(Dataset::open(folder.path().join("t").as_path()).unwrap().rows(), of_file(1));
+}

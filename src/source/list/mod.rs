@@ -26,6 +26,9 @@ const SUFFIX: &str = ".parquet";
 
 /// Names in a folder without Parquet that the message lists.
 const NAMES_SHOWN: usize = 5;
+/// The end of the names of empty objects by which Hadoop marks folders.
+const FOLDER_MARK: &str = "_$folder$";
+
 
 /// Locations that are searched at the same time.
 const AT_ONCE: usize = 32;
@@ -101,10 +104,11 @@ fn chosen<T>(files: &[T], name: impl Fn(&T) -> &str) -> Vec<&T> {
     }
 }
 
-/// Names that Spark, Hive, Hadoop and editors give to files that are not data: `_SUCCESS`, `_metadata`, `.part-0.crc`.
+/// Names that Spark, Hive, Hadoop and editors give to files that are not data: `_SUCCESS`, `_metadata`, `.part-0.crc`,
+/// `train_$folder$`.
 fn is_hidden(name: &str) -> bool {
     // A Hive folder of a column whose name begins with an underscore is data: `_key=3`.
-    name.starts_with('.') || (name.starts_with('_') && !name.contains('='))
+    name.starts_with('.') || (name.starts_with('_') && !name.contains('=')) || name.ends_with(FOLDER_MARK)
 }
 
 fn has_suffix(name: &str) -> bool {
@@ -133,8 +137,15 @@ mod tests {
 
     #[test]
     fn names_that_are_not_data_are_passed_over() {
-        for name in ["_SUCCESS", "_metadata", "_common_metadata", ".part-0.parquet.crc", "_temporary", ".git"]
-        {
+        for name in [
+            "_SUCCESS",
+            "_metadata",
+            "_common_metadata",
+            ".part-0.parquet.crc",
+            "_temporary",
+            ".git",
+            "x_$folder$",
+        ] {
             assert!(is_hidden(name), "{name}");
         }
         for name in ["part-0.parquet", "year=2024", "_key=3", "a_b"] {

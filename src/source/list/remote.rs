@@ -140,8 +140,21 @@ impl Here<'_> {
         }
         let file = self.remote.head(&path(key)?).await?;
         // Some tools mark a folder with an empty object of its name.
-        let file = file.filter(|meta| meta.size > 0 || has_suffix(key));
+        let is_mark = match &file {
+            Some(meta) if meta.size == 0 => !has_suffix(key) || self.marks_a_folder(&meta.location).await?,
+            _ => false,
+        };
+        let file = file.filter(|_| !is_mark);
         file.map(|meta| self.data_file(&meta).map(Snapshot::of_file)).transpose()
+    }
+
+    /// Whether the empty object at a path marks a folder.
+    async fn marks_a_folder(&self, path: &Path) -> Result<bool> {
+        let below = self.remote.list_folder(path).await?;
+        let is_inside = |meta: &ObjectMeta| meta.location != *path;
+        Ok(!below.common_prefixes.is_empty()
+            || below.objects.iter().any(is_inside)
+            || self.remote.is_folder_mark(path).await?)
     }
 
     /// The Parquet files below a prefix, or the table that it is.
@@ -167,7 +180,7 @@ impl Here<'_> {
             let shown = self.remote.shown(&joined(prefix.as_ref(), folder.trim_end_matches('/')));
             return Err(tables::refusal(format, Place::file(shown)));
         }
-        let seen = visible(all);
+        let seen = self.visible(all).await?;
         let chosen = chosen(&seen, Seen::name);
         if chosen.is_empty() {
             let names: BTreeSet<&str> = seen.iter().map(Seen::name).collect();
@@ -189,7 +202,7 @@ impl Here<'_> {
             let cause = "the glob starts at a prefix below which nothing lies";
             return Err(Error::new(ErrorKind::NotFound, cause).at(place));
         }
-        let seen = visible(all);
+        let seen = self.visible(all).await?;
         let chosen = seen.iter().filter(|seen| match glob.reach(seen.relative) {
             Reach::Whole => glob.names_a_suffix() || has_suffix(seen.name()),
             Reach::Folder(_) => has_suffix(seen.name()),
@@ -251,6 +264,33 @@ impl Here<'_> {
         listed.objects.extend(below.into_iter().flatten());
         listed.objects.sort_unstable_by(|a, b| a.location.cmp(&b.location));
         Ok(listed)
+    }
+
+    /// Without hidden files, files in hidden folders, and the marks of folders.
+    ///
+    /// Spark, Hadoop and consoles mark a folder with an empty object. Where that is called `train.parquet/`, the list has it
+    /// as `train.parquet`, since paths have no slash at their end: it is a folder's if anything lies below it, or if there is
+    /// no object of that name.
+    async fn visible<'s>(&self, seen: Vec<Seen<'s>>) -> Result<Vec<Seen<'s>>> {
+        let paths: Vec<&str> = seen.iter().map(|seen| seen.relative).collect();
+        let is_above = |folder: &str| {
+            let below = format!("{folder}/");
+            let next = paths.partition_point(|path| *path < below.as_str());
+            paths.get(next).is_some_and(|path| path.starts_with(&below))
+        };
+        let is_empty_file = async |seen: &Seen<'_>| match seen.meta.size > 0 {
+            true => Ok(true),
+            false if !has_suffix(seen.name()) || is_above(seen.relative) => Ok(false),
+            false => self.remote.is_folder_mark(&seen.meta.location).await.map(|is_mark| !is_mark),
+        };
+        let mut visible = Vec::with_capacity(seen.len());
+        let is_shown = |seen: &Seen| !seen.relative.split('/').any(is_hidden);
+        for seen in seen.into_iter().filter(is_shown) {
+            if is_empty_file(&seen).await? {
+                visible.push(seen);
+            }
+        }
+        Ok(visible)
     }
 
     /// The files that were chosen below a prefix, of all that were `listed`.
@@ -321,12 +361,6 @@ fn below<'a>(listed: &'a [ObjectMeta], prefix: &Path) -> Vec<Seen<'a>> {
         (!relative.is_empty()).then_some(Seen { relative, meta })
     });
     seen.collect()
-}
-
-/// Without hidden files, and files in hidden folders.
-fn visible(seen: Vec<Seen<'_>>) -> Vec<Seen<'_>> {
-    let is_mark = |seen: &Seen| seen.meta.size == 0 && !has_suffix(seen.name());
-    seen.into_iter().filter(|seen| !seen.relative.split('/').any(is_hidden) && !is_mark(seen)).collect()
 }
 
 fn path(key: &str) -> Result<Path> {

@@ -25,7 +25,9 @@ use futures::future::{BoxFuture, try_join_all};
 use futures::{FutureExt, StreamExt};
 use object_store::list::PaginatedListOptions;
 use object_store::path::{DELIMITER, Path};
-use object_store::{GetOptions, GetRange, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{
+    Attribute, GetOptions, GetRange, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload,
+};
 use tokio::time::{sleep, timeout};
 
 use super::clouds::{self, Address, Client, Options};
@@ -51,6 +53,9 @@ const SLOWEST_WRITE: u64 = 1 << 20;
 
 /// Answers to a `HEAD` that may be due to its method, or have no reason.
 const HEAD_REFUSED: [u16; 6] = [301, 400, 401, 403, 405, 501];
+
+/// The name in the metadata of an object of Azure by which Hadoop marks a folder.
+const HADOOP_FOLDER: &str = "hdi_isfolder";
 
 /// Consecutive pages of a list that may bring no new key: deleted objects leave such pages.
 const MAX_PAGES_WITHOUT_NEWS: usize = 1_000;
@@ -272,6 +277,24 @@ impl Remote {
         }
     }
 
+    /// Whether an empty object that a list has at a path marks a folder: its key ends in a slash, so that there is no object of
+    /// that name, or Hadoop says so of it in Azure's store. Where that may not be asked, it counts as a file.
+    pub(super) async fn is_folder_mark(&self, path: &Path) -> Result<bool> {
+        let said = Attribute::Metadata(HADOOP_FOLDER.into());
+        let looked = self.patiently(|store| {
+            let options = GetOptions { head: true, ..GetOptions::default() };
+            async move { store.get_opts(path, options).await.map(|answer| Some(answer.attributes)) }.boxed()
+        });
+        match looked.await {
+            Ok(attributes) => {
+                Ok(attributes.get(&said).is_some_and(|value| value.eq_ignore_ascii_case("true")))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Denied => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Writes an object, in place of the one that there is. It has more time than a short answer needs.
     pub(super) async fn write(&self, path: &Path, bytes: Bytes) -> Result<()> {
         let _slot = self.pace.slot().await;
@@ -343,7 +366,7 @@ impl Remote {
             });
             let page = page.await?;
             let known = found.len() + folders.len();
-            found.extend(page.result.objects.into_iter().map(|meta| (meta.location.clone(), meta)));
+            page.result.objects.into_iter().for_each(|meta| add(&mut found, meta));
             folders.extend(page.result.common_prefixes);
             without_news = if found.len() + folders.len() > known { 0 } else { without_news + 1 };
             let Some(next) = page.page_token.filter(|token| !token.is_empty()) else {
@@ -422,10 +445,16 @@ async fn whole_list(
     let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
     let mut pages = store.list(Some(prefix));
     while let Some(meta) = timeout(stall, pages.next()).await.map_err(|_| None)? {
-        let meta = meta.map_err(Some)?;
-        found.insert(meta.location.clone(), meta);
+        add(&mut found, meta.map_err(Some)?);
     }
     Ok(found.into_values().collect())
+}
+
+/// Adds an object to a list. One that marks a folder, `x/`, has the path of the object `x` and does not hide it.
+fn add(found: &mut BTreeMap<Path, ObjectMeta>, meta: ObjectMeta) {
+    if meta.size > 0 || !found.contains_key(&meta.location) {
+        found.insert(meta.location.clone(), meta);
+    }
 }
 
 /// Whether the last answer to the current task has one of these statuses.

@@ -128,6 +128,34 @@ async fn a_list_that_goes_on_for_ever_is_an_error() {
     assert!(error.to_string().contains("the store's listing does not end"), "{error}");
 }
 
+#[tokio::test]
+async fn an_empty_object_marks_a_folder_where_it_is_not_there_or_hadoop_says_so() {
+    let found = |more: Option<&str>| {
+        let more = more.map(|value| ("x-ms-meta-hdi_isfolder", value.to_owned()));
+        let known =
+            [("ETag", "\"e\"".to_owned()), ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT".to_owned())];
+        known.into_iter().chain(more).collect::<Vec<_>>()
+    };
+    let server = Fake::serve(move |asked: &Asked| match asked.path.rsplit('/').next() {
+        Some("marked.parquet") => (200, found(Some("True")), Vec::new()),
+        Some("file.parquet") => (200, found(None), Vec::new()),
+        _ => (404, Vec::new(), Vec::new()),
+    });
+    let server = server.await;
+    let options = [
+        ("endpoint", server.url()),
+        ("account_name", "anna".to_owned()),
+        ("account_key", "c2VjcmV0".to_owned()),
+        ("allow_http", "true".to_owned()),
+    ];
+    let options: BTreeMap<_, _> = options.map(|(key, value)| (key.to_owned(), value)).into();
+    let address = Address::parse("az://container/x").unwrap().unwrap();
+    let remote = Remote::connect(&address, &Options::new(&options), Arc::default()).unwrap();
+    for (name, is_mark) in [("marked.parquet", true), ("file.parquet", false), ("none.parquet", true)] {
+        assert_eq!(remote.is_folder_mark(&Path::from(name)).await.unwrap(), is_mark, "{name}");
+    }
+}
+
 /// A hub with one data set; `answer` speaks of its tree, for the count of times that it was asked for that before.
 async fn hub(answer: impl Fn(&Asked, usize) -> Answer + Send + Sync + 'static) -> (Fake, Remote) {
     let trees = AtomicUsize::new(0);

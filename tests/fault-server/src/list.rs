@@ -74,7 +74,11 @@ impl Store {
             None => {
                 let after = request.parameter("start-after").unwrap_or_default();
                 let root = self.folders.get(bucket);
-                (None, Arc::new(root.map_or_else(Vec::new, |root| keys(root, &prefix, &after))), 0)
+                let mut keys = root.map_or_else(Vec::new, |root| keys(root, &prefix, &after));
+                let is_asked = |mark: &&str| mark.starts_with(&prefix) && *mark > after.as_str();
+                keys.extend(self.marks(bucket).filter(is_asked).map(str::to_owned));
+                keys.sort_unstable();
+                (None, Arc::new(keys), 0)
             }
         };
         let page = page(&keys[start..], &prefix, delimiter.as_deref(), asked.min(self.listings.page));
@@ -119,7 +123,7 @@ impl Store {
             xml.tag("Key", &name(key));
             xml.tag("LastModified", &date::iso(modified));
             xml.tag("ETag", &escape(&self.etag(bucket, key, &metadata)));
-            xml.tag("Size", &metadata.len().to_string());
+            xml.tag("Size", &if key.ends_with('/') { 0 } else { metadata.len() }.to_string());
             xml.tag("StorageClass", "STANDARD");
             xml.close("Contents");
         }

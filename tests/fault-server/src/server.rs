@@ -53,6 +53,7 @@ pub(crate) struct Shared {
 /// What to serve, and over which link.
 pub struct Builder {
     folders: BTreeMap<String, PathBuf>,
+    marks: Vec<String>,
     link: Link,
     seed: u64,
     port: u16,
@@ -67,6 +68,12 @@ impl Builder {
     /// Serves the files below `path` as the objects of `bucket`.
     pub fn folder(mut self, bucket: impl Into<String>, path: impl Into<PathBuf>) -> Builder {
         self.folders.insert(bucket.into(), path.into());
+        self
+    }
+
+    /// An object without bytes whose key ends in a slash, by which programs mark a folder of `bucket`.
+    pub fn mark(mut self, bucket: &str, key: &str) -> Builder {
+        self.marks.push(format!("{bucket}/{key}"));
         self
     }
 
@@ -128,7 +135,7 @@ impl Builder {
         }
         let shared = Arc::new(Shared {
             seed: self.seed,
-            store: Store::new(self.folders, self.page),
+            store: Store::new(self.folders, self.marks, self.page),
             rules: Rules::new(self.seed),
             log: Log::new(self.log.as_deref())?,
             link: self.link,
@@ -178,6 +185,7 @@ impl FaultServer {
     pub fn builder() -> Builder {
         Builder {
             folders: BTreeMap::new(),
+            marks: Vec::new(),
             link: Link::default(),
             seed: 0,
             port: 0,

@@ -42,15 +42,22 @@ pub(crate) struct Store {
     /// Bucket to folder.
     pub(crate) folders: BTreeMap<String, PathBuf>,
     pub(crate) listings: Listings,
+    /// Keys of empty objects that end in a slash, below their bucket.
+    marks: Vec<String>,
     credentials: Mutex<Option<Credentials>>,
     /// ETags that are not those of the files, by bucket and key.
     etags: Mutex<HashMap<String, String>>,
 }
 
 impl Store {
-    pub(crate) fn new(folders: BTreeMap<String, PathBuf>, page: usize) -> Store {
+    pub(crate) fn new(folders: BTreeMap<String, PathBuf>, marks: Vec<String>, page: usize) -> Store {
         let (credentials, etags) = (Mutex::default(), Mutex::default());
-        Store { folders, listings: Listings::new(page), credentials, etags }
+        Store { folders, listings: Listings::new(page), marks, credentials, etags }
+    }
+
+    /// The keys of a bucket that mark folders.
+    pub(crate) fn marks(&self, bucket: &str) -> impl Iterator<Item = &str> {
+        self.marks.iter().filter_map(move |mark| mark.strip_prefix(bucket)?.strip_prefix('/'))
     }
 
     pub(crate) fn require(&self, credentials: Option<Credentials>) {
