@@ -3,7 +3,6 @@
 use std::fmt;
 use std::fs;
 use std::io::Write;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use lru::LruCache;
 use rustix::buffer::spare_capacity;
 
 use super::buffers::Buffers;
+use super::handles::{self, Kept, Sharer};
 use super::remote::{Pin, changed};
 use super::shown::shown;
 use crate::catalog::FileVersion;
@@ -62,9 +62,6 @@ fn numbers_anew(_path: &Path, _device: u64) -> bool {
     false
 }
 
-/// Files that are kept open. More would be opened less often, and take handles from the rest of the process.
-const OPEN_FILES: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
-
 /// Ranges that lie next to each other, or nearly so, are read together, up to so many bytes: a call of the system costs as
 /// much as copying some ten thousand bytes.
 const JOINED_BYTES: u64 = 256 << 10;
@@ -80,9 +77,11 @@ pub(super) struct Local {
 /// Files that stay open while anyone reads on.
 #[derive(Debug)]
 struct OpenFiles {
-    files: LruCache<String, Arc<OpenFile>>,
+    files: LruCache<String, KeptFile>,
     /// Those who read on.
     readers: usize,
+    /// While there are any.
+    sharer: Option<Sharer>,
 }
 
 /// Someone who reads on: while there is one, files stay open for the next read.
@@ -91,7 +90,10 @@ pub(crate) struct Reading(Arc<Local>);
 
 impl Reading {
     pub(super) fn of(local: &Arc<Local>) -> Self {
-        local.lock().readers += 1;
+        let mut open = local.lock();
+        open.readers += 1;
+        open.sharer.get_or_insert_with(Sharer::new);
+        drop(open);
         Reading(local.clone())
     }
 }
@@ -101,12 +103,20 @@ impl Drop for Reading {
         let mut open = self.0.lock();
         open.readers -= 1;
         if open.readers == 0 {
-            let closed = std::mem::replace(&mut open.files, LruCache::new(OPEN_FILES));
+            open.sharer = None;
+            let closed = open.take_all();
             // Closed after the lock is free.
             drop(open);
             drop(closed);
         }
     }
+}
+
+/// A file that stays open, and its place among those of the process.
+#[derive(Debug)]
+struct KeptFile {
+    file: Arc<OpenFile>,
+    place: Kept,
 }
 
 /// An open file, and which one it is of those that its path was a name of.
@@ -117,9 +127,44 @@ struct OpenFile {
     identity: (u64, u64),
 }
 
+impl OpenFiles {
+    /// Keeps a file open where anyone reads on and there is a place; returns those that are to be closed, once the lock is free.
+    fn keep(&mut self, name: &str, file: OpenFile) -> Vec<Arc<OpenFile>> {
+        if self.readers == 0 {
+            return vec![Arc::new(file)];
+        }
+        let mut closed = Vec::new();
+        let most = handles::share();
+        while self.files.len() > most
+            && let Some((_, oldest)) = self.files.pop_lru()
+        {
+            closed.push(oldest.file);
+        }
+        let free = if self.files.len() < most { Kept::take() } else { None };
+        let place = free.or_else(|| {
+            let (_, oldest) = self.files.pop_lru()?;
+            closed.push(oldest.file);
+            Some(oldest.place)
+        });
+        let file = Arc::new(file);
+        match place {
+            Some(place) => {
+                let replaced = self.files.push(name.to_owned(), KeptFile { file, place });
+                closed.extend(replaced.map(|(_, replaced)| replaced.file));
+            }
+            None => closed.push(file),
+        }
+        closed
+    }
+
+    fn take_all(&mut self) -> LruCache<String, KeptFile> {
+        std::mem::replace(&mut self.files, LruCache::unbounded())
+    }
+}
+
 impl Default for Local {
     fn default() -> Self {
-        let open = OpenFiles { files: LruCache::new(OPEN_FILES), readers: 0 };
+        let open = OpenFiles { files: LruCache::unbounded(), readers: 0, sharer: None };
         Local { buffers: Arc::default(), open: Mutex::new(open) }
     }
 }
@@ -203,7 +248,7 @@ impl Local {
     /// What `read_from` reads of a file; fails where that is not the pinned writing.
     fn read_file<T>(&self, pin: &Pin, mut read_from: impl FnMut(&fs::File) -> Result<T>) -> Result<T> {
         let (path, name) = (filesystem_path(&pin.path), pin.path.as_ref());
-        let known = self.lock().files.get(name).cloned();
+        let known = self.lock().files.get(name).map(|kept| kept.file.clone());
         if let Some(known) = known {
             let read = read_from(&known.file);
             // After the read, so that a change during it is seen as well.
@@ -216,18 +261,17 @@ impl Local {
             let closed = self.lock().files.pop(name);
             drop(closed);
         }
-        let file = fs::File::open(&path).or_fail()?;
+        let close_all = || {
+            let closed = self.lock().take_all();
+            drop(closed);
+        };
+        let file = handles::open(&path, close_all)?;
         let read = read_from(&file);
         let metadata = file.metadata().or_fail()?;
         check(pin, &metadata)?;
-        let opened = Arc::new(OpenFile { file, identity: identity(&metadata) });
-        let mut open = self.lock();
-        if open.readers > 0 {
-            // What makes room is closed after the lock is free.
-            let closed = open.files.push(name.to_owned(), opened);
-            drop(open);
-            drop(closed);
-        }
+        let closed = self.lock().keep(name, OpenFile { file, identity: identity(&metadata) });
+        drop(closed);
+        handles::closed();
         read
     }
 

@@ -26,7 +26,7 @@ use crate::reader::select;
 use crate::row_set::RowSet;
 use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec, Portion, SkippedRows, Split};
-use crate::source::{Reading, Store};
+use crate::source::{Reading, Store, check_handles};
 
 /// Memory that the default window takes: rows as they are in memory once Parquet is decoded.
 const WINDOW_BYTES: u64 = 1 << 30;
@@ -77,6 +77,7 @@ impl LoaderBuilder {
     /// Checks everything, and fills in the open options.
     pub(in crate::loader) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
         self.check_numbers()?;
+        check_handles()?;
         let reading = store.reading();
         let mut spec = self.spec.clone();
         spec.batch_size = spec.most_of_a_rank();
