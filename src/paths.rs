@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Foreign, Result};
 
 /// A path as text, unchanged.
 ///
@@ -12,6 +12,21 @@ pub(crate) fn text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| {
         Error::invalid(format!("the path {path:?} is not valid UTF-8"))
             .hint("rename it, or open it by a link")
+    })
+}
+
+/// A path from the root on. One that is whole already does not ask for the working folder, which may be gone.
+///
+/// # Errors
+/// `NotFound` for a relative path where the working folder was deleted.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| match path.is_relative() && std::env::current_dir().is_err() {
+        true => Error::new(
+            ErrorKind::NotFound,
+            "the folder that this process works in was deleted or may not be read",
+        )
+        .hint("give the whole path, or go to another folder first"),
+        false => error.into_error(),
     })
 }
 

@@ -23,7 +23,8 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::OFlags;
 
 use super::key::Name;
-use crate::error::{Error, ErrorKind, OrFail, Place, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::paths;
 
 const VERSION: &str = "forebay-rows-v1";
 /// Prefix of the folders of all layouts: those of other versions are not foreign.
@@ -88,7 +89,7 @@ impl Folder {
             error.at(Place::file(given.to_string_lossy()))
         };
         // Without a slash at the end, which would follow a link.
-        let given: PathBuf = std::path::absolute(given).or_fail()?.components().collect();
+        let given: PathBuf = paths::absolute(given)?.components().collect();
         if given.symlink_metadata().is_err_and(|error| error.kind() == Io::NotFound) {
             let parent = given.parent().unwrap_or(&given);
             let created = fs::create_dir_all(parent).and_then(|()| make_private(&given));

@@ -11,6 +11,7 @@ use super::remote::Remote;
 use super::shown::shown;
 use super::url::{self, Target};
 use crate::error::{Error, ErrorKind, Foreign, OrFail, Place, Result};
+use crate::paths;
 
 /// Files for a store that this process began: two of them may be written at once.
 static UNFINISHED: AtomicU64 = AtomicU64::new(0);
@@ -36,7 +37,7 @@ enum Where {
 /// Whether `place` lies in what `read` names: a folder, which is read with its subfolders, or the one below which a glob matches.
 pub(crate) fn is_inside(place: &str, read: &str) -> Result<bool> {
     let is_within = |folder: &Path, place: &Path| -> Result<bool> {
-        Ok(std::path::absolute(place).or_fail()?.starts_with(std::path::absolute(folder).or_fail()?))
+        Ok(paths::absolute(place)?.starts_with(paths::absolute(folder)?))
     };
     match (url::parse(read)?, url::parse(place)?) {
         (Target::Path(folder), Target::Path(place)) if folder.is_dir() => is_within(&folder, &place),
@@ -57,7 +58,7 @@ impl Destination {
         options.check()?;
         let place = || Place::file(shown(location));
         match url::parse(location)? {
-            Target::Path(path) => Ok(Destination(Where::Local(std::path::absolute(path).or_fail()?))),
+            Target::Path(path) => Ok(Destination(Where::Local(paths::absolute(&path)?))),
             Target::Glob(_) => {
                 let error = Error::invalid("files are written into one folder, and this is a glob");
                 Err(error.at(place()).hint("name a folder that is empty or does not exist"))

@@ -17,7 +17,8 @@ use futures::future::BoxFuture;
 use super::list;
 use super::local::place;
 use super::store::{Store, Volume};
-use crate::error::{Error, ErrorKind, Foreign, Place, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::paths;
 use crate::snapshot::{DataFile, Snapshot};
 
 /// The formats that are recognised, in order of precedence.
@@ -168,7 +169,7 @@ pub(super) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>
 
 /// Refuses a local folder inside a table, at any depth.
 pub(super) fn refuse_above(folder: &Path) -> Result<()> {
-    let absolute = std::path::absolute(folder).map_err(|error| error.into_error().at(place(folder)))?;
+    let absolute = paths::absolute(folder).map_err(|error| error.at(place(folder)))?;
     for ancestor in absolute.ancestors().skip(1) {
         let present = of_parquet().map(|format| format.sign().folder);
         refuse(ancestor, present.filter(|name| ancestor.join(name).is_dir()))?;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::clouds::{Address, decoded, glob_of, has_query, is_scheme};
 use super::glob::{Glob, WILDCARDS};
 use super::shown::shown;
-use crate::error::{Error, ErrorKind, OrFail, Result};
-use crate::paths::{expanded, text};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::paths::{absolute as absolute_path, expanded, text};
 
 /// The meaning of one location.
 #[derive(Clone, Debug)]
@@ -58,11 +58,12 @@ pub fn absolute(location: &str) -> Result<String> {
         Target::Glob(glob) => (glob.path(), true),
         Target::Remote(_) => return Ok(location.to_owned()),
     };
-    let folder = std::path::absolute(".").or_fail()?;
-    if is_glob && path.is_relative() && folder.to_string_lossy().contains(WILDCARDS) {
+    let whole = absolute_path(&path).map_err(|error| error.at(Place::file(shown(location))))?;
+    let wildcards = |path: &Path| path.to_string_lossy().matches(WILDCARDS).count();
+    if is_glob && wildcards(&whole) > wildcards(&path) {
         return Ok(location.to_owned());
     }
-    Ok(text(&std::path::absolute(path).or_fail()?)?.to_owned())
+    Ok(text(&whole)?.to_owned())
 }
 
 fn exists(path: &Path) -> bool {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::partition::note_keys;
 use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
 use crate::error::{Error, ErrorKind, Foreign, Result, nearest};
+use crate::paths;
 use crate::snapshot::{DataFile, FileVersion, IndexPlace, Pin, Snapshot};
 use crate::source::glob::{Glob, Reach};
 use crate::source::index;
@@ -82,7 +83,7 @@ fn near(path: &Path) -> String {
         Some(name) => format!("did you mean {}?", shown(&there.join(name).to_string_lossy())),
         None if path.is_relative() => match std::env::current_dir() {
             Ok(folder) => format!("a relative path begins at {}", folder.display()),
-            Err(_) => "write the whole path".to_owned(),
+            Err(_) => "the folder that this process works in was deleted: give the whole path".to_owned(),
         },
         None => "check the path on this machine".to_owned(),
     }
@@ -246,7 +247,7 @@ fn kind_of(kind: fs::FileType) -> &'static str {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    let absolute = std::path::absolute(path).map_err(|error| error.into_error().at(place(path)))?;
+    let absolute = paths::absolute(path).map_err(|error| error.at(place(path)))?;
     // `a/../b` and `b` must be one file; links are kept, since the user may mean them.
     let mut plain = PathBuf::new();
     for component in absolute.components() {
