@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::index::Packing;
 use super::list::{FolderFilter, KeyTypes, settle};
 use super::metadata_cache;
+use super::other_formats::OtherFormat;
 use super::store::Store;
 use crate::catalog::{FileColumns, Footer, KnownColumns};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
@@ -248,13 +249,13 @@ async fn fetch<'a>(
     };
     let tail_start = size - tail.len() as u64;
     let Some((before, ending)) = tail.split_last_chunk::<{ ENDING as usize }>() else {
-        return Err(not_parquet(&tail));
+        return Err(not_parquet(&tail, pin));
     };
     let [length @ .., a, b, c, d] = *ending;
     match &[a, b, c, d] {
         MAGIC => {}
         MAGIC_ENCRYPTED => return Err(encrypted_error()),
-        _ => return Err(not_parquet(&read(0..size.min(BYTES_SHOWN)).await?)),
+        _ => return Err(not_parquet(&read(0..size.min(BYTES_SHOWN)).await?, pin)),
     }
     let length = u64::from(u32::from_le_bytes(length));
     let end = size - ENDING;
@@ -282,7 +283,8 @@ async fn read_one(store: &Store, volume: usize, pin: &Pin, range: Range<u64>) ->
     read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
 }
 
-fn not_parquet(head: &[u8]) -> Error {
+/// The refusal of a file that begins like this, with what it is if that shows.
+fn not_parquet(head: &[u8], pin: &Pin) -> Error {
     if head.starts_with(MAGIC) {
         return Error::new(
             ErrorKind::Corrupt,
@@ -291,7 +293,11 @@ fn not_parquet(head: &[u8]) -> Error {
     }
     let shown: String =
         head.iter().flat_map(|&byte| std::ascii::escape_default(byte)).map(char::from).collect();
-    Error::new(ErrorKind::Corrupt, format!("not a Parquet file: starts with \"{shown}\""))
+    let error = Error::new(ErrorKind::Corrupt, format!("not a Parquet file: starts with \"{shown}\""));
+    match OtherFormat::of_file(head, pin.path.filename().unwrap_or_default()) {
+        Some(format) => error.hint(format.hint()),
+        None => error,
+    }
 }
 
 /// Whether what the footer says can be: every later room relies on it.
@@ -369,7 +375,16 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_parquet_says_how_it_starts() {
-        assert_eq!(not_parquet(b"<html>\n").to_string(), "not a Parquet file: starts with \"<html>\\n\"");
-        assert!(not_parquet(b"PAR1abcd").to_string().contains("truncated"));
+        let said = |head: &[u8], name: &str| {
+            let version = crate::snapshot::FileVersion::Modified(0);
+            not_parquet(head, &Pin { path: name.into(), size: 8, version }).to_string()
+        };
+        assert_eq!(said(b"hello\n", "a.parquet"), "not a Parquet file: starts with \"hello\\n\"");
+        assert!(said(b"PAR1abcd", "a.parquet").contains("truncated"));
+        let csv = said(b"a,b\n1,2\n", "a.csv");
+        assert!(
+            csv.starts_with("not a Parquet file: starts with \"a,b\\n1,2\\n\" (CSV is not read: "),
+            "{csv}"
+        );
     }
 }

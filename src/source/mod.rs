@@ -21,6 +21,7 @@ mod kept_rows;
 mod list;
 mod local;
 mod metadata_cache;
+mod other_formats;
 mod remote;
 mod shown;
 mod store;

@@ -145,7 +145,9 @@ pub(super) fn is_sign(name: &str) -> bool {
 /// The refusal to read files of a table as plain ones.
 pub(super) fn refusal(format: &dyn TableFormat, folder: Place) -> Error {
     let Sign { format: name, folder: list, .. } = format.sign();
-    let cause = format!("this is the folder of a {name} table: which rows it has is written in {list}");
+    let article = if name.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" };
+    let cause =
+        format!("this is the folder of {article} {name} table: which rows it has is written in {list}");
     Error::new(ErrorKind::Unsupported, cause).at(folder).hint(format.advice())
 }
 
@@ -180,6 +182,13 @@ pub(super) fn refuse_above(folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_is_refused_by_the_name_of_its_format() {
+        let refused = |format: &dyn TableFormat| refusal(format, Place::default()).cause().to_owned();
+        assert!(refused(&refused::ICEBERG).starts_with("this is the folder of an Iceberg table: "));
+        assert!(refused(&refused::DELTA).starts_with("this is the folder of a Delta table: "));
+    }
 
     #[test]
     fn a_table_shows_in_the_paths_of_its_files() {

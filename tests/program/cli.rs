@@ -746,7 +746,7 @@ fn what_a_newcomer_gives_by_mistake_is_answered_with_the_next_move() {
             at("empty"),
             "empty: the folder holds no Parquet file (it is empty, but for files whose names begin with _ or .)",
         ),
-        (at("csv"), "csv: the folder holds no Parquet file (it has a.csv)"),
+        (at("csv"), "csv: the folder holds no Parquet file (it has a.csv; CSV is not read: "),
         (at("csv/a.csv"), "a.csv: not a Parquet file"),
         (at("page.parquet"), "page.parquet: not a Parquet file"),
         (at("delta"), "delta: this is the folder of a Delta table"),

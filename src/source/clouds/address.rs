@@ -30,6 +30,32 @@ const SCHEMES: [(&str, Scheme); 16] = [
     ("file", Scheme::Local),
 ];
 
+const AS_S3: &str = "a store that speaks S3 is s3:// with the storage option endpoint";
+
+/// Schemes of stores that are reached in another way, with that way.
+const FOREIGN: [(&[&str], &str); 5] = [
+    (
+        &[
+            "alluxio", "b2", "bos", "cos", "cosn", "ks3", "lakefs", "minio", "o3fs", "obs", "oci", "ofs",
+            "oss", "r2", "swift", "tos",
+        ],
+        AS_S3,
+    ),
+    (&["dbfs", "jfs", "maprfs", "nfs", "smb"], "mount it, and give the path of the folder"),
+    (
+        &["ftp", "ftps", "rsync", "scp", "sftp", "ssh"],
+        "copy the files to a disk or a store, or serve them by https://",
+    ),
+    (
+        &["swebhdfs", "webhdfs"],
+        "the same files are hdfs://host:port/path, with the port of the name node's RPC",
+    ),
+    (
+        &["wasb", "wasbs"],
+        "the same blobs are az://container/path or abfss://container@account.dfs.core.windows.net/path",
+    ),
+];
+
 /// A kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
@@ -511,14 +537,13 @@ pub(in crate::source) fn decoded(text: &str) -> Option<String> {
 }
 
 fn unknown(name: &str) -> Error {
-    let known = SCHEMES.iter().map(|(known, _)| *known);
-    let hint = match nearest(name, known) {
-        Some(near) => format!("did you mean {near}://?"),
-        None => {
-            "known are s3, gs, az, abfss, https, hdfs, hf and file; a store that speaks S3 is s3:// with the \
-                 storage option endpoint"
-                .to_owned()
-        }
+    let foreign = FOREIGN.iter().find(|(names, _)| names.contains(&name)).map(|(_, hint)| *hint);
+    // Whoever mistypes a name begins it right.
+    let known = SCHEMES.iter().map(|(known, _)| *known).filter(|known| known.get(..1) == name.get(..1));
+    let hint = match (foreign, nearest(name, known)) {
+        (Some(hint), _) => hint.to_owned(),
+        (None, Some(near)) => format!("did you mean {near}://?"),
+        (None, None) => format!("known are s3, gs, az, abfss, https, hdfs, hf and file; {AS_S3}"),
     };
     Error::new(ErrorKind::Unsupported, format!("{name}:// is not read")).hint(hint)
 }

@@ -11,6 +11,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::clouds::Meaning;
 use super::remote::no_footer;
+use super::other_formats::OtherFormat;
 use super::store::{Store, Volume};
 use super::tables::{TableFolder, TableFormat, TableRoot};
 use super::url::Target;
@@ -120,7 +121,7 @@ fn has_suffix(name: &str) -> bool {
 fn nothing(place: Place, cause: &str, names: BTreeSet<&str>) -> Error {
     let error = Error::new(ErrorKind::NotFound, cause).at(place);
     let listed: Vec<&str> = names.iter().take(NAMES_SHOWN).copied().collect();
-    match names.len().saturating_sub(NAMES_SHOWN) {
+    let error = match names.len().saturating_sub(NAMES_SHOWN) {
         _ if names.is_empty() => error.hint("it is empty, but for files whose names begin with _ or ."),
         0 => error.hint(format!("it has {}", listed.join(", "))),
         more => error.hint(format!("it has {} and {more} more", listed.join(", "))),
@@ -130,6 +131,10 @@ fn nothing(place: Place, cause: &str, names: BTreeSet<&str>) -> Error {
 fn empty(place: Place) -> Error {
     no_footer().at(place)
 }
+    };
+    match names.iter().find_map(|name| OtherFormat::of_name(name)) {
+        Some(format) => error.hint_also(format.hint()),
+        None => error,
 
 #[cfg(test)]
 mod tests {

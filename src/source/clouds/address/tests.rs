@@ -107,8 +107,16 @@ fn a_malformed_url_is_refused_without_its_secrets() {
 fn an_unknown_scheme_is_answered_with_the_nearest() {
     let sentence = |url: &str| Address::parse(url).unwrap_err().to_string();
     assert_eq!(sentence("htps://ann:hunter2@h/x"), "htps:// is not read (did you mean https://?)");
-    let far = sentence("minio://ann:hunter2@h/x");
+    let far = sentence("nowhere://ann:hunter2@h/x");
     assert!(far.contains("known are s3") && !far.contains("hunter2"), "{far}");
+    for url in
+        ["maprfs://x/y", "o3fs://x/y", "ofs://x/y", "ftp://h/x", "wasbs://c@a/x", "gopher://h/x", "xs3://b"]
+    {
+        let hint = sentence(url);
+        assert!(!hint.contains("did you mean"), "{hint}");
+    }
+    assert!(sentence("maprfs://x/y").ends_with("(mount it, and give the path of the folder)"));
+    assert!(sentence("minio://x/y").ends_with("is s3:// with the storage option endpoint)"));
 }
 
 #[test]
