@@ -144,17 +144,27 @@ pub(super) async fn read_all(
             }
             let place = file.place();
             let read = async {
-                let (bytes, _permit) = match found {
-                    Some(kept) => (kept.bytes, None),
-                    None => fetch(store, file.volume, &file.pin, tail).await?,
+                let size = file.pin.size;
+                let parsed = |bytes: Bytes| {
+                    let known = known.clone();
+                    on_runtime(move || {
+                        let Parsed { hash, metadata, columns } = parse(&bytes, size, &known)?;
+                        let key_values = metadata.file_metadata().key_value_metadata().filter(|_| at == 0);
+                        Ok((Footer::new(hash, columns, &metadata)?, key_values.cloned()))
+                    })
                 };
-                let (size, parsed) = (file.pin.size, bytes.clone());
-                let (footer, key_values) = on_runtime(move || {
-                    let Parsed { hash, metadata, columns } = parse(&parsed, size, &known)?;
-                    let key_values = metadata.file_metadata().key_value_metadata().filter(|_| at == 0);
-                    Ok((Footer::new(hash, columns, &metadata)?, key_values.cloned()))
-                })
-                .await?;
+                // The file is not to blame for what was kept of it elsewhere.
+                let sound = match found {
+                    Some(kept) => parsed(kept.bytes.clone()).await.ok().map(|footer| (kept.bytes, footer)),
+                    None => None,
+                };
+                let (bytes, (footer, key_values)) = match sound {
+                    Some(sound) => sound,
+                    None => {
+                        let (bytes, _permit) = fetch(store, file.volume, &file.pin, tail).await?;
+                        (bytes.clone(), parsed(bytes).await?)
+                    }
+                };
                 let opened = Opened { file, footer: Some(footer), key_values };
                 Ok((opened, key, is_for_cache, is_wanted.then_some(bytes)))
             };
@@ -189,6 +199,7 @@ pub(super) async fn read_all(
             }
         }
     }
+    kept.warn_of_damage(store);
     if let Some((_, error)) = failed {
         return Err(error);
     }

@@ -4,24 +4,26 @@
 //! Who opens a folder that has an index reads no other footer, but for those of files that were added or changed since: an
 //! entry is found by the path below the folder, the size and the version that the listing gives. The footers are those of the
 //! files, whole, and are checked as those of files are. An index that is damaged, or of another version of this format, is
-//! not used, and a warning says so: it only saves requests.
+//! not used, nor is an entry that is damaged, and a warning says so: it only saves requests.
 //!
 //! ```text
 //! _forebay_index    magic, checksum of the rest
 //!                   number of blocks
 //!                   for each block     footers, bytes, bytes compressed
 //!                   for each footer    key: a hash of path, size and version
-//!                   for each block     compressed: the length of each footer, and the footers
+//!                   for each block     compressed: length and proof of each footer, and the footers
 //! ```
 
 mod handed_on;
 mod place;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::footer::LONGEST_FOOTER;
 use crate::snapshot::Pin;
@@ -29,15 +31,15 @@ use crate::snapshot::Pin;
 pub(crate) use handed_on::pack;
 pub(super) use handed_on::{Packing, unpack};
 pub use place::IndexReport;
-pub(super) use place::load;
 pub(crate) use place::write_indexes;
+pub(super) use place::{WRITE_AGAIN, load};
 
 /// The name of the file in its folder. Other readers pass over names that begin with an underscore.
 pub(super) const NAME: &str = "_forebay_index";
 
 /// The first bytes of the file, which name the format and its version.
 const MAGIC: &[u8; 7] = b"FBINDEX";
-const VERSION: u8 = b'1';
+const VERSION: u8 = b'2';
 
 /// Bytes of footers that are compressed together: what they have in common is then stored once, and little is decoded for
 /// one of them.
@@ -57,7 +59,16 @@ pub(super) struct Index {
     /// The block of each footer, and its place in it.
     known: HashMap<u64, Found>,
     /// The block that was decoded last: files are opened in the order in which their footers are stored.
-    last: Mutex<Option<(u32, Vec<Bytes>)>>,
+    last: Mutex<Option<(u32, Vec<Proven>)>>,
+    /// Whether an entry was met that is damaged.
+    is_damaged: AtomicBool,
+}
+
+/// A footer, and the proof that it is the one of its key.
+#[derive(Clone)]
+struct Proven {
+    footer: Bytes,
+    proof: u64,
 }
 
 /// A block, and a footer in it.
@@ -86,7 +97,7 @@ impl Index {
             return Err(DAMAGED);
         }
         let (blocks, known) = Self::content(input).ok_or(DAMAGED)?;
-        Ok(Index { root, blocks, known, last: Mutex::default() })
+        Ok(Index { root, blocks, known, last: Mutex::default(), is_damaged: AtomicBool::new(false) })
     }
 
     fn content(mut input: Input) -> Option<(Vec<Block>, HashMap<u64, Found>)> {
@@ -114,9 +125,25 @@ impl Index {
         self.find(whole, pin).is_some()
     }
 
-    /// The footer of a file, if the file is as it was when the index was written.
+    /// The footer of a file, if the file is as it was when the index was written, and the entry too.
     pub(super) fn get(&self, whole: &str, pin: &Pin) -> Option<Bytes> {
-        let (block, footer) = self.find(whole, pin)?;
+        let (key, found) = self.find(whole, pin)?;
+        let footer = self.footer(found).filter(|proven| proven.proof == proof(key, &proven.footer));
+        if footer.is_none() {
+            self.is_damaged.store(true, Relaxed);
+        }
+        footer.map(|proven| proven.footer)
+    }
+
+    /// The place of the index for messages, if an entry was met that is damaged.
+    pub(super) fn damage(&self) -> Option<String> {
+        self.is_damaged.load(Relaxed).then(|| match &*self.root {
+            "" => "the index that was handed on".to_owned(),
+            root => format!("{root}/{NAME}"),
+        })
+    }
+
+    fn footer(&self, (block, footer): Found) -> Option<Proven> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_none_or(|(known, _)| *known != block) {
             *last = Some((block, self.blocks.get(block as usize)?.footers()?));
@@ -124,29 +151,35 @@ impl Index {
         last.as_ref()?.1.get(footer as usize).cloned()
     }
 
-    fn find(&self, whole: &str, pin: &Pin) -> Option<Found> {
-        self.known.get(&key(below(whole, &self.root)?, pin)).copied()
+    fn find(&self, whole: &str, pin: &Pin) -> Option<(u64, Found)> {
+        let key = key(below(whole, &self.root)?, pin);
+        Some((key, *self.known.get(&key)?))
     }
 }
 
 impl Block {
-    fn of(footers: &[Bytes]) -> std::io::Result<Self> {
-        let lengths = footers.iter().flat_map(|footer| (footer.len() as u64).to_le_bytes());
-        let raw: Vec<u8> = lengths.chain(footers.iter().flatten().copied()).collect();
+    fn of(footers: &[Proven]) -> std::io::Result<Self> {
+        let heads = footers.iter().flat_map(|Proven { footer, proof }| [footer.len() as u64, *proof]);
+        let bytes = footers.iter().flat_map(|proven| proven.footer.iter().copied());
+        let raw: Vec<u8> = heads.flat_map(u64::to_le_bytes).chain(bytes).collect();
         let compressed = zstd::bulk::compress(&raw, LEVEL)?.into();
         Ok(Block { footers: footers.len(), bytes: raw.len(), compressed })
     }
 
-    fn footers(&self) -> Option<Vec<Bytes>> {
-        let head = self.footers.checked_mul(size_of::<u64>())?;
+    fn footers(&self) -> Option<Vec<Proven>> {
+        let head = self.footers.checked_mul(2 * size_of::<u64>())?;
         // One footer may be larger than a block.
         if self.bytes > head.checked_add(LONGEST_FOOTER as usize + BLOCK_BYTES)? {
             return None;
         }
         let raw = zstd::bulk::decompress(&self.compressed, self.bytes).ok()?;
         let mut raw = Input(raw.into());
-        let lengths: Option<Vec<u64>> = (0..self.footers).map(|_| raw.number()).collect();
-        lengths?.into_iter().map(|length| raw.take(usize::try_from(length).ok()?)).collect()
+        let heads: Option<Vec<[u64; 2]>> =
+            (0..self.footers).map(|_| Some([raw.number()?, raw.number()?])).collect();
+        let footer = |[length, proof]: [u64; 2]| {
+            Some(Proven { footer: raw.take(usize::try_from(length).ok()?)?, proof })
+        };
+        heads?.into_iter().map(footer).collect()
     }
 }
 
@@ -156,16 +189,17 @@ struct Builder {
     keys: Vec<u64>,
     blocks: Vec<Block>,
     /// Footers of the block to come, and their bytes.
-    waiting: Vec<Bytes>,
+    waiting: Vec<Proven>,
     bytes: usize,
 }
 
 impl Builder {
     /// Adds the footer of the file at `relative`, below the folder.
     fn add(&mut self, relative: &str, pin: &Pin, footer: Bytes) -> std::io::Result<()> {
-        self.keys.push(key(relative, pin));
+        let key = key(relative, pin);
+        self.keys.push(key);
         self.bytes += footer.len();
-        self.waiting.push(footer);
+        self.waiting.push(Proven { proof: proof(key, &footer), footer });
         if self.bytes < BLOCK_BYTES { Ok(()) } else { self.flush() }
     }
 
@@ -211,6 +245,11 @@ impl Input {
 /// What a footer is found by: the path of its file below the folder, and which writing of it.
 fn key(relative: &str, pin: &Pin) -> u64 {
     xxh3_64(format!("{relative}\0{}\0{}", pin.size, pin.version.for_keys()).as_bytes())
+}
+
+/// What shows that a footer is the one of a key, and whole.
+fn proof(key: u64, footer: &[u8]) -> u64 {
+    xxh3_64_with_seed(footer, key)
 }
 
 /// The path of a file below a folder, if it is in it.
@@ -287,8 +326,8 @@ mod tests {
         let why = |bytes: &[u8]| Index::read(ROOT.into(), bytes.to_vec().into()).err().unwrap();
         assert_eq!(why(b"PAR1"), "it is something else");
         assert_eq!(why(b""), "it is something else");
-        assert_eq!(why(b"FBINDEX2 and more"), "another version of forebay wrote it");
-        assert_eq!(why(b"FBINDEX1"), "it is damaged");
+        assert_eq!(why(b"FBINDEX1 and more"), "another version of forebay wrote it");
+        assert_eq!(why(b"FBINDEX2"), "it is damaged");
     }
 
     /// With a checksum that is right, so that only the bounds are left to save the reader.
@@ -310,5 +349,30 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// With a checksum of the whole that is right, so that only the proof of the entry shows it.
+    #[test]
+    fn an_entry_that_is_damaged_is_not_used_and_is_reported() {
+        let honest = written(3);
+        let (mut unused, mut damaged) = (0, 0);
+        for at in 16..honest.len() {
+            let mut bytes = honest.clone();
+            bytes[at] ^= 0x04;
+            let whole = xxh3_64(&bytes[16..]);
+            bytes[8..16].copy_from_slice(&whole.to_le_bytes());
+            let Ok(index) = Index::read(ROOT.into(), bytes.into()) else { continue };
+            for file in 0..3 {
+                let found = get(&index, file, "1");
+                assert!(found.is_none() || found == Some(footer(file)), "byte {at}, footer {file}");
+                unused += usize::from(found.is_none());
+            }
+            if let Some(place) = index.damage() {
+                assert_eq!(place, format!("{ROOT}/{NAME}"));
+                damaged += 1;
+            }
+        }
+        assert!(unused > 0 && damaged > 0, "{unused} not used, {damaged} reported");
+        assert_eq!(Index::read(ROOT.into(), honest.into()).unwrap().damage(), None);
     }
 }

@@ -73,6 +73,16 @@ impl KeptFooters {
         Some(Kept { bytes, is_indexed: false })
     }
 
+    /// Says which indexes have entries that are damaged, of those that were met so far.
+    pub(super) fn warn_of_damage(&self, store: &Store) {
+        for place in self.indexes.iter().filter_map(|index| index.damage()) {
+            store.warn(format!(
+                "some footers are read without the index: {place}: an entry of it is damaged ({})",
+                index::WRITE_AGAIN
+            ));
+        }
+    }
+
     /// Begins to write anew what the cache keeps of `files`; `None` if it needs no other footers.
     pub(super) fn renew<'a>(&self, files: impl Iterator<Item = (&'a str, &'a Pin)>) -> Option<Renewal> {
         let is_indexed = |whole: &str, pin: &Pin| self.indexes.iter().any(|index| index.has(whole, pin));

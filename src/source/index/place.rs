@@ -11,7 +11,7 @@ use crate::source::footer::{FOOTERS_AT_ONCE, Footers};
 use crate::source::store::Store;
 
 /// The next move where an index cannot be used.
-const WRITE_AGAIN: &str =
+pub(in crate::source) const WRITE_AGAIN: &str =
     "write it again with `forebay index`, or leave it out with the storage option index=off";
 
 /// What was written into the index of a folder.
