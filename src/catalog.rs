@@ -58,6 +58,8 @@ pub struct Catalog {
     /// The identity of the data set, wherever it is stored.
     pub fingerprint: Fingerprint,
     /// The columns of its files, for those whose footers are read later.
+    /// For each location with files of several splits, the sentence that says so.
+    pub(crate) splits: Arc<[String]>,
     pub(crate) known: Arc<KnownColumns>,
     /// The first row group of a file whose footer was read at once: what those of others are likely to be.
     sample: Option<Group>,
@@ -153,6 +155,7 @@ impl Catalog {
             sample,
             identities,
             row_ids: OnceLock::new(),
+            splits: Arc::new([]),
         })
     }
 
@@ -171,7 +174,7 @@ impl Catalog {
         let files = kept.map(|(file, _)| file.clone()).collect();
         let ids = self.row_ids().of_some(&is_kept);
         let kept = Catalog::new(files, self.schema.clone(), self.known.clone(), self.identities.clone())?;
-        Ok(Some(Catalog { row_ids: ids.into(), ..kept }))
+        Ok(Some(Catalog { row_ids: ids.into(), splits: self.splits.clone(), ..kept }))
     }
 
     /// Rows in the whole data set, with those that are deleted.

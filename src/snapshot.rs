@@ -33,6 +33,8 @@ pub(crate) struct Snapshot {
     pub(crate) identities: Vec<Arc<str>>,
     /// The folders that were opened, each with the file that may keep the footers of its files.
     pub(crate) indexes: Vec<IndexPlace>,
+    /// For each location with files of several splits, the sentence that says so.
+    pub(crate) splits: Vec<String>,
 }
 
 /// The file in a folder that may keep the footers of the files below it.
@@ -225,6 +227,7 @@ impl Snapshot {
             }
             all.identities.extend(snapshot.identities);
             all.indexes.extend(snapshot.indexes);
+            all.splits.extend(snapshot.splits);
         }
         if all.files.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, "no location is given"));

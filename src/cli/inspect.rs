@@ -113,7 +113,8 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
         refused: catalog.refused().iter().map(Refused::of).collect(),
         advice: Vec::new(),
     };
-    report.advice = advice::list(&report);
+    report.advice = catalog.splits.iter().map(|splits| format!("{splits}.")).collect();
+    report.advice.extend(advice::list(&report));
     Ok(report)
 }
 

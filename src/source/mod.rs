@@ -51,8 +51,8 @@ pub(crate) use destination::{Destination, is_inside};
 pub use footer::Footers;
 pub(crate) use footer::{FOOTERS_AT_ONCE, no_folder};
 pub(crate) use glob::{is_pattern, matches_name};
-pub use index::IndexReport;
 pub(crate) use handles::check as check_handles;
+pub use index::IndexReport;
 pub(crate) use index::{pack, write_indexes};
 pub(crate) use kept_rows::KeptRows;
 pub(crate) use list::{FolderFilter, KeyTypes};
@@ -184,6 +184,7 @@ pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(S
 
 /// The store with the indexes of the folders that were opened, and the footers that are kept of their files.
 async fn prepared(store: Store, snapshot: &mut Snapshot) -> Result<(Store, KeptFooters)> {
+    snapshot.splits.iter().for_each(|splits| store.warn(splits.clone()));
     let store = store.with_indexes(std::mem::take(&mut snapshot.indexes));
     let first = snapshot.files.first().map(|file| (file.whole.clone(), file.relative.clone()));
     let files = snapshot.files.iter().map(|file| (file.whole.clone(), file.pin.clone()));
@@ -202,7 +203,8 @@ async fn catalogue(
     let known = Arc::new(KnownColumns::default());
     let mut packing = is_packed.then(Packing::default);
     let files = footer::read_all(&store, kept, snapshot.files, &known, packing.as_mut()).await?;
-    let catalog = footer::assemble(files, known, &snapshot.identities, differences, types)?;
+    let mut catalog = footer::assemble(files, known, &snapshot.identities, differences, types)?;
+    catalog.splits = snapshot.splits.into();
     let store = match packing {
         Some(packing) => store.with_handed_on(packing.index()?),
         None => store,

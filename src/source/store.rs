@@ -36,8 +36,8 @@ pub struct Store {
     pub(super) indexes: Arc<[IndexPlace]>,
     /// The index that another process handed on, or that was packed for others.
     pub(super) handed_on: Option<Arc<Index>>,
-    /// A warning that was not returned yet.
-    warning: Arc<Mutex<Option<String>>>,
+    /// Warnings that were not returned yet.
+    warnings: Arc<Mutex<Vec<String>>>,
 }
 
 /// One of the places that hold files.
@@ -64,7 +64,7 @@ impl Store {
             footer_turns: Arc::default(),
             indexes: Arc::new([]),
             handed_on: None,
-            warning: Arc::default(),
+            warnings: Arc::default(),
         }
     }
 
@@ -91,12 +91,14 @@ impl Store {
 
     /// Keeps a warning until someone takes it.
     pub(super) fn warn(&self, warning: String) {
-        *self.warning.lock().unwrap_or_else(PoisonError::into_inner) = Some(warning);
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
     }
 
-    /// A warning that was not returned yet.
+    /// The warnings that were not returned yet, as one.
     pub(crate) fn take_warning(&self) -> Option<String> {
-        self.warning.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = std::mem::take(&mut *warnings);
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     pub(super) fn volume(&self, volume: usize) -> Result<&Volume> {

@@ -4,14 +4,15 @@ mod key_types;
 mod local;
 mod partition;
 mod remote;
+mod splits;
 
 use std::collections::BTreeSet;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::clouds::Meaning;
-use super::remote::no_footer;
 use super::other_formats::OtherFormat;
+use super::remote::no_footer;
 use super::store::{Store, Volume};
 use super::tables::{TableFolder, TableFormat, TableRoot};
 use super::url::Target;
@@ -25,11 +26,11 @@ pub(super) use partition::settle;
 /// The suffix of the files in a folder that are read.
 const SUFFIX: &str = ".parquet";
 
-/// Names in a folder without Parquet that the message lists.
-const NAMES_SHOWN: usize = 5;
 /// The end of the names of empty objects by which Hadoop marks folders.
 const FOLDER_MARK: &str = "_$folder$";
 
+/// Names in a folder without Parquet that the message lists.
+const NAMES_SHOWN: usize = 5;
 
 /// Locations that are searched at the same time.
 const AT_ONCE: usize = 32;
@@ -71,7 +72,12 @@ pub(super) async fn find_in(store: &Store, volume: usize, key: &str) -> Result<S
 
 async fn snapshot(store: &Store, volume: usize, location: Location) -> Result<Snapshot> {
     match location {
-        Location::Files(snapshot) => Ok(snapshot),
+        Location::Files(mut snapshot) => {
+            let paths = snapshot.files.iter().filter_map(|file| file.whole.strip_prefix(&*snapshot.root));
+            let paths = paths.map(|path| path.trim_start_matches('/'));
+            snapshot.splits = splits::several(&snapshot.root, paths).into_iter().collect();
+            Ok(snapshot)
+        }
         Location::Table(format, root) => format.snapshot(&TableFolder { store, volume, root }).await,
     }
 }
@@ -125,16 +131,16 @@ fn nothing(place: Place, cause: &str, names: BTreeSet<&str>) -> Error {
         _ if names.is_empty() => error.hint("it is empty, but for files whose names begin with _ or ."),
         0 => error.hint(format!("it has {}", listed.join(", "))),
         more => error.hint(format!("it has {} and {more} more", listed.join(", "))),
+    };
+    match names.iter().find_map(|name| OtherFormat::of_name(name)) {
+        Some(format) => error.hint_also(format.hint()),
+        None => error,
     }
 }
 
 fn empty(place: Place) -> Error {
     no_footer().at(place)
 }
-    };
-    match names.iter().find_map(|name| OtherFormat::of_name(name)) {
-        Some(format) => error.hint_also(format.hint()),
-        None => error,
 
 #[cfg(test)]
 mod tests {
