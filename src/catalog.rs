@@ -187,7 +187,14 @@ impl Catalog {
         if let Some((index, _)) = self.schema.column_with_name(name) {
             return Ok(index);
         }
-        Err(unknown_column(name, self.schema.fields().iter().map(|field| field.name().as_str())))
+        let unknown = unknown_column(name, self.schema.fields().iter().map(|field| field.name().as_str()));
+        Err(match self.files.iter().find_map(|file| folder_above(&file.location, name)) {
+            Some(folder) => unknown.hint(format!(
+                "{name} is in the names of folders, which are columns where a folder above them is opened, such as {folder}, and \
+                 not where the location names them"
+            )),
+            None => unknown,
+        })
     }
 
     /// The columns that a loader refuses, each with the reason and the next move.
@@ -410,6 +417,19 @@ pub(crate) fn unknown_column<'a>(
 }
 
 impl File {
+/// The folder with the first `key=value` folder of this key in a location, if it has one.
+fn folder_above<'a>(location: &'a str, key: &str) -> Option<&'a str> {
+    let mut start = 0;
+    let (folders, _) = location.rsplit_once('/')?;
+    for name in folders.split('/') {
+        if name.strip_prefix(key).is_some_and(|rest| rest.starts_with('=')) {
+            return Some(if start == 0 { "." } else { &location[..start - 1] });
+        }
+        start += name.len() + 1;
+    }
+    None
+}
+
     /// What is kept of its footer; `Internal` where that was not read.
     pub(crate) fn footer(&self) -> Result<&Footer> {
         let unread = || Error::new(ErrorKind::Internal, "the footer was not read");
