@@ -21,8 +21,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use xxhash_rust::xxh3::xxh3_64;
 
+use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use crate::arrow::names::TypeName;
 use crate::arrow::widen::widest;
 use crate::error::{Error, ErrorKind, Place, Result, nearest};
@@ -57,9 +58,9 @@ pub struct Catalog {
     pub schema: SchemaRef,
     /// The identity of the data set, wherever it is stored.
     pub fingerprint: Fingerprint,
-    /// The columns of its files, for those whose footers are read later.
     /// For each location with files of several splits, the sentence that says so.
     pub(crate) splits: Arc<[String]>,
+    /// The columns of its files, for those whose footers are read later.
     pub(crate) known: Arc<KnownColumns>,
     /// The first row group of a file whose footer was read at once: what those of others are likely to be.
     sample: Option<Group>,
@@ -154,8 +155,8 @@ impl Catalog {
             known,
             sample,
             identities,
-            row_ids: OnceLock::new(),
             splits: Arc::new([]),
+            row_ids: OnceLock::new(),
         })
     }
 
@@ -416,7 +417,6 @@ pub(crate) fn unknown_column<'a>(
     })
 }
 
-impl File {
 /// The folder with the first `key=value` folder of this key in a location, if it has one.
 fn folder_above<'a>(location: &'a str, key: &str) -> Option<&'a str> {
     let mut start = 0;
@@ -430,10 +430,17 @@ fn folder_above<'a>(location: &'a str, key: &str) -> Option<&'a str> {
     None
 }
 
+impl File {
     /// What is kept of its footer; `Internal` where that was not read.
     pub(crate) fn footer(&self) -> Result<&Footer> {
         let unread = || Error::new(ErrorKind::Internal, "the footer was not read");
         self.footer.get().ok_or_else(|| unread().at(Place::file(self.location.clone())))
+    }
+
+    /// A hash of what decides its part of the data set's fingerprint, beside its path.
+    pub(crate) fn content_hash(&self) -> u64 {
+        let rows: Vec<u64> = self.row_counts().collect();
+        xxh3_64(format!("{} {:?} {rows:?} {:?}", self.size, self.footer_hash(), self.table_hash).as_bytes())
     }
 
     /// What tells its content from other content, beside size and version: xxh3-64 of its footer's bytes. `None` where the

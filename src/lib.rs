@@ -76,7 +76,7 @@
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
 //! | all options as one value | [`LoaderSpec`], [`CacheSpec`], [`Flatten`] |
-//! | resume | [`Position`] with [`SavedSplit`] |
+//! | resume | [`Position`] with [`SavedSplit`] and [`SavedFiles`] |
 //! | find a row again | [`Rewind`], [`RowPlace`] |
 //! | bad rows | [`OnBadRow`], [`BadRow`] |
 //! | cache | [`DiskCache`], [`Tier`] |
@@ -184,7 +184,7 @@ pub use loader::{
 };
 pub use reader::Filter;
 pub use samples::{Across, Bucket, Class, Gap, Pack, Sample, Samples, Window};
-pub use shard::{Position, SavedSplit, Shard, Shuffle, Stop};
+pub use shard::{Position, SavedFiles, SavedSplit, Shard, Shuffle, Stop};
 pub use source::IndexReport;
 
 pub mod filter {

@@ -13,7 +13,7 @@ mod samples;
 mod settle;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rayon::ThreadPool;
 
@@ -217,6 +217,7 @@ impl LoaderBuilder {
             rows: settled.split.rows,
             filter: spec.filter.as_ref().map(Filter::canonical),
             denied: settled.denied,
+            files: OnceLock::new(),
             warning: Mutex::new(settled.warning),
             spec,
             tiers,

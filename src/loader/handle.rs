@@ -1,7 +1,7 @@
 //! The loader as users see it: epochs, position, plan, statistics.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::arrow::datatypes::SchemaRef;
 
@@ -19,12 +19,14 @@ use super::slot::Pages;
 use super::spec::LoaderSpec;
 use super::stats::{MemoryStats, StageStats, Stats};
 use super::tiers::Tiers;
-use crate::catalog::RowPlace;
+use crate::catalog::{Catalog, RowPlace};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
 use crate::samples::SampleIndex;
-use crate::shard::{Deals, EpochOrder, OrderId, OrderSpec, Position, SkippedRows, Split, kept_text};
+use crate::shard::{
+    CountedFile, Deals, EpochOrder, OrderId, OrderSpec, Position, SavedFiles, SkippedRows, Split, kept_text,
+};
 
 /// Feeds one process of a training run: a data set, an order, a share and a memory budget, with the threads that do the
 /// work. Made by [`LoaderBuilder::build`](super::LoaderBuilder::build).
@@ -77,6 +79,8 @@ pub(super) struct Inner {
     pub(super) filter: Option<String>,
     /// A hash of the rows that are denied.
     pub(super) denied: Option<String>,
+    /// The files of the data set as a position has them, once one is asked for.
+    pub(super) files: OnceLock<SavedFiles>,
     /// About the options; returned once.
     pub(super) warning: Mutex<Option<String>>,
     /// The form in which the cache keeps images, if there is a cache.
@@ -87,6 +91,11 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.monitor.flush();
     }
+}
+
+/// The files of a data set, as a position counts them.
+fn counted_files(catalog: &Catalog) -> impl Iterator<Item = CountedFile<'_>> {
+    catalog.files.iter().map(|file| CountedFile { path: &file.relative, content: file.content_hash() })
 }
 
 /// The options that the user left open.
@@ -273,7 +282,8 @@ impl Loader {
         let fingerprint = self.inner.fetcher.catalog.fingerprint.to_string();
         let cache_tier = self.inner.tiers.as_ref().map(|tiers| tiers.tier().to_string());
         let split = Some(self.split(&self.order()).into());
-        Position { cache_tier, split, ..Position::new(fingerprint, self.order_id(), epoch, row) }
+        let files = Some(self.saved_files().clone());
+        Position { cache_tier, split, files, ..Position::new(fingerprint, self.order_id(), epoch, row) }
     }
 
     /// Where the rows of a step are stored, in the order of delivery: of any step of any epoch, past or to come, and of any
@@ -306,7 +316,7 @@ impl Loader {
     pub fn restore(&self, position: &Position) -> Result<()> {
         let inner = &*self.inner;
         self.check_usable()?;
-        position.check(&inner.fetcher.catalog.fingerprint.to_string(), &self.order_id())?;
+        self.check_position(position)?;
         let mut order = self.adopted(&position.order)?;
         let saved = &position.order;
         if inner.open.skips {
@@ -396,6 +406,40 @@ impl Loader {
     /// Fails once the loader was closed, and in a forked child.
     pub(super) fn check_usable(&self) -> Result<()> {
         self.inner.engine.check_usable()
+    }
+
+    /// Refuses a position of another data set or order.
+    pub(super) fn check_position(&self, position: &Position) -> Result<()> {
+        let fingerprint = self.inner.fetcher.catalog.fingerprint.to_string();
+        match &position.files {
+            Some(saved) if position.fingerprint != fingerprint => Err(self.other_data(saved)),
+            _ => position.check(&fingerprint, &self.order_id()),
+        }
+    }
+
+    /// The files of the data set, as a position has them.
+    pub(super) fn saved_files(&self) -> &SavedFiles {
+        let catalog = &self.inner.fetcher.catalog;
+        self.inner.files.get_or_init(|| SavedFiles::of(catalog.rows(), counted_files(catalog)))
+    }
+
+    /// The refusal of a position that was saved with other files.
+    fn other_data(&self, saved: &SavedFiles) -> Error {
+        let here = self.saved_files();
+        if saved == here {
+            let cause =
+                "the state is of other data: the files are the same, and their columns or keys are not";
+            return Error::new(ErrorKind::StateMismatch, cause).hint("open them as the run did");
+        }
+        let files: Vec<CountedFile> = counted_files(&self.inner.fetcher.catalog).collect();
+        let cause = format!("the state is of other data: {}", saved.differences(here, &files));
+        Error::new(ErrorKind::StateMismatch, cause).hint(match here.files > saved.files {
+            true => {
+                "to finish the epoch, open the files of then alone, by a list or a glob; to train on all of them, begin a run \
+                 without the state"
+            }
+            false => "bring back the files of then, or start again without the state",
+        })
     }
 
     pub(super) fn order(&self) -> OrderSpec {

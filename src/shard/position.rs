@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
+use super::files::SavedFiles;
 use super::kept_text::kept_text;
 use super::order::OrderSpec;
 use super::skips::SkippedRows;
@@ -55,6 +56,9 @@ pub struct Position {
     /// The batches of the loader that was asked, by which its steps are counted; another loader may have others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<SavedSplit>,
+    /// The files of the data set, to say what is not the same where it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<SavedFiles>,
 }
 
 /// The batches of a loader, as a position has them.
@@ -97,6 +101,8 @@ struct Fields {
     cache_tier: Option<String>,
     #[serde(default)]
     split: Option<SavedSplit>,
+    #[serde(default)]
+    files: Option<SavedFiles>,
 }
 
 impl TryFrom<Versioned> for Position {
@@ -109,8 +115,8 @@ impl TryFrom<Versioned> for Position {
             ));
         }
         let fields = serde_json::from_value(fields.into()).map_err(|error| error.to_string())?;
-        let Fields { fingerprint, order, epoch, row, cache_tier, split } = fields;
-        Ok(Position { version, fingerprint, order, epoch, row, cache_tier, split })
+        let Fields { fingerprint, order, epoch, row, cache_tier, split, files } = fields;
+        Ok(Position { version, fingerprint, order, epoch, row, cache_tier, split, files })
     }
 }
 
@@ -191,7 +197,16 @@ impl OrderId {
 
 impl Position {
     pub(crate) fn new(fingerprint: String, order: OrderId, epoch: u64, row: u64) -> Self {
-        Position { version: POSITION_VERSION, fingerprint, order, epoch, row, cache_tier: None, split: None }
+        Position {
+            version: POSITION_VERSION,
+            fingerprint,
+            order,
+            epoch,
+            row,
+            cache_tier: None,
+            split: None,
+            files: None,
+        }
     }
 
     /// Refuses a position that does not belong to the given data set and order. Lanes and pool may differ, if the

@@ -321,6 +321,7 @@ impl Mix {
         };
         let source = |(at, source): (usize, &Source)| SavedSource {
             fingerprint: source.loader.inner.fetcher.catalog.fingerprint.to_string(),
+            files: Some(source.loader.saved_files().clone()),
             order: source.loader.order_id(),
             first_pass: passes[at],
             rows: rows[at],
@@ -365,11 +366,11 @@ impl Mix {
         for (number, (source, saved)) in inner.sources.iter().zip(&position.sources).enumerate() {
             let in_source = |error: Error| error.hint_also(&format!("it is source {number} of the mix"));
             let loader = &source.loader;
-            let fingerprint = loader.inner.fetcher.catalog.fingerprint.to_string();
             // In the middle of an epoch its rows are the same: none is denied that was not.
             let row = u64::from(position.row > 0).min(saved.order.rows);
             let of_source = Position::new(saved.fingerprint.clone(), saved.order.clone(), 0, row);
-            of_source.check(&fingerprint, &loader.order_id()).map_err(in_source)?;
+            let of_source = Position { files: saved.files.clone(), ..of_source };
+            loader.check_position(&of_source).map_err(in_source)?;
             orders.push(loader.adopted(&saved.order).map_err(in_source)?);
         }
         let lanes = orders[0].lanes();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::shard::{OrderId, Origin, SavedSplit, Stop};
+use crate::shard::{OrderId, Origin, SavedFiles, SavedSplit, Stop};
 
 /// The format that is written.
 const VERSION: u32 = 2;
@@ -59,6 +59,9 @@ pub struct MixPosition {
 pub struct SavedSource {
     /// Fingerprint of its data set.
     pub fingerprint: String,
+    /// Its files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<SavedFiles>,
     /// Its order.
     #[doc(hidden)]
     pub order: OrderId,

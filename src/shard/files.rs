@@ -1,0 +1,211 @@
+//! Which files a position was saved with: enough to say what was added, removed or changed since, in a few hundred bytes however
+//! many files there are.
+//!
+//! Each file has a digest of its path and content. It is counted in one bucket of each of two tables, chosen by its path, where
+//! the digests of all files are added up by exclusive or. A bucket of then and the one of now differ by the digests of what is
+//! not the same: if that is the digest of a file that is there now, it was added. A file that changed is in buckets that differ
+//! in both tables, which hardly any other file is.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// Tables, and buckets of each.
+const TABLES: usize = 2;
+const BUCKETS: usize = 32;
+
+/// Names of files that a message lists.
+const NAMES_SHOWN: usize = 3;
+
+/// The files of a data set as a position has them: how many there are, and sums by which it is found what changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SavedFiles {
+    /// Files of the data set.
+    pub files: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// The buckets of one table after those of the other, with eight hexadecimal digits each.
+    sums: String,
+}
+
+/// A file that is counted.
+pub(crate) struct CountedFile<'a> {
+    /// Relative to what was opened.
+    pub(crate) path: &'a str,
+    /// A hash of what it holds.
+    pub(crate) content: u64,
+}
+
+impl CountedFile<'_> {
+    fn digest(&self) -> u32 {
+        xxh3_64_with_seed(self.path.as_bytes(), self.content) as u32
+    }
+
+    /// Its bucket in each table.
+    fn buckets(&self) -> [usize; TABLES] {
+        let hash = xxh3_64(self.path.as_bytes());
+        [0, 1].map(|table| table * BUCKETS + (hash >> (32 * table)) as usize % BUCKETS)
+    }
+}
+
+impl SavedFiles {
+    pub(crate) fn of<'a>(rows: u64, files: impl Iterator<Item = CountedFile<'a>>) -> Self {
+        let (mut count, mut sums) = (0, [0; TABLES * BUCKETS]);
+        for file in files {
+            count += 1;
+            file.buckets().into_iter().for_each(|at| sums[at] ^= file.digest());
+        }
+        SavedFiles { files: count, rows, sums: sums.map(|sum: u32| format!("{sum:08x}")).concat() }
+    }
+
+    /// What is not the same in `here` and its `files`, in words.
+    pub(crate) fn differences(&self, here: &SavedFiles, files: &[CountedFile<'_>]) -> String {
+        let mut words = format!(
+            "it was saved with {} and {}, and here there are {} and {}",
+            counted(self.files, "file"),
+            counted(self.rows, "row"),
+            counted(here.files, "file"),
+            counted(here.rows, "row")
+        );
+        let Some(apart) = self.apart(here) else { return words };
+        let Found { added, rest } = Found::of(apart, files);
+        let removed = (self.files + added.len() as u64).saturating_sub(here.files);
+        let is_there =
+            |at: &usize| !added.contains(at) && files[*at].buckets().iter().all(|at| rest[*at] != 0);
+        let changed: Vec<usize> = match removed {
+            0 if here.files == self.files + added.len() as u64 => (0..files.len()).filter(is_there).collect(),
+            _ => Vec::new(),
+        };
+        if !added.is_empty() {
+            words.push_str(&format!("; added: {}", named(&added.into_iter().collect::<Vec<_>>(), files)));
+        }
+        if removed > 0 && here.files + removed >= self.files {
+            words.push_str(&format!("; removed: {}", counted(removed, "file")));
+        }
+        if !changed.is_empty() && changed.len() <= NAMES_SHOWN {
+            words.push_str(&format!("; changed: {}", named(&changed, files)));
+        }
+        words
+    }
+
+    /// The sums in which both differ; `None` if one of them is damaged.
+    fn apart(&self, other: &SavedFiles) -> Option<Vec<u32>> {
+        let sums = |files: &SavedFiles| -> Option<Vec<u32>> {
+            let sum = |at: usize| u32::from_str_radix(files.sums.get(8 * at..8 * at + 8)?, 16).ok();
+            (0..TABLES * BUCKETS).map(sum).collect()
+        };
+        Some(sums(self)?.into_iter().zip(sums(other)?).map(|(saved, here)| saved ^ here).collect())
+    }
+}
+
+/// What was found of the differences.
+struct Found {
+    /// Files that were added, by their number.
+    added: BTreeSet<usize>,
+    /// What of the sums they do not account for.
+    rest: Vec<u32>,
+}
+
+impl Found {
+    fn of(mut rest: Vec<u32>, files: &[CountedFile<'_>]) -> Self {
+        let mut added = BTreeSet::new();
+        loop {
+            let is_alone =
+                |file: &CountedFile<'_>| file.buckets().iter().any(|at| rest[*at] == file.digest());
+            let next = (0..files.len()).find(|at| !added.contains(at) && is_alone(&files[*at]));
+            let Some(next) = next else { return Found { added, rest } };
+            added.insert(next);
+            files[next].buckets().into_iter().for_each(|at| rest[at] ^= files[next].digest());
+        }
+    }
+}
+
+/// The first of these files by their paths, and how many more there are.
+fn named(which: &[usize], files: &[CountedFile<'_>]) -> String {
+    let names: Vec<&str> = which.iter().take(NAMES_SHOWN).map(|at| files[*at].path).collect();
+    match which.len().saturating_sub(NAMES_SHOWN) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(then: &[(String, u64)], now: &[(String, u64)]) -> String {
+        let files = |all: &[(String, u64)]| -> Vec<(String, u64)> { all.to_vec() };
+        let (then, now) = (files(then), files(now));
+        let counted = |all: &'_ [(String, u64)]| -> SavedFiles {
+            SavedFiles::of(
+                10 * all.len() as u64,
+                all.iter().map(|(path, content)| CountedFile { path, content: *content }),
+            )
+        };
+        let of_now: Vec<CountedFile> =
+            now.iter().map(|(path, content)| CountedFile { path, content: *content }).collect();
+        counted(&then).differences(&counted(&now), &of_now)
+    }
+
+    fn files(count: u64) -> Vec<(String, u64)> {
+        (0..count).map(|at| (format!("part-{at:05}.parquet"), at * 7)).collect()
+    }
+
+    #[test]
+    fn a_file_that_was_added_is_named_among_any_number() {
+        for count in [1, 2, 40, 5_000] {
+            let mut now = files(count);
+            now.push(("late.parquet".to_owned(), 1));
+            assert!(
+                words(&files(count), &now).ends_with("; added: late.parquet"),
+                "{}",
+                words(&files(count), &now)
+            );
+        }
+        let grown = words(&files(40), &files(48));
+        assert!(
+            grown.contains(
+                "it was saved with 40 files and 400 rows, and here there are 48 files and 480 rows"
+            ),
+            "{grown}"
+        );
+        assert!(
+            grown.ends_with("; added: part-00040.parquet, part-00041.parquet, part-00042.parquet and 5 more"),
+            "{grown}"
+        );
+    }
+
+    #[test]
+    fn what_was_changed_is_named_and_what_was_removed_is_counted() {
+        for count in [1, 2, 40, 300] {
+            let mut now = files(count);
+            now[0].1 += 1;
+            let changed = words(&files(count), &now);
+            assert!(changed.contains("; changed: ") && changed.contains("part-00000.parquet"), "{changed}");
+        }
+        let removed = words(&files(41), &files(40));
+        assert!(removed.ends_with("; removed: 1 file"), "{removed}");
+        let mut renamed = files(40);
+        renamed[3].0 = "other.parquet".to_owned();
+        let renamed = words(&files(40), &renamed);
+        assert!(renamed.ends_with("; added: other.parquet; removed: 1 file"), "{renamed}");
+    }
+
+    #[test]
+    fn it_is_small_and_a_damaged_one_gives_counts_alone() {
+        let saved = SavedFiles::of(1, std::iter::once(CountedFile { path: "a", content: 1 }));
+        assert!(serde_json::to_string(&saved).unwrap().len() < 600);
+        let damaged = SavedFiles { sums: "é".repeat(300), ..saved.clone() };
+        assert_eq!(
+            damaged.differences(&saved, &[]),
+            "it was saved with 1 file and 1 row, and here there are 1 file and 1 row"
+        );
+    }
+}
