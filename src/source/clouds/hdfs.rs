@@ -1,13 +1,18 @@
 //! `hdfs://`, `hopsfs://` and `viewfs://`: Hadoop's file system, over its own protocol.
 //!
-//! The configuration is Hadoop's: `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR` or `HADOOP_HOME/etc/hadoop`,
-//! and over it the storage options with a dot in their name. The user is `HADOOP_USER_NAME`, or that of Kerberos with
-//! `hadoop.security.authentication` and a ticket of `kinit`.
+//! The configuration is Hadoop's: `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR` or
+//! `HADOOP_HOME/etc/hadoop`, and over it the storage options with a dot in their name. The user is
+//! `HADOOP_USER_NAME`, or that of Kerberos with `hadoop.security.authentication` and a ticket of `kinit`.
+//! [`guard`] refuses a server that wants none then.
+
+mod guard;
 
 use std::sync::Arc;
 
 use hdfs_native_object_store::HdfsObjectStoreBuilder;
 use object_store::ObjectStore;
+
+use guard::{Configuration, Guarded};
 
 use super::address::Address;
 use super::options::{Options, unknown};
@@ -26,6 +31,8 @@ pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn Ob
         }
         configuration.push((key, value));
     }
+    let guarding =
+        Configuration::read(configuration.iter().map(|(key, value)| (key.to_string(), value.to_string())))?;
     let builder = HdfsObjectStoreBuilder::new()
         .with_url(address.root())
         .with_config(configuration)
@@ -37,7 +44,11 @@ pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn Ob
         object_store::Error::Generic { source, .. } => source.to_string(),
         _ => "it is malformed".to_owned(),
     };
-    Ok(Arc::new(store.map_err(|error| refused(address, &words(error)).hint("check HADOOP_CONF_DIR"))?))
+    let store = store.map_err(|error| refused(address, &words(error)).hint("check HADOOP_CONF_DIR"))?;
+    Ok(match guarding.needs_kerberos() {
+        true => Arc::new(Guarded::new(Arc::new(store), guarding.name_nodes(address.root()))),
+        false => Arc::new(store),
+    })
 }
 
 fn refused(address: &Address, why: &str) -> Error {
