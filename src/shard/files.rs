@@ -1,10 +1,10 @@
-//! Which files a position was saved with: enough to say what was added, removed or changed since, in a few hundred bytes however
-//! many files there are.
+//! Which files a position was saved with: enough to say what was added, removed or changed since, in a few
+//! hundred bytes however many files there are.
 //!
-//! Each file has a digest of its path and content. It is counted in one bucket of each of two tables, chosen by its path, where
-//! the digests of all files are added up by exclusive or. A bucket of then and the one of now differ by the digests of what is
-//! not the same: if that is the digest of a file that is there now, it was added. A file that changed is in buckets that differ
-//! in both tables, which hardly any other file is.
+//! Each file has a digest of its path and content. It is counted in one bucket of each of two tables, chosen
+//! by its path, where the digests of all files are added up by exclusive or. A bucket of then and the one of
+//! now differ by the digests of what is not the same: if that is the digest of a file that is there now, it
+//! was added. A file that changed is in buckets that differ in both tables, which hardly any other file is.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,8 @@ const BUCKETS: usize = 32;
 /// Names of files that a message lists.
 const NAMES_SHOWN: usize = 3;
 
-/// The files of a data set as a position has them: how many there are, and sums by which it is found what changed.
+/// The files of a data set as a position has them: how many there are, and sums by which it is found what
+/// changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

@@ -1,7 +1,8 @@
-//! How many files of the local disk stay open: a share of what the process may have, for all data sets together.
+//! How many files of the local disk stay open: a share of what the process may have, for all data sets
+//! together.
 //!
-//! The limit is the process's own (`ulimit -n`), as it is at the moment. What others take of it, such as sockets, threads and the
-//! user's own files, has the rest.
+//! The limit is the process's own (`ulimit -n`), as it is at the moment. What others take of it, such as
+//! sockets, threads and the user's own files, has the rest.
 
 use std::fs::File;
 use std::io;
@@ -14,17 +15,19 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::error::{Error, ErrorKind, Foreign, Result};
 
-/// Files that one data set keeps open. More would be opened less often, and take handles from the rest of the process.
+/// Files that one data set keeps open. More would be opened less often, and take handles from the rest of the
+/// process.
 const MOST_OF_ONE: usize = 64;
 
 /// The part of the process's limit that files which stay open may take.
 const PART: usize = 4;
 
-/// Handles that a run takes beside the files that stay open: those of reads that are under way, and a few of its caches.
+/// Handles that a run takes beside the files that stay open: those of reads that are under way, and a few of
+/// its caches.
 const SPARE: usize = 8;
 
-/// How often a file is opened again where the process has no handle left, and how long it is waited for one each time: a read
-/// gives its own back within milliseconds.
+/// How often a file is opened again where the process has no handle left, and how long it is waited for one
+/// each time: a read gives its own back within milliseconds.
 const TRIES: usize = 20;
 const WAIT: Duration = Duration::from_millis(50);
 
@@ -76,8 +79,8 @@ pub(super) fn share() -> usize {
     (most_kept() / READERS.load(Ordering::Relaxed).max(1)).clamp(1, MOST_OF_ONE)
 }
 
-/// Opens a file. Where the process has no handle left, `give_back` closes what can be closed, and then it is waited for other
-/// reads to end.
+/// Opens a file. Where the process has no handle left, `give_back` closes what can be closed, and then it is
+/// waited for other reads to end.
 ///
 /// # Errors
 /// Those of the system. Where there is no handle still, the error names the limit.

@@ -128,7 +128,8 @@ struct OpenFile {
 }
 
 impl OpenFiles {
-    /// Keeps a file open where anyone reads on and there is a place; returns those that are to be closed, once the lock is free.
+    /// Keeps a file open where anyone reads on and there is a place; returns those that are to be closed, once the
+    /// lock is free.
     fn keep(&mut self, name: &str, file: OpenFile) -> Vec<Arc<OpenFile>> {
         if self.readers == 0 {
             return vec![Arc::new(file)];

@@ -1,4 +1,5 @@
-//! What a file is that is not Parquet, as far as its first bytes or its name tell, and the way from there to Parquet.
+//! What a file is that is not Parquet, as far as its first bytes or its name tell, and the way from there to
+//! Parquet.
 
 /// Something that is not Parquet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +87,8 @@ impl OtherFormat {
         let begins = BEGINNINGS.iter().find(|(beginning, _)| head.starts_with(beginning));
         let by_bytes = begins.map(|(_, other)| *other);
         match (by_bytes, OtherFormat::of_name(name)) {
-            // Of what is compressed, the name may say what it is, and images of some kinds begin as other files do.
+            // Of what is compressed, the name may say what it is, and images of some kinds begin as other
+            // files do.
             (Some(OtherFormat::Archive | OtherFormat::Json | OtherFormat::Page) | None, Some(by_name)) => {
                 Some(by_name)
             }

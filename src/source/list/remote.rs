@@ -268,9 +268,9 @@ impl Here<'_> {
 
     /// Without hidden files, files in hidden folders, and the marks of folders.
     ///
-    /// Spark, Hadoop and consoles mark a folder with an empty object. Where that is called `train.parquet/`, the list has it
-    /// as `train.parquet`, since paths have no slash at their end: it is a folder's if anything lies below it, or if there is
-    /// no object of that name.
+    /// Spark, Hadoop and consoles mark a folder with an empty object. Where that is called `train.parquet/`, the
+    /// list has it as `train.parquet`, since paths have no slash at their end: it is a folder's if anything lies
+    /// below it, or if there is no object of that name.
     async fn visible<'s>(&self, seen: Vec<Seen<'s>>) -> Result<Vec<Seen<'s>>> {
         let paths: Vec<&str> = seen.iter().map(|seen| seen.relative).collect();
         let is_above = |folder: &str| {
@@ -278,7 +278,7 @@ impl Here<'_> {
             let next = paths.partition_point(|path| *path < below.as_str());
             paths.get(next).is_some_and(|path| path.starts_with(&below))
         };
-        let is_empty_file = async |seen: &Seen<'_>| match seen.meta.size > 0 {
+        let is_file = async |seen: &Seen<'_>| match seen.meta.size > 0 {
             true => Ok(true),
             false if !has_suffix(seen.name()) || is_above(seen.relative) => Ok(false),
             false => self.remote.is_folder_mark(&seen.meta.location).await.map(|is_mark| !is_mark),
@@ -286,7 +286,7 @@ impl Here<'_> {
         let mut visible = Vec::with_capacity(seen.len());
         let is_shown = |seen: &Seen| !seen.relative.split('/').any(is_hidden);
         for seen in seen.into_iter().filter(is_shown) {
-            if is_empty_file(&seen).await? {
+            if is_file(&seen).await? {
                 visible.push(seen);
             }
         }

@@ -1,8 +1,9 @@
-//! Files of several splits below one location: `train-00000-of-00002.parquet` beside `test-00000-of-00001.parquet`, or folders of
-//! these names. They are read as one data set, which is hardly ever meant, so it is said.
+//! Files of several splits below one location: `train-00000-of-00002.parquet` beside
+//! `test-00000-of-00001.parquet`, or folders of these names. They are read as one data set, which is hardly
+//! ever meant, so it is said.
 //!
-//! A location that names a split has files of that one alone below it, and who gives a list of locations has named each.
-//! The keys of `split=train` folders are columns.
+//! A location that names a split has files of that one alone below it, and who gives a list of locations has
+//! named each. The keys of `split=train` folders are columns.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -41,8 +42,8 @@ struct Found<'a> {
     like: String,
 }
 
-/// The sentence that says so, where the files at these paths below `root` are of several splits. Files that name none do not
-/// matter while they are fewer.
+/// The sentence that says so, where the files at these paths below `root` are of several splits. Files that
+/// name none do not matter while they are fewer.
 pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let (mut all, mut found) = (0, BTreeMap::<Split, Found>::new());
     for path in paths {
@@ -66,7 +67,8 @@ pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) 
     ))
 }
 
-/// The split of the file at a path, and where its word is: in the first name of the path that has words of one split alone.
+/// The split of the file at a path, and where its word is: in the first name of the path that has words of
+/// one split alone.
 fn split_of(path: &str) -> Option<(Split, Range<usize>)> {
     let mut start = 0;
     for name in path.split('/') {
@@ -92,7 +94,8 @@ fn words(name: &str) -> impl Iterator<Item = (usize, &str)> {
     parts.filter(|word| !word.is_empty()).map(move |word| (word.as_ptr().addr() - name.as_ptr().addr(), word))
 }
 
-/// The folder that a word at the end of `path[..end]` is the name of, or a glob of the files whose names begin like this.
+/// The folder that a word at the end of `path[..end]` is the name of, or a glob of the files whose names
+/// begin like this.
 fn like(path: &str, end: usize) -> String {
     match path[end..].find('/') {
         Some(at) => path[..end + at].to_owned(),

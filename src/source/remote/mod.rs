@@ -277,8 +277,8 @@ impl Remote {
         }
     }
 
-    /// Whether an empty object that a list has at a path marks a folder: its key ends in a slash, so that there is no object of
-    /// that name, or Hadoop says so of it in Azure's store. Where that may not be asked, it counts as a file.
+    /// Whether an empty object that a list has at a path marks a folder: its key ends in a slash, so that there is no
+    /// object of that name, or Hadoop says so of it in Azure's store. Where that may not be asked, it counts as a file.
     pub(super) async fn is_folder_mark(&self, path: &Path) -> Result<bool> {
         let said = Attribute::Metadata(HADOOP_FOLDER.into());
         let looked = self.patiently(|store| {
@@ -450,7 +450,7 @@ async fn whole_list(
     Ok(found.into_values().collect())
 }
 
-/// Adds an object to a list. One that marks a folder, `x/`, has the path of the object `x` and does not hide it.
+/// Adds an object to a list. One that marks a folder, `x/`, has the path of the object `x`, and does not hide it.
 fn add(found: &mut BTreeMap<Path, ObjectMeta>, meta: ObjectMeta) {
     if meta.size > 0 || !found.contains_key(&meta.location) {
         found.insert(meta.location.clone(), meta);
