@@ -83,7 +83,7 @@ mod tests {
         let path = Path::new(OsStr::from_bytes(b"/data/caf\xe9"));
         assert_eq!(local(path).unwrap(), path, "a folder to write to needs no name in text");
         let error = text(path).unwrap_err();
-        assert_eq!(error.kind(), crate::error::ErrorKind::Invalid);
+        assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains("is not valid UTF-8"), "{error}");
     }
 

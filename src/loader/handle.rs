@@ -428,11 +428,11 @@ impl Loader {
         let here = self.saved_files();
         if saved == here {
             let cause =
-                "the state is of other data: the files are the same, and their columns or keys are not";
+                "the state is of another data set: the files are the same, and their columns or keys are not";
             return Error::new(ErrorKind::StateMismatch, cause).hint("open them as the run did");
         }
         let files: Vec<CountedFile> = counted_files(&self.inner.fetcher.catalog).collect();
-        let cause = format!("the state is of other data: {}", saved.differences(here, &files));
+        let cause = format!("the state is of another data set: {}", saved.differences(here, &files));
         Error::new(ErrorKind::StateMismatch, cause).hint(match here.files > saved.files {
             true => {
                 "to finish the epoch, open the files of then alone, by a list or a glob; to train on all of them, begin a run \
