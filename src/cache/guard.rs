@@ -11,9 +11,10 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memmap2::{Mmap, MmapOptions};
@@ -21,16 +22,14 @@ use memmap2::{Mmap, MmapOptions};
 /// Maps that are guarded at most: twice what an index keeps. Linux allows a process 65,530 maps in all.
 const SLOTS: usize = 1 << 15;
 
-/// The address and length of one map; a length of 0: no map.
+/// One map, or none.
 struct Slot {
-    start: AtomicUsize,
-    length: AtomicUsize,
+    pages: AtomicU64,
     broken: AtomicBool,
 }
 
-static MAPS: [Slot; SLOTS] = [const {
-    Slot { start: AtomicUsize::new(0), length: AtomicUsize::new(0), broken: AtomicBool::new(false) }
-}; SLOTS];
+static MAPS: [Slot; SLOTS] =
+    [const { Slot { pages: AtomicU64::new(Pages::NONE.0), broken: AtomicBool::new(false) } }; SLOTS];
 
 /// Slots that are free again, and how many were ever taken.
 static FREE: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
@@ -41,6 +40,11 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 /// The previous handler of SIGBUS; null: none. Never freed, since a handler may be reading it.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
+/// The pages of a map, in one word: the handler, which cannot wait for a lock, never sees the beginning of one map with the length of
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pages(u64);
+
 /// A map of the beginning of a file, guarded.
 pub(super) struct Guarded {
     map: Mmap,
@@ -48,7 +52,7 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    /// Maps the first `length` bytes of `file`. `None` if no slot for another map is free.
+    /// Maps the first `length` bytes of `file`. `None` if no slot for another map is free, or if it lies where none can be noted.
     pub(super) fn new(file: &File, length: usize) -> io::Result<Option<Guarded>> {
         take_over()?;
         let Some(slot) = take_slot() else { return Ok(None) };
@@ -63,10 +67,12 @@ impl Guarded {
                 return Err(error);
             }
         };
-        let at = &MAPS[slot];
-        at.broken.store(false, Relaxed);
-        at.start.store(map.as_ptr() as usize, Relaxed);
-        at.length.store(map.len(), Release);
+        let Some(pages) = Pages::of(map.as_ptr() as usize, map.len()) else {
+            free().0.push(slot);
+            return Ok(None);
+        };
+        MAPS[slot].broken.store(false, Relaxed);
+        MAPS[slot].pages.store(pages.0, Release);
         Ok(Some(Guarded { map, slot }))
     }
 
@@ -84,8 +90,30 @@ impl AsRef<[u8]> for Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        MAPS[self.slot].length.store(0, Release);
+        MAPS[self.slot].pages.store(Pages::NONE.0, Release);
         free().0.push(self.slot);
+    }
+}
+
+impl Pages {
+    const NONE: Pages = Pages(0);
+
+    /// Bits of the number of pages; the others are the number of the first page, of addresses of 48 bits, below which Linux maps what
+    /// asks for no address.
+    const COUNT_BITS: u32 = 28;
+
+    /// The pages of `length` bytes from `start` on, the beginning of a page. `None` if the numbers are too large.
+    fn of(start: usize, length: usize) -> Option<Pages> {
+        let (first, count) = ((start / PAGE) as u64, length.div_ceil(PAGE) as u64);
+        let fits = count >> Self::COUNT_BITS == 0 && first >> (u64::BITS - Self::COUNT_BITS) == 0;
+        fits.then_some(Pages(first << Self::COUNT_BITS | count))
+    }
+
+    /// Their addresses.
+    fn range(self) -> Range<usize> {
+        let start = (self.0 >> Self::COUNT_BITS) as usize * PAGE;
+        let count = self.0 & ((1 << Self::COUNT_BITS) - 1);
+        start..start + count as usize * PAGE
     }
 }
 
@@ -155,17 +183,17 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _: *
 /// Puts zero pages in the place of the map that holds `address`, if it is one of ours.
 fn replace_map_at(address: usize) -> bool {
     for slot in &MAPS[..TAKEN.load(Acquire)] {
-        let length = slot.length.load(Acquire);
-        let start = slot.start.load(Relaxed);
-        // A map ends at the end of a page.
-        let end = start + length.next_multiple_of(PAGE);
-        if length > 0 && (start..end).contains(&address) {
+        let range = Pages(slot.pages.load(Acquire)).range();
+        if range.contains(&address) {
             slot.broken.store(true, Release);
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-            // SAFETY: exactly the pages of one of our maps, which lives as long as it is read, and the faulting thread
-            // reads it.
-            let zeros =
-                unsafe { libc::mmap(start as *mut libc::c_void, length, libc::PROT_READ, flags, -1, 0) };
+            // SAFETY: exactly the pages of one of our maps. The range was read at once, so that it is one map's, which was there at that
+            // moment: a slot is emptied before its map goes. It holds the address at which this thread reads, and what a thread
+            // reads is not unmapped meanwhile; so this map is the one that is read, it stays until we return, and its slot
+            // is not used anew.
+            let zeros = unsafe {
+                libc::mmap(range.start as *mut libc::c_void, range.len(), libc::PROT_READ, flags, -1, 0)
+            };
             return zeros != libc::MAP_FAILED;
         }
     }
@@ -197,5 +225,39 @@ mod tests {
         drop(cut);
         let again = Guarded::new(&file, PAGE).unwrap().unwrap();
         assert!(!again.is_broken(), "a slot that is used again begins anew");
+    }
+
+    #[test]
+    fn the_pages_of_a_map_are_one_word() {
+        let high = (1 << 48) - PAGE;
+        for (start, length, end) in
+            [(PAGE, 1, 2 * PAGE), (16 * PAGE, 3 * PAGE, 19 * PAGE), (high, PAGE, 1 << 48)]
+        {
+            assert_eq!(Pages::of(start, length).unwrap().range(), start..end);
+        }
+        assert!(Pages::NONE.range().is_empty());
+        assert_eq!(Pages::of(1 << 48, PAGE), None, "too high");
+        assert_eq!(Pages::of(PAGE, 1 << 40), None, "too long");
+    }
+
+    #[test]
+    fn a_slot_that_is_used_anew_never_shows_one_map_with_the_length_of_another() {
+        let (long, short) = (Pages::of(PAGE, 64 * PAGE).unwrap(), Pages::of(128 * PAGE, PAGE).unwrap());
+        let (slot, are_over) = (AtomicU64::new(Pages::NONE.0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..100_000 {
+                    for pages in [long, Pages::NONE, short, Pages::NONE] {
+                        slot.store(pages.0, Release);
+                    }
+                }
+                are_over.store(true, Release);
+            });
+            while !are_over.load(Acquire) {
+                let seen = Pages(slot.load(Acquire)).range();
+                let known = [long, short, Pages::NONE].map(Pages::range);
+                assert!(known.contains(&seen), "{seen:?}");
+            }
+        });
     }
 }
