@@ -149,28 +149,36 @@ pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
             let list = array.as_fixed_size_list();
             let length = usize::try_from(*length).ok()?;
             // `values` is already cut to the rows of a sliced list.
-            block(list.values().as_ref(), list.len() * length)?
+            block(list.values().as_ref(), list.len().checked_mul(length)?)?
         }
         _ => block(array, array.len())?,
     };
     shape.extend(row.into_iter().flatten());
-    debug_assert_eq!(buffer.len(), shape.iter().product::<usize>() * element.bytes());
-    Some(Dense { buffer, shape, element })
+    // Whoever gets the block trusts its shape.
+    let bytes = product(&shape)?.checked_mul(element.bytes())?;
+    (buffer.len() == bytes).then_some(Dense { buffer, shape, element })
 }
 
-/// `count` scalar elements of `array`, from its first.
+/// `count` scalar elements of `array`, from its first, if it has as many.
 pub(crate) fn block(array: &dyn Array, count: usize) -> Option<Buffer> {
+    if count > array.len() {
+        return None;
+    }
     let data: ArrayData = array.to_data();
     let buffer = data.buffers().first()?;
+    let end = data.offset().checked_add(count)?;
     match array.data_type() {
-        DataType::Boolean => Some(unpack(&BooleanBuffer::new(buffer.clone(), data.offset(), count))),
+        DataType::Boolean => {
+            let has_all = end.div_ceil(8) <= buffer.len();
+            has_all.then(|| unpack(&BooleanBuffer::new(buffer.clone(), data.offset(), count)))
+        }
         // Days in 32 bits; numpy counts them in 64.
         DataType::Date32 => {
-            let days = &buffer.typed_data::<i32>()[data.offset()..data.offset() + count];
+            let days = buffer.typed_data::<i32>().get(data.offset()..end)?;
             Some(days.iter().map(|day| i64::from(*day)).collect())
         }
         DataType::Time32(_) => {
-            let times = &buffer.typed_data::<i32>()[data.offset()..data.offset() + count];
+            let times = buffer.typed_data::<i32>().get(data.offset()..end)?;
             Some(times.iter().map(|time| i64::from(*time)).collect())
         }
         other => {
@@ -178,7 +186,8 @@ pub(crate) fn block(array: &dyn Array, count: usize) -> Option<Buffer> {
                 DataType::FixedSizeBinary(width) => usize::try_from(*width).ok()?,
                 _ => other.primitive_width()?,
             };
-            Some(buffer.slice_with_length(data.offset() * width, count * width))
+            let has_all = end.checked_mul(width)? <= buffer.len();
+            has_all.then(|| buffer.slice_with_length(data.offset() * width, count * width))
         }
     }
 }
@@ -247,5 +256,10 @@ fn tensor_shape(field: &Field, length: usize) -> Option<Vec<usize>> {
         .iter()
         .map(|side| usize::try_from(side.as_u64()?).ok())
         .collect();
-    shape.filter(|shape| shape.iter().product::<usize>() == length)
+    shape.filter(|shape| product(shape) == Some(length))
+}
+
+/// How many elements a shape has, if a number can say it.
+fn product(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1_usize, |product, side| product.checked_mul(*side))
 }
