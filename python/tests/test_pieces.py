@@ -198,6 +198,72 @@ def test_pieces_are_a_part_of_the_position(paged: Path) -> None:
         refusing.load_state_dict(saved)
 
 
+def test_pieces_are_not_advised_where_there_are_none(tmp_path: Path) -> None:
+    items = pa.array(np.random.default_rng(1).integers(0, 1 << 30, 8_000_000, dtype=np.int32))
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(0, 8_000_001, 40, dtype=np.int32)), items)
+    pq.write_table(pa.table({"x": lists, "id": np.arange(200_000)}), tmp_path / "lists.parquet")
+    # Each piece would take all lists.
+    for columns in (["x"], ["x", "id"]):
+        with pytest.raises(fb.TooLargeError, match="raise memory to") as refused:
+            fb.Loader(tmp_path, columns=columns, batch_size=64, memory="16MiB", shuffle=fb.Shuffle(seed=1))
+        assert "piece_rows" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"samples": fb.Pack("tokens", 2048)},
+        {"samples": fb.Pack("tokens", 2048), "shuffle": fb.Shuffle(seed=1)},
+        {"shuffle": fb.Shuffle(seed=1)},
+        {"shuffle": fb.Shuffle.exact(1)},
+        {"shuffle": fb.Shuffle(seed=1), "filter": fb.col("id") < 20_000},
+        {"shuffle": fb.Shuffle(seed=1, lanes=2), "shard": fb.Shard(rank=1, world=2)},
+    ],
+    ids=["stored", "packs", "shuffled packs", "shuffled", "exact", "filtered", "two lanes"],
+)
+def test_the_memory_that_a_refusal_names_is_enough(tmp_path: Path, options: dict[str, Any]) -> None:
+    random = np.random.default_rng(1)
+    lengths = random.integers(10, 3_000, 30_000) + 15 * (np.arange(30_000) // 10_000)
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    tokens = pa.ListArray.from_arrays(pa.array(ends), pa.array(random.integers(0, 99, ends[-1], dtype=np.int32)))
+    pq.write_table(pa.table({"id": np.arange(30_000), "tokens": tokens}), tmp_path / "a.parquet", row_group_size=10_000)
+    columns = ["tokens"] if "samples" in options else None
+    given = {"columns": columns, "batch_size": 16, "threads": 1, **options}
+    with pytest.raises(fb.TooLargeError) as refused:
+        fb.Loader(tmp_path, memory="24MiB", **given)
+    enough = re.search(r"raise memory to ([\d.]+ [MG]iB)", str(refused.value))
+    assert enough, refused.value
+    fb.Loader(tmp_path, memory=enough[1], **given).close()
+
+
+def test_the_guide_says_what_a_large_row_group_takes(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "memory.md").read_text()
+    rows, random = 50_000_000, np.random.default_rng(1)
+    for name, column in {
+        "booleans": random.random(rows, dtype=np.float32) < 0.5,
+        "int8": random.integers(-50, 50, rows, dtype=np.int8),
+    }.items():
+        said = re.search(rf"50 million {name} \| (\d+) MiB", guide)
+        assert said, name
+        pq.write_table(pa.table({"x": column}), tmp_path / "a.parquet", row_group_size=rows)
+        with pytest.raises(fb.TooLargeError) as refused:
+            fb.Loader(tmp_path, batch_size=8_192, memory="32MiB", shuffle=fb.Shuffle(seed=1))
+        asked = re.search(r"raise memory to ([\d.]+) MiB", str(refused.value))
+        assert asked and int(said[1]) - 1 < float(asked[1]) <= int(said[1]), (name, refused.value)
+
+
+def test_the_values_of_a_filter_are_a_part_of_the_memory(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": np.arange(100)}), tmp_path / "a.parquet")
+    many = fb.col("id").is_in(np.arange(300_000) + 50)
+    with pytest.raises(fb.TooLargeError, match="the values of the filter .* take") as refused:
+        fb.Loader(tmp_path, filter=many, memory="8MiB")
+    enough = re.search(r"raise memory to ([\d.]+ MiB)", str(refused.value))
+    assert enough, refused.value
+    with fb.Loader(tmp_path, filter=many, memory=enough[1]) as loader:
+        assert loader.num_rows == 50
+
+
 def test_pieces_of_what_has_none_are_refused(tmp_path: Path, paged: Path) -> None:
     pq.write_table(pa.table({"words": [["a"] * (row % 3) for row in range(100)]}), tmp_path / "lists.parquet")
     with pytest.raises(fb.UnsupportedError, match=r"lists\.parquet.*none of its columns has pages"):

@@ -443,6 +443,7 @@ impl Dataset {
             pieces: Arc::default(),
             heads: Arc::default(),
             dealt_bits: 0,
+            least: 0,
         };
         let whole = |group: usize| Part { group: group as u32, start: 0, rows: 0 };
         let reading = async move {

@@ -182,6 +182,25 @@ impl Sizing {
         Sizing { row_groups: self.row_groups.saturating_sub(bytes).max(1), asked, ..self }
     }
 
+    /// Refuses what is kept of a data set, if it leaves row groups nothing of this budget.
+    ///
+    /// # Errors
+    /// It does.
+    pub(super) fn check_beside(&self, bytes: u64) -> Result<()> {
+        if bytes < self.row_groups {
+            return Ok(());
+        }
+        let cause = format!(
+            "the footers, the values of the filter and the rows that are selected take {}, over the {} that a memory of {} has for them",
+            words(bytes),
+            words(self.row_groups),
+            words(self.memory)
+        );
+        let enough = words(self.beside(bytes).total(self.row_groups));
+        let hint = format!("raise `memory` to {enough}, or give it fewer files or values");
+        Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
+    }
+
     /// Sets the share of row groups: what the lists leave, but enough for the largest to pass alone, beside which there are no
     /// lists but its own. Where the footers do not give the lengths of values, batches get half of the budget, as far as the row
     /// groups leave it to them.
@@ -230,17 +249,30 @@ impl Sizing {
         let room = self.row_groups + self.lists;
         let given = || (0..samples.most().len()).filter(|&group| samples.most()[group] > 0);
         let (listed, budget) = (listed_while_read(samples, order), Budget::new(room));
-        for group in given() {
-            let rows = samples.most()[group];
-            let admitted = fetcher.admit((group, rows), listed, &budget, |bytes| self.total(bytes));
-            admitted.map_err(|error| match self.pieces_that_fit(fetcher, (group, rows), listed) {
-                Some(hint) => error.hint_also(&hint),
-                None => error,
+        let needed = Needed::of(fetcher, samples, order, split, self.asked.needs_deals);
+        let of_group = |group: usize| (group, samples.most()[group]);
+        let largest_group =
+            given().max_by_key(|group| fetcher.alone(of_group(*group), listed).bytes).map(of_group);
+        if let Some(group) = largest_group {
+            let alone = fetcher.alone(group, listed);
+            // Enough for the window as well, or the next refusal would name more.
+            let whole = alone.bytes.max(self.window_bytes(fetcher, needed, order));
+            let admitted = fetcher.admit(&alone, &budget, |_| self.total(whole));
+            admitted.map_err(|error| {
+                let small = order.with_pool(1);
+                let needed = Needed::of(fetcher, samples, &small, split, self.asked.needs_deals);
+                let less = alone.bytes.max(self.window_bytes(fetcher, needed, &small));
+                let hints = [
+                    (order.pool() > 1 && less < whole).then(|| {
+                        let (rows, total) = (self.asked.group_rows, words(self.total(less)));
+                        format!("{total} are enough with `window_rows={rows}`")
+                    }),
+                    self.pieces_that_fit(fetcher, group, listed),
+                ];
+                hints.into_iter().flatten().fold(error, |error, hint| error.hint_also(&hint))
             })?;
         }
-        let needed = Needed::of(fetcher, samples, order, split, self.asked.needs_deals);
-        // One row group at a time always passes: its excess over the budget is bounded.
-        let alone = order.pool() == 1 && needed.lanes == 1 && !order.is_exact();
+        let alone = is_alone(needed, order);
         let fits = |needed: Needed| {
             needed.row_groups <= self.row_groups && needed.row_groups.saturating_add(needed.lists) <= room
         };
@@ -288,9 +320,21 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// The next move where a row group of so many rows is too large to be shuffled, unless it is in such pieces already.
+    /// Bytes of row groups and lists that a window takes; none where one row group after the other passes, or where a cache holds
+    /// all rows.
+    fn window_bytes(&self, fetcher: &Fetcher, needed: Needed, order: &OrderSpec) -> u64 {
+        let is_mapped = fetcher.row_cache.as_ref().is_some_and(|row_cache| row_cache.cache().is_mapped());
+        match is_alone(needed, order) || (order.is_exact() && is_mapped) {
+            true => 0,
+            false => needed.row_groups.saturating_add(needed.lists),
+        }
+    }
+
+    /// The next move where a row group of so many rows is too large to be shuffled, unless it is in such pieces already, or cannot be
+    /// cut.
     fn pieces_that_fit(&self, fetcher: &Fetcher, (group, rows): (usize, u32), listed: u64) -> Option<String> {
         let share = u128::from(self.row_groups / PIECE_SHARE);
+        fetcher.in_each_piece(group).filter(|whole| u128::from(*whole) <= share)?;
         let bytes = fetcher.group_cost(group).total().saturating_add(listed.saturating_mul(rows.into()));
         let fit = (u128::from(rows) * share / u128::from(bytes.max(1))).max(1);
         let is_smaller = fit < u128::from(self.asked.pieces_below);
@@ -354,11 +398,21 @@ impl Sizing {
         (self.batches.max(self.memory / BATCHES_SHARE) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
     }
 
+    /// The memory beside what is kept of the data set, which is there already.
+    pub(super) fn to_come(&self) -> u64 {
+        self.memory.saturating_sub(self.asked.beside)
+    }
+
     /// The step at which the next epoch is prepared, of `steps`.
     pub(super) fn next_at(&self, steps: u64) -> u64 {
         let early = steps / NEXT_AFTER;
         if self.lists <= self.memory / LISTS_SHARE { early } else { steps - early }
     }
+}
+
+/// Whether row groups pass one at a time: that is always possible, because the excess of one over the budget is bounded.
+fn is_alone(needed: Needed, order: &OrderSpec) -> bool {
+    order.pool() == 1 && needed.lanes == 1 && !order.is_exact()
 }
 
 /// The largest number below `limit` that fits, where smaller ones fit as well.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::pages::{Kind, StoredPage};
 use super::pieces::Cost;
 use crate::catalog::pages::PageLocations;
-use crate::catalog::{Catalog, ColumnChunk, Group, PageMemory, Projection, chunks};
+use crate::catalog::{Catalog, ColumnChunk, Footer, Group, PageMemory, Projection, chunks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row_set::RowSet;
 use parquet::arrow::arrow_reader::RowSelection;
@@ -84,6 +84,23 @@ impl GroupPages {
             memory = memory.with(&chunk, false);
         }
         Ok(Cost { decoding: memory.bytes(), ..cost })
+    }
+
+    /// What any rows of a row group take at least: the columns that are read whole, since their pages cannot be read one by one.
+    /// `None` if those of no column can.
+    pub(crate) fn least_cost(footer: &Footer, projection: &Projection, group: &Group) -> Option<Cost> {
+        let (mut cost, mut memory, mut any) = (Cost::default(), PageMemory::default(), false);
+        let columns = &footer.columns;
+        for (leaf, chunk) in chunks(footer, group, projection) {
+            if columns.is_read_by_pages(columns.parquet.get_column_root_idx(leaf)) {
+                any = true;
+                continue;
+            }
+            cost.stored = cost.stored.saturating_add(chunk.length);
+            cost.held = cost.held.saturating_add(chunk.held(group.rows));
+            memory = memory.with(&chunk, false);
+        }
+        any.then(|| Cost { decoding: memory.bytes(), ..cost })
     }
 
     /// The bytes to fetch of a row group in place of its chunks, in the same order.

@@ -70,6 +70,8 @@ pub(crate) struct Fetcher {
     pub(crate) heads: Arc<Heads>,
     /// Bits of a row that it takes a second time while a column is brought into the order of a shuffle; 0 where none is.
     pub(crate) dealt_bits: u64,
+    /// The `memory` that a loader needs whatever rows it selects, which is what a refusal while they are selected names.
+    pub(crate) least: u64,
 }
 
 /// What row groups cost, once their footers were read: planning asks for it many times, and it is a sum over all columns.
@@ -206,6 +208,16 @@ impl FetchOutcome {
     }
 }
 
+/// What a row group takes by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alone {
+    group: usize,
+    /// With lists.
+    pub(crate) bytes: u64,
+    is_piece: bool,
+    is_shuffled: bool,
+}
+
 impl Fetcher {
     /// What a part's permit covers: its column chunks, and the rows that they become, with those of its heads.
     pub(crate) fn cost(&self, part: &Part) -> Cost {
@@ -235,27 +247,45 @@ impl Fetcher {
         self.group_cost(group).with(self.heads.cost(group as u32))
     }
 
-    /// Refuses a row group of `rows` rows of which not even one piece would keep the bound of a budget, beside lists with `listed`
-    /// bytes for each row; see [`Budget::admit`].
-    pub(crate) fn admit(
-        &self,
-        (group, rows): (usize, u32),
-        listed: u64,
-        budget: &Budget,
-        memory_for: impl FnOnce(u64) -> u64,
-    ) -> Result<()> {
+    /// What a row group of `rows` rows takes by itself, or the largest of its pieces, beside lists with `listed` bytes for each row.
+    pub(crate) fn alone(&self, (group, rows): (usize, u32), listed: u64) -> Alone {
         let with_lists =
             |cost: Cost, rows: u32| cost.total().saturating_add(listed.saturating_mul(rows.into()));
         let of_piece = |piece: &Piece| with_lists(self.piece_cost(piece), piece.rows);
         let pieces = self.pieces.of_group(group);
-        let (what, bytes) = match pieces.and_then(|pieces| pieces.iter().map(of_piece).max()) {
-            Some(largest) => ("a piece of the row group", largest),
-            None => ("the row group", with_lists(self.whole_cost(group), rows)),
+        let piece = pieces.and_then(|pieces| pieces.iter().map(of_piece).max());
+        Alone {
+            group,
+            bytes: piece.unwrap_or_else(|| with_lists(self.whole_cost(group), rows)),
+            is_piece: piece.is_some(),
+            is_shuffled: listed > 0,
+        }
+    }
+
+    /// Refuses a row group of which not even one piece would keep the bound of a budget; see [`Budget::admit`].
+    pub(crate) fn admit(
+        &self,
+        alone: &Alone,
+        budget: &Budget,
+        memory_for: impl FnOnce(u64) -> u64,
+    ) -> Result<()> {
+        let what = if alone.is_piece { "a piece of the row group" } else { "the row group" };
+        let purpose = match alone.is_shuffled {
+            true => "to fetch, to decode and to shuffle",
+            false => "to fetch and to decode",
         };
-        let purpose =
-            if listed > 0 { "to fetch, to decode and to shuffle" } else { "to fetch and to decode" };
-        let admitted = budget.admit((what, purpose), bytes, memory_for);
-        admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[group])))
+        let admitted = budget.admit((what, purpose), alone.bytes, memory_for);
+        admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[alone.group])))
+    }
+
+    /// Bytes that each piece of a row group takes at least, for columns that have no pages of their own for its rows; `None` if no
+    /// column has any, so that the row group cannot be cut.
+    pub(crate) fn in_each_piece(&self, group: usize) -> Option<u64> {
+        let Fetcher { catalog, projection, .. } = self;
+        let at = &catalog.groups[group];
+        // Where the footer was not read yet, nothing is known.
+        let Some(footer) = catalog.files[at.file].footer.get() else { return Some(0) };
+        GroupPages::least_cost(footer, projection, at).map(Cost::total)
     }
 
     /// Bytes of a row group's column chunks.

@@ -127,6 +127,14 @@ impl Filter {
         serde_json::to_string(self).unwrap_or_default()
     }
 
+    /// Bytes that its values take, with those of its copies while the rows are selected.
+    pub(crate) fn bytes(&self) -> u64 {
+        const COPIES: u64 = 3;
+        let mut bytes = 0;
+        self.terms(&mut |test| bytes += test.values().iter().map(Value::bytes).sum::<u64>());
+        bytes.saturating_mul(COPIES)
+    }
+
     /// Whether the filter makes sense for a data set: `UnknownColumn`, or `Invalid` for an empty list of terms, a value that
     /// does not fit the column's type or the operator, NaN and infinity.
     #[doc(hidden)]

@@ -273,7 +273,8 @@ async fn columns_of(
 ) -> Result<(Option<Permit>, RecordBatch)> {
     let part = Part { group: group as u32, start: 0, rows: live.count() };
     // A budget of twice the bytes is enough: batches take little of it.
-    fetcher.admit((group, live.count()), 0, &fetcher.budget, |bytes| bytes.saturating_mul(2))?;
+    let alone = fetcher.alone((group, live.count()), 0);
+    fetcher.admit(&alone, &fetcher.budget, |bytes| bytes.saturating_mul(2).max(fetcher.least))?;
     let permit = fetcher.budget.acquire(fetcher.cost(&part).total()).await;
     let chunks = fetcher.read_pages(group, pages).await?;
     let selection = live.selection(0..live.count());

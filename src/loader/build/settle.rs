@@ -32,8 +32,11 @@ use crate::source::{Reading, Store, check_handles};
 const WINDOW_BYTES: u64 = 1 << 30;
 
 /// Of the catalogue of files and footers, the bytes that belong to what a process takes beside its budget: those of some
-/// thousand files. Of a larger one the rest is counted.
+/// thousand files. Of a larger one the rest is counted. The sources of a mix share them.
 const CATALOG_BYTES_FREE: u64 = 4 << 20;
+
+/// What samples of several rows may take beside their rows, as a share of these, before it is known.
+const SAMPLES_SHARE: u64 = 32;
 
 /// The checked options of a loader with the defaults filled in, before anything is started.
 pub(in crate::loader) struct Settled {
@@ -150,7 +153,14 @@ impl LoaderBuilder {
             pieces: Arc::default(),
             heads: Arc::default(),
             dealt_bits: 0,
+            least: 0,
         };
+        let filters = spec.filter.as_ref().map_or(0, Filter::bytes);
+        let footers = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE / self.among);
+        sizing.check_beside(footers.saturating_add(filters))?;
+        if spec.filter.is_some() || !spec.samples.are_rows() {
+            fetcher.least = self.least_of_all(&fetcher, sizing.beside(footers.saturating_add(filters)))?;
+        }
         let (selected, largest, warning) = self.select(io, &mut fetcher, &spec.deny, sizing.row_groups)?;
         let sizing = match largest {
             Some(rows) => {
@@ -161,8 +171,9 @@ impl LoaderBuilder {
         };
         // A window of the shuffle is a matter of rows, whatever samples are made of them.
         let row_counts = selected.row_counts();
-        let counted = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE);
-        let beside = selected.bytes().saturating_add(fetcher.heads.bytes()).saturating_add(counted);
+        let kept = selected.bytes().saturating_add(fetcher.heads.bytes());
+        let beside = kept.saturating_add(footers).saturating_add(filters);
+        sizing.check_beside(beside)?;
         let sizing = sizing.beside(beside);
         let batches = Batches { bytes: batch_bytes, grouping, uses_workspace, beside };
         let rows = selected.total();
@@ -278,6 +289,29 @@ impl LoaderBuilder {
         let cutting = async move { select::pieces(&of_rows, larger, memory).await };
         fetcher.pieces = Arc::new(io.wait_for(cutting)??);
         Ok(order.with_cuts(fetcher.pieces.cuts()))
+    }
+
+    /// The least budget if all rows were selected and each were a sample.
+    fn least_of_all(&self, fetcher: &Fetcher, sizing: Sizing) -> Result<u64> {
+        let spec = &self.spec;
+        let samples = SampleIndex::of_rows(select::live_rows(&fetcher.catalog)?);
+        let window = WINDOW_BYTES / self.among / window_row_bytes(&fetcher.catalog, &fetcher.projection);
+        let order = OrderSpec::new(&spec.shuffle, &samples.row_counts(), spec.shard.world(), window);
+        let split = Split {
+            rows: samples.total(),
+            lanes: order.lanes(),
+            shard: spec.shard,
+            global_batch: spec.global_batch(),
+            drop_last: spec.drop_last,
+        };
+        Ok(match order.mixing {
+            Mixing::Window => {
+                let least = sizing.least(fetcher, &samples, &order, split);
+                least.saturating_add(least / SAMPLES_SHARE)
+            }
+            // Rows in stored order need no window, and of an exact one a cache may keep all rows.
+            Mixing::Stored | Mixing::Exact => 0,
+        })
     }
 
     /// The cache, opened if it is not open yet.

@@ -78,6 +78,18 @@ pub enum Value {
     List(Vec<Value>),
 }
 
+impl Value {
+    /// The memory that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        let own = size_of::<Value>() as u64;
+        match self {
+            Value::Text(text) => own + text.len() as u64,
+            Value::List(values) => own + values.iter().map(Value::bytes).sum::<u64>(),
+            Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_) => own,
+        }
+    }
+}
+
 impl From<bool> for Value {
     fn from(value: bool) -> Self {
         Value::Bool(value)
