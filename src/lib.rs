@@ -156,6 +156,7 @@ mod monitor;
 mod panics;
 mod paths;
 mod processor;
+mod promise;
 mod reader;
 mod row_set;
 mod samples;

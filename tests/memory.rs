@@ -14,13 +14,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay::arrow::array::*;
-use forebay::arrow::datatypes::{DataType, Field, Int32Type, Schema};
+use forebay::arrow::buffer::OffsetBuffer;
+use forebay::arrow::datatypes::{DataType, Field, Fields, Int32Type, Schema};
 use forebay::internals::reader::filter::{Op, Term};
 use forebay::{Dataset, Filter, Image, Shuffle};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use tempfile::TempDir;
+
+/// What the program and the wheel have.
+#[global_allocator]
+static ALLOCATOR: forebay::cli::Allocator = forebay::cli::ALLOCATOR;
 
 const MIB: u64 = 1 << 20;
 
@@ -58,6 +63,7 @@ fn resident(shape: &str, dir: &Path, memory: u64) -> u64 {
 fn reads_two_epochs() {
     let Ok(task) = std::env::var(TASK) else { return };
     let [shape, memory, dir] = task.splitn(3, '|').collect::<Vec<_>>()[..] else { panic!("{task}") };
+    forebay::cli::settle();
     let before = status("VmRSS");
     let dataset = Dataset::open(dir).unwrap();
     if shape == "files" {
@@ -73,6 +79,11 @@ fn reads_two_epochs() {
             .decode("image", Image::random_resized_crop(224).flip())
             .batch_size(32)
             .shuffle(shuffled.window_rows(200)),
+        "images on many threads" => loader
+            .threads(16)
+            .decode("image", Image::random_resized_crop(224))
+            .batch_size(64)
+            .shuffle(shuffled.window_rows(100)),
         "tiny images" => {
             loader.decode("image", Image::resize(32, 32)).batch_size(128).shuffle(shuffled.window_rows(4_000))
         }
@@ -182,6 +193,33 @@ fn many_files_of_many_columns_take_little() {
 #[test]
 fn photographs_stay_within_the_budget() {
     holds("images", &pictures(600, 50, (500, 375), 4), 96 * MIB);
+}
+
+#[test]
+fn photographs_on_many_threads_stay_within_the_budget() {
+    holds("images on many threads", &pictures(600, 100, (1200, 900), 4), 192 * MIB);
+}
+
+#[test]
+fn lists_of_structures_stay_within_the_budget() {
+    const ITEMS: usize = 6;
+    let fields = Fields::from(vec![
+        Field::new("number", DataType::Int32, true),
+        Field::new("name", DataType::Utf8, true),
+    ]);
+    let item = Arc::new(Field::new_list_field(DataType::Struct(fields.clone()), true));
+    let column = vec![Field::new("x", DataType::List(item.clone()), true)];
+    let lists = written(300_000, 300_000, column, WriterProperties::builder(), |begin, rows| {
+        let items = begin * ITEMS..(begin + rows) * ITEMS;
+        let numbers = Int32Array::from_iter_values(items.clone().map(|at| noise(at) as i32));
+        let name = |at: usize| format!("name-{}-{}", at % 1_000, "z".repeat(at % 37));
+        let names = StringArray::from_iter_values(items.map(name));
+        let structs =
+            StructArray::new(fields.clone(), vec![Arc::new(numbers) as ArrayRef, Arc::new(names)], None);
+        let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(ITEMS, rows));
+        vec![Arc::new(ListArray::new(item.clone(), offsets, Arc::new(structs), None))]
+    });
+    holds("structures", &lists, named(&lists, 32 * MIB));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Row groups and batches are large, short-lived and made by many threads: the system's allocator maps their pages, has
 //! them cleared and unmaps them once for each.
 
+mod kept;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_long;
 
@@ -24,13 +26,16 @@ pub const ALLOCATOR: Allocator = Allocator;
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is passed on; so below.
-        unsafe { if layout.size() < LARGE { MiMalloc.alloc(layout) } else { System.alloc(layout) } }
+        let block =
+            unsafe { if layout.size() < LARGE { MiMalloc.alloc(layout) } else { System.alloc(layout) } };
+        counted(block, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        unsafe {
+        let block = unsafe {
             if layout.size() < LARGE { MiMalloc.alloc_zeroed(layout) } else { System.alloc_zeroed(layout) }
-        }
+        };
+        counted(block, layout.size())
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -41,10 +46,11 @@ unsafe impl GlobalAlloc for Allocator {
                 System.dealloc(block, layout)
             }
         }
+        kept::freed(layout.size());
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        unsafe {
+        let moved = unsafe {
             match (layout.size() < LARGE, size < LARGE) {
                 (true, true) => MiMalloc.realloc(block, layout, size),
                 (false, false) => System.realloc(block, layout, size),
@@ -54,11 +60,23 @@ unsafe impl GlobalAlloc for Allocator {
                         moved.copy_from_nonoverlapping(block, layout.size().min(size));
                         self.dealloc(block, layout);
                     }
-                    moved
+                    return moved;
                 }
             }
+        };
+        if !moved.is_null() {
+            kept::freed(layout.size());
         }
+        counted(moved, size)
     }
+}
+
+/// Counts a block, unless there was no memory for it.
+fn counted(block: *mut u8, bytes: usize) -> *mut u8 {
+    if !block.is_null() {
+        kept::allocated(bytes);
+    }
+    block
 }
 
 /// `mi_option_purge_delay` of mimalloc 3, which the crate does not name: the milliseconds after which free memory is
@@ -66,7 +84,8 @@ unsafe impl GlobalAlloc for Allocator {
 const PURGE_DELAY: mi_option_t = 15;
 /// The default of mimalloc, in milliseconds.
 const DEFAULT: c_long = 1_000;
-/// Batches, windows and changes of epochs take less; memory of a dropped loader is returned after it.
+/// Batches, windows and changes of epochs take less; memory of a dropped loader is returned after it. Where a loader would take more
+/// than it may, free memory is returned before ([`kept`]).
 const PATIENCE: c_long = 10_000;
 
 /// Keeps free memory for a while, since the next batch takes as much. `MIMALLOC_PURGE_DELAY` overrides it.

@@ -35,6 +35,7 @@ use crate::decode::Workspace;
 use crate::error::Result;
 use crate::monitor::{Monitor, Trace};
 use crate::paths;
+use crate::promise::Promise;
 use crate::reader::Filter;
 use crate::shard::{EpochOrder, row_key};
 use crate::source::no_folder;
@@ -168,7 +169,8 @@ impl LoaderBuilder {
         monitor: Arc<Monitor>,
     ) -> Loader {
         let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, form, .. } = settled;
-        let means = Means { io, pool, _reading: settled.reading };
+        let promise = Promise::new(sizing.to_come());
+        let means = Means { io, pool, _reading: settled.reading, _promise: promise };
         let engine = Engine::start(means, fetcher.row_cache.clone());
         let tiers = fetcher.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
             // Where entries are read into memory, it is planned for cells as they are stored.

@@ -36,6 +36,7 @@ use super::semaphore::BatchSemaphore;
 use super::threads::{self, IoRuntime, Process};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
+use crate::promise::Promise;
 use crate::reader::row_cache::RowCache;
 use crate::shard::{Deals, Walk};
 use crate::source::Reading;
@@ -59,6 +60,8 @@ pub(crate) struct Means {
     pub(crate) pool: Arc<ThreadPool>,
     /// Its files stay open.
     pub(crate) _reading: Reading,
+    /// The memory that it may take.
+    pub(crate) _promise: Promise,
 }
 
 /// The epochs of a loader, and the handles through which decisions about them are carried out.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Modules by floor, lowest first. A module may import from floors below its own. `bin` and `python` are the two that start
 /// the program, which is `cli`.
 const FLOORS: [&[&str]; 11] = [
-    &["arrow", "panics", "processor"],
+    &["arrow", "panics", "processor", "promise"],
     &["error", "row_set"],
     &["snapshot"],
     &["catalog", "shard", "shuffle", "batch", "monitor", "paths", "sizes"],
