@@ -53,6 +53,9 @@ fn exception(py: Python<'_>, class: &str, error: &Error) -> PyResult<PyErr> {
 /// An option as it is written in Python.
 fn option(name: &str, value: Option<&str>) -> String {
     match (name, value) {
+        ("lanes", Some(value)) => {
+            format!("lanes={value} of the shuffle, such as forebay.Shuffle.stored(lanes={value}),")
+        }
         (name, Some(value)) => format!("{name}={value}"),
         ("cache", None) => "cache=".to_owned(),
         ("columns", None) => "columns=[...]".to_owned(),

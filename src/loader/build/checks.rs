@@ -110,8 +110,12 @@ impl LoaderBuilder {
         if rows < u64::from(order.lanes()) {
             let lanes = order.lanes();
             let need = if lanes == 1 { "1 lane needs".to_owned() } else { format!("{lanes} lanes need") };
+            let by_default = match self.spec.shuffle.lanes {
+                Some(_) => "",
+                None => "by default there is a lane for each rank: ",
+            };
             return Err(Error::invalid(format!("{need} at least {lanes} {noun}; the selection has {rows}"))
-                .hint("use fewer `lanes` or fewer ranks"));
+                .hint(format!("{by_default}`lanes={rows}` fits, and so do fewer")));
         }
         Ok(())
     }
