@@ -128,6 +128,7 @@ impl HeadStart {
         steps: impl Iterator<Item = PlannedStep> + Send,
         ahead: usize,
         mut more: usize,
+        bytes_of: impl Fn(&Part) -> u64 + Send,
     ) -> impl stream::Stream<Item = Part> + Send {
         let parts =
             steps.enumerate().flat_map(|(at, step)| step.entering.into_iter().map(move |part| (at, part)));
@@ -138,12 +139,12 @@ impl HeadStart {
             if at >= ahead {
                 more = more.saturating_sub(1);
             }
-            let head_start = self.clone();
+            let (head_start, bytes) = (self.clone(), bytes_of(&part));
             async move {
                 if held_back {
                     head_start.reached(FetchLimit::All).await;
                 }
-                head_start.slow_start.may_begin(begun, at == 0).await;
+                head_start.slow_start.may_begin(begun, bytes, at == 0).await;
                 part
             }
         })
@@ -214,7 +215,9 @@ impl Prefetch {
         let (fetcher, watched, cancelled) = (decoder.source.fetcher.clone(), gauge.clone(), fetching.clone());
         let fetch = async move {
             limited.reached(FetchLimit::HeadStart).await;
-            let parts = limited.clone().parts(scout(), ahead, fetcher.at_once());
+            let of_parts = fetcher.clone();
+            let bytes_of = move |part: &Part| of_parts.own_cost(part).stored;
+            let parts = limited.clone().parts(scout(), ahead, fetcher.at_once(), bytes_of);
             let (at_once, turns) = (decoder.clone(), Arc::new(Semaphore::new(decoder.at_once())));
             let begin = move |fetched: Vec<Fetched>| {
                 let bytes = fetched.iter().map(|fetched| fetched.found.bytes()).sum();

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 /// one more than that at once after it, at first.
 const BESIDE_FIRST: usize = 3;
 
-/// The fewest parts at once once the first batch has come.
+/// The fewest parts at once once the first batch has come, and before if they have [`LITTLE`] together.
 const FEWEST: usize = 3;
 
 /// A trial has as many more parts at once as `parts / GROWTH`, rounded up.
@@ -39,6 +39,8 @@ struct State {
     fetched: usize,
     /// Bytes that were fetched for them; none where their rows were in a cache.
     bytes: u64,
+    /// Bytes of all parts that were asked for.
+    asked: u64,
     /// Parts that the first batch needs, of those that were asked for.
     of_first: usize,
     /// How many may be on their way once those of the first batch have come.
@@ -56,13 +58,14 @@ impl SlowStart {
         SlowStart(watch::Sender::new(State::default()))
     }
 
-    /// Waits until the `begun`-th part may be asked for; the first batch needs those that are `is_of_first`.
-    pub(super) async fn may_begin(&self, begun: usize, is_of_first: bool) {
+    /// Waits until the `begun`-th part, of so many bytes, may be asked for; the first batch needs those that are `is_of_first`.
+    pub(super) async fn may_begin(&self, begun: usize, bytes: u64, is_of_first: bool) {
         if is_of_first {
             self.0.send_modify(|state| *state = state.with_one_more_of_first());
         }
         // The sender is our own: it is not closed.
-        drop(self.0.subscribe().wait_for(|state| state.admits(begun)).await);
+        drop(self.0.subscribe().wait_for(|state| state.admits(begun, bytes)).await);
+        self.0.send_modify(|state| state.asked = state.asked.saturating_add(bytes));
     }
 
     /// Counts parts that have been fetched, and their bytes.
@@ -75,15 +78,21 @@ impl State {
     /// The state with one part more that the first batch needs; measuring begins after the last of them.
     fn with_one_more_of_first(&self) -> State {
         let of_first = self.of_first + 1;
-        let (fetched, bytes) = (self.fetched, self.bytes);
+        let (fetched, bytes, asked) = (self.fetched, self.bytes, self.asked);
         let at_once = FEWEST.max(1 + of_first / BESIDE_FIRST);
-        State { fetched, bytes, of_first, at_once, ..State::default() }
+        State { fetched, bytes, asked, of_first, at_once, ..State::default() }
     }
 
-    /// Whether the `begun`-th part may be asked for.
-    fn admits(&self, begun: usize) -> bool {
+    /// Whether the `begun`-th part, of so many bytes, may be asked for.
+    fn admits(&self, begun: usize, bytes: u64) -> bool {
+        let at_once = match self.fetched < self.of_first {
+            // On a narrow link the first batch would take as many times as long.
+            true if self.asked.saturating_add(bytes) > LITTLE => 0,
+            true => FEWEST,
+            false => self.at_once,
+        };
         begun <= self.of_first + self.of_first / BESIDE_FIRST
-            || begun <= self.fetched + self.at_once.max(self.of_little())
+            || begun <= self.fetched + at_once.max(self.of_little())
             || begun > WHILE_FILLING * self.of_first
     }
 
@@ -132,8 +141,9 @@ mod tests {
         let mut state = (0..of_first).fold(State::default(), |state, _| state.with_one_more_of_first());
         let (mut begun, mut now, mut most) = (0, Instant::now(), 0);
         while state.fetched < parts {
-            while begun < parts && state.admits(begun + 1) {
+            while begun < parts && state.admits(begun + 1, bytes) {
                 begun += 1;
+                state.asked += bytes;
             }
             let under_way = begun - state.fetched;
             if state.fetched >= of_first {
@@ -150,6 +160,27 @@ mod tests {
         let (most, end) = at_once(12, 150, LITTLE, |under_way| under_way.min(2) as f64);
         assert!(end == 5 || end == 8, "{end}");
         assert!(most <= 9, "{most}");
+    }
+
+    #[test]
+    fn a_large_first_part_has_the_link_to_itself() {
+        let state = State::default().with_one_more_of_first();
+        let after_first = |bytes: u64, state: &State| {
+            let mut asked =
+                State { asked: bytes, of_first: state.of_first, at_once: state.at_once, ..State::default() };
+            (2..10)
+                .take_while(|begun| {
+                    let may = asked.admits(*begun, bytes);
+                    asked.asked += bytes;
+                    may
+                })
+                .count()
+        };
+        assert_eq!(after_first(LITTLE, &state), 0);
+        assert_eq!(after_first(LITTLE / 40, &state), 2, "small ones are soon over");
+        let mut came = State { asked: LITTLE, ..state };
+        came.fetched(1, LITTLE, Instant::now());
+        assert!(came.admits(4, LITTLE) && !came.admits(5, LITTLE));
     }
 
     #[test]
