@@ -184,8 +184,12 @@ impl fmt::Display for TrafficStats {
             megabytes(self.bytes_needed)
         )?;
         if self.concurrency > 0 {
+            write!(f, ", {} at once", self.concurrency)?;
+        }
+        if self.first_byte_us > 0 {
             let first = self.first_byte_us as f64 / 1e3;
-            write!(f, ", {} at once, first byte after {first:.1} ms", self.concurrency)?;
+            let decimals = if first < 1.0 { 3 } else { 1 };
+            write!(f, ", first byte after {first:.decimals$} ms")?;
         }
         let TrafficStats { retries, hedges, hedges_won, throttled, stalls, .. } = self;
         if retries + hedges > 0 {

@@ -187,15 +187,18 @@ impl Pace {
             None => state.waits.push(after),
         }
         state.waited += 1;
-        if state.waits.len() >= MIN_WAITS && state.waited.is_multiple_of(MIN_WAITS) {
-            let mut waits = state.waits.clone();
+        if state.waited > MIN_WAITS && !state.waited.is_multiple_of(MIN_WAITS) {
+            return;
+        }
+        let mut waits = state.waits.clone();
+        if state.waited >= MIN_WAITS {
             let rank = (waits.len() as f64 * ON_TIME_SHARE) as usize;
             let (_, on_time, _) = waits.select_nth_unstable(rank.min(state.waits.len() - 1));
             state.late_after = (*on_time * LATE_TIMES).max(MIN_LATE_AFTER);
-            let middle = waits.len() / 2;
-            let (_, median, _) = waits.select_nth_unstable(middle);
-            self.traffic.first_byte.set(median.as_micros() as u64);
         }
+        let middle = waits.len() / 2;
+        let (_, median, _) = waits.select_nth_unstable(middle);
+        self.traffic.first_byte.set(median.as_micros() as u64);
     }
 
     /// A request for `bytes` is done, `took` after its first byte.
@@ -358,6 +361,18 @@ mod tests {
         }
         let late = pace.late_after();
         assert!((Duration::from_millis(30)..Duration::from_millis(100)).contains(&late), "{late:?}");
+    }
+
+    #[test]
+    fn the_wait_for_a_first_byte_is_known_from_the_first_request_on() {
+        let pace = pace();
+        pace.first_byte(Duration::from_millis(600));
+        assert_eq!(pace.traffic.first_byte.get(), 600_000);
+        assert_eq!(pace.late_after(), INITIAL_LATE_AFTER, "one is not enough for that");
+        for wait in [30, 40, 20, 30] {
+            pace.first_byte(Duration::from_millis(wait));
+        }
+        assert_eq!(pace.traffic.first_byte.get(), 30_000, "the median");
     }
 
     #[test]
