@@ -15,6 +15,7 @@ mod report;
 mod simulated;
 mod sweep;
 mod tally;
+mod undecoded;
 mod verdict;
 mod workload;
 
@@ -58,7 +59,7 @@ fn measure(args: &Args, console: &Console) -> Result<Report> {
     let accelerator = args.accelerator();
     let floor = accelerator.floor();
     let origin = Instant::now();
-    let loaders = args.loaders()?;
+    let loaders = args.loaders(args.epochs_to_read())?;
     let each = loaders.first().map_or(0, Loader::len);
     let pressure = Pressure::start(args.pressure);
     let course = Course {
@@ -72,15 +73,17 @@ fn measure(args: &Args, console: &Console) -> Result<Report> {
     let ranks = drive(&loaders, &course, origin, |lap| live.step(lap))?;
     drop(live);
     let mut report = Report::new(args, &loaders, &ranks, accelerator.step(), floor);
-    if args.step_ms.is_some() {
-        report.set_margin(&unthrottled(&loaders, report.next_epoch(), args.free_time(), &pressure)?);
-    }
     for loader in loaders {
         // The trace is written now.
         loader.close();
         while let Some(warning) = loader.take_warning() {
             console::note(warning);
         }
+    }
+    if args.step_ms.is_some() {
+        // Others, since the first ones read no further than to the end of the last epoch.
+        let args = Args { trace: None, ..args.clone() };
+        report.set_margin(&unthrottled(&args.loaders(None)?, args.free_time(), &pressure)?);
     }
     report.thread_sweep = sweep::measure(args, &pressure, console)?;
     drop(pressure);
@@ -89,11 +92,11 @@ fn measure(args: &Args, console: &Console) -> Result<Report> {
     Ok(report)
 }
 
-/// Runs `loaders` for some `time` without an accelerator, from epoch `first` on.
-fn unthrottled(loaders: &[Loader], first: u64, time: Duration, pressure: &Pressure) -> Result<Vec<Run>> {
+/// Runs `loaders` for some `time` without an accelerator.
+fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressure) -> Result<Vec<Run>> {
     let course = Course {
         accelerator: Accelerator::new(Duration::ZERO),
-        epochs: first..u64::MAX,
+        epochs: 0..u64::MAX,
         steps: None,
         at_most: Some(time),
         pressure,

@@ -156,6 +156,7 @@ fn status(kind: ErrorKind) -> i32 {
         | ErrorKind::UnknownColumn
         | ErrorKind::Unsupported
         | ErrorKind::Corrupt
+        | ErrorKind::BadRow
         | ErrorKind::StateMismatch
         | ErrorKind::TooLarge => REFUSED,
         _ => FAILED,

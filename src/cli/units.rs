@@ -13,10 +13,21 @@ pub(crate) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
 /// A number of things, of which there must be `LEAST`.
 pub(crate) fn whole<T: TryFrom<u64>, const LEAST: u64>(text: &str) -> Result<T, String> {
     let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<T>());
-    let number = text.trim().parse::<u64>().ok().filter(|number| *number >= LEAST);
-    number
-        .and_then(|number| T::try_from(number).ok())
-        .ok_or_else(|| format!("must be a whole number from {LEAST} to {}", count(most)))
+    let number = |text: &str| text.trim().parse::<u64>().ok().filter(|number| *number >= LEAST);
+    number(text).and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+        let meant = written_out(text).filter(|digits| number(digits).is_some_and(|meant| meant <= most));
+        let example = meant.map_or(String::new(), |digits| format!(", such as {digits}"));
+        format!("must be a whole number from {LEAST} to {}{example}", count(most))
+    })
+}
+
+/// The digits of a whole number that is written in another way: as 1e3, 1,000 or 1_000.
+fn written_out(text: &str) -> Option<String> {
+    /// Whole numbers are exact in a float up to this one.
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    let text = text.trim().replace([',', '_'], "");
+    let number = text.parse::<f64>().ok().filter(|number| number.fract() == 0.0 && number.abs() <= EXACT)?;
+    Some(format!("{number:.0}"))
 }
 
 /// A share of a step that is below all of it.
@@ -133,12 +144,20 @@ mod tests {
     fn whole_numbers_are_read_within_their_limits() {
         assert_eq!(whole::<u32, 0>("0"), Ok(0));
         assert_eq!(whole::<u64, 1>("18446744073709551615"), Ok(u64::MAX));
-        for text in ["", "-1", "0", "abc", "1.5", "1e3", "4294967296", "0x10", "99999999999999999999999"] {
+        for text in
+            ["", "-1", "0", "abc", "1.5", "1e-3", "1e10", "4294967296", "0x10", "99999999999999999999999"]
+        {
             assert_eq!(
                 whole::<u32, 1>(text),
                 Err("must be a whole number from 1 to 4,294,967,295".into()),
                 "{text}"
             );
+        }
+        for (text, meant) in
+            [("1e3", "1000"), ("1,000", "1000"), ("1_000", "1000"), ("2.5e6", "2500000"), ("12.0", "12")]
+        {
+            let said = whole::<u64, 1>(text).unwrap_err();
+            assert!(said.ends_with(&format!(", such as {meant}")), "{text}: {said}");
         }
         assert!(parse_share("0.2").is_ok() && parse_share("1").is_err() && parse_share("NaN").is_err());
         assert!(parse_factor("0.01").is_ok() && parse_factor("0").is_err() && parse_factor("inf").is_err());

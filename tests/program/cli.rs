@@ -327,6 +327,41 @@ fn bench_delivers_every_row_and_names_a_bottleneck() {
 }
 
 #[test]
+fn bench_says_that_images_were_not_decoded_and_how_they_are() {
+    let (_temp, dir) = pictures();
+    let line = format!("bench {} --batch-size 10", dir.display());
+    let said = succeed(&line);
+    assert!(said.contains("Nothing was decoded") && said.contains("--image image=rrc224"), "{said}");
+    for more in ["--image image=rrc32", "--columns label", "--until rows"] {
+        let said = succeed(&format!("{line} {more}"));
+        assert!(!said.contains("Nothing was decoded"), "{more}: {said}");
+    }
+}
+
+#[test]
+fn bench_reads_no_more_than_its_epochs() {
+    let (_temp, dir) = pictures();
+    for more in ["--epochs 1", "--epochs 1 --seconds 60"] {
+        let report = json(&format!("bench {} --batch-size 10 --step-ms 20 {more}", dir.display()));
+        let of = |key: &str| report["traffic"][key].as_u64().unwrap();
+        // Footers are read too.
+        assert!(of("bytes_read") < of("bytes_needed") * 3 / 2, "{more}: {}", report["traffic"]);
+        assert_eq!(report["epochs"], 1, "{more}");
+    }
+}
+
+#[test]
+fn more_ranks_than_rows_are_told_how_fewer_lanes_are_had() {
+    let (_temp, dir) = pictures();
+    let line = format!("plan {} --batch-size 1 --world 100", dir.display());
+    let said = refused(&line);
+    assert!(said.contains("by default there is a lane for each rank: --lanes 60 fits"), "{said}");
+    succeed(&format!("{line} --lanes 60"));
+    let said = refused(&format!("{line} --lanes 70"));
+    assert!(said.contains("(--lanes 60 fits") && !said.contains("by default"), "{said}");
+}
+
+#[test]
 fn bench_simulates_accelerators_that_wait_for_each_other() {
     let (_temp, dir) = pictures();
     let line = format!(
@@ -711,6 +746,7 @@ fn a_number_that_cannot_be_is_refused_with_its_option_and_what_may_be() {
         assert!(said.contains(wanted), "{line}\n{said}");
         assert!(!said.contains("digit") && !said.contains("literal"), "{line}\n{said}");
     }
+    assert!(refused("synth x --rows 1e3").contains(", such as 1000"), "a number that is written otherwise");
     for line in ["bench x --thread-sweep 1,100000", "synth x --rows 1 --threads 100000"] {
         let said = refused(line);
         assert!(said.contains("100000 is more than 1024"), "{said}");

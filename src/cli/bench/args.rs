@@ -152,8 +152,8 @@ impl Args {
         Ok(())
     }
 
-    /// One loader for each rank.
-    pub(super) fn loaders(&self) -> Result<Vec<Loader>> {
+    /// One loader for each rank, that is told how many epochs there are, if that is known: it reads nothing for another one.
+    pub(super) fn loaders(&self, epochs: Option<u64>) -> Result<Vec<Loader>> {
         let mut options = self.loader.clone();
         if self.until == Until::Rows {
             options.image.clear();
@@ -166,11 +166,9 @@ impl Args {
         self.loader.image.iter().try_for_each(|(column, _)| dataset.catalog().column(column).map(|_| ()))?;
         (0..self.world)
             .map(|rank| {
-                // The run after an accelerator's, for the margin, reads more epochs.
-                let is_last = self.seconds.is_none() && self.step_ms.is_none();
                 let spec = LoaderSpec {
                     threads: Some(self.threads_each()),
-                    epochs: is_last.then(|| self.last_epoch()),
+                    epochs,
                     trace: self.trace.clone().filter(|_| rank == 0),
                     ..options.spec(Shard::new(rank, self.world)?)
                 };
@@ -196,6 +194,11 @@ impl Args {
     /// The end of the epochs to run, unless something else ends the run earlier.
     pub(super) fn last_epoch(&self) -> u64 {
         self.epochs.unwrap_or(if self.seconds.is_some() { u64::MAX } else { 1 })
+    }
+
+    /// The epochs that a run reads, unless something else ends it earlier; `None` where only the time ends it.
+    pub(super) fn epochs_to_read(&self) -> Option<u64> {
+        Some(self.last_epoch()).filter(|last| *last < u64::MAX)
     }
 
     /// The most steps of the whole run when an epoch has `each`.

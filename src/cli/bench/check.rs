@@ -65,7 +65,7 @@ pub(super) fn check(args: &Args, console: &Console) -> Result<Option<OrderCheck>
     // Only undecoded images can be compared: a crop differs each time.
     let mut undecoded = args.clone();
     undecoded.loader.image.clear();
-    let loaders = undecoded.loaders()?;
+    let loaders = undecoded.loaders(Some(1))?;
     let mut census = args
         .classes_of
         .as_deref()

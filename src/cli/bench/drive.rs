@@ -12,6 +12,7 @@ use super::accelerator::Accelerator;
 use super::meeting::Meeting;
 use super::pressure::Pressure;
 use super::tally::Lap;
+use super::undecoded;
 use crate::cli::machine::{self, Clock};
 
 /// The settings of a run.
@@ -33,6 +34,8 @@ pub(super) struct Run {
     pub(super) laps: Vec<Lap>,
     /// What it had waited for when its first batch was in hand: the start of the run, which differs from the rest.
     pub(super) first_wait: Waits,
+    /// Columns of its first batch that hold encoded images.
+    pub(super) undecoded: Vec<String>,
     /// The counters when the run began and at the end of each epoch, the last of which may be cut short.
     pub(super) marks: Vec<Mark>,
 }
@@ -134,6 +137,7 @@ fn epoch(
         let got = Instant::now();
         if run.laps.is_empty() {
             run.first_wait = loader.stats().waits;
+            run.undecoded = undecoded::images(&batch);
         }
         if !meeting.meet() {
             return Ok(true);

@@ -16,6 +16,7 @@ use super::epochs::{self, Epoch};
 use super::simulated::Simulated;
 use super::sweep::Point;
 use super::tally::{self, Bin, Waits};
+use super::undecoded;
 use super::verdict;
 use super::workload::Held;
 use crate::cli::machine::{self, Clock};
@@ -59,6 +60,8 @@ pub(super) struct Report {
     /// The median of the later ones.
     pub(super) warm_rows_per_second: Option<f64>,
     pub(super) images_per_second: f64,
+    /// Columns of images that came encoded.
+    pub(super) undecoded: Vec<String>,
     pub(super) stored_bytes_per_second: f64,
     /// From opening the data set to the first batch of the slowest rank.
     pub(super) seconds_to_first_batch: f64,
@@ -144,6 +147,7 @@ impl Report {
             cold_rows_per_second: cold,
             warm_rows_per_second: warm,
             images_per_second: 0.0,
+            undecoded: ranks.first().map(|run| run.undecoded.clone()).unwrap_or_default(),
             stored_bytes_per_second: 0.0,
             seconds_to_first_batch: first,
             rows_by_second: tally::rows_by_second(&laps().collect::<Vec<_>>()),
@@ -194,11 +198,6 @@ impl Report {
         }
     }
 
-    /// The epoch that was not begun yet.
-    pub(super) fn next_epoch(&self) -> u64 {
-        self.by_epoch.len() as u64
-    }
-
     /// Sets the margin: the loader's unthrottled rate over the accelerator's demand.
     pub(super) fn set_margin(&mut self, free: &[Run]) {
         if let Some(simulated) = &mut self.accelerator {
@@ -209,7 +208,9 @@ impl Report {
     /// Adds the sentence that names the bottleneck.
     pub(super) fn conclude(&mut self) {
         let accelerator = self.accelerator.as_ref().map(|it| (it.utilisation_min, it.margin));
-        self.bottleneck = verdict::sentence(&self.verdict, accelerator);
+        let asks_for_pixels = self.until != Until::Rows && self.images == 0;
+        let undecoded = if asks_for_pixels { undecoded::sentence(&self.undecoded) } else { None };
+        self.bottleneck = undecoded.unwrap_or_else(|| verdict::sentence(&self.verdict, accelerator));
     }
 }
 

@@ -1,6 +1,6 @@
 //! `--thread-sweep`: the rate without an accelerator by the number of decoding threads.
 
-use crate::{Loader, Result};
+use crate::Result;
 use serde::Serialize;
 
 use super::args::Args;
@@ -23,9 +23,8 @@ pub(super) fn measure(args: &Args, pressure: &Pressure, console: &Console) -> Re
     let mut progress = console.progress("sweeping", "runs", args.thread_sweep.len() as u64);
     let mut points = Vec::new();
     for &threads in &args.thread_sweep {
-        let loaders: Vec<Loader> =
-            Args { threads: Some(threads), trace: None, epochs: Some(u64::MAX), ..args.clone() }.loaders()?;
-        let ranks = unthrottled(&loaders, 0, args.free_time(), pressure)?;
+        let loaders = Args { threads: Some(threads), trace: None, ..args.clone() }.loaders(None)?;
+        let ranks = unthrottled(&loaders, args.free_time(), pressure)?;
         points.push(Point { threads, rows_per_second: ranks.iter().map(rate).sum() });
         progress.advance(1);
     }
