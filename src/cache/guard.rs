@@ -40,8 +40,8 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 /// The previous handler of SIGBUS; null: none. Never freed, since a handler may be reading it.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
-/// The pages of a map, in one word: the handler, which cannot wait for a lock, never sees the beginning of one map with the length of
-/// another.
+/// The pages of a map, in one word: the handler, which cannot wait for a lock, never sees the beginning of
+/// one map with the length of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pages(u64);
 
@@ -52,7 +52,8 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    /// Maps the first `length` bytes of `file`. `None` if no slot for another map is free, or if it lies where none can be noted.
+    /// Maps the first `length` bytes of `file`. `None` if no slot for another map is free, or if it lies
+    /// where none can be noted.
     pub(super) fn new(file: &File, length: usize) -> io::Result<Option<Guarded>> {
         take_over()?;
         let Some(slot) = take_slot() else { return Ok(None) };
@@ -98,11 +99,12 @@ impl Drop for Guarded {
 impl Pages {
     const NONE: Pages = Pages(0);
 
-    /// Bits of the number of pages; the others are the number of the first page, of addresses of 48 bits, below which Linux maps what
-    /// asks for no address.
+    /// Bits of the number of pages; the others are the number of the first page, of addresses of 48 bits,
+    /// below which Linux maps what asks for no address.
     const COUNT_BITS: u32 = 28;
 
-    /// The pages of `length` bytes from `start` on, the beginning of a page. `None` if the numbers are too large.
+    /// The pages of `length` bytes from `start` on, the beginning of a page. `None` if the numbers are too
+    /// large.
     fn of(start: usize, length: usize) -> Option<Pages> {
         let (first, count) = ((start / PAGE) as u64, length.div_ceil(PAGE) as u64);
         let fits = count >> Self::COUNT_BITS == 0 && first >> (u64::BITS - Self::COUNT_BITS) == 0;
@@ -187,10 +189,10 @@ fn replace_map_at(address: usize) -> bool {
         if range.contains(&address) {
             slot.broken.store(true, Release);
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-            // SAFETY: exactly the pages of one of our maps. The range was read at once, so that it is one map's, which was there at that
-            // moment: a slot is emptied before its map goes. It holds the address at which this thread reads, and what a thread
-            // reads is not unmapped meanwhile; so this map is the one that is read, it stays until we return, and its slot
-            // is not used anew.
+            // SAFETY: exactly the pages of one of our maps. The range was read at once, so that it is one
+            // map's, which was there at that moment: a slot is emptied before its map goes. It holds the
+            // address at which this thread reads, and what a thread reads is not unmapped meanwhile; so this
+            // map is the one that is read, it stays until we return, and its slot is not used anew.
             let zeros = unsafe {
                 libc::mmap(range.start as *mut libc::c_void, range.len(), libc::PROT_READ, flags, -1, 0)
             };

@@ -84,8 +84,8 @@ fn counted(block: *mut u8, bytes: usize) -> *mut u8 {
 const PURGE_DELAY: mi_option_t = 15;
 /// The default of mimalloc, in milliseconds.
 const DEFAULT: c_long = 1_000;
-/// Batches, windows and changes of epochs take less; memory of a dropped loader is returned after it. Where a loader would take more
-/// than it may, free memory is returned before ([`kept`]).
+/// Batches, windows and changes of epochs take less; memory of a dropped loader is returned after it. Where a
+/// loader would take more than it may, free memory is returned before ([`kept`]).
 const PATIENCE: c_long = 10_000;
 
 /// Keeps free memory for a while, since the next batch takes as much. `MIMALLOC_PURGE_DELAY` overrides it.

@@ -191,7 +191,8 @@ impl Sizing {
             return Ok(());
         }
         let cause = format!(
-            "the footers, the values of the filter and the rows that are selected take {}, over the {} that a memory of {} has for them",
+            "the footers, the values of the filter and the rows that are selected take {}, over the {} that a \
+             memory of {} has for them",
             words(bytes),
             words(self.row_groups),
             words(self.memory)
@@ -320,8 +321,8 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// Bytes of row groups and lists that a window takes; none where one row group after the other passes, or where a cache holds
-    /// all rows.
+    /// Bytes of row groups and lists that a window takes; none where one row group after the other passes, or
+    /// where a cache holds all rows.
     fn window_bytes(&self, fetcher: &Fetcher, needed: Needed, order: &OrderSpec) -> u64 {
         let is_mapped = fetcher.row_cache.as_ref().is_some_and(|row_cache| row_cache.cache().is_mapped());
         match is_alone(needed, order) || (order.is_exact() && is_mapped) {
@@ -330,8 +331,8 @@ impl Sizing {
         }
     }
 
-    /// The next move where a row group of so many rows is too large to be shuffled, unless it is in such pieces already, or cannot be
-    /// cut.
+    /// The next move where a row group of so many rows is too large to be shuffled, unless it is in such
+    /// pieces already, or cannot be cut.
     fn pieces_that_fit(&self, fetcher: &Fetcher, (group, rows): (usize, u32), listed: u64) -> Option<String> {
         let share = u128::from(self.row_groups / PIECE_SHARE);
         fetcher.in_each_piece(group).filter(|whole| u128::from(*whole) <= share)?;
@@ -410,7 +411,8 @@ impl Sizing {
     }
 }
 
-/// Whether row groups pass one at a time: that is always possible, because the excess of one over the budget is bounded.
+/// Whether row groups pass one at a time: that is always possible, because the excess of one over the budget
+/// is bounded.
 fn is_alone(needed: Needed, order: &OrderSpec) -> bool {
     order.pool() == 1 && needed.lanes == 1 && !order.is_exact()
 }

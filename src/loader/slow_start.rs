@@ -58,7 +58,8 @@ impl SlowStart {
         SlowStart(watch::Sender::new(State::default()))
     }
 
-    /// Waits until the `begun`-th part, of so many bytes, may be asked for; the first batch needs those that are `is_of_first`.
+    /// Waits until the `begun`-th part, of so many bytes, may be asked for; the first batch needs those that
+    /// are `is_of_first`.
     pub(super) async fn may_begin(&self, begun: usize, bytes: u64, is_of_first: bool) {
         if is_of_first {
             self.0.send_modify(|state| *state = state.with_one_more_of_first());

@@ -86,8 +86,8 @@ impl GroupPages {
         Ok(Cost { decoding: memory.bytes(), ..cost })
     }
 
-    /// What any rows of a row group take at least: the columns that are read whole, since their pages cannot be read one by one.
-    /// `None` if those of no column can.
+    /// What any rows of a row group take at least: the columns that are read whole, since their pages cannot
+    /// be read one by one. `None` if those of no column can.
     pub(crate) fn least_cost(footer: &Footer, projection: &Projection, group: &Group) -> Option<Cost> {
         let (mut cost, mut memory, mut any) = (Cost::default(), PageMemory::default(), false);
         let columns = &footer.columns;

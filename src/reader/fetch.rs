@@ -70,7 +70,8 @@ pub(crate) struct Fetcher {
     pub(crate) heads: Arc<Heads>,
     /// Bits of a row that it takes a second time while a column is brought into the order of a shuffle; 0 where none is.
     pub(crate) dealt_bits: u64,
-    /// The `memory` that a loader needs whatever rows it selects, which is what a refusal while they are selected names.
+    /// The `memory` that a loader needs whatever rows it selects, which is what a refusal while they are
+    /// selected names.
     pub(crate) least: u64,
 }
 
@@ -247,7 +248,8 @@ impl Fetcher {
         self.group_cost(group).with(self.heads.cost(group as u32))
     }
 
-    /// What a row group of `rows` rows takes by itself, or the largest of its pieces, beside lists with `listed` bytes for each row.
+    /// What a row group of `rows` rows takes by itself, or the largest of its pieces, beside lists with
+    /// `listed` bytes for each row.
     pub(crate) fn alone(&self, (group, rows): (usize, u32), listed: u64) -> Alone {
         let with_lists =
             |cost: Cost, rows: u32| cost.total().saturating_add(listed.saturating_mul(rows.into()));
@@ -262,7 +264,8 @@ impl Fetcher {
         }
     }
 
-    /// Refuses a row group of which not even one piece would keep the bound of a budget; see [`Budget::admit`].
+    /// Refuses a row group of which not even one piece would keep the bound of a budget; see
+    /// [`Budget::admit`].
     pub(crate) fn admit(
         &self,
         alone: &Alone,
@@ -278,8 +281,8 @@ impl Fetcher {
         admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[alone.group])))
     }
 
-    /// Bytes that each piece of a row group takes at least, for columns that have no pages of their own for its rows; `None` if no
-    /// column has any, so that the row group cannot be cut.
+    /// Bytes that each piece of a row group takes at least, for columns that have no pages of their own for
+    /// its rows; `None` if no column has any, so that the row group cannot be cut.
     pub(crate) fn in_each_piece(&self, group: usize) -> Option<u64> {
         let Fetcher { catalog, projection, .. } = self;
         let at = &catalog.groups[group];

@@ -1,9 +1,10 @@
-//! Returns the memory that the allocator keeps as soon as it would make the process exceed what its loaders may take.
+//! Returns the memory that the allocator keeps as soon as it would make the process exceed what its loaders
+//! may take.
 //!
-//! Free memory is kept because the next batch takes as much. But blocks of other sizes do not fit where those before them were, and
-//! so the process takes more and more beside what is in use. How much that is cannot be known from the blocks: the system is asked
-//! each time that some more were allocated. What the rest of the process takes, such as a model, is what remains right after all
-//! that was free has been returned.
+//! Free memory is kept because the next batch takes as much. But blocks of other sizes do not fit where those
+//! before them were, and so the process takes more and more beside what is in use. How much that is cannot be
+//! known from the blocks: the system is asked each time that some more were allocated. What the rest of the
+//! process takes, such as a model, is what remains right after all that was free has been returned.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,22 +17,24 @@ use libmimalloc_sys::mi_collect;
 
 use crate::promise::promised;
 
-/// Blocks of at least this many bytes are counted. Smaller ones are a small part of what a loader takes, and are allocated too often
-/// for that.
+/// Blocks of at least this many bytes are counted. Smaller ones are a small part of what a loader takes, and
+/// are allocated too often for that.
 const COUNTED: usize = 64 << 10;
 
-/// The system is asked after this many bytes were allocated: it answers in microseconds, in which few of them can be filled.
+/// The system is asked after this many bytes were allocated: it answers in microseconds, in which few of them
+/// can be filled.
 const ASK_AFTER: u64 = 4 << 20;
 
-/// What the loaders of a process may take beyond their memory before free memory is returned: less than what is stated, of which
-/// the interpreter and its libraries take a part.
+/// What the loaders of a process may take beyond their memory before free memory is returned: less than what
+/// is stated, of which the interpreter and its libraries take a part.
 const BEYOND: i64 = 32 << 20;
 
-/// Free memory is returned again only once this much more of it is kept, since all that is returned may have to be cleared again.
+/// Free memory is returned again only once this much more of it is kept, since all that is returned may have
+/// to be cleared again.
 const STEP: i64 = 8 << 20;
 
-/// Holes between the blocks of loaders take up to `memory / HOLES`, and some more, which cannot be told from what the rest of the
-/// process takes.
+/// Holes between the blocks of loaders take up to `memory / HOLES`, and some more, which cannot be told from
+/// what the rest of the process takes.
 const HOLES: i64 = 4;
 const SMALL_HOLES: i64 = 32 << 20;
 
@@ -53,8 +56,8 @@ struct Books {
 }
 
 impl Books {
-    /// Whether free memory is to be returned in a process that takes `taken` bytes, `in_use` of them for counted blocks. A block
-    /// that was just allocated and will be filled is among both.
+    /// Whether free memory is to be returned in a process that takes `taken` bytes, `in_use` of them for
+    /// counted blocks. A block that was just allocated and will be filled is among both.
     fn is_due(&mut self, promised: i64, taken: i64, in_use: i64) -> bool {
         let beside = taken - in_use;
         self.beside = self.beside.min(beside);
@@ -91,8 +94,8 @@ pub(super) fn freed(bytes: usize) {
     }
 }
 
-/// Looks at the memory of the process after a block was allocated, within its allocation: what this does allocates nothing that is
-/// counted.
+/// Looks at the memory of the process after a block was allocated, within its allocation: what this does
+/// allocates nothing that is counted.
 #[cold]
 fn look(block: u64) {
     let promised = promised() as i64;
@@ -114,8 +117,8 @@ fn look(block: u64) {
     }
 }
 
-/// The books, once no other thread returns memory: it would be in vain if all others took more meanwhile. Not for ever, because a
-/// process that was forked meanwhile has no such thread.
+/// The books, once no other thread returns memory: it would be in vain if all others took more meanwhile. Not
+/// for ever, because a process that was forked meanwhile has no such thread.
 fn books() -> Option<MutexGuard<'static, Books>> {
     const TURNS: u32 = 2_000;
     const TURN: Duration = Duration::from_micros(200);
@@ -128,7 +131,8 @@ fn books() -> Option<MutexGuard<'static, Books>> {
     None
 }
 
-/// The memory of the process, but for pages of files. The file is opened each time, because a forked process has another one.
+/// The memory of the process, but for pages of files. The file is opened each time, because a forked process
+/// has another one.
 fn taken() -> Option<i64> {
     const PAGE: i64 = 4096;
     let mut text = [0; 128];
@@ -145,8 +149,8 @@ mod tests {
 
     const MIB: i64 = 1 << 20;
 
-    /// Books after the first loader came, with a memory of `promised` MiB, to a process that takes `taken` MiB, `in_use` of them in
-    /// counted blocks.
+    /// Books after the first loader came, with a memory of `promised` MiB, to a process that takes `taken`
+    /// MiB, `in_use` of them in counted blocks.
     fn books(promised: i64, taken: i64, in_use: i64) -> Books {
         let mut books = Books { promised: 0, others: 0, beside: 0 };
         assert!(books.is_due(promised * MIB, taken * MIB, in_use * MIB), "another loader is there");

@@ -152,7 +152,8 @@ impl Args {
         Ok(())
     }
 
-    /// One loader for each rank, that is told how many epochs there are, if that is known: it reads nothing for another one.
+    /// One loader for each rank, that is told how many epochs there are, if that is known: it reads nothing
+    /// for another one.
     pub(super) fn loaders(&self, epochs: Option<u64>) -> Result<Vec<Loader>> {
         let mut options = self.loader.clone();
         if self.until == Until::Rows {
@@ -196,7 +197,8 @@ impl Args {
         self.epochs.unwrap_or(if self.seconds.is_some() { u64::MAX } else { 1 })
     }
 
-    /// The epochs that a run reads, unless something else ends it earlier; `None` where only the time ends it.
+    /// The epochs that a run reads, unless something else ends it earlier; `None` where only the time ends
+    /// it.
     pub(super) fn epochs_to_read(&self) -> Option<u64> {
         Some(self.last_epoch()).filter(|last| *last < u64::MAX)
     }

@@ -1,4 +1,5 @@
-//! Images that a run delivers as they are stored: handing out bytes is so little work that what held it up is chance.
+//! Images that a run delivers as they are stored: handing out bytes is so little work that what held it up is
+//! chance.
 
 use crate::arrow::array::{Array, AsArray, RecordBatch};
 use crate::arrow::datatypes::DataType;
@@ -20,8 +21,8 @@ pub(super) fn sentence(columns: &[String]) -> Option<String> {
     let names = columns.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     let (noun, options) = if others.is_empty() { ("column", "") } else { ("columns", ", and so on") };
     Some(format!(
-        "Nothing was decoded, so no bottleneck is named: the {noun} {names} came as encoded images (decode them with --image \
-         {first}=rrc224{options}, or leave them out with --columns)."
+        "Nothing was decoded, so no bottleneck is named: the {noun} {names} came as encoded images (decode \
+         them with --image {first}=rrc224{options}, or leave them out with --columns)."
     ))
 }
 
