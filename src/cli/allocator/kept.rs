@@ -27,7 +27,7 @@ const ASK_AFTER: u64 = 4 << 20;
 
 /// What the loaders of a process may take beyond their memory before free memory is returned: less than what
 /// is stated, of which the interpreter and its libraries take a part.
-const BEYOND: i64 = 32 << 20;
+const BEYOND: i64 = 16 << 20;
 
 /// Free memory is returned again only once this much more of it is kept, since all that is returned may have
 /// to be cleared again.
@@ -166,9 +166,9 @@ mod tests {
     #[test]
     fn free_memory_is_kept_as_long_as_the_loaders_stay_within_theirs() {
         let mut books = books(64, 50, 10);
-        assert!(!is_due(&mut books, 64, 40 + 64 + 31, 20), "40 MiB are not theirs");
-        assert!(is_due(&mut books, 64, 40 + 64 + 32, 20));
-        assert!(!is_due(&mut books, 64, 40 + 64 + 32, 95), "what is in use cannot be returned");
+        assert!(!is_due(&mut books, 64, 40 + 64 + 15, 20), "40 MiB are not theirs");
+        assert!(is_due(&mut books, 64, 40 + 64 + 16, 20));
+        assert!(!is_due(&mut books, 64, 40 + 64 + 16, 79), "what is in use cannot be returned");
     }
 
     #[test]
@@ -177,8 +177,8 @@ mod tests {
         assert!(is_due(&mut books, 64, 2_048, 20));
         books.returned(64 * MIB, 2_048 * MIB, 20 * MIB);
         assert!(!is_due(&mut books, 64, 2_075, 47), "nothing is free");
-        assert!(!is_due(&mut books, 64, 2_070, 20), "1,980 MiB are not theirs: the model, but for holes");
-        assert!(is_due(&mut books, 64, 2_076, 20));
+        assert!(!is_due(&mut books, 64, 2_058, 20), "1,980 MiB are not theirs: the model, but for holes");
+        assert!(is_due(&mut books, 64, 2_060, 20));
         books.returned(64 * MIB, 90 * MIB, 20 * MIB);
         assert_eq!(books.others, 70 * MIB, "the model is gone");
     }
