@@ -6,6 +6,7 @@ pub(super) mod columns;
 mod following;
 mod null_masks;
 mod options;
+mod patterns;
 mod projection;
 mod renames;
 pub(super) mod rewind;

@@ -130,8 +130,8 @@ impl LoaderBuilder {
 
     /// Replaces the nulls of a column by a value of the column's type: a number, for times in the column's own unit, for
     /// booleans 0 or 1; a text; or bytes. In binary values of fixed length it fills each byte. In lists it replaces each
-    /// null value; a null list becomes an empty one, or where lists have a fixed length, one of this value alone. Default:
-    /// nulls are delivered.
+    /// null value; a null list becomes an empty one, or where lists have a fixed length, one of this value alone. In names
+    /// `*`, `?` and `[0-9]` match several columns, as in all options by column. Default: nulls are delivered.
     pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
         self.spec.fill_null.insert(column.into(), value.into());
         self

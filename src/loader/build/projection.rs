@@ -76,7 +76,7 @@ impl LoaderBuilder {
     fn is_made_of_it(&self, name: &str) -> bool {
         let spec = &self.spec;
         let name = spec.rename.get(name).map_or(name, String::as_str);
-        spec.decode.contains_key(name)
+        self.decodes_images_of(name)
             || spec.follow.contains_key(name)
             || spec.tensors.contains_key(name)
             || spec.texts.contains_key(name)

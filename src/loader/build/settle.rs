@@ -77,8 +77,18 @@ struct Batches {
 }
 
 impl LoaderBuilder {
-    /// Checks everything, and fills in the open options.
+    /// Checks everything, and fills in the open options. Patterns of names stay in them as they were given.
     pub(in crate::loader) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
+        let settled = self.without_patterns()?.settle_named(io, store)?;
+        let LoaderSpec { cast, decode, follow, tensors, texts, encode, pad, fill_null, .. } =
+            self.spec.clone();
+        let spec =
+            LoaderSpec { cast, decode, follow, tensors, texts, encode, pad, fill_null, ..settled.spec };
+        Ok(Settled { spec, ..settled })
+    }
+
+    /// The same of options that name each column.
+    fn settle_named(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
         self.check_numbers()?;
         check_handles()?;
         let reading = store.reading();

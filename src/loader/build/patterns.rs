@@ -1,0 +1,99 @@
+//! Names with wildcards in options by column: each entry becomes one of every column that its name matches.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::LoaderBuilder;
+use super::columns::of_column;
+use crate::error::{Error, ErrorKind, Result};
+use crate::loader::spec::LoaderSpec;
+use crate::source::{is_pattern, matches_name};
+
+/// The columns that names and patterns may mean.
+struct Names {
+    /// Those that are read, as they are delivered.
+    read: Vec<String>,
+    /// All that there are: a name that exists is taken literally, whatever characters it has.
+    all: HashSet<String>,
+}
+
+impl LoaderBuilder {
+    /// The same with the names of columns where its options have patterns. The names decide before patterns do.
+    pub(super) fn without_patterns(&self) -> Result<Self> {
+        let mut builder = self.clone();
+        if !has_patterns(&self.spec) {
+            return Ok(builder);
+        }
+        let delivered = self.projection()?;
+        let read: Vec<String> =
+            delivered.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let stored = self.dataset.catalog.schema.fields().iter().map(|field| field.name().clone());
+        let names = Names { all: stored.chain(read.iter().cloned()).collect(), read };
+        let LoaderSpec { cast, decode, follow, tensors, texts, encode, pad, fill_null, .. } =
+            &mut builder.spec;
+        names.replace_in("cast", cast, &HashSet::new())?;
+        // In Python they are one option.
+        let named = decode.keys().chain(follow.keys()).chain(tensors.keys()).chain(texts.keys());
+        let named: HashSet<String> = named.filter(|name| names.is_name(name)).cloned().collect();
+        names.replace_in("decode", decode, &named)?;
+        names.replace_in("decode", follow, &named)?;
+        names.replace_in("decode", tensors, &named)?;
+        names.replace_in("decode", texts, &named)?;
+        names.replace_in("encode", encode, &HashSet::new())?;
+        names.replace_in("pad", pad, &HashSet::new())?;
+        names.replace_in("fill_null", fill_null, &HashSet::new())?;
+        Ok(builder)
+    }
+
+    /// Whether `decode` makes images of a column, by its name or by a pattern.
+    pub(super) fn decodes_images_of(&self, name: &str) -> bool {
+        let decode = &self.spec.decode;
+        decode.contains_key(name) || decode.keys().any(|key| is_pattern(key) && matches_name(key, name))
+    }
+}
+
+impl Names {
+    fn is_name(&self, name: &str) -> bool {
+        self.all.contains(name) || !is_pattern(name)
+    }
+
+    /// Replaces the patterns among the keys of `option`; columns in `named` have an option of their own.
+    fn replace_in<V: Clone + PartialEq>(
+        &self,
+        option: &str,
+        values: &mut BTreeMap<String, V>,
+        named: &HashSet<String>,
+    ) -> Result<()> {
+        let (mut found, patterns): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(values).into_iter().partition(|(name, _)| self.is_name(name));
+        let is_named = |column: &str| found.contains_key(column) || named.contains(column);
+        let mut matched: BTreeMap<&str, (&str, &V)> = BTreeMap::new();
+        for (pattern, value) in &patterns {
+            let mut matching = self.read.iter().filter(|column| matches_name(pattern, column)).peekable();
+            if matching.peek().is_none() {
+                let cause = format!("{option}: no column that is read matches {pattern:?}");
+                return Err(Error::new(ErrorKind::UnknownColumn, cause)
+                    .hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
+            }
+            for column in matching.filter(|column| !is_named(column)) {
+                let before = matched.insert(column, (pattern, value));
+                if let Some((other, _)) = before.filter(|(_, other)| *other != value) {
+                    let cause = format!("{option}: both {other:?} and {pattern:?} match it, and they differ");
+                    let hint = format!("name the column in `{option}`");
+                    return Err(Error::invalid(cause).hint(hint).at(of_column(column)));
+                }
+            }
+        }
+        let matched = matched.into_iter().map(|(column, (_, value))| (column.to_owned(), value.clone()));
+        found.extend(matched);
+        *values = found;
+        Ok(())
+    }
+}
+
+/// Whether an option by column may have a pattern.
+fn has_patterns(spec: &LoaderSpec) -> bool {
+    let LoaderSpec { cast, decode, follow, tensors, texts, encode, pad, fill_null, .. } = spec;
+    let decoded = decode.keys().chain(follow.keys()).chain(tensors.keys()).chain(texts.keys());
+    let mut names = decoded.chain(cast.keys()).chain(encode.keys()).chain(pad.keys()).chain(fill_null.keys());
+    names.any(|name| is_pattern(name))
+}
