@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import _forebay
+from . import _forebay, notebook
 from .arguments import options, store_options
 from .errors import InvalidError, StateMismatchError
 from .locations import locations, shown
@@ -389,6 +389,10 @@ class Dataset:
         if absolute == locations(self._urls):
             return self._urls
         return absolute[0] if isinstance(self._urls, (str, os.PathLike)) else absolute
+
+    def _repr_html_(self) -> str:
+        facts = {"rows": self.num_rows, "files": self.num_files, "row groups": self.num_row_groups}
+        return notebook.of_facts(repr(self).strip("<>"), facts, self.schema)
 
     def __repr__(self) -> str:
         safe = shown(self._urls)

@@ -11,6 +11,7 @@ from .errors import InvalidError
 from .rows import RowId
 from .transforms.ahead import Ahead, Made
 from .transforms.dispatch import in_processes
+from .transforms.libraries import OneThread
 from .transforms.several import Flow, Several, in_threads
 
 if TYPE_CHECKING:
@@ -256,10 +257,13 @@ def _transformed(loader: Loader, native: _forebay.Epoch) -> Ahead | Several | No
     if functions is None:
         return None
     if workers.count == 0:
-        return Ahead(loader._native, native, functions)
-    flow = Flow(loader._native, native, functions, workers.count)
+        return Ahead(loader._native, native, functions, loader._watch)
+    flow = Flow(loader._native, native, functions, workers.count, loader._watch)
     if loader._processes is None:
-        return Several(flow, in_threads, workers.count)
+        one_thread = OneThread(workers.count)
+        several = Several(flow, in_threads, workers.count, one_thread)
+        one_thread.begun()
+        return several
     epochs = loader._arguments["epochs"]
     is_last = epochs is not None and native.number + 1 >= epochs
     return Several(flow, in_processes, loader._processes, is_last, processes=loader._processes)

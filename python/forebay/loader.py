@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
-from . import _forebay
+from . import _forebay, notebook
 from .arguments import casts, checked, flattened, functions, mapping, names, options, renames, workers
 from .dataset import Dataset, opened
 from .epoch import BadRow, Epoch
@@ -18,9 +18,11 @@ from .errors import InvalidError, StateMismatchError
 from .expressions import Expression
 from .filters import settled
 from .locations import local, locations, shown
+from .misplaced import explained
 from .reports import Plan, Stats, numbers
 from .rows import Denied, RowPlace, add_to_list, steps
 from .shard import Shard
+from .transforms.libraries import Watch
 from .transforms.processes import processes
 from .values import DiskCache, Shuffle, Skip, Workers, whole
 
@@ -69,7 +71,8 @@ class Loader:
         A path, URL or glob, a list of them, or a :class:`Dataset` that is open already.
     columns : iterable of str, optional
         Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several: ``"feature_*"``;
-        a column that is also named is where it is named. ``"meta.author"`` is that field of a structure, which is delivered
+        a column that is also named is where it is named. They do so in ``decode``, ``encode``, ``pad``, ``fill_null``,
+        ``null_mask`` and ``cast`` as well, where a name decides before a pattern. ``"meta.author"`` is that field of a structure, which is delivered
         with the fields that are named alone; the others are not fetched. Default: all columns.
     decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text or Json, optional
         How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
@@ -102,7 +105,7 @@ class Loader:
         Rows to leave out of every epoch, as if they were not stored. A list of row ids, or a file of one: text with a row
         id in each line, remarks after ``#``, or Parquet with a column ``row_id``. Values of a column:
         ``{"url": ["https://..."]}``, or ``{"url": "urls.txt"}`` for a file, of text with a value in each line or of Parquet
-        with a column of that name. Or a list of several of these. Files are read once, here. A state that was saved with
+        with a column of that name. Or what :meth:`which` and :meth:`skipped` return, or a list of several of these. Files are read once, here. A state that was saved with
         other rows left out is taken between two epochs only. Default: none.
     skip_steps : iterable of (int, int), optional
         Steps to pass over, each range its first step and the one after its last: ``[(4000, 4010)]``. They are counted
@@ -221,6 +224,7 @@ class Loader:
     (64, 224, 224, 3) int64
     """
 
+    @explained
     def __init__(
         self,
         urls: Location | Iterable[Location] | Dataset,
@@ -329,6 +333,7 @@ class Loader:
         self._functions = functions(self._arguments)
         self._workers = workers(self._arguments, self._functions)
         self._processes = processes(self._functions, self._workers)
+        self._watch = Watch([] if self._functions is None else self._functions.names)
         self._process = os.getpid()
         # Rises when a state is loaded: epochs that began before are outdated.
         self._generation = 0
@@ -735,6 +740,10 @@ class Loader:
     def __reduce__(self) -> tuple[Any, ...]:
         urls, fingerprint = self._source
         return _rebuild, ({**self._arguments, "urls": urls}, fingerprint)
+
+    def _repr_html_(self) -> str:
+        facts = {"batches in an epoch": len(self), "batch size": self.batch_size, "rows of all ranks": self.num_rows}
+        return notebook.of_facts(f"forebay.{type(self).__name__}", facts, self.schema)
 
     def __repr__(self) -> str:
         arguments = dict(self._arguments)

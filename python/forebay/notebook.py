@@ -1,11 +1,13 @@
-"""The report of a loader for a notebook: one table with bars, without scripts, fonts or anything from elsewhere."""
+"""What a notebook shows: tables, without scripts, fonts or anything from elsewhere."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._forebay import Batch, Schema
     from .types import StageDict, StatsDict
 
 __all__: list[str] = []
@@ -37,6 +39,32 @@ def table(stats: StatsDict) -> str:
         f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
         f"<p>next(): {times['count']} batches, {next_line}</p></div>"
     )
+
+
+def of_schema(names: Sequence[str], types: Sequence[str]) -> str:
+    """Names and types of columns as an HTML table."""
+    return _grid(["column", "type"], list(zip(names, types, strict=True)))
+
+
+def of_batch(batch: Batch, types: Sequence[str]) -> str:
+    """The columns of a batch as an HTML table."""
+    return f"<div><p><b>Batch of {batch.num_rows:,} rows</b></p>{of_schema(list(batch), types)}</div>"
+
+
+def of_facts(title: str, facts: Mapping[str, object], schema: Schema | None = None) -> str:
+    """What is known of something, and its columns, as HTML tables."""
+    rows = [(name.replace("_", " "), str(value)) for name, value in facts.items()]
+    columns = "" if schema is None else schema._repr_html_()
+    return f"<div><p><b>{escape(title)}</b></p>{_grid([], rows)}{columns}</div>"
+
+
+def _grid(heads: Sequence[str], rows: Sequence[tuple[str, str]]) -> str:
+    """A table in the colours of the page, which scrolls where it is wider."""
+    head = "".join(f'<th style="{_NAME}">{escape(name)}</th>' for name in heads)
+    cells = ["".join(f'<td style="{_NAME}">{escape(cell)}</td>' for cell in row) for row in rows]
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    table = f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div style="max-width:100%;overflow-x:auto">{table}</div>'
 
 
 def _happened(stage: StageDict | None, wait: float | None) -> bool:

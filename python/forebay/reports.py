@@ -32,6 +32,10 @@ class _Report:
     def __hash__(self) -> int:
         return hash(self._json)
 
+    def _repr_html_(self) -> str:
+        facts = {name: value for name, value in json.loads(self._json).items() if not isinstance(value, list)}
+        return notebook.of_facts(type(self).__name__, facts)
+
 
 class Plan(_Report):
     """Summary of what one rank reads in an epoch, known before any data is read; made by :meth:`Loader.plan`.

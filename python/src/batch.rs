@@ -153,6 +153,9 @@ const NO_CONSTRUCTOR: &str = "a forebay.Batch cannot be constructed (to move bat
 const NO_PICKLE: &str = "a forebay.Batch is memory of this process and is not pickled (send dict(batch), or \
      batch.to_arrow())";
 
+const NO_ARRAY: &str = "a forebay.Batch is several columns, and not one array (take one by its name, as batch[\"label\"]; \
+     for a table pass dict(batch), or batch.to_arrow(), as in batch.to_arrow().to_pandas())";
+
 #[pymethods]
 impl Batch {
     /// Refuses: only a loader makes batches.
@@ -165,6 +168,12 @@ impl Batch {
     /// Refuses, with what is pickled instead.
     fn __reduce__(&self) -> PyResult<()> {
         Err(PyTypeError::new_err(NO_PICKLE))
+    }
+
+    /// Refuses for numpy and pandas, which would make one column of the names.
+    #[pyo3(signature = (*_args, **_named))]
+    fn __array__(&self, _args: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        Err(PyTypeError::new_err(NO_ARRAY))
     }
 
     /// Rows of the batch. ``len(batch)`` is the number of columns, as of any mapping.
@@ -289,6 +298,12 @@ impl Batch {
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         capsule::schema(py, self.batch.schema_ref())
+    }
+
+    /// Names, types and first values of the columns, for a notebook.
+    fn _repr_html_<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let types = schema::described(slf.get().batch.schema_ref());
+        slf.py().import("forebay.notebook")?.call_method1("of_batch", (slf, types))
     }
 
     fn __repr__(&self) -> String {

@@ -75,6 +75,12 @@ impl Loader {
         Ok((bytes(step.receipt().numbers()), bytes(&step.receipt().keys(seed))))
     }
 
+    /// The key that random operations on the batch of a step are drawn from.
+    fn batch_key(&self, py: Python<'_>, step: &Step) -> PyResult<u64> {
+        let spec = self.loader.get(py)?.spec();
+        Ok(step.receipt().batch_key(spec.shuffle.seed(), spec.shard.rank()))
+    }
+
     /// File, row group and row of the row with this ordinal in the data set.
     fn row_place(&self, py: Python<'_>, row: u64) -> PyResult<Option<(String, usize, u64)>> {
         let place = self.loader.get(py)?.row_place(row);

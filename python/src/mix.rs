@@ -81,6 +81,13 @@ impl Mix {
         Ok((bytes(step.receipt().numbers()), bytes(&step.receipt().keys(0))))
     }
 
+    /// The key that random operations on the batch of a step are drawn from, by the seed of the first source.
+    fn batch_key(&self, py: Python<'_>, step: &Step) -> PyResult<u64> {
+        let mix = self.mix.get(py)?;
+        let seed = mix.sources().next().map_or(0, |loader| loader.spec().shuffle.seed());
+        Ok(step.receipt().batch_key(seed, mix.spec().shard.rank()))
+    }
+
     /// File, row group and row of the row with this ordinal in the sources, one after the other.
     fn row_place(&self, py: Python<'_>, row: u64) -> PyResult<Option<(String, usize, u64)>> {
         let place = self.mix.get(py)?.row_place(row);

@@ -82,6 +82,11 @@ impl Schema {
         other.cast::<Schema>().is_ok_and(|other| other.get().schema == self.schema)
     }
 
+    /// Names and types, for a notebook.
+    fn _repr_html_<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("forebay.notebook")?.call_method1("of_schema", (self.names(), described(&self.schema)))
+    }
+
     fn __repr__(&self) -> String {
         let lines: Vec<String> = self
             .schema
@@ -110,6 +115,11 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<Option<u
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => ("bytes", None, Vec::new()),
         _ => ("object", None, Vec::new()),
     }
+}
+
+/// The type of each column in words.
+pub(crate) fn described(schema: &SchemaRef) -> Vec<String> {
+    schema.fields().iter().map(|field| describe(field)).collect()
 }
 
 /// The type in words: its name, or element type and shape of a tensor. Control characters in names are escaped.

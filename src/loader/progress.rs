@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::shard::{LAST_EPOCH, row_key};
+use crate::shard::{LAST_EPOCH, batch_key, row_key};
 
 /// Iterators that were given out in this process: each has a number of its own, so that a receipt of another loader, or of
 /// an abandoned epoch, is not taken for one of its successor.
@@ -42,6 +42,12 @@ impl Receipt {
     pub fn keys(&self, seed: u64) -> Arc<[u64]> {
         let key = |&number: &u64| row_key(seed, self.epoch, number);
         self.keys.clone().unwrap_or_else(|| self.numbers.iter().map(key).collect())
+    }
+
+    /// The key that random operations on the batch as a whole are drawn from, for `rank` of a loader with this seed.
+    #[doc(hidden)]
+    pub fn batch_key(&self, seed: u64, rank: u32) -> u64 {
+        batch_key(seed, self.epoch, self.row, rank)
     }
 
     /// Whether the batch is the last one of its epoch.

@@ -17,6 +17,7 @@ pub(crate) enum Purpose {
     Augment = 6,
     Sample = 7,
     Shares = 8,
+    Batch = 9,
 }
 
 /// The golden-ratio increment of SplitMix64.
@@ -32,6 +33,11 @@ pub(super) fn mix(mut z: u64) -> u64 {
 /// The key of the row `row` (ordinal in the data set) in `epoch` of `seed`, from which its augmentation is drawn.
 pub fn row_key(seed: u64, epoch: u64, row: u64) -> u64 {
     Draws::keyed(seed, Purpose::Augment, &[epoch, row]).next()
+}
+
+/// The key of a rank's batch that ends with the row `end` of the order of `epoch`, for what is drawn once for a batch.
+pub(crate) fn batch_key(seed: u64, epoch: u64, end: u64, rank: u32) -> u64 {
+    Draws::keyed(seed, Purpose::Batch, &[epoch, end, rank.into()]).next()
 }
 
 /// The key of a row that comes again in its epoch, of its first one: for the `repeat`-th time after it.
@@ -129,6 +135,7 @@ mod tests {
         assert_eq!([draws.next(), draws.next()], GOLDEN_STREAM);
         assert_eq!(permutation(Draws::keyed(17, Purpose::Groups, &[3]), 8), GOLDEN_PERMUTATION);
         assert_eq!(row_key(17, 2, 1_000_000), GOLDEN_ROW_KEY);
+        assert_eq!(batch_key(17, 2, 1_000_000, 3), GOLDEN_BATCH_KEY);
     }
 
     #[test]
@@ -144,6 +151,7 @@ mod tests {
     const GOLDEN_STREAM: [u64; 2] = [4053886232910284069, 18091879080353214798];
     const GOLDEN_PERMUTATION: [u32; 8] = [4, 2, 1, 0, 7, 3, 5, 6];
     const GOLDEN_ROW_KEY: u64 = 3959473810698139902;
+    const GOLDEN_BATCH_KEY: u64 = 10547262407538997697;
 
     #[test]
     fn purposes_epochs_and_lanes_are_independent() {

@@ -47,7 +47,7 @@ pub use course::Stop;
 pub(crate) use course::{CourseRule, Steps};
 pub use deal::Deals;
 pub use draw::row_key;
-pub(crate) use draw::{Draws, Purpose, repeat_key};
+pub(crate) use draw::{Draws, Purpose, batch_key, repeat_key};
 pub(crate) use files::CountedFile;
 pub use files::SavedFiles;
 pub(crate) use kept_text::{kept_text, whole_text};

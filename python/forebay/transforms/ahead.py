@@ -10,7 +10,8 @@ import numpy as np
 
 from .. import _forebay
 from ..places import in_place, row_place
-from .functions import At, Functions, nbytes
+from .functions import At, Functions, Keys, nbytes
+from .libraries import OneThread, Watch
 
 __all__: list[str] = []
 
@@ -34,22 +35,31 @@ class Made(NamedTuple):
 class Ahead:
     """The iterator's end of that thread."""
 
-    def __init__(self, loader: _forebay.Loader, native: _forebay.Epoch, functions: Functions) -> None:
+    def __init__(
+        self, loader: _forebay.Loader, native: _forebay.Epoch, functions: Functions, watch: Watch
+    ) -> None:
         self._native = native
+        self._watch = watch
         self._made: queue.Queue[Made | BaseException | None] = queue.Queue(maxsize=AHEAD - 1)
         self._hung_up = threading.Event()
+        one_thread = OneThread(1)
         # The thread knows the queue and not this object, so that dropping the iterator ends it.
         self._thread = threading.Thread(
             target=_work,
-            args=(loader, native, functions, self._made, self._hung_up),
+            args=(loader, native, functions, watch, one_thread, self._made, self._hung_up),
             name="forebay-transform",
             daemon=True,
         )
         self._over = False
         self._thread.start()
+        one_thread.begun()
 
     def pull(self) -> Made | None:
         """The next batch; ``None`` after the last."""
+        with self._watch.waits(not self._made.empty()):
+            return self._pull()
+
+    def _pull(self) -> Made | None:
         while not self._over:
             self._native.check_open()
             try:
@@ -74,10 +84,13 @@ def _work(
     loader: _forebay.Loader,
     native: _forebay.Epoch,
     functions: Functions,
+    watch: Watch,
+    one_thread: OneThread,
     made: queue.Queue[Made | BaseException | None],
     hung_up: threading.Event,
 ) -> None:
     """Pulls, transforms and passes on until the epoch ends, something raises, or the epoch is closed."""
+    one_thread.take()
     number = 0
     more = True
     while more and not hung_up.is_set():
@@ -87,7 +100,7 @@ def _work(
             if step is None:
                 result = None
             else:
-                result = Made(_apply(functions, loader, native, step, number), step)
+                result = Made(_apply(functions, watch, loader, native, step, number), step)
                 number += 1
         except BaseException as error:  # it belongs to this batch
             result = error
@@ -103,17 +116,24 @@ def _work(
 
 
 def _apply(
-    functions: Functions, loader: _forebay.Loader, native: _forebay.Epoch, step: _forebay.Step, number: int
+    functions: Functions,
+    watch: Watch,
+    loader: _forebay.Loader,
+    native: _forebay.Epoch,
+    step: _forebay.Step,
+    number: int,
 ) -> dict[str, Any]:
     batch = step.batch
     arrays = {name: batch[name] for name in batch}
-    numbers, keys = (np.frombuffer(part, np.uint64).tolist() for part in loader.row_keys(step))
+    numbers, of_rows = (np.frombuffer(part, np.uint64) for part in loader.row_keys(step))
+    keys = Keys(of_rows, loader.batch_key(step))
     at = At()
     native.transforms()
     try:
-        made: dict[str, Any] = functions.apply(arrays, batch.num_rows, keys, at)
+        with watch.works():
+            made: dict[str, Any] = functions.apply(arrays, batch.num_rows, keys, at)
         native.transformed(nbytes(made))
         return made
     except BaseException as error:
-        place = row_place(loader, numbers, at.row)
+        place = row_place(loader, numbers.tolist(), at.row)
         raise in_place(error, at.function, number, native, place)  # noqa: B904 - its cause is set already

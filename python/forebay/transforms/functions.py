@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import InvalidError
-from .rows import Empty, collate, split
+from .rows import Columns, Empty, collate, split
 
 __all__: list[str] = []
+
+
+class Keys(NamedTuple):
+    """What the random numbers of a batch are drawn from."""
+
+    rows: np.ndarray[Any, Any]
+    """One of each row, where functions are of rows."""
+    batch: int
+    """That of the batch as a whole."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +36,30 @@ class Functions:
         """Whether batches are cut into rows."""
         return self.rows is not None or self.collate is not None
 
-    def apply(self, arrays: dict[str, Any], count: int, keys: Sequence[int], at: At, empty: Empty = np.empty) -> Any:
-        """What the functions make of a batch of ``count`` rows; ``at`` says where they are, if one raises."""
+    @property
+    def names(self) -> list[str]:
+        """The options of a loader that they were given with."""
+        given = {"transform_rows": self.rows, "collate": self.collate, "transform": self.batch}
+        return [name for name, function in given.items() if function is not None]
+
+    def apply(
+        self,
+        arrays: dict[str, Any],
+        count: int,
+        keys: Keys,
+        at: At,
+        empty: Empty = np.empty,
+        seed: Callable[[int], object] | None = None,
+    ) -> Any:
+        """What the functions make of a batch of ``count`` rows; ``at`` says where they are, if one raises.
+
+        ``seed`` is called with the key of each row or batch before a function gets it.
+        """
         made = arrays
+        at.seed = seed
         # A batch whose rows were all left out has no row to make columns of.
         if self.by_rows and count > 0:
-            rows = split(arrays, count, keys)
+            rows = split(arrays, count, keys.rows.tolist())
             at.function = "transform_rows"
             made_rows = (
                 rows if self.rows is None else [self._of_row(row, number, at) for number, row in enumerate(rows)]
@@ -42,14 +69,17 @@ class Functions:
                 made = collate(made_rows, rows, arrays, np.empty if self.batch else empty)
             else:
                 at.function = "collate"
+                at.draws(keys.batch)
                 made = _checked(self.collate(made_rows), "collate", count)
         if self.batch is not None:
             at.function = "transform"
-            made = _checked(self.batch(made), "transform", count)
+            at.draws(keys.batch)
+            made = _checked(self.batch(Columns.of(made, keys.batch)), "transform", count)
         return made
 
     def _of_row(self, row: Any, number: int, at: At) -> Any:
         at.row = number
+        at.draws(row._key)
         assert self.rows is not None
         made = self.rows(row)
         if not isinstance(made, Mapping):
@@ -60,11 +90,17 @@ class Functions:
 class At:
     """The function that is at work, and the row of the batch that it works on, if it is of one row."""
 
-    __slots__ = ("function", "row")
+    __slots__ = ("function", "row", "seed")
 
     def __init__(self) -> None:
         self.function = "transform"
         self.row: int | None = None
+        self.seed: Callable[[int], object] | None = None
+
+    def draws(self, key: int) -> None:
+        """The function gets what this is the key of."""
+        if self.seed is not None:
+            self.seed(key)
 
 
 def nbytes(made: Any) -> int:

@@ -51,6 +51,15 @@ def pickled(functions: Functions) -> bytes:
     except Exception as error:
         raise InvalidError(f"the transform cannot be sent to worker processes: {error} ({advice})") from None
     main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    if file is not None and getattr(main, "__spec__", None) is None:
+        folder = getattr(multiprocessing.process, "ORIGINAL_DIR", None) or ""
+        if not os.path.isfile(os.path.join(folder, file)):
+            raise InvalidError(
+                f"the transform cannot be sent to worker processes: they import the program, and {file!r} is not a file, "
+                "as where Python reads it from its standard input (save the program as a file, or pass "
+                "transform_workers=forebay.Workers(..., threads=True) or 0)"
+            )
     if b"__main__" in content and getattr(main, "__file__", None) is None and getattr(main, "__spec__", None) is None:
         raise InvalidError(
             "the transform cannot be sent to worker processes: it was defined in an interactive session, which they "

@@ -16,7 +16,16 @@ __all__ = ["Row", "rng"]
 Empty = Callable[[tuple[int, ...], Any], Any]
 
 
-class Row(dict[str, Any]):
+class _Keyed(dict[str, Any]):
+    """A dict with random numbers of its own."""
+
+    __slots__ = ("_key", "_rng")
+
+    _key: int
+    _rng: np.random.Generator | None
+
+
+class Row(_Keyed):
     """One row as ``transform_rows`` gets it: a dict from column name to value, which :func:`rng` takes.
 
     Of a column with shape ``(N, ...)`` the value is a view of shape ``(...)`` over the batch's memory, of numbers a
@@ -32,22 +41,36 @@ class Row(dict[str, Any]):
     array([0, 1, 2, 3])
     """
 
-    __slots__ = ("_key", "_rng")
-
-    _key: int
-    _rng: np.random.Generator | None
+    __slots__ = ()
 
 
-def rng(row: Row) -> np.random.Generator:
-    """The random numbers of a row, for ``transform_rows``.
+class Columns(_Keyed):
+    """A batch as ``transform`` gets it: a dict from column name to array, which :func:`rng` takes."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any], key: int) -> Columns:
+        """The same columns, with the key of their batch."""
+        made = cls(columns)
+        made._key = key
+        made._rng = None
+        return made
+
+
+def rng(row: Mapping[str, Any]) -> np.random.Generator:
+    """The random numbers of a row, for ``transform_rows``, or of a batch, for ``transform``.
 
     They depend on the seed of the shuffle, the epoch and the row, as random crops do: not on workers, ranks, or where a
-    run was resumed. Each call with one row returns the same generator, which goes on where it was.
+    run was resumed. Those of a batch depend on its rank and its place in the epoch instead: they are the same for any
+    number of workers, and after a resume with as many ranks and rows in a batch. Each call with one row or batch returns
+    the same generator, which goes on where it was.
 
     Parameters
     ----------
-    row : Row
-        The row that ``transform_rows`` was given; a copy of it as a plain dict does not know what row it is.
+    row : Row or dict
+        The row that ``transform_rows`` was given, or the dict that ``transform`` was given. A copy as a plain dict does
+        not know which row or batch it is.
 
     Returns
     -------
@@ -57,7 +80,7 @@ def rng(row: Row) -> np.random.Generator:
     Raises
     ------
     InvalidError
-        ``row`` is not a row of a loader.
+        It is neither.
 
     Examples
     --------
@@ -68,10 +91,11 @@ def rng(row: Row) -> np.random.Generator:
     >>> next(iter(loader.epoch(0)))["noise"].shape
     (4, 3)
     """
-    if not isinstance(row, Row) or not hasattr(row, "_key"):
+    if not isinstance(row, _Keyed) or not hasattr(row, "_key"):
         raise InvalidError(
-            f"rng takes the row that transform_rows was given, got {type(row).__qualname__} (call it before the row is "
-            "copied)"
+            f"rng takes the row that transform_rows was given, or the batch that transform was given, got "
+            f"{type(row).__qualname__} (pass that one and not a copy of it; a collate function draws from fb.rng of one of "
+            "its rows, if there is no transform_rows)"
         )
     if row._rng is None:
         row._rng = np.random.Generator(np.random.Philox(key=row._key))

@@ -11,7 +11,8 @@ import numpy as np
 from .. import _forebay
 from ..places import in_place, row_place
 from .ahead import Made
-from .functions import At, Functions, nbytes
+from .functions import At, Functions, Keys, nbytes
+from .libraries import OneThread, Watch
 from .processes import Process, Processes
 
 if TYPE_CHECKING:
@@ -54,10 +55,13 @@ class Pending:
 class Flow:
     """What the threads of one epoch share. They know nothing else, so that dropping the iterator ends them."""
 
-    def __init__(self, loader: _forebay.Loader, native: _forebay.Epoch, functions: Functions, workers: int) -> None:
+    def __init__(
+        self, loader: _forebay.Loader, native: _forebay.Epoch, functions: Functions, workers: int, watch: Watch
+    ) -> None:
         self.loader = loader
         self.native = native
         self.functions = functions
+        self.watch = watch
         self.hung_up = threading.Event()
         self.order: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
         self.workers: list[Process] = []
@@ -70,7 +74,7 @@ class Flow:
         """The training loop has one of the batches under way."""
         self._permits.release()
 
-    def next(self) -> tuple[Pending, dict[str, Any], int, Any] | None:
+    def next(self) -> tuple[Pending, dict[str, Any], int, Keys] | None:
         """The next batch, its columns, rows and keys; ``None`` at the end, if it is hung up, or after a failure."""
         if not self._permits.acquire(blocking=False):
             self.native.is_full()
@@ -87,8 +91,8 @@ class Flow:
                 self.complete = True
                 self.order.put(None)
                 return None
-            ordinals, keys = (np.frombuffer(part, np.uint64) for part in self.loader.row_keys(step))
-            numbers = ordinals.tolist()
+            ordinals, of_rows = (np.frombuffer(part, np.uint64) for part in self.loader.row_keys(step))
+            numbers, keys = ordinals.tolist(), Keys(of_rows, self.loader.batch_key(step))
             arrays = {name: step.batch[name] for name in step.batch}
             pending = Pending(self._number, step.without_batch(), numbers)
         except BaseException as error:  # it belongs to this batch
@@ -121,6 +125,10 @@ class Several:
 
     def pull(self) -> Made | None:
         """The next batch; ``None`` after the last."""
+        with self._flow.watch.waits(self._next is not None and self._next.done.is_set()):
+            return self._pull()
+
+    def _pull(self) -> Made | None:
         native = self._flow.native
         while not self._over:
             native.check_open()
@@ -169,12 +177,12 @@ class Several:
             self._processes.close()
 
 
-def in_threads(flow: Flow, count: int) -> None:
+def in_threads(flow: Flow, count: int, one_thread: OneThread) -> None:
     """Pulls batches, and has threads work on them."""
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for number in range(count):
         name = f"forebay-transform-{number}"
-        threading.Thread(target=_work, args=(flow, tasks), name=name, daemon=True).start()
+        threading.Thread(target=_work, args=(flow, tasks, one_thread), name=name, daemon=True).start()
     try:
         while (found := flow.next()) is not None:
             tasks.put(found)
@@ -184,7 +192,8 @@ def in_threads(flow: Flow, count: int) -> None:
             tasks.put(None)
 
 
-def _work(flow: Flow, tasks: queue.SimpleQueue[Any]) -> None:
+def _work(flow: Flow, tasks: queue.SimpleQueue[Any], one_thread: OneThread) -> None:
+    one_thread.take()
     while (found := tasks.get()) is not None:
         if flow.hung_up.is_set():
             continue
@@ -192,7 +201,8 @@ def _work(flow: Flow, tasks: queue.SimpleQueue[Any]) -> None:
         at = At()
         flow.native.transform_begins()
         try:
-            made = flow.functions.apply(arrays, count, keys.tolist(), at)
+            with flow.watch.works():
+                made = flow.functions.apply(arrays, count, keys, at)
             flow.native.transformed(nbytes(made))
             pending.has(made)
         except BaseException as error:

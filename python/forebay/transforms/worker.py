@@ -17,13 +17,21 @@ import threading
 import traceback
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import InvalidError
 from .functions import At, Functions, nbytes
+from .libraries import Seeds
 from .slots import Packed, Slot
 
 __all__: list[str] = []
+
+
+#: Most characters of a text of an exception that are sent: more takes long and nobody reads it.
+MOST_TEXT = 64 << 10
+
+#: Most bytes of an exception that are sent.
+MOST_PICKLED = 1 << 20
 
 
 class NewSlot(NamedTuple):
@@ -36,7 +44,7 @@ class Task(NamedTuple):
     """A batch."""
 
     packed: Packed
-    """The columns, and the keys of the rows."""
+    """The columns, and the keys of the rows and the batch."""
     rows: int
     source: int
     """The slot that it is in."""
@@ -86,13 +94,15 @@ def _work(connection: Connection) -> None:
     functions = _functions(connection)
     if functions is None:
         return
+    seeds = Seeds()
+    connection.send_bytes(pickle.dumps(Ready()))
     slots: dict[int, Slot] = {}
     while True:
         message = pickle.loads(connection.recv_bytes())
         if isinstance(message, NewSlot):
             slots[message.number] = Slot(message.number, recv_handle(connection))
             continue
-        connection.send_bytes(pickle.dumps(_done(functions, message, slots)))
+        connection.send_bytes(pickle.dumps(_done(functions, message, slots, seeds)))
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):
                 stream.flush()
@@ -109,12 +119,10 @@ def _functions(connection: Connection) -> Functions | None:
     except BaseException as error:
         connection.send_bytes(pickle.dumps(_raised(error, at, False)))
         return None
-    _one_thread()
-    connection.send_bytes(pickle.dumps(Ready()))
     return functions
 
 
-def _done(functions: Functions, task: Task, slots: dict[int, Slot]) -> Made | Raised:
+def _done(functions: Functions, task: Task, slots: dict[int, Slot], seeds: Seeds) -> Made | Raised:
     source, target = slots[task.source], slots[task.target]
     at = At()
     raised: Raised | None = None
@@ -123,7 +131,7 @@ def _done(functions: Functions, task: Task, slots: dict[int, Slot]) -> Made | Ra
     try:
         target.clear()
         arrays, keys = given
-        made = functions.apply(arrays, task.rows, keys.tolist(), at, target.empty)
+        made = functions.apply(arrays, task.rows, keys, at, target.empty, seeds)
         size = nbytes(made)
         packed = _packed(made, target)
         # Nothing of the batch may live on here, unless the function keeps it.
@@ -152,25 +160,38 @@ def _packed(made: object, target: Slot) -> Packed:
 
 
 def _raised(error: BaseException, at: At, kept: bool) -> Raised:
-    pickled: bytes | None = None
+    pickled = _pickled(error)
+    if pickled is None or len(pickled) > MOST_PICKLED:
+        # One that holds a batch, or shows it: the same type with what is short in it.
+        pickled = None
+        with contextlib.suppress(BaseException):
+            pickled = _pickled(type(error)(*map(_shortened, error.args)))
+        if pickled is not None and len(pickled) > MOST_PICKLED:
+            pickled = None
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    message = _shortened(str(error))
+    return Raised(pickled, type(error).__qualname__, message, _shortened(text), at.function, at.row, kept)
+
+
+def _pickled(error: BaseException) -> bytes | None:
     try:
         pickled = pickle.dumps(error)
         # Some can be pickled, and then not be made again.
         pickle.loads(pickled)
     except BaseException:
-        pickled = None
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return Raised(pickled, type(error).__qualname__, str(error), text, at.function, at.row, kept)
+        return None
+    return pickled
 
 
-def _one_thread() -> None:
-    """Has libraries that the functions use take one thread: there are as many workers as were asked for."""
-    torch, cv2 = sys.modules.get("torch"), sys.modules.get("cv2")
-    with contextlib.suppress(Exception):
-        if torch is not None:
-            torch.set_num_threads(1)
-        if cv2 is not None:
-            cv2.setNumThreads(0)
+def _shortened(value: Any) -> Any:
+    """The beginning and end of a long text."""
+    if not isinstance(value, (str, bytes)) or len(value) <= MOST_TEXT:
+        return value
+    left_out = f"\n... {len(value) - MOST_TEXT:,} more left out by forebay ...\n"
+    half = MOST_TEXT // 2
+    if isinstance(value, bytes):
+        return value[:half] + left_out.encode() + value[-half:]
+    return value[:half] + left_out + value[-half:]
 
 
 def _end_with(life: Connection) -> None:
