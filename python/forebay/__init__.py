@@ -182,6 +182,10 @@ Hash.__module__ = Vocabulary.__module__ = rng.__module__ = "forebay"
 _FRAMEWORKS = ("accelerate", "hf", "jax", "keras", "lightning", "ray", "rich", "spark", "tf", "torch", "tqdm")
 
 
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_FRAMEWORKS])
+
+
 def __getattr__(name: str) -> Any:
     if name in _FRAMEWORKS:
         return importlib.import_module(f"{__name__}.{name}")

@@ -16,6 +16,7 @@ from .epoch import BadRow
 from .errors import InvalidError, StateMismatchError
 from .loader import _ALIVE, _DEFAULTS, Loader
 from .locations import local, locations
+from .misplaced import explained
 from .reports import MixPlan, numbers
 from .rows import RowId
 from .shard import Shard
@@ -135,6 +136,7 @@ class Mix(Loader):
     (8, 32)
     """
 
+    @explained
     def __init__(
         self,
         sources: Iterable[tuple[Loader | Dataset | Location | Iterable[Location], float]],

@@ -146,7 +146,7 @@ def steps(ranges: Any) -> list[list[int]]:
 
 
 def _parts(deny: Any) -> list[Any]:
-    if isinstance(deny, (str, os.PathLike, Mapping)):
+    if isinstance(deny, (str, os.PathLike, Mapping)) or _is_place(deny):
         return [deny]
     listed = _listed(deny)
     if isinstance(listed, bytes) or not isinstance(listed, Iterable):
@@ -162,10 +162,19 @@ def _listed(several: Any) -> Any:
     return several.tolist() if hasattr(several, "tolist") else several
 
 
+def _is_place(part: Any) -> bool:
+    """Whether it is what ``which`` or ``skipped`` of a loader returns for a row."""
+    return isinstance(part, tuple) and hasattr(part, "row_id")
+
+
 def _rows(part: Any) -> list[int]:
+    if _is_place(part):
+        if part.row_id is None:
+            raise InvalidError(f"deny has {part!r} in it, which is not known by a row id")
+        return [int(part.row_id)]
     listed = _listed(part)
     many = isinstance(listed, Iterable) and not isinstance(listed, bytes)
-    return [_row(row) for row in listed] if many else [_row(listed)]
+    return [row for item in listed for row in (_rows(item) if _is_place(item) else [_row(item)])] if many else [_row(listed)]
 
 
 def _row(part: Any) -> int:

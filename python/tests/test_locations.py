@@ -27,7 +27,7 @@ class DataFrame:
 TABLE = pa.table({"a": [1]})
 
 REFUSED: list[tuple[str, Callable[[], Any], str]] = [
-    ("weights", lambda: {"a": 0.7, "b": 0.3}, "by weight is not supported"),
+    ("weights", lambda: {"a": 0.7, "b": 0.3}, r"forebay\.Mix\(\[\(location, weight\)"),
     ("pyarrow", lambda: TABLE, "a table in memory"),
     ("record batch", lambda: TABLE.to_batches()[0], "a table in memory"),
     ("data frame", DataFrame, "a table in memory, a .*DataFrame"),
