@@ -5,10 +5,12 @@
 //! Arrow, casts, comparisons and regular expressions among it, which is half a minute of everybody's build and is not
 //! needed here; a program that wants it depends on `arrow` beside this library, and passes its batches on as they are.
 
+pub(crate) mod common;
+pub(crate) mod convert;
 #[doc(hidden)]
 pub mod names;
 pub(crate) mod nested;
-pub(crate) mod widen;
+mod widen;
 
 pub use arrow_array::{ffi, record_batch};
 pub use arrow_buffer::buffer;
@@ -39,8 +41,8 @@ pub mod datatypes {
     pub use arrow_array::{ArrowNativeTypeOp, ArrowNumericType, ArrowPrimitiveType};
     pub use arrow_buffer::{ArrowNativeType, ToByteSlice, i256};
     pub use arrow_schema::{
-        DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaBuilder, SchemaRef, TimeUnit,
-        UnionFields, UnionMode,
+        DataType, Field, FieldRef, Fields, IntervalUnit, Metadata, Schema, SchemaBuilder, SchemaRef,
+        TimeUnit, UnionFields, UnionMode,
     };
 }
 

@@ -6,6 +6,7 @@
 //! Of a footer only what plans and reads need is kept. A file whose rows and columns the table's own list declares has none
 //! before its first row group is fetched; until then its costs are estimated.
 
+mod arrow_schema;
 mod cost;
 mod file_columns;
 mod fingerprint;
@@ -15,32 +16,30 @@ mod projection;
 mod row_ids;
 pub(crate) mod thrift;
 mod types;
+mod unify;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use crate::arrow::names::TypeName;
-use crate::arrow::widen::widest;
+use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, ErrorKind, Place, Result, nearest};
 use crate::row_set::RowSet;
 use crate::snapshot::{Constant, Pin};
 
 pub use crate::snapshot::FileVersion;
+pub(crate) use arrow_schema::{ARROW_SCHEMA, Refusals, arrow_schema};
 pub(crate) use cost::{PageMemory, value_width};
-pub(crate) use file_columns::{
-    ARROW_SCHEMA, FileColumns, KnownColumns, Origin, ProjectedLeaves, SharedBy, arrow_schema,
-};
+pub(crate) use file_columns::{FileColumns, KnownColumns, Origin, ProjectedLeaves, SharedBy};
 pub use fingerprint::Fingerprint;
 pub(crate) use footer::{ColumnChunk, Footer};
 pub use projection::Projection;
 pub(crate) use projection::{Reads, Selected, joined};
 pub use row_ids::{RowId, RowPlace};
-pub(crate) use types::{leaf_width, same_type};
+pub(crate) use types::leaf_width;
+pub(crate) use unify::{Differences, Unified, unify};
 
 /// How many column names an "unknown column" message lists before it stops.
 const NAMES_SHOWN: usize = 20;
@@ -54,7 +53,8 @@ pub struct Catalog {
     pub groups: Vec<Group>,
     /// All stored columns, typed as they are delivered: strings and binary as views, dictionaries as their values.
     /// Names and order are the first file's. An unsupported type is listed as Arrow names it, and is refused when the
-    /// column is selected. The metadata is that of the first file.
+    /// column is selected; so is a column that files have in types without a common one. The metadata is that of the first
+    /// file.
     pub schema: SchemaRef,
     /// The identity of the data set, wherever it is stored.
     pub fingerprint: Fingerprint,
@@ -62,6 +62,8 @@ pub struct Catalog {
     pub(crate) splits: Arc<[String]>,
     /// The columns of its files, for those whose footers are read later.
     pub(crate) known: Arc<KnownColumns>,
+    /// The columns that cannot be read in some file, or not from all.
+    refused: Arc<Refusals>,
     /// The first row group of a file whose footer was read at once: what those of others are likely to be.
     sample: Option<Group>,
     /// What else identifies the rows, beside the files.
@@ -122,13 +124,13 @@ pub struct Group {
 }
 
 impl Catalog {
-    /// Puts files into a catalogue. `files` must be in their final order, and `schema` their common one; `identities` are
-    /// what else identifies the rows. Each file's footer was read, or its rows are declared.
+    /// Puts files into a catalogue. `files` must be in their final order, and `unified` what their columns have in common;
+    /// `identities` are what else identifies the rows. Each file's footer was read, or its rows are declared.
     ///
     /// Fails with `Corrupt` for more rows than 64 bits can count.
     pub(crate) fn new(
         files: Vec<File>,
-        schema: SchemaRef,
+        unified: Unified,
         known: Arc<KnownColumns>,
         identities: Arc<[Arc<str>]>,
     ) -> Result<Self> {
@@ -145,6 +147,7 @@ impl Catalog {
             }
         }
         groups.shrink_to_fit();
+        let Unified { schema, refused } = unified;
         let sample = groups.iter().copied().find(|group| files[group.file].footer.get().is_some());
         let fingerprint = Fingerprint::of(&files, &schema, &identities);
         Ok(Catalog {
@@ -153,6 +156,7 @@ impl Catalog {
             schema,
             fingerprint,
             known,
+            refused: refused.into(),
             sample,
             identities,
             splits: Arc::new([]),
@@ -174,7 +178,8 @@ impl Catalog {
         let kept = self.files.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
         let files = kept.map(|(file, _)| file.clone()).collect();
         let ids = self.row_ids().of_some(&is_kept);
-        let kept = Catalog::new(files, self.schema.clone(), self.known.clone(), self.identities.clone())?;
+        let unified = Unified { schema: self.schema.clone(), refused: self.refused.as_ref().clone() };
+        let kept = Catalog::new(files, unified, self.known.clone(), self.identities.clone())?;
         Ok(Some(Catalog { row_ids: ids.into(), splits: self.splits.clone(), ..kept }))
     }
 
@@ -200,7 +205,13 @@ impl Catalog {
 
     /// The columns that a loader refuses, each with the reason and the next move.
     pub fn refused(&self) -> Vec<Error> {
-        self.schema.fields().iter().filter_map(|field| types::refusal(field)).collect()
+        (0..self.schema.fields().len()).filter_map(|column| self.refusal(column)).collect()
+    }
+
+    /// Why a column cannot be delivered, if that is so.
+    pub(crate) fn refusal(&self, column: usize) -> Option<Error> {
+        let field = self.schema.field(column);
+        self.refused.get(field.name()).cloned().or_else(|| types::refusal(field))
     }
 
     /// The columns called `names`, in that order.
@@ -231,9 +242,26 @@ impl Catalog {
 
     /// Columns, and fields of them.
     ///
-    /// Fails with `Unsupported` for columns of unsupported types, all of which it names.
+    /// Fails as the first column that cannot be read in all files, and with `Unsupported` for columns of unsupported types, all
+    /// of which it names.
     pub(crate) fn select(&self, selected: Vec<Selected>) -> Result<Projection> {
-        Projection::new(&self.schema, selected)
+        let names = selected.iter().map(|selected| self.schema.field(selected.column).name());
+        let mut refused: Vec<(&String, &Error)> =
+            names.filter_map(|name| self.refused.get_key_value(name)).collect();
+        refused.dedup_by_key(|(name, _)| *name);
+        match refused.as_slice() {
+            [] => Projection::new(&self.schema, selected),
+            [(_, error)] => Err((*error).clone()),
+            [(_, error), others @ ..] => {
+                let shown = others.iter().take(NAMES_SHOWN).map(|(name, _)| format!("{name:?}"));
+                let shown = shown.collect::<Vec<_>>().join(", ");
+                let more = match others.len().saturating_sub(NAMES_SHOWN) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                Err((*error).clone().hint_also(&format!("{shown}{more} cannot be read either")))
+            }
+        }
     }
 
     /// Where `group` is, for messages.
@@ -484,106 +512,4 @@ impl fmt::Debug for File {
             .field("version", &self.version)
             .finish_non_exhaustive()
     }
-}
-
-/// What is done about files whose columns differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Differences {
-    /// They are refused.
-    #[default]
-    Refused,
-    /// A column that a file lacks is null there, and numbers are read in a type that holds those of all files.
-    Merged,
-}
-
-/// One schema for files whose schemas may differ in the order of columns, nullability and metadata, and in what
-/// `differences` allows.
-///
-/// `files` are pairs of location and schema, typed as delivered. Names, order and metadata are the first file's, and columns
-/// that it lacks come behind; a column is nullable if it is so in any file, or absent. Fails with `Unsupported` at the first
-/// column that differs, naming both files.
-pub(crate) fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences) -> Result<SchemaRef> {
-    let Some((first_location, first)) = files.first() else {
-        return Ok(Arc::new(Schema::empty()));
-    };
-    let mut fields: Vec<Field> = first.fields().iter().map(|field| field.as_ref().clone()).collect();
-    let merges = differences == Differences::Merged;
-    let mut index: HashMap<&str, usize> =
-        first.fields().iter().enumerate().map(|(i, field)| (field.name().as_str(), i)).collect();
-    // Of columns that have several.
-    let mut types: HashMap<usize, Vec<DataType>> = HashMap::new();
-    let mut last_checked = first;
-    for (location, schema) in &files[1..] {
-        if Arc::ptr_eq(schema, last_checked) {
-            continue;
-        }
-        last_checked = schema;
-        let differs = |column: &str, cause: String| {
-            Error::new(ErrorKind::Unsupported, cause).at(Place::file(location.clone()).column(column)).hint(
-                match merges {
-                    true => "no type holds the values of both: open the files that agree",
-                    false => "open the files that agree, or open all with `merge_schema`",
-                },
-            )
-        };
-        for field in schema.fields() {
-            let Some(&at) = index.get(field.name().as_str()) else {
-                if !merges {
-                    let name = TypeName(field.data_type());
-                    return Err(differs(
-                        field.name(),
-                        format!("{first_location} has no such column, this file {name}"),
-                    ));
-                }
-                index.insert(field.name(), fields.len());
-                fields.push(field.as_ref().clone().with_nullable(true));
-                continue;
-            };
-            if !same_type(fields[at].data_type(), field.data_type()) {
-                let types = types.entry(at).or_insert_with(|| vec![fields[at].data_type().clone()]);
-                types.push(field.data_type().clone());
-                let Some(wider) = widest(types).filter(|_| merges) else {
-                    let (want, got) = (TypeName(fields[at].data_type()), TypeName(field.data_type()));
-                    let cause = format!("want {want} as in {first_location}, got {got}");
-                    return Err(differs(field.name(), cause));
-                };
-                let nullable = fields[at].is_nullable() || field.is_nullable();
-                fields[at] = fields[at].clone().with_data_type(wider).with_nullable(nullable);
-                continue;
-            }
-            fields[at] = either(&fields[at], field);
-        }
-        let is_absent = |field: &Field| schema.column_with_name(field.name()).is_none();
-        if merges {
-            for field in fields.iter_mut().filter(|field| !field.is_nullable() && is_absent(field)) {
-                field.set_nullable(true);
-            }
-        } else if let Some(absent) = fields.iter().find(|field| is_absent(field)) {
-            let name = TypeName(absent.data_type());
-            return Err(differs(
-                absent.name(),
-                format!("this file has no such column, {first_location} {name}"),
-            ));
-        }
-    }
-    Ok(Arc::new(Schema::new_with_metadata(fields, first.metadata().clone())))
-}
-
-/// The first field, nullable at every level at which either is. Both are of the same type.
-fn either(first: &Field, second: &Field) -> Field {
-    let item = |a: &FieldRef, b: &FieldRef| Arc::new(either(a, b));
-    let data_type = match (first.data_type(), second.data_type()) {
-        (DataType::List(a), DataType::List(b)) => DataType::List(item(a, b)),
-        (DataType::LargeList(a), DataType::LargeList(b)) => DataType::LargeList(item(a, b)),
-        (DataType::FixedSizeList(a, length), DataType::FixedSizeList(b, _)) => {
-            DataType::FixedSizeList(item(a, b), *length)
-        }
-        (DataType::Struct(a), DataType::Struct(b)) if a.len() == b.len() => {
-            DataType::Struct(a.iter().zip(b).map(|(a, b)| item(a, b)).collect())
-        }
-        (DataType::Map(a, sorted), DataType::Map(b, _)) => DataType::Map(item(a, b), *sorted),
-        (data_type, _) => data_type.clone(),
-    };
-    let nullable = first.is_nullable() || second.is_nullable();
-    first.clone().with_data_type(data_type).with_nullable(nullable)
 }

@@ -40,8 +40,9 @@ class Dataset:
     storage_options : mapping of str, optional
         Credentials and settings of the store, by the names that pandas and fsspec use.
     merge_schema : bool, default False
-        Read files whose columns differ: a column that a file lacks is null there, and numbers are read in the narrowest
-        type that holds those of all files. By default such files are refused. Columns may be in any order either way.
+        Read files whose columns differ: a column that a file lacks is null there, and values are read in the narrowest
+        type that holds those of all files. By default a column that differs in more than its form is refused once it is read.
+        Columns may be in any order either way.
     partition_types : mapping from str to str, optional
         Types of the keys of ``key=value`` folders: ``"string"``, ``"int8"`` to ``"uint64"``, ``"float32"``, ``"float64"``,
         ``"bool"``, ``"date"`` or ``"timestamp"`` (microseconds, without a zone); types of numpy and pyarrow as well. Default:

@@ -219,7 +219,9 @@ def test_a_key_that_only_some_files_store_is_refused(tmp_path: Path, stored: tup
         columns = {"id": [key]} | ({"k": [key * 100]} if key in stored else {})
         pq.write_table(pa.table(columns), folder / "a.parquet")
     with pytest.raises(fb.UnsupportedError, match=r'a\.parquet, column "k": a key of its folder'):
-        fb.Dataset(tmp_path / "t", merge_schema=merge)
+        fb.Loader(tmp_path / "t", merge_schema=merge)
+    with fb.Loader(tmp_path / "t", merge_schema=merge, columns=["id"], batch_size=3) as loader:
+        assert [batch["id"].tolist() for batch in loader] == [[1, 2, 3]]
     both = fb.Dataset([tmp_path / "t" / f"k={key}" for key in stored], merge_schema=merge)
     (batch,) = both.loader()
     assert sorted(batch["k"].tolist()) == [key * 100 for key in stored]
@@ -228,4 +230,5 @@ def test_a_key_that_only_some_files_store_is_refused(tmp_path: Path, stored: tup
 def test_a_file_beside_the_folders_is_refused(table: Path) -> None:
     pq.write_table(pa.table({"id": [1]}), table / "beside.parquet")
     with pytest.raises(fb.UnsupportedError, match="year"):
-        fb.Dataset(table)
+        fb.Loader(table)
+    assert fb.Loader(table, columns=["id"]).num_rows == fb.Dataset(table).num_rows

@@ -59,6 +59,15 @@ impl fmt::Display for TypeName<'_> {
     }
 }
 
+/// The names of two types that differ. Where they differ in what a name leaves out, these are Arrow's.
+pub(crate) fn told_apart(one: &DataType, other: &DataType) -> (String, String) {
+    let names = (TypeName(one).to_string(), TypeName(other).to_string());
+    match names.0 == names.1 {
+        true => (one.to_string(), other.to_string()),
+        false => names,
+    }
+}
+
 fn short(unit: TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Second => "s",
@@ -104,5 +113,15 @@ mod tests {
         ] {
             assert_eq!(TypeName(&data_type).to_string(), name);
         }
+    }
+
+    #[test]
+    fn types_that_differ_have_names_that_differ() {
+        let item = |data_type: DataType| Arc::new(Field::new("item", data_type, true));
+        let list = DataType::List(item(DataType::Int64));
+        let named = |other: &DataType| told_apart(&list, other);
+        assert_eq!(named(&DataType::List(item(DataType::Int8))), ("list<int64>".into(), "list<int8>".into()));
+        let (one, other) = named(&DataType::LargeList(item(DataType::Int64)));
+        assert!(one.starts_with("List(") && other.starts_with("LargeList("), "{one} and {other}");
     }
 }

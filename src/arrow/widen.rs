@@ -5,19 +5,11 @@ use std::sync::Arc;
 use super::array::{Array, ArrayRef, AsArray, PrimitiveArray, new_null_array};
 use super::datatypes::*;
 
-/// The narrowest type that holds every value of all; `None` where there is none.
-pub(crate) fn widest(types: &[DataType]) -> Option<DataType> {
-    // A column of nulls alone may be one of anything.
-    let mut values = types.iter().filter(|data_type| **data_type != DataType::Null);
-    if let Some(first) = values.next()
-        && types.contains(&DataType::Null)
-        && values.all(|other| other == first)
-    {
-        return Some(first.clone());
-    }
-    let types: Vec<&DataType> = types.iter().filter(|data_type| **data_type != DataType::Null).collect();
+/// The narrowest type of numbers that holds every value of all; `None` where there is none.
+pub(super) fn widest(types: &[&DataType]) -> Option<DataType> {
     // Floats first: one that holds each of several integers need not hold the integer that holds all of these.
-    let (floats, others): (Vec<_>, Vec<_>) = types.into_iter().partition(|data_type| data_type.is_floating());
+    let (floats, others): (Vec<&DataType>, Vec<&DataType>) =
+        types.iter().partition(|data_type| data_type.is_floating());
     let mut all = floats.into_iter().chain(others);
     let first = all.next()?.clone();
     all.try_fold(first, |widest, next| wider(&widest, next))
@@ -55,7 +47,7 @@ fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
 }
 
 /// An array of numbers in a type that is [wider](widest), or of nulls in any; `None` for any other pair of types.
-pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
+pub(super) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     macro_rules! from {
         ($from:ty => $($to:ident as $into:ty),*) => {
             match to {
@@ -129,12 +121,12 @@ mod tests {
     #[test]
     fn the_order_of_types_makes_no_difference() {
         for types in [[Int8, UInt16, Float32], [UInt16, Float32, Int8], [Float32, Int8, UInt16]] {
-            assert_eq!(widest(&types), Some(Float32));
+            assert_eq!(widest(&types.each_ref()), Some(Float32));
         }
         for types in [[Int8, UInt32, Float64], [UInt32, Float64, Int8]] {
-            assert_eq!(widest(&types), Some(Float64));
+            assert_eq!(widest(&types.each_ref()), Some(Float64));
         }
-        assert_eq!(widest(&[Int64, Float16]), None);
+        assert_eq!(widest(&[&Int64, &Float16]), None);
     }
 
     #[test]

@@ -1,23 +1,17 @@
 //! How one file's columns map to the catalogue's. Files that were written alike share one value.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::{FileMetaData, KeyValue};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
+use super::arrow_schema::{ARROW_SCHEMA, Refusals, readable};
 use super::{Projection, types};
-use crate::arrow::datatypes::{Schema, SchemaRef};
-use crate::error::{Error, ErrorKind, OrFail, Place, Result};
+use crate::arrow::datatypes::{Field, Schema, SchemaRef};
+use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::snapshot::Constant;
-
-/// The key under which Arrow writers keep their schema.
-pub(crate) const ARROW_SCHEMA: &str = "ARROW:schema";
-
-/// What the Parquet crate says of a writer's schema that is not one of the columns, or that nests deeper than it reads.
-const MISFITS: [&str; 3] = ["incompatible arrow schema", "expected field named", "DepthLimitReached"];
 
 /// The columns of a file: what Parquet has, what is delivered, and where the catalogue's columns are among them.
 #[derive(Debug)]
@@ -27,6 +21,8 @@ pub(crate) struct FileColumns {
     pub(crate) created_by: Option<Arc<str>>,
     /// The columns in this file's order, typed as delivered: what the Parquet reader is asked for.
     pub(crate) schema: SchemaRef,
+    /// The columns of `schema` that cannot be read.
+    pub(crate) refused: Arc<Refusals>,
     /// The origin of each column of the catalogue; empty if they are the columns of `schema`.
     origins: Vec<Origin>,
 }
@@ -38,70 +34,56 @@ pub(crate) enum Origin {
     Stored(usize),
     /// The file's constant with this index.
     Constant(usize),
-}
-
-/// The columns of a file as Arrow has them: as the writer's own schema says, which is among its key-value metadata, unless that is
-/// not one of these columns. Programs that drop or rename columns leave it as it was.
-pub(crate) fn arrow_schema(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) -> Result<Schema> {
-    let schema = parquet_to_arrow_schema(parquet, key_values).or_else(|error| {
-        let said = error.to_string();
-        match MISFITS.iter().any(|words| said.contains(words)) {
-            true => parquet_to_arrow_schema(parquet, None),
-            // It may mean a type that is not read.
-            false => Err(error),
-        }
-    });
-    schema.or_fail()
+    /// The file has no such column, which is refused.
+    Absent,
 }
 
 impl FileColumns {
-    /// The columns of a file by itself.
+    /// The columns of a file by itself. Two of one name are refused.
     ///
-    /// Fails with `Corrupt` for a schema that makes no sense, and with `Unsupported` for two columns of one name.
+    /// Fails with `Corrupt` for a schema that makes no sense.
     fn new(
         parquet: SchemaDescPtr,
         created_by: Option<&str>,
         key_values: Option<&Vec<KeyValue>>,
     ) -> Result<Self> {
-        let stored = arrow_schema(&parquet, key_values)?;
+        let (stored, mut refused) = readable(&parquet, key_values)?;
         let fields: Vec<_> = stored.fields().iter().map(|field| types::delivered(field)).collect();
-        let mut seen = HashMap::new();
-        for field in &fields {
-            if seen.insert(field.name().as_str(), ()).is_some() {
-                return Err(Error::new(ErrorKind::Unsupported, "two columns have this name")
-                    .at(Place::default().column(field.name().as_str()))
-                    .hint("write the file with one of them renamed: no columns= can tell them apart"));
-            }
+        let mut seen = HashSet::new();
+        for name in fields.iter().map(Field::name).filter(|name| !seen.insert(name.as_str())) {
+            let error = Error::new(ErrorKind::Unsupported, "two columns have this name");
+            let error =
+                error.hint("choose other columns with `columns`, or write the file with one of them renamed");
+            refused.insert(name.clone(), error);
         }
         let schema = Arc::new(Schema::new_with_metadata(fields, stored.metadata().clone()));
-        Ok(FileColumns { parquet, created_by: created_by.map(Into::into), schema, origins: Vec::new() })
+        let created_by = created_by.map(Into::into);
+        Ok(FileColumns { parquet, created_by, schema, refused: refused.into(), origins: Vec::new() })
     }
 
-    /// The same columns, for a catalogue with the columns `common`, which must all be there: stored, or one of `constants`,
-    /// which come first.
-    pub(crate) fn for_catalog(&self, common: &Schema, constants: &[Constant]) -> Result<Self> {
+    /// The same columns, for a catalogue with the columns `common`: stored, or one of `constants`, which come first.
+    pub(crate) fn for_catalog(&self, common: &Schema, constants: &[Constant]) -> Self {
         let same = constants.is_empty()
             && common.fields().len() == self.schema.fields().len()
             && common.fields().iter().zip(self.schema.fields()).all(|(a, b)| a.name() == b.name());
         let origins = if same {
             Vec::new()
         } else {
-            let of =
-                |name: &String| match constants.iter().position(|constant| constant.field.name() == name) {
-                    Some(constant) => Ok(Origin::Constant(constant)),
-                    None => self.schema.index_of(name).map(Origin::Stored).map_err(|_| {
-                        Error::new(ErrorKind::Internal, format!("column {name:?} was not unified"))
-                    }),
-                };
-            common.fields().iter().map(|field| of(field.name())).collect::<Result<_>>()?
+            let of = |name: &String| match constants.iter().position(|constant| constant.field.name() == name)
+            {
+                Some(constant) => Origin::Constant(constant),
+                None => self.schema.index_of(name).map_or(Origin::Absent, Origin::Stored),
+            };
+            common.fields().iter().map(|field| of(field.name())).collect()
         };
-        let FileColumns { parquet, created_by, schema, .. } = self;
-        Ok(FileColumns {
+        let FileColumns { parquet, created_by, schema, refused, .. } = self;
+        FileColumns {
             parquet: parquet.clone(),
             created_by: created_by.clone(),
             schema: schema.clone(),
+            refused: refused.clone(),
             origins,
-        })
+        }
     }
 
     /// The origin of a column of the catalogue.
@@ -113,7 +95,7 @@ impl FileColumns {
     pub(crate) fn roots(&self, columns: &[usize]) -> Vec<usize> {
         let stored = columns.iter().filter_map(|&column| match self.origin(column) {
             Origin::Stored(root) => Some(root),
-            Origin::Constant(_) => None,
+            Origin::Constant(_) | Origin::Absent => None,
         });
         let mut roots: Vec<usize> = stored.collect();
         roots.sort_unstable();
@@ -217,8 +199,7 @@ pub(crate) type SharedBy = (Option<usize>, Option<usize>, Vec<String>);
 impl KnownColumns {
     /// The columns of a file by itself.
     ///
-    /// Fails as they cannot be read: with `Corrupt` for a schema that makes no sense, and with `Unsupported` for two columns
-    /// of one name.
+    /// Fails with `Corrupt` for a schema that makes no sense.
     pub(crate) fn of_file(&self, metadata: &FileMetaData) -> Result<Arc<FileColumns>> {
         let pairs = metadata.key_value_metadata();
         let hint = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == ARROW_SCHEMA)).cloned();

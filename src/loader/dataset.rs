@@ -175,9 +175,9 @@ impl OpenOptions {
         self
     }
 
-    /// Reads files whose columns differ: a column that a file lacks is null there, and numbers are read in the narrowest type
+    /// Reads files whose columns differ: a column that a file lacks is null there, and values are read in the narrowest type
     /// that holds those of all files, such as 64-bit integers for columns of 32 and 64 bits. The first file's columns come
-    /// first. Default: false, such files are refused.
+    /// first. Default: false, a column that differs in more than its form is refused once it is read.
     pub fn merge_schema(mut self, merge: bool) -> Self {
         self.differences = if merge { Differences::Merged } else { Differences::Refused };
         self
@@ -235,7 +235,7 @@ impl Dataset {
     ///
     /// # Errors
     /// `NotFound` where nothing matches; `Invalid` for a malformed location or a path that is not valid UTF-8; `Denied`;
-    /// `Unsupported` for files with different columns, an encrypted file, and the folder of a Delta, Iceberg, Hudi or Lance
+    /// `Unsupported` for an encrypted file, and the folder of a Delta, Iceberg, Hudi or Lance
     /// table; `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that cannot be reached.
     pub fn open(locations: impl Locations) -> Result<Self> {
         Dataset::open_with_options(locations, &BTreeMap::new())

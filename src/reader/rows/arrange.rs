@@ -1,12 +1,12 @@
 //! Columns of a file in the order and the types of the projection.
 
 use super::RowGroupReader;
-use crate::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
+use crate::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use crate::arrow::compute::take;
-use crate::arrow::datatypes::DataType;
-use crate::arrow::widen::widen;
+use crate::arrow::convert::{Misfit, Trouble, converted};
+use crate::arrow::datatypes::Field;
 use crate::catalog::Origin;
-use crate::error::{Error, ErrorKind, OrFail, Result};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 
 impl RowGroupReader<'_> {
     /// Brings the file's columns into the projection's order and types, with its constants among them.
@@ -17,45 +17,55 @@ impl RowGroupReader<'_> {
                 Origin::Stored(root) => root,
                 Origin::Constant(constant) => {
                     let value = repeated(&self.file.constants[constant].value, rows)?;
-                    return renamed(&selected.of(&value, field.data_type())?, field.data_type());
+                    return self.in_common(&selected.of(&value, field.data_type())?, field);
                 }
+                Origin::Absent => return Err(not_there(field)),
             };
-            let at = roots.binary_search(&root).map_err(|_| {
-                Error::new(ErrorKind::Internal, format!("column {:?} was not decoded", field.name()))
-            })?;
-            renamed(&selected.of(&arrays[at], field.data_type())?, field.data_type())
+            let at = roots.binary_search(&root).map_err(|_| not_there(field))?;
+            self.in_common(&selected.of(&arrays[at], field.data_type())?, field)
         });
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options).or_fail()
     }
+
+    /// A column in the type that it has in all files.
+    fn in_common(&self, array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+        let Misfit { row, cause, is_length } = match converted(array, field.data_type()) {
+            Ok(array) => return Ok(array),
+            Err(Trouble::Types(error)) => return Err(error).or_fail(),
+            Err(Trouble::Value(misfit)) => misfit,
+        };
+        let place = Place::default().column(field.name().as_str());
+        let place = match self.row_of(row) {
+            Some(row) => place.row(row),
+            None => place,
+        };
+        Err(Error::new(ErrorKind::Unsupported, cause).at(place).hint(match is_length {
+            true => "open the files with `merge_schema`, which takes lists of any length, or open those that agree",
+            false => "open the files that agree, or choose other columns with `columns`",
+        }))
+    }
+
+    /// The row of the row group that is decoded as this one; `None` where others are decoded with it.
+    fn row_of(&self, decoded: usize) -> Option<u64> {
+        let Some(selection) = self.selection else {
+            return u64::try_from(decoded).ok().filter(|row| *row < self.group.rows);
+        };
+        let (mut row, mut left) = (0, decoded);
+        for run in selection.iter() {
+            match run.skip {
+                false if left < run.row_count => return Some((row + left) as u64),
+                false => left -= run.row_count,
+                true => {}
+            }
+            row += run.row_count;
+        }
+        None
+    }
 }
 
-/// The same array under a type that differs in nothing but the names and nullability of nested fields, or its numbers in a
-/// wider type.
-fn renamed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    if array.data_type() == to {
-        return Ok(array.clone());
-    }
-    if let Some(wide) = widen(array, to) {
-        return Ok(wide);
-    }
-    let children = array.to_data().child_data().to_vec();
-    let fields: Vec<&DataType> = match to {
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => vec![field.data_type()],
-        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
-        _ => Vec::new(),
-    };
-    let children = children
-        .into_iter()
-        .zip(fields)
-        .map(|(child, to)| Ok(renamed(&make_array(child), to)?.to_data()))
-        .collect::<Result<_>>()?;
-    Ok(make_array(
-        array.to_data().into_builder().data_type(to.clone()).child_data(children).build().or_fail()?,
-    ))
+fn not_there(field: &Field) -> Error {
+    Error::new(ErrorKind::Internal, format!("column {:?} was not decoded", field.name()))
 }
 
 /// A column with the value in each of `rows` rows.

@@ -4,21 +4,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::arrow::array::new_null_array;
+use crate::arrow::common::common;
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use crate::arrow::names::TypeName;
+use crate::arrow::names::{TypeName, told_apart};
 use crate::arrow::nested::with_fields;
 
 use super::{Opened, Parsed};
 use crate::catalog::{
-    ARROW_SCHEMA, Catalog, Declared, Differences, File, FileColumns, Footer, KnownColumns, SharedBy,
-    same_type, unify,
+    ARROW_SCHEMA, Catalog, Declared, Differences, File, FileColumns, Footer, KnownColumns, Refusals,
+    SharedBy, Unified, unify,
 };
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::row_set::RowSet;
 use crate::snapshot::{Constant, DataFile};
 use crate::source::list::{KeyTypes, settle};
 
-/// Puts the files into a catalogue. Fails with `Unsupported` where their columns differ.
+/// Puts the files into a catalogue. Columns that differ, or that a file has no type for, are refused in it.
 pub(in crate::source) fn assemble(
     mut opened: Vec<Opened>,
     known: Arc<KnownColumns>,
@@ -30,11 +31,11 @@ pub(in crate::source) fn assemble(
     settle(opened.iter_mut().map(|opened| &mut opened.file), types, |key| {
         stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
     })?;
-    check_keys(&opened)?;
+    let refused = refusals(&opened);
     let mut delivered = DeliveredColumns::default();
     let schemas = opened.iter().map(|opened| Ok((opened.file.shown.clone(), delivered.of(opened)?)));
     let schemas: Vec<_> = schemas.collect::<Result<_>>()?;
-    let common = unify(&schemas, differences)?;
+    let Unified { schema: common, refused } = unify(&schemas, differences, refused);
     let key_values = opened.first().and_then(|opened| opened.key_values.clone()).unwrap_or_default();
     let pairs = key_values.into_iter().filter(|pair| pair.key != ARROW_SCHEMA);
     let pairs: HashMap<_, _> = pairs.filter_map(|pair| Some((pair.key, pair.value?))).collect();
@@ -58,7 +59,7 @@ pub(in crate::source) fn assemble(
         }
         let footer = footer.map(|footer| {
             let key = shared_by(Some(&footer.columns), &file.constants, file.schema.as_ref());
-            let place = || footer.columns.for_catalog(&common, &file.constants);
+            let place = || Ok(footer.columns.for_catalog(&common, &file.constants));
             let columns = known.in_catalog(key, file.schema.as_ref(), place)?;
             Ok(footer.with_columns(columns))
         });
@@ -81,11 +82,30 @@ pub(in crate::source) fn assemble(
             table_hash,
         });
     }
-    Catalog::new(files, common, known, identities.into())
+    Catalog::new(files, Unified { schema: common, refused }, known, identities.into())
 }
 
-/// Holds the keys of folders against the columns of their files: a key is a column of all files or of none.
-fn check_keys(opened: &[Opened]) -> Result<()> {
+/// The columns that cannot be read in a file, each with the first such file.
+fn refusals(opened: &[Opened]) -> Refusals {
+    let mut refused = Refusals::new();
+    let mut last: Option<&Arc<FileColumns>> = None;
+    for Opened { file, footer, .. } in opened {
+        let Some(columns) = footer.as_ref().map(|footer| &footer.columns) else { continue };
+        if last.is_some_and(|last| Arc::ptr_eq(last, columns)) {
+            continue;
+        }
+        last = Some(columns);
+        for (name, error) in &*columns.refused {
+            let place = || file.place().column(name.as_str());
+            refused.entry(name.clone()).or_insert_with(|| error.clone().at(place()));
+        }
+    }
+    refuse_keys(opened, &mut refused);
+    refused
+}
+
+/// Refuses the keys of folders that some files have as columns: a key is a column of all files or of none.
+fn refuse_keys(opened: &[Opened], refused: &mut Refusals) {
     let mut checked: Option<(&SchemaRef, &Constants)> = None;
     for Opened { file, footer, .. } in opened.iter().filter(|opened| !opened.file.keys.is_empty()) {
         let Some(stored) = footer.as_ref().map(|footer| &footer.columns.schema) else { continue };
@@ -98,18 +118,20 @@ fn check_keys(opened: &[Opened]) -> Result<()> {
         checked = Some((stored, &file.constants));
         let is_stored = |name: &str| stored.column_with_name(name).is_some();
         let is_constant = |name: &str| file.constants.iter().any(|constant| constant.field.name() == name);
-        let in_doubt = file.keys.iter().find(|key| is_stored(&key.name) == is_constant(&key.name));
-        if let Some(key) = in_doubt {
+        let in_doubt = file.keys.iter().filter(|key| is_stored(&key.name) == is_constant(&key.name));
+        for key in in_doubt {
             let cause = match is_stored(&key.name) {
                 true => "a key of its folder that the file stores, and files before it do not",
                 false => "a key of its folder that the file does not store, and files before it do",
             };
-            return Err(Error::new(ErrorKind::Unsupported, cause)
-                .at(file.place().column(key.name.as_str()))
-                .hint("write the column to all files or to none, or open the files that agree"));
+            refused.entry(key.name.clone()).or_insert_with(|| {
+                Error::new(ErrorKind::Unsupported, cause).at(file.place().column(key.name.as_str())).hint(
+                    "choose other columns with `columns`, write the column to all files or to none, or open the files \
+                     that agree",
+                )
+            });
         }
     }
-    Ok(())
 }
 
 /// Adds the footer of a file to the catalogue that the file is in already, if it is as it was declared.
@@ -122,7 +144,10 @@ pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<(
     let key = shared_by(Some(columns), &file.constants, schema);
     let columns = catalog.known.in_catalog(key, schema, || {
         stored_and_constant(&columns.schema, &file.constants, schema, place)?;
-        columns.for_catalog(&catalog.schema, &file.constants)
+        if let Some((name, error)) = columns.refused.iter().find(|(name, _)| catalog.column(name).is_ok()) {
+            return Err(error.clone().at(place().column(name.as_str())));
+        }
+        Ok(columns.for_catalog(&catalog.schema, &file.constants))
     })?;
     let footer = Footer::new(*hash, columns, metadata)?;
     check_rows(footer.row_counts(), rows, file.deleted.as_ref(), place)?;
@@ -250,12 +275,15 @@ fn stored_and_constant(
     let Some(declared) = declared else { return Ok(fields) };
     let of = |field: &FieldRef| {
         let have = fields.iter().find(|have| have.name() == field.name());
-        match have.filter(|have| same_type(have.data_type(), field.data_type())) {
+        let is_one = |have: &&FieldRef| common(&[field.data_type(), have.data_type()], false).is_some();
+        match have.filter(is_one) {
             Some(have) => Ok(have.clone()),
             None => {
-                let got =
-                    have.map_or("no such column".to_string(), |have| TypeName(have.data_type()).to_string());
-                let cause = format!("the table declares {}, the file has {got}", TypeName(field.data_type()));
+                let (declared, got) = match have {
+                    Some(have) => told_apart(field.data_type(), have.data_type()),
+                    None => (TypeName(field.data_type()).to_string(), "no such column".to_owned()),
+                };
+                let cause = format!("the table declares {declared}, the file has {got}");
                 Err(Error::new(ErrorKind::Unsupported, cause).at(place().column(field.name().as_str())))
             }
         }
