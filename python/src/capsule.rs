@@ -2,7 +2,7 @@
 
 use forebay::Error;
 use forebay::arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
-use forebay::arrow::datatypes::{Field, Schema};
+use forebay::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use forebay::arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use forebay::internals::error::OrFail;
 use pyo3::prelude::*;
@@ -17,28 +17,64 @@ const ARRAY: &std::ffi::CStr = c"arrow_array";
 /// A pair of capsules, schema first.
 pub(crate) type Pair<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
-/// Refuses a name that Arrow's interface, whose texts end at the first zero byte, cannot hand over.
-fn check_name(py: Python<'_>, field: &Field) -> PyResult<()> {
-    let refusal = || {
-        Error::invalid(format!(
-            "column {:?} has a zero byte in its name, which Arrow cannot hand over",
-            field.name()
-        ))
-        .hint("give it another name with `rename`")
+/// Refuses a column whose names Arrow's interface, whose texts end at the first zero byte, cannot hand over: its own, those of
+/// the fields in it, and those of time zones.
+fn check_names(py: Python<'_>, column: &Field) -> PyResult<()> {
+    let Some((what, name)) = unspoken(column) else { return Ok(()) };
+    let (name_of, next) = match what {
+        Named::Column => ("its name", "give it another name with `rename`"),
+        Named::Field => ("the name of a field in it", LEFT_OUT),
+        Named::Zone => ("its time zone", LEFT_OUT),
     };
-    if field.name().contains('\0') { Err(refusal()).or_raise(py) } else { Ok(()) }
+    let cause = format!(
+        "column {:?} has a zero byte in {name_of}, {name:?}, which Arrow cannot hand over",
+        column.name()
+    );
+    Err(Error::invalid(cause).hint(next)).or_raise(py)
+}
+
+/// What is left to do about names that no option gives.
+const LEFT_OUT: &str = "leave it out with `columns`, or read it as numpy has it";
+
+/// Whose name cannot be handed over.
+#[derive(PartialEq)]
+enum Named {
+    Column,
+    Field,
+    Zone,
+}
+
+/// The first name with a zero byte, at any depth.
+fn unspoken(field: &Field) -> Option<(Named, &str)> {
+    if field.name().contains('\0') {
+        return Some((Named::Column, field.name()));
+    }
+    match field.data_type() {
+        DataType::Timestamp(_, Some(zone)) => zone.contains('\0').then(|| (Named::Zone, &**zone)),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => inside(std::slice::from_ref(item)),
+        DataType::Struct(fields) => inside(fields),
+        _ => None,
+    }
+}
+
+fn inside(fields: &[FieldRef]) -> Option<(Named, &str)> {
+    let (what, name) = fields.iter().find_map(|field| unspoken(field))?;
+    Some((if what == Named::Column { Named::Field } else { what }, name))
 }
 
 /// A schema as an `arrow_schema` capsule.
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
-    schema.fields().iter().try_for_each(|field| check_name(py, field))?;
+    schema.fields().iter().try_for_each(|field| check_names(py, field))?;
     let exported = FFI_ArrowSchema::try_from(schema).or_fail().or_raise(py)?;
     PyCapsule::new_with_value(py, exported, SCHEMA)
 }
 
 /// The type of one column as an `arrow_schema` capsule.
 pub(crate) fn field<'py>(py: Python<'py>, field: &Field) -> PyResult<Bound<'py, PyCapsule>> {
-    check_name(py, field)?;
+    check_names(py, field)?;
     let exported = FFI_ArrowSchema::try_from(field).or_fail().or_raise(py)?;
     PyCapsule::new_with_value(py, exported, SCHEMA)
 }
