@@ -4,11 +4,8 @@ use std::fmt;
 
 use super::pixels::transposes;
 use super::spec::Image;
-use super::{bad_row, jpeg, packed, raster};
-use crate::error::{Error, Result};
-
-/// Bytes of an unknown file that an error shows.
-const SHOWN_BYTES: usize = 4;
+use super::{jpeg, packed, raster, unread};
+use crate::error::Result;
 
 /// A supported encoding of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,46 +94,12 @@ pub(crate) fn is_jpeg(encoded: &[u8]) -> bool {
 pub(super) fn sniff(encoded: &[u8]) -> Result<Format> {
     use image::ImageFormat;
     match image::guess_format(encoded) {
+        Ok(ImageFormat::Png) if unread::is_apples(encoded) => Err(unread::apples()),
         Ok(ImageFormat::Png) => Ok(Format::Png),
         Ok(ImageFormat::WebP) => Ok(Format::WebP),
         Ok(ImageFormat::Gif) => Ok(Format::Gif),
         Ok(ImageFormat::Bmp) => Ok(Format::Bmp),
         Ok(ImageFormat::Tiff) => Ok(Format::Tiff),
-        _ => Err(not_an_image(encoded)),
-    }
-}
-
-fn not_an_image(encoded: &[u8]) -> Error {
-    if encoded.is_empty() {
-        return bad_row("empty");
-    }
-    let shown: String = encoded.iter().take(SHOWN_BYTES).map(|byte| format!("{byte:02x}")).collect();
-    let text = encoded.trim_ascii_start();
-    let guess = match text.first() {
-        Some(b'<') => " (HTML?)",
-        Some(b'{' | b'[') => " (JSON?)",
-        _ if encoded.starts_with(b"PK") => " (ZIP?)",
-        _ if encoded.starts_with(&[0x1F, 0x8B]) => " (gzip?)",
-        None => " (white space)",
-        _ => "",
-    };
-    bad_row(format!("not an image: starts with {shown}{guess}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_image_is_named() {
-        for (bytes, cause) in [
-            (&b""[..], "empty"),
-            (b"<!DOCTYPE html>", "not an image: starts with 3c21444f (HTML?)"),
-            (b"\n <html>", "not an image: starts with 0a203c68 (HTML?)"),
-            (b"{\"error\": 1}", "not an image: starts with 7b226572 (JSON?)"),
-            (b"\x00\x01", "not an image: starts with 0001"),
-        ] {
-            assert_eq!(probe(bytes).unwrap_err().cause(), cause);
-        }
+        _ => Err(unread::not_an_image(encoded)),
     }
 }

@@ -38,6 +38,7 @@ mod resample;
 mod rotation;
 mod scratch;
 mod spec;
+mod unread;
 mod validate;
 mod workspace;
 

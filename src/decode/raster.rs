@@ -6,7 +6,7 @@
 //! * Pillow makes 16-bit grey white wherever the value is above 255, which loses nearly all of it. Here it keeps its high
 //!   byte, as colour does in both; where a TIFF says that white is 0, it is inverted, which Pillow does not do.
 //! * Pillow always turns a TIFF as its tag says. Here all formats are turned alike, on request.
-//! * Inks, BMP of 16 bits and JPEG inside a TIFF are rounded differently, by a level or two of 255.
+//! * Inks and JPEG inside a TIFF are rounded differently, by a level or two of 255.
 
 use std::fmt;
 

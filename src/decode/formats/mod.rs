@@ -1,5 +1,6 @@
 //! WebP, GIF, BMP and TIFF, with the feature `formats`: decoded by the `gif` and `image` crates.
 
+mod bmp;
 mod gif;
 mod tiff;
 mod webp;
@@ -11,6 +12,7 @@ use image::error::{ImageError, LimitErrorKind};
 use image::metadata::Orientation;
 use image::{ColorType, ExtendedColorType, ImageDecoder, ImageFormat, ImageReader, Limits};
 
+use self::bmp::{Finish, Prepared};
 use self::gif::Gif;
 use self::tiff::Alpha;
 use super::depth::Depth;
@@ -57,20 +59,24 @@ pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened
             let jpeg = if tiff::holds_jpegs(encoded) { JPEG_IN_TIFF } else { 0 };
             let beside =
                 beside.saturating_add(first).saturating_add(pixels_of(&decoder).saturating_mul(jpeg));
-            let depth = depth_of(&decoder, most);
-            Ok(opened(Foreign { decoder, format, depth, beside, premultiplied }, orientation))
+            let (depth, finish) = (depth_of(&decoder, most), Finish::default());
+            Ok(opened(Foreign { decoder, format, depth, beside, premultiplied, finish }, orientation))
         }
         Format::WebP => {
             let decoder = decoder(Cow::Borrowed(encoded), format)?;
             let each = webp::bytes_per_pixel(encoded, decoder.dimensions())?;
             let orientation = webp::exif(encoded).map_or(Orientation::NoTransforms, exif::orientation);
             let (depth, beside) = (depth_of(&decoder, most), each * pixels_of(&decoder));
-            Ok(opened(Foreign { decoder, format, depth, beside, premultiplied: false }, orientation))
+            let (premultiplied, finish) = (false, Finish::default());
+            Ok(opened(Foreign { decoder, format, depth, beside, premultiplied, finish }, orientation))
         }
         Format::Bmp => {
-            let decoder = decoder(Cow::Borrowed(encoded), format)?;
+            let Prepared { file, pixels: finish } = Prepared::of(encoded);
+            // The copy that was made, if one was.
+            let beside = if matches!(file, Cow::Owned(_)) { encoded.len() as u64 } else { 0 };
+            let decoder = decoder(file, format)?;
             let depth = depth_of(&decoder, most);
-            let foreign = Foreign { decoder, format, depth, beside: 0, premultiplied: false };
+            let foreign = Foreign { decoder, format, depth, beside, premultiplied: false, finish };
             Ok(opened(foreign, Orientation::NoTransforms))
         }
         Format::Jpeg | Format::Png => Err(bad_row(format!("a {format} where another format is expected"))),
@@ -87,6 +93,7 @@ struct Foreign<D> {
     beside: u64,
     /// Colours are stored times their alpha.
     premultiplied: bool,
+    finish: Finish,
 }
 
 fn opened<'a>(foreign: Foreign<impl ImageDecoder + 'a>, orientation: Orientation) -> Opened<'a> {
@@ -113,18 +120,20 @@ impl<D: ImageDecoder> Pending for Foreign<D> {
     }
 
     fn read(self: Box<Self>, buffer: &mut [u8]) -> Result<()> {
-        let Foreign { mut decoder, format, depth, beside, premultiplied } = *self;
+        let Foreign { mut decoder, format, depth, beside, premultiplied, finish } = *self;
         let mut limits = Limits::no_limits();
         // Its own limits count the pixels that it delivers.
         limits.max_alloc = Some(decoder.total_bytes().saturating_add(beside));
         decoder.set_limits(limits).map_err(|error| failed(format, error))?;
         let (color, stored) = (decoder.color_type(), decoder.total_bytes() as usize);
         let count = pixels_of(&decoder) as usize;
+        let width = decoder.dimensions().0 as usize;
         // Pixels that a run-length code skips are left as they are.
         if format == Format::Bmp {
             buffer[..stored].fill(0);
         }
         decoder.read_image(&mut buffer[..stored]).map_err(|error| failed(format, error))?;
+        finish.apply(&mut buffer[..stored], width, usize::from(color.bytes_per_pixel()));
         let premultiplied = premultiplied && color.has_alpha();
         match depth {
             Depth::Eight => {
