@@ -70,7 +70,7 @@
 //! | open | [`Dataset`], [`OpenOptions`], [`Locations`], [`IndexReport`] |
 //! | choose rows | [`Filter`], with its parts in [`filter`]; [`Deny`] for single ones, by [`RowId`] or value |
 //! | choose columns | [`Image`], with [`Size`], [`Layout`], [`PixelType`] and [`Interpolation`]; [`Follow`] for what belongs to them: [`Boxes`] with [`BoxFormat`], [`Keypoints`], [`Mask`] with [`MaskType`]; [`Tensor`], with [`TensorFormat`]; [`TextFormat`]; [`Pad`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`], [`CategoryCounts`] and [`Hash`](struct@Hash); [`Fill`] for nulls |
-//! | make samples | [`Samples`]: a [`Window`] with [`Across`] and [`Gap`], a [`Pack`], a [`Bucket`], or rows that are drawn, [`Sample`] with [`Class`] |
+//! | make samples | [`Samples`]: a [`Window`] with [`Across`], [`Frames`] and [`Gap`], a [`Pack`], a [`Bucket`], or rows that are drawn, [`Sample`] with [`Class`] |
 //! | order | [`Shuffle`] |
 //! | mix | [`MixBuilder`], [`Mix`], [`MixEpoch`], with [`Stop`]; [`MixSpec`], [`MixPlan`] with [`SourcePlan`], and [`MixPosition`] with [`SavedSource`] |
 //! | share among processes | [`Shard`] |
@@ -184,7 +184,7 @@ pub use loader::{
     RankPlan, Receipt, Rewind, SavedSource, SourcePlan, Stats, Step, Wait,
 };
 pub use reader::Filter;
-pub use samples::{Across, Bucket, Class, Gap, Pack, Sample, Samples, Window};
+pub use samples::{Across, Bucket, Class, Frames, Gap, Pack, Sample, Samples, Window};
 pub use shard::{Position, SavedFiles, SavedSplit, Shard, Shuffle, Stop};
 pub use source::IndexReport;
 

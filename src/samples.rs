@@ -22,6 +22,7 @@
 
 mod across;
 mod bucket;
+mod frames;
 mod index;
 mod lengths;
 mod pack;
@@ -47,6 +48,7 @@ use crate::row_set::RowSet;
 pub use across::Across;
 pub use bucket::Bucket;
 pub(crate) use bucket::Buckets;
+pub use frames::Frames;
 pub(crate) use index::{EpochSamples, PartRows, PartSamples, SampleIndex};
 pub(crate) use lengths::lengths;
 pub use pack::Pack;

@@ -9,6 +9,7 @@ from .column import Column as PublicColumn
 from .torch_upload import Registrar
 from .types import (
     Across,
+    Frames,
     BoxFormat,
     CacheTier,
     ColumnKind,
@@ -25,6 +26,7 @@ from .types import (
 __version__: str
 __level__: str
 ACROSS: tuple[Across, ...]
+FRAMES: tuple[Frames, ...]
 BOX_FORMATS: tuple[BoxFormat, ...]
 CACHE_TIERS: tuple[CacheTier, ...]
 FILTER_OPERATORS: tuple[FilterOperator, ...]
@@ -647,6 +649,32 @@ class Image:
         -------
         Image
             A new value.
+        """
+    def of(self, image: str) -> Image:
+        """Shows the same part as the image in another column of the same row, mirrored and rotated alike.
+
+        Without it, images of two columns are cropped, mirrored and changed in colour each for itself. The part is a share
+        of the width and height, so a depth map of half the size has the same crop. Size, colours, number type and layout
+        are this image's own; what is drawn for both, such as the factors of a :meth:`color_jitter` that both have, is the
+        same. The crop, flips and rotation may be left out here, and are not allowed to differ.
+
+        Parameters
+        ----------
+        image : str
+            The column of the other image, which is decoded as well.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> decode = {
+        ...     "image": fb.Image.random_resized_crop(224).flip(),
+        ...     "depth": fb.Image.resize(112, 112).grayscale().of("image"),
+        ... }
         """
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -28,6 +28,7 @@ __all__ = [
     "Filter",
     "FilterOperator",
     "FilterTerm",
+    "Frames",
     "Interpolation",
     "Location",
     "MaskType",
@@ -63,6 +64,8 @@ __all__ = [
 
 Across = Literal["row_group", "file", "dataset"]
 """How far a window or a pack runs on."""
+Frames = Literal["together", "alone"]
+"""What the images of a window draw."""
 
 Location = str | os.PathLike[str]
 """A path, URL or glob."""

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._forebay import FRAMES
 from .errors import InvalidError
 from .ragged import Ragged
-from .values import check_across, whole
+from .values import check_across, named, whole
 
 if TYPE_CHECKING:
-    from .types import Across
+    from .types import Across, Frames
 
 __all__ = ["Window"]
 
@@ -28,8 +29,8 @@ class Window:
     Each column has a value for each row of a window: numbers have shape ``(windows, rows)``, images ``(windows, rows, H, W, C)``;
     text and lists are :class:`Ragged` with as many values. The rows of a window follow each other, as they are stored and among
     those that a ``filter`` selects; ``across`` says whether they cross the borders of row groups. A row may be in several windows
-    or in none. Batches, plans and states count windows, the window of a shuffle counts rows. An image in several windows
-    of an epoch has one random crop.
+    or in none. Batches, plans and states count windows, the window of a shuffle counts rows. The images of a window have one
+    random crop, flip and change of colours, so that the frames of a clip stay together; ``frames`` says otherwise.
 
     The columns ``by`` and ``within`` are read before the first epoch. What they say is kept on local disk, if that took more
     than 4 MiB of local files or any request to a store. They have their stored names, as in filters. A bad row counts once for
@@ -58,6 +59,9 @@ class Window:
         order of their paths, where the keys of their folders are the same. Each row group is then read with the first rows of
         those after it: by pages, where the files have an offset index (pyarrow's ``write_page_index=True``), or are local with
         1 MiB or more of a column in a row group; else these are read whole, and so twice. Lists always are.
+    frames : {"together", "alone"}, default "together"
+        What the images of a window draw. By default the same for all of its rows, and anew for each window that a row is in.
+        With ``"alone"`` each row draws for itself, and has the same pixels in all windows of an epoch.
 
     Raises
     ------
@@ -87,6 +91,8 @@ class Window:
     """Column in which all rows of a window have one value."""
     across: Across = field(default="row_group", kw_only=True)
     """How far a window runs on."""
+    frames: Frames = field(default="together", kw_only=True)
+    """What the images of a window draw."""
 
     def __post_init__(self) -> None:
         if isinstance(self.fields, Mapping):
@@ -99,6 +105,7 @@ class Window:
                 raise InvalidError(f"{name} must be the name of a column, got {value!r}")
         _check_gap(self.gap, self.by)
         check_across(self.across)
+        named(self.frames, "frames", FRAMES)
         if not isinstance(self.overlap, (bool, np.bool_)):
             object.__setattr__(self, "overlap", whole(self.overlap, "overlap", 0, 32))
             if self.overlap >= self.length:
@@ -169,12 +176,12 @@ class Window:
         elif not self.overlap:
             spec["overlap"] = 0
         spec |= {name: getattr(self, name) for name in ("by", "within") if getattr(self, name) is not None}
-        spec["across"] = self.across
+        spec |= {"across": self.across, "frames": self.frames}
         return {"windows": spec}
 
     def __hash__(self) -> int:
         fields = self.fields if isinstance(self.fields, int) else tuple(sorted(self.fields.items()))
-        return hash((fields, self.by, self.gap, self.overlap, self.within, self.across))
+        return hash((fields, self.by, self.gap, self.overlap, self.within, self.across, self.frames))
 
     def __repr__(self) -> str:
         fields = self.fields
@@ -183,6 +190,7 @@ class Window:
         given = [(name, getattr(self, name)) for name in ("by", "gap", "overlap", "within")]
         options = [f"{name}={value!r}" for name, value in given if value is not None and value is not True]
         options += [f"across={self.across!r}"] if self.across != "row_group" else []
+        options += [f"frames={self.frames!r}"] if self.frames != "together" else []
         return f"forebay.Window({', '.join([repr(fields), *options])})"
 
 

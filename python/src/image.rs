@@ -589,6 +589,36 @@ impl Image {
         Image { spec: self.spec().emit_geometry() }
     }
 
+    /// Shows the same part as the image in another column of the same row, mirrored and rotated alike.
+    ///
+    /// Without it, images of two columns are cropped, mirrored and changed in colour each for itself. The part is a share
+    /// of the width and height, so a depth map of half the size has the same crop. Size, colours, number type and layout
+    /// are this image's own; what is drawn for both, such as the factors of a :meth:`color_jitter` that both have, is the
+    /// same. The crop, flips and rotation may be left out here, and are not allowed to differ.
+    ///
+    /// Parameters
+    /// ----------
+    /// image : str
+    ///     The column of the other image, which is decoded as well.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> decode = {
+    /// ...     "image": fb.Image.random_resized_crop(224).flip(),
+    /// ...     "depth": fb.Image.resize(112, 112).grayscale().of("image"),
+    /// ... }
+    fn of(&self, image: Argument) -> PyResult<Self> {
+        let column: String =
+            image.extract().map_err(|_| refused(image, "of", "the name of a column of images"))?;
+        Ok(Image { spec: self.spec().of(column) })
+    }
+
     /// Shape of one image, in the order of the axes.
     #[getter]
     fn shape(&self) -> (usize, usize, usize) {

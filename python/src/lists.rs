@@ -2,7 +2,8 @@
 
 use forebay::filter::Op;
 use forebay::{
-    Across, BoxFormat, Interpolation, Layout, MaskType, PixelType, Shuffle, Tensor, TensorFormat, Tier,
+    Across, BoxFormat, Frames, Interpolation, Layout, MaskType, PixelType, Shuffle, Tensor, TensorFormat,
+    Tier,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -14,6 +15,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add("BOX_FORMATS", &BoxFormat::ALL.map(BoxFormat::name))?;
     add("CACHE_TIERS", &Tier::NAMES.map(|(_, name)| name))?;
     add("FILTER_OPERATORS", &Op::SPELLINGS.map(|(spelling, _)| spelling))?;
+    add("FRAMES", &Frames::NAMES)?;
     add("INTERPOLATIONS", &Interpolation::ALL.map(Interpolation::name))?;
     add("MASK_TYPES", &MaskType::ALL.map(MaskType::name))?;
     add("MIXINGS", &Shuffle::MIXINGS)?;

@@ -46,6 +46,7 @@ IMAGES = {
     .emit_geometry()
     .vertical_flip(0.25)
     .flip(),
+    'forebay.Image.resize(8, 9).of("image")': fb.Image.resize(8, 9).of("image"),
     "forebay.Image.resize(64, 64).color_jitter(0.4, 0.3, 0.0, 0.1, p=0.8).random_grayscale(0.2)"
     ".gaussian_blur(23, (0.1, 2.0), p=0.5).random_erasing(0.25, (0.02, 0.33), (0.3, 3.3), (0.0, 0.0, 0.0))": (
         fb.Image.resize(64, 64)

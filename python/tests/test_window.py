@@ -162,7 +162,7 @@ def test_images_of_one_offset_are_decoded_alone(tmp_path: Path) -> None:
     options: dict[str, Any] = {"decode": {"image": fb.Image.random_resized_crop(16).flip()}, "row_id": True}
     plain = fb.Loader(photos, columns=["image"], batch_size=40, **options)
     pixels = {row: one for batch in plain for row, one in zip(batch["row_id"].tolist(), batch["image"])}
-    window = fb.Window({0: ["label"], 1: ["label"], 2: ["label", "image"]})
+    window = fb.Window({0: ["label"], 1: ["label"], 2: ["label", "image"]}, frames="alone")
     loader = fb.Loader(photos, samples=window, batch_size=8, epochs=1, **options)
     windows = 0
     for batch in loader:

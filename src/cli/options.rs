@@ -24,7 +24,8 @@ pub(crate) struct LoaderOptions {
     /// Columns to read [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
-    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width)
+    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width); with :COLUMN
+    /// behind it, cropped and mirrored as the image in that column
     #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image)]
     pub(crate) image: Vec<(String, Image)>,
     /// Deliver images as normalised float32, channels first, instead of uint8
@@ -170,14 +171,16 @@ pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> 
     }
 }
 
-/// "image=rrc224", "image=center224", "image=resize240x320".
+/// "image=rrc224", "image=center224", "image=resize240x320", "depth=resize240x320:image".
 pub(super) fn parse_image(text: &str) -> Result<(String, Image), String> {
     let refuse = || {
         format!(
-            "{text:?} is not COLUMN=HOW with HOW one of rrc224, center224 or resize224x224 (height x width)"
+            "{text:?} is not COLUMN=HOW with HOW one of rrc224, center224 or resize224x224 (height x width), \
+             or one of them and the image that it is shown as: resize224x224:COLUMN"
         )
     };
     let (column, how) = text.split_once('=').filter(|(column, _)| !column.is_empty()).ok_or_else(refuse)?;
+    let (how, of) = how.split_once(':').map_or((how, None), |(how, of)| (how, Some(of)));
     let number = |digits: &str| digits.parse::<u32>().ok();
     let image = if let Some(size) = how.strip_prefix("rrc").and_then(number) {
         Image::random_resized_crop(size).flip()
@@ -189,7 +192,7 @@ pub(super) fn parse_image(text: &str) -> Result<(String, Image), String> {
         return Err(refuse());
     };
     image.validate().map_err(|error| error.to_string())?;
-    Ok((column.to_owned(), image))
+    Ok((column.to_owned(), of.map_or(image.clone(), |of| image.of(of))))
 }
 
 #[cfg(test)]
@@ -200,6 +203,8 @@ mod tests {
     fn an_image_is_described_in_one_word() {
         let shape = |text| parse_image(text).map(|(column, image)| (column, image.shape()));
         assert_eq!(shape("image=rrc224"), Ok(("image".into(), [224, 224, 3])));
+        let (_, depth) = parse_image("depth=resize224x112:image").unwrap();
+        assert_eq!(depth, Image::resize(224, 112).of("image"));
         assert_eq!(shape("x=center96"), Ok(("x".into(), [96, 96, 3])));
         assert_eq!(shape("x=resize240x320"), Ok(("x".into(), [240, 320, 3])));
         for text in

@@ -1,6 +1,8 @@
 //! Cells that are decoded, as row groups store them: the bytes of each row.
 
-use crate::arrow::array::{Array, AsArray, BinaryViewArray, FixedSizeBinaryArray, StringViewArray};
+use crate::arrow::array::{
+    Array, AsArray, BinaryViewArray, FixedSizeBinaryArray, RecordBatch, StringViewArray,
+};
 use crate::arrow::buffer::NullBuffer;
 use crate::arrow::datatypes::DataType;
 
@@ -46,6 +48,28 @@ impl<'a> Cells<'a> {
                 && bytes.is_valid(row))
             .then(|| view_bytes(bytes, row)),
         }
+    }
+}
+
+/// The cells of one row of a row group.
+#[derive(Clone, Copy)]
+pub(crate) struct RowCells<'a> {
+    rows: &'a RecordBatch,
+    row: usize,
+    /// Whether other processes may change the bytes.
+    is_mapped: bool,
+}
+
+impl<'a> RowCells<'a> {
+    pub(crate) fn new(rows: &'a RecordBatch, row: usize, is_mapped: bool) -> Self {
+        RowCells { rows, row, is_mapped }
+    }
+
+    /// The cell of a column; `None` for a null, and for a column that is not stored. `copy` may hold its bytes.
+    pub(crate) fn get(self, column: usize, copy: &'a mut Vec<u8>) -> Result<Option<Cell<'a>>> {
+        let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
+        let bytes = Cells::of(stored.as_ref())?.get(self.row);
+        Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
     }
 }
 

@@ -70,8 +70,9 @@ pub trait Decoder: fmt::Debug + Send + Sync {
     ///
     /// `cell` has the bytes of one binary value or text. `slot` takes the values of one row in row-major order and native
     /// byte order, and is as long as these are; it holds bytes of an earlier batch, so all of it must be written. It need not
-    /// be aligned. `key` differs from row to row and from epoch to epoch: seed a generator with it, so that random choices do
-    /// not depend on thread or rank.
+    /// be aligned. `key` differs from row to row, from column to column and from epoch to epoch: seed a generator with it, so that
+    /// random choices do not depend on thread or rank. The rows of a window have one key, unless its
+    /// [frames](crate::Frames) are alone.
     ///
     /// Called by several threads at once. Its allocations do not count in the loader's memory budget.
     ///

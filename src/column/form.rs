@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, RecordBatch, StructArray};
 use crate::arrow::datatypes::Schema;
 
-use super::{Cells, ColumnCodec};
+use super::ColumnCodec;
+use super::cell::Cells;
 use crate::cache::Tier;
 use crate::decode::Workspace;
 use crate::error::{OrFail, Result};

@@ -7,12 +7,15 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 use super::cell::holds_bytes;
 use super::extension::is_packed;
+use super::follow::Followed;
 use super::ragged::{SIZE_BYTES, images_field, pack, write_size};
 use super::tensor::tensor_field;
-use super::{Cell, ColumnCodec, Cost, KeptForm, Noun, Slot};
+use super::{Cell, ColumnCodec, Cost, KeptForm, Noun, RowCells, Slot};
 use crate::arrow::names::TypeName;
 use crate::cache::Tier;
-use crate::decode::{Drawn, Form, Image, PixelType, RowKey, Size, Workspace, decode_within, needs_stable};
+use crate::decode::{
+    Drawing, Drawn, Form, Image, PixelType, RowKey, Size, Workspace, decode_within, needs_stable,
+};
 use crate::error::{Error, Result};
 
 /// Decodes images.
@@ -20,19 +23,37 @@ use crate::error::{Error, Result};
 pub(crate) struct ImageCodec {
     image: Image,
     slot: usize,
+    /// The image that it is shown as, if it follows one.
+    of: Option<Box<Followed>>,
     /// Whether another column needs to know how an image was cropped.
     is_followed: bool,
 }
 
 impl ImageCodec {
-    pub(crate) fn new(image: Image) -> Self {
+    /// Images, and the image that they are shown as.
+    pub(crate) fn new(image: Image, of: Option<Box<Followed>>) -> Self {
         let size = if image.is_ragged() { SIZE_BYTES } else { 0 };
-        ImageCodec { slot: image.bytes_per_image() + size, image, is_followed: false }
+        ImageCodec { slot: image.bytes_per_image() + size, image, of, is_followed: false }
     }
 
     /// The same for images that other columns follow.
     pub(crate) fn followed(self) -> Self {
         ImageCodec { is_followed: true, ..self }
+    }
+
+    fn decode_shown(
+        &self,
+        cell: &[u8],
+        drawing: Drawing<'_>,
+        workspace: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let (pixels, size) = slot.split_at_mut(self.image.bytes_per_image());
+        decode_within(workspace, &self.image, cell, drawing, pixels)?;
+        if self.image.is_ragged() {
+            write_size(size, Drawn::of(&self.image, cell, drawing)?.target());
+        }
+        Ok(())
     }
 }
 
@@ -74,13 +95,25 @@ impl ColumnCodec for ImageCodec {
     }
 
     fn decode(&self, cell: Cell<'_>, key: RowKey, workspace: &Workspace, slot: &mut [u8]) -> Result<()> {
-        let cell = cell.stable_if(needs_stable);
-        let (pixels, size) = slot.split_at_mut(self.image.bytes_per_image());
-        decode_within(workspace, &self.image, cell, key, pixels)?;
-        if self.image.is_ragged() {
-            write_size(size, Drawn::of(&self.image, cell, key)?.target());
-        }
-        Ok(())
+        self.decode_shown(cell.stable_if(needs_stable), key.into(), workspace, slot)
+    }
+
+    fn follows(&self) -> Option<usize> {
+        self.of.as_ref().map(|of| of.column)
+    }
+
+    fn decode_following(
+        &self,
+        cell: Option<Cell<'_>>,
+        row: RowCells<'_>,
+        key: RowKey,
+        workspace: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let cell = cell.ok_or_else(|| self.noun().null())?.stable_if(needs_stable);
+        let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
+        let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
+        self.decode_shown(cell, drawing, workspace, slot)
     }
 
     fn pack(&self, slots: &mut [u8]) -> Result<Option<Vec<Size>>> {
@@ -99,9 +132,10 @@ impl ColumnCodec for ImageCodec {
     }
 
     /// Kept images may have any length, so the column must take that. Those that are kept as they are shown have lost the
-    /// size that others need, which follow them; coefficients have not.
+    /// size that others need, which follow them, and all but the part that they show themselves; coefficients have not.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
-        let is_lost = self.is_followed && !self.image.kept_with_size();
+        let is_lost = self.is_followed && !self.image.kept_with_size()
+            || self.of.as_ref().is_some_and(|of| of.image.crops_by_size());
         if matches!(stored, DataType::FixedSizeBinary(_)) {
             return Vec::new();
         }

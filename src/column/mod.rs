@@ -32,7 +32,7 @@ use crate::arrow::array::{Array, ArrayRef};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 pub(crate) use cast::{CastCodec, by_name as cast_by_name, cast_field};
-pub(crate) use cell::{Cell, Cells};
+pub(crate) use cell::{Cell, RowCells};
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
 pub use encoding::{Categories, CategoryCounts, Encoding, Hash, Vocabulary};
@@ -162,17 +162,17 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
         Ok((gathered, Vec::new()))
     }
 
-    /// Decodes one cell, `None` for a null and for a column that is not stored, beside the cell that it follows, as
+    /// Decodes one cell, `None` for a null and for a column that is not stored, beside the other cells of its row, as
     /// [`decode`](Self::decode) does. For [`Slot::Fixed`] that [`follows`](Self::follows).
     fn decode_following(
         &self,
         cell: Option<Cell<'_>>,
-        followed: Cell<'_>,
+        row: RowCells<'_>,
         key: RowKey,
         workspace: &Workspace,
         slot: &mut [u8],
     ) -> Result<()> {
-        let _ = (cell, followed, key, workspace, slot);
+        let _ = (cell, row, key, workspace, slot);
         Err(Error::new(ErrorKind::Internal, format!("{self:?} decodes no cells")))
     }
 
@@ -211,14 +211,9 @@ pub(crate) trait FollowedRows {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// The cell of a row in another column, and the key of the row. `None` for a null, and for a row that could not be
-    /// read: these are bad rows already.
-    fn cell<'a>(
-        &'a self,
-        column: usize,
-        row: usize,
-        copy: &'a mut Vec<u8>,
-    ) -> Result<Option<(Cell<'a>, RowKey)>>;
+    /// The cells of a row, and the key of what the column draws for it. `None` for a row that could not be read: it is a bad
+    /// row already.
+    fn cells(&self, row: usize) -> Option<(RowCells<'_>, RowKey)>;
 
     /// Another stored column, gathered as it is.
     fn gather(&self, column: usize) -> Result<ArrayRef>;

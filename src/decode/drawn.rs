@@ -3,7 +3,7 @@
 //! [`Frame::draw`] decides for the image and for all that follows it, so that they cannot disagree. All coordinates are of
 //! the image as it is seen: turned first where its orientation is applied.
 
-use super::draws::RowKey;
+use super::following::Drawing;
 use super::geometry::{Frame, Mirror};
 use super::header::seen_size;
 use super::rotation::Turn;
@@ -31,24 +31,29 @@ impl Drawn {
     }
 
     /// The geometry of an encoded image, or of one that was [kept](super::kept) before a random crop: what
-    /// [`decode_into`](super::decode_into) does with the same arguments. Only the header is read.
+    /// [`decode_within`](super::decode_within) does with the same arguments. Only the header is read.
     ///
     /// # Errors
     /// It is not an image, or has more pixels than it may.
-    pub(crate) fn of(image: &Image, encoded: &[u8], key: RowKey) -> Result<Drawn> {
+    pub(crate) fn of<'a>(image: &Image, encoded: &[u8], drawing: impl Into<Drawing<'a>>) -> Result<Drawn> {
         let encoded = packed::unchecked(encoded);
         let (width, height) = match kept::is_kept(encoded) {
             true => kept::drawn_on(image, encoded)?,
             false => seen_size(image, encoded)?,
         };
         check_size(width, height, image.max_pixels)?;
-        let frame = Frame::draw(image, width, height, key);
+        let frame = drawing.into().frame(image, width, height);
         Ok(Drawn { frame, seen: Size { height, width }, target: frame.target })
     }
 
     /// The size of the image before it is cropped.
     pub(crate) fn seen(&self) -> Size {
         self.seen
+    }
+
+    /// Width and height of the image before it is cropped.
+    pub(super) fn size(&self) -> (u32, u32) {
+        (self.seen.width, self.seen.height)
     }
 
     /// The size in which it is delivered: that of the result, or less of it where images keep their shape.
@@ -133,7 +138,7 @@ impl Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::{Form, encode_jpeg};
+    use crate::decode::{Form, RowKey, encode_jpeg};
 
     fn jpeg(width: u32, height: u32) -> Vec<u8> {
         encode_jpeg(&vec![90; (width * height * 3) as usize], width, height, 90).unwrap()

@@ -4,7 +4,7 @@
 //! constants of Vigna's public-domain `splitmix64.c`). Its n-th number is a hash of `key + n * gamma`, so a row needs no
 //! state from the rows before it, and neighbouring keys give unrelated numbers.
 
-/// Key of one row's random draws: the caller derives it from (seed, epoch, row).
+/// Key of the random draws for one row: the caller derives it from (seed, epoch, row, column).
 ///
 /// ```
 /// use forebay::RowKey;

@@ -76,6 +76,11 @@ impl Frame {
         Frame { sampling, target, mirror, turn, effects }
     }
 
+    /// The same with another part of the image.
+    pub(super) fn showing(self, sampling: Sampling) -> Frame {
+        Frame { sampling, ..self }
+    }
+
     /// The same for an image that has the size already in which it is shown.
     pub(super) fn of_shown(self) -> Frame {
         let Size { height, width } = self.target;
@@ -99,7 +104,7 @@ impl Sampling {
     }
 
     /// The same part of an image of `from` where that has the size `to`.
-    fn scaled(self, from: (u32, u32), to: (u32, u32)) -> Sampling {
+    pub(super) fn scaled(self, from: (u32, u32), to: (u32, u32)) -> Sampling {
         let (x, y) = (f64::from(to.0) / f64::from(from.0), f64::from(to.1) / f64::from(from.1));
         let Rect { x: left, y: top, width, height } = self.view;
         let covering = |start: u32, length: u32, scale: f64, limit: u32| {

@@ -21,6 +21,7 @@ mod draws;
 mod effects;
 mod exif;
 mod finish;
+mod following;
 #[cfg_attr(not(feature = "formats"), path = "formats/absent.rs")]
 mod formats;
 mod geometry;
@@ -44,6 +45,7 @@ mod workspace;
 
 pub(crate) use drawn::Drawn;
 pub use draws::RowKey;
+pub(crate) use following::Drawing;
 pub(crate) use header::is_jpeg;
 pub use header::{Format, Header, probe};
 pub use jpeg::encode_jpeg;
@@ -58,7 +60,6 @@ pub use spec::{Image, Size};
 pub(crate) use workspace::Workspace;
 
 use crate::error::{Error, ErrorKind, Result};
-use geometry::Frame;
 use header::seen_size;
 use scratch::Scratch;
 
@@ -78,12 +79,12 @@ pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) 
     decode_within(&Workspace::of_one(image.max_pixels), image, encoded, key, slot)
 }
 
-/// [`decode_into`] that takes the memory for it from a workspace.
-pub(crate) fn decode_within(
+/// [`decode_into`] that takes the memory for it from a workspace, also for an image that follows another one.
+pub(crate) fn decode_within<'a>(
     workspace: &Workspace,
     image: &Image,
     encoded: &[u8],
-    key: RowKey,
+    drawing: impl Into<Drawing<'a>>,
     slot: &mut [u8],
 ) -> Result<()> {
     if slot.len() != image.bytes_per_image() {
@@ -93,12 +94,12 @@ pub(crate) fn decode_within(
             image.bytes_per_image()
         )));
     }
-    let encoded = packed::unframed(encoded)?;
+    let (encoded, drawing) = (packed::unframed(encoded)?, drawing.into());
     Scratch::with(workspace.own(), |scratch| {
-        let frame_of = |width, height| Frame::draw(image, width, height, key);
+        let frame_of = |width, height| drawing.frame(image, width, height);
         let memory = (scratch, workspace);
         if kept::is_kept(encoded) {
-            kept::decode_into(image, encoded, key, slot, memory)
+            kept::decode_into(image, encoded, drawing, slot, memory)
         } else if is_jpeg(encoded) {
             jpeg::decode_into(image, encoded, &frame_of, slot, memory)
         } else {

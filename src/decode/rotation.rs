@@ -103,6 +103,20 @@ impl Image {
         self.rotation.is_some_and(|Rotation { degrees: (low, high), .. }| low < high)
     }
 
+    /// Whether it is rotated, and by other angles than another one.
+    pub(super) fn has_other_angles(&self, other: &Image) -> bool {
+        let degrees = |image: &Image| image.rotation.map(|rotation| rotation.degrees);
+        self.rotation.is_some() && degrees(self) != degrees(other)
+    }
+
+    /// Rotated if another one is, by the same angles.
+    pub(super) fn rotated_as(self, other: &Image) -> Image {
+        match (self.rotation, other.rotation) {
+            (None, Some(rotation)) => self.random_rotation(rotation.degrees),
+            _ => self,
+        }
+    }
+
     /// Refuses angles that can never work.
     pub(super) fn validate_rotation(&self) -> Result<()> {
         match self.rotation {

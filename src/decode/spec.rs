@@ -129,6 +129,9 @@ pub struct Image {
     pub(super) gaussian_blur: Option<GaussianBlur>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) random_erasing: Option<RandomErasing>,
+    /// The column of the image that it follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) of: Option<String>,
 }
 
 /// Per channel: subtract the mean, divide by the standard deviation, both on values in [0, 1].
@@ -178,6 +181,7 @@ impl Image {
             random_grayscale: 0.0,
             gaussian_blur: None,
             random_erasing: None,
+            of: None,
         }
     }
 
@@ -387,7 +391,8 @@ impl Image {
     /// Whether two epochs may see different pixels of the same row.
     pub fn is_random(&self) -> bool {
         let is_drawn = |p: f64| p > 0.0 && p < 1.0;
-        self.framing == Framing::RandomResizedCrop
+        self.of.is_some()
+            || self.framing == Framing::RandomResizedCrop
             || is_drawn(self.flip)
             || is_drawn(self.vertical_flip)
             || self.draws_rotation()
@@ -482,6 +487,9 @@ impl fmt::Display for Image {
         }
         if self.emit_geometry {
             f.write_str(".emit_geometry()")?;
+        }
+        if let Some(of) = &self.of {
+            write!(f, ".of({of:?})")?;
         }
         Ok(())
     }

@@ -182,6 +182,7 @@ impl LoaderBuilder {
             Arc::new(Tiers::new(cache.tier, forms, settled.decoded as u64, &fetcher))
         });
         let collator = Collator {
+            tags: self.tags(&codecs, &fetcher.projection),
             catalog: self.dataset.catalog.clone(),
             codecs,
             schema: settled.schema,

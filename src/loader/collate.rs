@@ -27,12 +27,12 @@ use crate::arrow::compute::{concat, filter};
 use crate::arrow::datatypes::{DataType, Field, SchemaRef};
 use crate::batch::{Selection, gather, is_narrow, needs_values, null_rows};
 use crate::catalog::{Catalog, RowId};
-use crate::column::{Cell, Cells, ColumnCodec, Slot, images, tensor};
+use crate::column::{ColumnCodec, RowCells, Slot, images, tensor};
 use crate::decode::{RowKey, Workspace};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result, caught};
 use crate::monitor::{Monitor, Watch};
 use crate::reader::{Resident, Rows};
-use crate::shard::{repeat_key, row_key};
+use crate::shard::{column_key, repeat_key, row_key};
 pub(super) use packs::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS};
 use views::{Picks, View};
 pub(super) use windows::WindowShape;
@@ -65,6 +65,8 @@ pub(crate) struct Collator {
     pub(crate) monitor: Arc<Monitor>,
     /// Seed of the augmentation.
     pub(crate) seed: u64,
+    /// Of each column what tells its draws from those of others.
+    pub(crate) tags: Vec<u64>,
     pub(crate) lengths: Lengths,
 }
 
@@ -214,7 +216,6 @@ impl BatchRows {
         let collator = &self.collator;
         let codec = &*collator.codecs[column];
         let mut bad = Vec::new();
-        let mut copy = Vec::new();
         for (at, slot) in slots.chunks_exact_mut(bytes).enumerate() {
             if self.cancelled.load(Relaxed) {
                 return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
@@ -224,17 +225,14 @@ impl BatchRows {
             if resident.lost.is_some() {
                 continue;
             }
-            let key = self.key(resident, place, from + at);
+            let key = self.key(column, view, from + at);
             let (rows, row) = (rows.of(source as usize), resident.row_at(place) as usize);
-            let decoded = match codec.follows() {
-                Some(followed) => self.decode_following(rows, (column, followed), row, key, slot)?,
-                None => match Cells::of(rows.batch.column(column).as_ref())?.get(row) {
-                    Some(bytes) => {
-                        let cell = Cell::new(bytes, rows.is_mapped().then_some(&mut copy));
-                        codec.decode(cell, key, &collator.workspace, slot)
-                    }
-                    None => Err(codec.noun().null()),
-                },
+            let cells = RowCells::new(&rows.batch, row, rows.is_mapped());
+            let mut copy = Vec::new();
+            let decoded = match (cells.get(column, &mut copy)?, codec.follows()) {
+                (cell, Some(_)) => codec.decode_following(cell, cells, key, &collator.workspace, slot),
+                (Some(cell), None) => codec.decode(cell, key, &collator.workspace, slot),
+                (None, None) => Err(codec.noun().null()),
             };
             if let Err(error) = decoded {
                 bad.push((from + at, error.at(collator.place(resident, place, column))));
@@ -272,11 +270,22 @@ impl BatchRows {
         placed.collect()
     }
 
-    /// From what is drawn for the row at a place of a resident's deal, which is this one of the batch.
-    fn key(&self, resident: &Resident, place: u32, row: usize) -> RowKey {
-        let key = row_key(self.collator.seed, self.epoch, self.collator.ordinal(resident, place));
-        let repeat = self.repeats.as_ref().and_then(|repeats| repeats.get(row)).copied().unwrap_or(0);
-        RowKey(repeat_key(key, repeat))
+    /// The key of what a column draws for one of the rows that it is delivered for.
+    fn key(&self, column: usize, view: &View, at: usize) -> RowKey {
+        let pick = view.among_all(at);
+        let drawn_with = match &self.collator.form {
+            SampleForm::Windows(windows) if windows.frames.are_together() => pick - pick % windows.length,
+            _ => pick,
+        };
+        RowKey(column_key(self.row_key(drawn_with), self.collator.tags[column]))
+    }
+
+    /// The key of one of the picked rows, whatever is drawn for it.
+    fn row_key(&self, pick: usize) -> u64 {
+        let (source, place) = self.picks[pick];
+        let ordinal = self.collator.ordinal(&self.sources[source as usize], place);
+        let repeat = self.repeats.as_ref().and_then(|repeats| repeats.get(pick)).copied().unwrap_or(0);
+        repeat_key(row_key(self.collator.seed, self.epoch, ordinal), repeat)
     }
 
     /// The sample that a row of the batch is of.
@@ -556,10 +565,7 @@ impl Collation {
             let (source, place) = self.request.picks[pick];
             collator.ordinal(&sources[source as usize], place)
         };
-        let key = |pick: usize| {
-            let (source, place) = self.request.picks[pick];
-            self.request.key(&sources[source as usize], place, pick).0
-        };
+        let key = |pick: usize| self.request.row_key(pick);
         let keys = self.request.repeats.is_some().then(|| kept.clone().map(key).collect());
         (kept.map(number).collect(), keys)
     }

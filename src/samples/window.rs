@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::across::Across;
+use super::frames::Frames;
 use super::{SampleKind, SampleRows};
 use crate::error::{Error, Result};
 use crate::row_set::RowSet;
@@ -63,6 +64,8 @@ pub struct Window {
     /// Left out at its default, so that earlier positions are of the same windows.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
+    #[serde(default, skip_serializing_if = "Frames::are_together")]
+    frames: Frames,
 }
 
 /// Columns by offset, written as pairs: keys of JSON are texts.
@@ -117,6 +120,7 @@ impl Window {
             overlap: None,
             within: None,
             across: Across::RowGroup,
+            frames: Frames::Together,
         }
     }
 
@@ -167,6 +171,12 @@ impl Window {
         Window { across, ..self }
     }
 
+    /// What the images of its rows draw. Default: the same crop, flip and colours for all rows of a window.
+    #[must_use]
+    pub fn frames(self, frames: Frames) -> Self {
+        Window { frames, ..self }
+    }
+
     /// Rows of a window.
     pub fn length(&self) -> u32 {
         u32::try_from(self.last.saturating_sub(self.first).saturating_add(1)).unwrap_or(0)
@@ -201,7 +211,7 @@ impl Window {
 
     /// The same windows, whatever is delivered of them.
     pub(crate) fn deciding_alone(&self) -> Self {
-        Window { fields: BTreeMap::new(), ..self.clone() }
+        Window { fields: BTreeMap::new(), frames: Frames::default(), ..self.clone() }
     }
 
     pub(crate) fn by_column(&self) -> Option<&str> {
@@ -214,6 +224,10 @@ impl Window {
 
     pub(crate) fn across_borders(&self) -> Across {
         self.across
+    }
+
+    pub(crate) fn drawn_frames(&self) -> Frames {
+        self.frames
     }
 
     /// Rows from the first one of a window to that of the next.
@@ -352,10 +366,11 @@ mod tests {
         let window = Window::offsets([(-1, vec!["x"]), (1, vec!["x", "y"])]);
         let window = window.by("t").gap(Duration::from_millis(1500)).overlap(0).within("e");
         assert!(!serde_json::to_string(&window).unwrap().contains("across"), "as it was written before");
-        let window = window.across(Across::Dataset);
+        let window = window.across(Across::Dataset).frames(Frames::Alone);
         let text = serde_json::to_string(&window).unwrap();
         assert_eq!(serde_json::from_str::<Window>(&text).unwrap(), window, "{text}");
         assert_eq!((window.rows_of("x"), window.rows_of("y"), window.length()), (vec![0, 2], vec![2], 3));
         assert_eq!(Window::rows(2).rows_of("any"), [0, 1]);
+        assert_eq!(window.deciding_alone(), window.clone().frames(Frames::Together).deciding_alone());
     }
 }

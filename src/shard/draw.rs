@@ -17,7 +17,8 @@ pub(crate) enum Purpose {
     Augment = 6,
     Sample = 7,
     Shares = 8,
-    Batch = 9,
+    Column = 9,
+    Batch = 10,
 }
 
 /// The golden-ratio increment of SplitMix64.
@@ -43,6 +44,22 @@ pub(crate) fn batch_key(seed: u64, epoch: u64, end: u64, rank: u32) -> u64 {
 /// The key of a row that comes again in its epoch, of its first one: for the `repeat`-th time after it.
 pub(crate) fn repeat_key(key: u64, repeat: u32) -> u64 {
     if repeat == 0 { key } else { row_key(key, u64::MAX, repeat.into()) }
+}
+
+/// A number for a column by the name under which it is stored: what the column draws depends on nothing else of it.
+pub fn column_tag(name: &str) -> u64 {
+    let words = name.as_bytes().chunks(size_of::<u64>()).map(|chunk| {
+        let mut word = [0; size_of::<u64>()];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    let parts: Vec<u64> = words.chain([name.len() as u64]).collect();
+    Draws::keyed(0, Purpose::Column, &parts).next()
+}
+
+/// The key of what a column draws for a row, of the row's key and the column's [tag](column_tag).
+pub fn column_key(key: u64, tag: u64) -> u64 {
+    Draws::keyed(key, Purpose::Column, &[tag]).next()
 }
 
 /// A stream of numbers.
@@ -136,6 +153,16 @@ mod tests {
         assert_eq!(permutation(Draws::keyed(17, Purpose::Groups, &[3]), 8), GOLDEN_PERMUTATION);
         assert_eq!(row_key(17, 2, 1_000_000), GOLDEN_ROW_KEY);
         assert_eq!(batch_key(17, 2, 1_000_000, 3), GOLDEN_BATCH_KEY);
+        assert_eq!(column_key(GOLDEN_ROW_KEY, column_tag("image")), GOLDEN_COLUMN_KEY);
+    }
+
+    #[test]
+    fn columns_of_other_names_have_other_keys() {
+        let names =
+            ["image", "images", "imag", "image_2", "Image", "", "a\0", "a", "left.image.of.a.long.path"];
+        let keys: std::collections::HashSet<u64> =
+            names.iter().flat_map(|name| (0..100).map(|row| column_key(row, column_tag(name)))).collect();
+        assert_eq!(keys.len(), 100 * names.len());
     }
 
     #[test]
@@ -151,7 +178,8 @@ mod tests {
     const GOLDEN_STREAM: [u64; 2] = [4053886232910284069, 18091879080353214798];
     const GOLDEN_PERMUTATION: [u32; 8] = [4, 2, 1, 0, 7, 3, 5, 6];
     const GOLDEN_ROW_KEY: u64 = 3959473810698139902;
-    const GOLDEN_BATCH_KEY: u64 = 10547262407538997697;
+    const GOLDEN_BATCH_KEY: u64 = 7122490146005973316;
+    const GOLDEN_COLUMN_KEY: u64 = 13778864464734643566;
 
     #[test]
     fn purposes_epochs_and_lanes_are_independent() {

@@ -1,4 +1,4 @@
-//! A row's random crop and flip depend on seed, epoch and row, and on nothing else.
+//! A row's random crop and flip depend on seed, epoch, row and column, and on nothing else.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use forebay::arrow::array::{Array, AsArray, BooleanArray, Int32Array, RecordBatc
 use forebay::arrow::compute::zip;
 use forebay::arrow::datatypes::Int64Type;
 use forebay::internals::decode::{PixelType, RowKey, decode_into};
-use forebay::internals::shard::row_key;
+use forebay::internals::shard::{column_key, column_tag, row_key};
 use forebay::{DiskCache, Epoch, Image, Loader, LoaderBuilder, OnBadRow, Result, Shard, Shuffle};
 
 use crate::case::Case;
@@ -152,7 +152,7 @@ fn present(column: &dyn Array) -> BooleanArray {
     (0..column.len()).map(|row| Some(column.is_valid(row))).collect()
 }
 
-/// Each image is the one that its own key makes of it: seed, epoch, and the row's place in the data set.
+/// Each image is the one that its own key makes of it: seed, epoch, the row's place in the data set, and its column.
 fn pixels(case: &Case, table: &Table, epoch: u64, ids: &[u64], column: &Arc<dyn Array>, image: &Image) {
     assert_eq!(column.null_count(), 0);
     let values = column.as_fixed_size_list().values().to_data();
@@ -160,7 +160,7 @@ fn pixels(case: &Case, table: &Table, epoch: u64, ids: &[u64], column: &Arc<dyn 
     assert_eq!(bytes.len(), ids.len() * image.bytes_per_image());
     let mut expected = vec![0; image.bytes_per_image()];
     for (&id, slot) in ids.iter().zip(bytes.chunks_exact(image.bytes_per_image())) {
-        let key = RowKey(row_key(case.shuffle().seed(), epoch, id));
+        let key = RowKey(column_key(row_key(case.shuffle().seed(), epoch, id), column_tag("image")));
         decode_into(image, &table.image(id).unwrap(), key, &mut expected).unwrap();
         if !case.is_lossy() {
             assert!(slot == expected, "pixels of row {id} in epoch {epoch}");

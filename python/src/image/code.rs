@@ -106,5 +106,8 @@ pub(super) fn of(image: &Spec) -> PyResult<String> {
     if !spec["emit_geometry"].is_null() {
         code.push_str(".emit_geometry()");
     }
+    if let Some(of) = image.follows() {
+        code.push_str(&format!(".of({})", Value::from(of)));
+    }
     Ok(code)
 }

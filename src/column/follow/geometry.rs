@@ -6,7 +6,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 use super::Followed;
 use crate::column::tensor::tensor_field;
-use crate::column::{Cell, ColumnCodec, Noun, Slot};
+use crate::column::{Cell, ColumnCodec, Noun, RowCells, Slot};
 use crate::decode::{Drawn, RowKey, Workspace};
 use crate::error::Result;
 
@@ -52,12 +52,13 @@ impl ColumnCodec for GeometryCodec {
     fn decode_following(
         &self,
         _: Option<Cell<'_>>,
-        image: Cell<'_>,
+        row: RowCells<'_>,
         key: RowKey,
         _: &Workspace,
         slot: &mut [u8],
     ) -> Result<()> {
-        let numbers = self.followed.drawn(image, key)?.numbers();
+        let Some(drawn) = self.followed.drawn(row, key)? else { return Ok(()) };
+        let numbers = drawn.numbers();
         let (slot, _) = slot.as_chunks_mut::<{ size_of::<f32>() }>();
         slot.iter_mut().zip(numbers).for_each(|(to, number)| *to = number.to_ne_bytes());
         Ok(())

@@ -9,7 +9,7 @@ use super::Followed;
 use crate::arrow::names::TypeName;
 use crate::column::cell::holds_bytes;
 use crate::column::tensor::tensor_field;
-use crate::column::{Cell, ColumnCodec, Noun, Slot};
+use crate::column::{Cell, ColumnCodec, Noun, RowCells, Slot};
 use crate::decode::{MaskType, RowKey, Size, Workspace, decode_mask};
 use crate::error::{Error, Result};
 
@@ -91,13 +91,13 @@ impl ColumnCodec for MaskCodec {
     fn decode_following(
         &self,
         cell: Option<Cell<'_>>,
-        image: Cell<'_>,
+        row: RowCells<'_>,
         key: RowKey,
         workspace: &Workspace,
         slot: &mut [u8],
     ) -> Result<()> {
         let cell = cell.ok_or_else(|| self.noun().null())?;
-        let drawn = self.followed.drawn(image, key)?;
+        let Some(drawn) = self.followed.drawn(row, key)? else { return Ok(()) };
         decode_mask(workspace, &self.followed.image, &drawn, cell.stable(), self.dtype, slot)
     }
 

@@ -30,8 +30,8 @@ pub use mask::Mask;
 pub(crate) use mask::MaskCodec;
 pub(crate) use size::SizeCodec;
 
-use super::{BadValue, FollowedRows};
-use crate::decode::{Drawn, Image, RowKey, needs_stable};
+use super::{BadValue, FollowedRows, RowCells};
+use crate::decode::{Drawing, Drawn, Image, RowKey, needs_stable};
 use crate::error::{Place, Result};
 
 /// A column that follows an image: it is cropped, resized and mirrored with it.
@@ -101,14 +101,36 @@ pub(crate) struct Followed {
     pub(crate) column: usize,
     pub(crate) name: String,
     pub(crate) image: Image,
+    /// The image that it is shown as, if it follows one.
+    pub(crate) of: Option<Box<Followed>>,
 }
 
 impl Followed {
-    /// The geometry of an image, by its cell.
-    fn drawn(&self, cell: super::Cell<'_>, key: RowKey) -> Result<Drawn> {
+    /// The geometry of the image of a row; `None` for a null.
+    fn drawn(&self, row: RowCells<'_>, key: RowKey) -> Result<Option<Drawn>> {
+        let mut copy = Vec::new();
+        let Some(cell) = row.get(self.column, &mut copy)? else { return Ok(None) };
+        let cell = cell.stable_if(needs_stable);
+        let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
+        let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
         // The image's own column reports the same failure, and only one of them counts.
-        Drawn::of(&self.image, cell.stable_if(needs_stable), key)
-            .map_err(|error| error.at(Place::default().column(self.name.as_str())))
+        let drawn = Drawn::of(&self.image, cell, drawing);
+        drawn.map(Some).map_err(|error| error.at(Place::default().column(self.name.as_str())))
+    }
+
+    /// The geometry of the image of a row, for one that is shown as it is. Where there is none, it is as it would be of one of
+    /// the same size.
+    pub(crate) fn drawn_for(
+        &self,
+        image: &Image,
+        encoded: &[u8],
+        row: RowCells<'_>,
+        key: RowKey,
+    ) -> Result<Drawn> {
+        match self.drawn(row, key)? {
+            Some(drawn) => Ok(drawn),
+            None => Drawn::of(&self.image.seen_as(image), encoded, key),
+        }
     }
 
     /// Calls `each` with every row and the geometry of its image; `None` where the image's column makes it a bad row.
@@ -117,12 +139,9 @@ impl Followed {
         rows: &dyn FollowedRows,
         mut each: impl FnMut(usize, Option<&Drawn>) -> Result<()>,
     ) -> Result<Vec<BadValue>> {
-        let (mut bad, mut copy) = (Vec::new(), Vec::new());
+        let mut bad = Vec::new();
         for row in 0..rows.count() {
-            let drawn = match rows.cell(self.column, row, &mut copy)? {
-                Some((cell, key)) => self.drawn(cell, key).map(Some),
-                None => Ok(None),
-            };
+            let drawn = rows.cells(row).map_or(Ok(None), |(cells, key)| self.drawn(cells, key));
             let done = match drawn {
                 Ok(drawn) => each(row, drawn.as_ref()),
                 Err(error) => each(row, None).and(Err(error)),

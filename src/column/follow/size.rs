@@ -6,7 +6,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 use super::Followed;
 use crate::column::tensor::tensor_field;
-use crate::column::{Cell, ColumnCodec, Noun, Slot};
+use crate::column::{Cell, ColumnCodec, Noun, RowCells, Slot};
 use crate::decode::{RowKey, Size, Workspace};
 use crate::error::Result;
 
@@ -51,12 +51,13 @@ impl ColumnCodec for SizeCodec {
     fn decode_following(
         &self,
         _: Option<Cell<'_>>,
-        image: Cell<'_>,
+        row: RowCells<'_>,
         key: RowKey,
         _: &Workspace,
         slot: &mut [u8],
     ) -> Result<()> {
-        let Size { height, width } = self.followed.drawn(image, key)?.target();
+        let Some(drawn) = self.followed.drawn(row, key)? else { return Ok(()) };
+        let Size { height, width } = drawn.target();
         let (slot, _) = slot.as_chunks_mut::<{ size_of::<i32>() }>();
         // A side is at most 65,535 pixels.
         slot.iter_mut().zip([height, width]).for_each(|(to, side)| *to = (side as i32).to_ne_bytes());

@@ -18,6 +18,7 @@ use std::borrow::Cow;
 
 use super::depth::Depth;
 use super::draws::RowKey;
+use super::following::Drawing;
 use super::geometry::{Frame, Rect, smallest_crop, target};
 use super::header::is_jpeg;
 use super::output::bytes_of_fill;
@@ -233,6 +234,7 @@ impl Image {
         });
         (image.bit_depth, image.ragged) = (None, false);
         (image.normalize, image.rotation, image.fill, image.emit_geometry) = (None, None, None, false);
+        image.of = None;
         if image.framing == Framing::RandomResizedCrop {
             (image.size, image.scale, image.ratio) = (0.into(), None, None);
         }
@@ -292,24 +294,24 @@ fn numbers(kept: &[u8]) -> Result<[u32; 3]> {
 pub(super) fn decode_into(
     image: &Image,
     kept: &[u8],
-    key: RowKey,
+    drawing: Drawing<'_>,
     slot: &mut [u8],
     (scratch, workspace): (&mut Scratch, &Workspace),
 ) -> Result<()> {
     if jpeg::is_coefficients(kept) {
-        let frame_of = |width, height| Frame::draw(image, width, height, key);
+        let frame_of = |width, height| drawing.frame(image, width, height);
         return jpeg::decode_coefficients(image, kept, &frame_of, slot, (scratch, workspace));
     }
     let [width, height, channels] = numbers(kept)?;
     super::check_size(width, height, image.max_pixels)?;
     let body = &kept[HEADER..];
     let frame = match image.framing {
-        Framing::RandomResizedCrop | Framing::Fit => Frame::draw(image, width, height, key),
+        Framing::RandomResizedCrop | Framing::Fit => drawing.frame(image, width, height),
         // The part that these show was chosen when the image was kept.
         Framing::Resize | Framing::CenterCrop => {
             let mut whole = image.clone();
             whole.framing = Framing::Resize;
-            Frame::draw(&whole, width, height, key)
+            Frame::draw(&whole, width, height, drawing.key())
         }
     };
     if kept.starts_with(&RESIZED) {

@@ -29,9 +29,9 @@ impl LoaderBuilder {
         // All but the cast itself see the columns that it makes.
         let read = &cast_schema(stored, &cast)?;
         let mut codecs: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
-        for (name, image) in &self.spec.decode {
+        for name in self.spec.decode.keys() {
             let field = self.read_column(read, name, "decode")?;
-            codecs.insert(name, delivered(self.image_codec(name, image), field)?);
+            codecs.insert(name, delivered(self.image_codec(read, name)?, field)?);
         }
         for (name, codec) in self.following(read)? {
             if codecs.insert(name, codec).is_some() {

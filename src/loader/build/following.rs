@@ -6,23 +6,26 @@ use crate::arrow::datatypes::{Field, FieldRef, Schema};
 
 use super::LoaderBuilder;
 use super::columns::{delivered, of_column};
+use crate::catalog::Projection;
 use crate::column::{
     AlongCodec, Boxes, BoxesCodec, ColumnCodec, Follow, Followed, GeometryCodec, ImageCodec, KeypointsCodec,
     MaskCodec, SizeCodec,
 };
-use crate::decode::Image;
 use crate::error::{Error, Result};
+use crate::shard::column_tag;
 
 /// A codec and the field that it delivers.
 type Column = (Arc<dyn ColumnCodec>, FieldRef);
 
 impl LoaderBuilder {
     /// The codec of a column of images.
-    pub(super) fn image_codec(&self, name: &str, image: &Image) -> ImageCodec {
-        let codec = ImageCodec::new(image.clone());
-        let is_followed =
-            image.emits_geometry() || self.spec.follow.values().any(|follow| follow.image() == name);
-        if is_followed { codec.followed() } else { codec }
+    pub(super) fn image_codec(&self, read: &Schema, name: &str) -> Result<ImageCodec> {
+        let Followed { image, of, .. } = self.followed(read, name)?;
+        let is_followed = image.emits_geometry()
+            || self.spec.follow.values().any(|follow| follow.image() == name)
+            || self.spec.decode.values().any(|other| other.follows() == Some(name));
+        let codec = ImageCodec::new(image, of);
+        Ok(if is_followed { codec.followed() } else { codec })
     }
 
     /// The columns that follow an image, and those that go along with boxes.
@@ -63,15 +66,58 @@ impl LoaderBuilder {
         each.collect()
     }
 
-    /// The image that a column follows.
+    /// The image that a column follows, with the one that this is shown as.
     fn followed(&self, read: &Schema, image: &str) -> Result<Followed> {
+        let alone = self.followed_alone(read, image)?;
+        let mut passed = vec![image];
+        let mut last = &alone.image;
+        while let Some(next) = last.follows() {
+            if passed.contains(&next) {
+                let cause = match passed.len() {
+                    1 => "follows itself".to_owned(),
+                    _ => format!("follows column {next:?}, and images follow each other in a circle"),
+                };
+                return Err(Error::invalid(cause)
+                    .hint("let one image draw for itself: leave its `of` out")
+                    .at(of_column(passed.last().unwrap_or(&image))));
+            }
+            self.followed_alone(read, next)
+                .map_err(|error| error.at(of_column(passed.last().unwrap_or(&image))))?;
+            passed.push(next);
+            last = &self.spec.decode[next];
+        }
+        if passed.len() == 1 {
+            return Ok(alone);
+        }
+        let of = self.followed_alone(read, passed[passed.len() - 1])?;
+        let shown = alone.image.shown_as(&of.image).map_err(|error| error.at(of_column(image)))?;
+        Ok(Followed { image: shown, of: Some(Box::new(of)), ..alone })
+    }
+
+    /// The image that a column follows, as if it followed none.
+    fn followed_alone(&self, read: &Schema, image: &str) -> Result<Followed> {
         self.read_column(read, image, "of")?;
         let Some(spec) = self.spec.decode.get(image) else {
             return Err(Error::invalid(format!("follows column {image:?}, which is not decoded to pixels"))
                 .hint(format!("add an Image for {image:?} to `decode`")));
         };
         let column = read.index_of(image).unwrap_or_default();
-        Ok(Followed { column, name: image.to_owned(), image: spec.clone() })
+        Ok(Followed { column, name: image.to_owned(), image: spec.clone(), of: None })
+    }
+
+    /// Of each column what tells its draws from those of others: the stored name of the image that it follows in the end, or
+    /// its own.
+    pub(super) fn tags(&self, codecs: &[Arc<dyn ColumnCodec>], projection: &Projection) -> Vec<u64> {
+        let names: Vec<String> =
+            projection.selected().iter().map(|selected| self.unrenamed(selected)).collect();
+        let of_column = |column: usize| {
+            let mut at = column;
+            while let Some(followed) = codecs[at].follows() {
+                at = followed;
+            }
+            names.get(at).map_or(0, |name| column_tag(name))
+        };
+        (0..codecs.len()).map(of_column).collect()
     }
 
     /// The columns of geometry of the images that emit them, and those of the sizes of images on canvases.

@@ -46,7 +46,7 @@ impl LoaderBuilder {
     }
 
     /// The name that is delivered where none is given.
-    fn unrenamed(&self, selected: &Selected) -> String {
+    pub(super) fn unrenamed(&self, selected: &Selected) -> String {
         let column = self.dataset.catalog.schema.field(selected.column).name();
         match &selected.of {
             Reads::Whole | Reads::Fields(_) => column.clone(),

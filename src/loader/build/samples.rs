@@ -242,7 +242,7 @@ fn windows(window: &Window, are_listed: bool, schema: &Schema) -> Result<(Schema
         }
         columns.push((field.clone(), rows));
     }
-    let shape = WindowShape::new(window.length(), columns);
+    let shape = WindowShape::new(window.length(), window.drawn_frames(), columns);
     let mut fields = shape.delivered()?;
     // It says of each window whether it is to be counted.
     fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());

@@ -9,12 +9,15 @@ use crate::arrow::buffer::NullBuffer;
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::column::{tensor_field, tensor_shape};
 use crate::error::{Error, ErrorKind, OrFail, Result};
+use crate::samples::Frames;
 
 /// How the rows of a batch make windows.
 #[derive(Debug)]
 pub(crate) struct WindowShape {
     /// Rows of a window.
     pub(super) length: usize,
+    /// What its rows draw.
+    pub(super) frames: Frames,
     /// Of each column the field that its codec delivers for a row.
     fields: Vec<FieldRef>,
     /// Rows of a window of which columns are delivered.
@@ -24,10 +27,15 @@ pub(crate) struct WindowShape {
 }
 
 impl WindowShape {
-    /// Windows of `length` rows; of each column its field for a row, and the rows of which it is delivered.
-    pub(crate) fn new(length: u32, columns: impl IntoIterator<Item = (FieldRef, Vec<u32>)>) -> Self {
-        let mut shape =
-            WindowShape { length: length as usize, fields: Vec::new(), views: Vec::new(), of: Vec::new() };
+    /// Windows of `length` rows, and what these draw; of each column its field for a row, and the rows of which it is
+    /// delivered.
+    pub(crate) fn new(
+        length: u32,
+        frames: Frames,
+        columns: impl IntoIterator<Item = (FieldRef, Vec<u32>)>,
+    ) -> Self {
+        let (fields, views, of) = Default::default();
+        let mut shape = WindowShape { length: length as usize, frames, fields, views, of };
         let mut known = HashMap::new();
         for (field, rows) in columns {
             let view = *known.entry(rows).or_insert_with_key(|rows| {
@@ -123,7 +131,7 @@ mod tests {
     use crate::arrow::datatypes::{Float32Type, Int64Type};
 
     fn windows(row: Field, rows: Vec<u32>, values: ArrayRef) -> (Field, ArrayRef) {
-        let shape = WindowShape::new(3, [(Arc::new(row), rows)]);
+        let shape = WindowShape::new(3, Frames::Together, [(Arc::new(row), rows)]);
         let field = shape.delivered().unwrap()[0].as_ref().clone();
         let column = shape.column(0, &values).unwrap();
         assert_eq!(column.data_type(), field.data_type());
