@@ -8,21 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from . import launchers
 from .errors import InvalidError
 from .values import whole
 
 __all__ = ["Shard"]
 
 _LOG = logging.getLogger("forebay")
-
-# The innermost launcher first: torchrun is started inside a SLURM or MPI job, never the other way round.
-_LAUNCHERS = (
-    ("torchrun", "RANK", "WORLD_SIZE"),
-    ("Horovod", "HOROVOD_RANK", "HOROVOD_SIZE"),
-    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMI", "PMI_RANK", "PMI_SIZE"),
-    ("SLURM", "SLURM_PROCID", "SLURM_NTASKS"),
-)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -64,8 +56,9 @@ class Shard:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Shard:
-        """The share that the launcher gave this process: torchrun, Horovod, Open MPI, PMI or SLURM.
+        """The share that the launcher gave this process.
 
+        It reads what torchrun, Horovod, JAX, TensorFlow (``TF_CONFIG``), hosts of TPUs, Open MPI, PMI and SLURM set.
         Logs at level INFO, to the logger ``forebay``, which variables it used. Two launchers may both be there if one
         started the other, so that each task of the outer one starts the same number of inner ones.
 
@@ -82,7 +75,8 @@ class Shard:
         Raises
         ------
         InvalidError
-            No launcher is found, two contradict each other, or a variable is not a number in range.
+            No launcher is found, two contradict each other, a variable is not a number in range, or the process is one
+            that has no share: the script of a SLURM job, an evaluator or a parameter server of TensorFlow.
 
         Examples
         --------
@@ -91,34 +85,27 @@ class Shard:
         forebay.Shard(rank=3, world=8)
         """
         environ = os.environ if environ is None else environ
-        found = []
-        for launcher, rank_name, world_name in _LAUNCHERS:
-            rank, world = environ.get(rank_name), environ.get(world_name)
-            if rank is None or world is None:
-                continue
-            try:
-                shard = cls(rank=int(rank), world=int(world))
-            except (TypeError, ValueError) as error:
+        said = launchers.found(environ)
+        if not said:
+            raise launchers.nothing(environ)
+        innermost, *outer = said
+        shard = cls._said(innermost)
+        for one in outer:
+            if not _nested(shard, cls._said(one)):
                 raise InvalidError(
-                    f"{rank_name}={rank!r} and {world_name}={world!r} are not a rank and a world size: {error}"
-                ) from None
-            found.append((launcher, f"{rank_name}={rank} {world_name}={world}", shard))
-        if not found:
-            lone = [name for _, *names in _LAUNCHERS for name in names if name in environ]
-            but = f": only {', '.join(lone)} is set" if lone else ""
-            raise InvalidError(
-                f"no launcher set the rank of this process{but} (start with torchrun, horovodrun, mpirun or srun, or "
-                "pass forebay.Shard(rank=..., world=...))"
-            )
-        launcher, said, shard = found[0]
-        for other_launcher, other_said, outer in found[1:]:
-            if not _nested(shard, outer):
-                raise InvalidError(
-                    f"{launcher} says {said}, but {other_launcher} says {other_said} "
-                    "(unset the pair that is wrong, or pass forebay.Shard(rank=..., world=...))"
+                    f"{innermost.launcher} says {innermost}, but {one.launcher} says {one} (unset the pair that is "
+                    f"wrong, or {launchers.NEXT})"
                 )
-        _LOG.info("rank %d of %d, from %s (%s)", shard.rank, shard.world, said, launcher)
+        _LOG.info("rank %d of %d, from %s (%s)", shard.rank, shard.world, innermost, innermost.launcher)
         return shard
+
+    @classmethod
+    def _said(cls, said: launchers.Said) -> Shard:
+        try:
+            return cls(rank=int(said.rank), world=int(said.world))
+        except (TypeError, ValueError) as error:
+            variables = " and ".join(f"{name}={value!r}" for name, value in said.variables.items())
+            raise InvalidError(f"{variables} are not a rank and a world size: {error}") from None
 
     @classmethod
     def from_sharding(cls, sharding: Any) -> Shard:
