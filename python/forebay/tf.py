@@ -28,6 +28,8 @@ try:
 except ImportError as error:
     raise missing("tf", "TensorFlow", "tensorflow", error) from error
 
+from . import tf_distribute
+
 if TYPE_CHECKING:
     from .loader import Loader
 
@@ -35,6 +37,8 @@ __all__ = ["batches", "dataset"]
 
 #: Bytes of which the addresses of a tensor's memory are multiples (EIGEN_MAX_ALIGN_BYTES).
 ALIGNMENT = 64
+
+tf_distribute.teach()
 
 
 def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
@@ -98,6 +102,10 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     A batch is one call of Python, and TensorFlow shares its memory where its alignment allows. The loader's state counts
     what TensorFlow took, which may be a few batches more than the model got. :func:`batches` counts exactly.
 
+    Under ``tf.distribute`` with several workers, each passes the data set of a loader with its own shard. A strategy divides
+    it no further: each worker gets the batches of its loader, which its replicas share. A loader without a shard, or with
+    that of another worker, is refused there.
+
     Parameters
     ----------
     train : Loader
@@ -153,8 +161,7 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
 
     made = tf.data.Dataset.from_generator(generate, output_signature=output_signature)
     # TensorFlow never forgets the function. The data set, and those that are made of it, keep the loader instead.
-    made._forebay_batches = batches
-    return made
+    return tf_distribute.marked(made, batches)
 
 
 class _Made(Mapping[str, Any]):

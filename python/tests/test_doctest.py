@@ -32,6 +32,7 @@ FRAMEWORKS = {
     "spark": "pyspark",
     "spark_plan": "pyspark",
     "tf": "tensorflow",
+    "tf_distribute": "tensorflow",
     "torch": "torch",
     "torch_dataset": "torch",
     "tqdm": "tqdm",
