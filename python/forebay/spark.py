@@ -17,37 +17,107 @@ Examples
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 import os
 import re
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from . import spark_plan
 from .dataset import Dataset
-from .errors import InvalidError, IoError, UnsupportedError
+from .errors import ForebayError, InvalidError, IoError, UnsupportedError
 from .frameworks import missing
+from .sizes import parse_bytes
 
 try:
     import pyspark.sql as sql
-    from py4j.protocol import Py4JJavaError
     from pyspark.sql import functions
-    from pyspark.sql.types import UserDefinedType
 except ImportError as error:
     raise missing("spark", "Spark", "pyspark", error) from error
 
-__all__ = ["dataset"]
+from . import spark_columns, spark_plan
+from .spark_errors import told
+from .spark_folder import Folder
 
-#: The file that Spark adds when all others of a folder are complete.
-COMPLETE = "_SUCCESS"
+__all__ = ["Written", "dataset"]
+
+_LOG = logging.getLogger("forebay")
 
 #: Size of a row group. Several are in the window of each process, and Spark's own 128 MiB would fill a small one.
-ROW_GROUP_BYTES = 32 << 20
+ROW_GROUP_SIZE = "32MiB"
+
+#: Parquet's own limit of sizes in a file of Spark.
+_MAX_ROW_GROUP_SIZE = (1 << 31) - 1
+
+#: Codecs that Spark writes and forebay reads, and Spark's other name of none.
+_COMPRESSIONS = ("gzip", "lz4_raw", "none", "snappy", "uncompressed", "zstd")
 
 #: What a folder may be called.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+#: Characters of what tells two forms of one name apart.
+_FORM_CHARACTERS = 12
+
+
+class Written(Dataset):
+    """What :func:`dataset` wrote: a :class:`forebay.Dataset` that can be deleted.
+
+    A pickled one is a plain data set where it is unpickled: only the driver deletes.
+    """
+
+    _folder: Folder
+    _urls: str
+
+    def delete(self) -> None:
+        """Removes the files, and the folder of the name if it holds no other data set.
+
+        No process may read them any more, and another call that found the same data set loses it, too. If the files are
+        gone, it does nothing.
+
+        Raises
+        ------
+        IoError, DeniedError
+            Spark cannot remove the folder.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> from pyspark.sql import SparkSession
+        >>> spark = SparkSession.builder.getOrCreate()
+        >>> train = fb.spark.dataset(spark.range(10), "prepared/")
+        >>> train.delete()
+        """
+        url = self._urls
+        with told(f"{url}: the data set cannot be deleted", "remove the folder yourself", url):
+            self._folder.remove_complete(url)
+
+
+class _Options(NamedTuple):
+    """How a DataFrame is written."""
+
+    row_group_size: int
+    compression: str | None
+
+    @classmethod
+    def of(cls, row_group_size: Any, compression: Any) -> _Options:
+        size = parse_bytes(row_group_size, "row_group_size")
+        if size > _MAX_ROW_GROUP_SIZE:
+            raise InvalidError(f"row_group_size must be less than 2 GiB, got {row_group_size!r}")
+        if compression is not None and compression not in _COMPRESSIONS:
+            known = ", ".join(map(repr, _COMPRESSIONS))
+            raise InvalidError(f"compression must be one of {known}, got {compression!r}")
+        return cls(size, compression)
+
+    def for_spark(self) -> dict[str, Any]:
+        # The sign of completeness, whatever the session says.
+        named = {
+            "parquet.block.size": self.row_group_size,
+            "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
+            "compression": self.compression,
+        }
+        return {name: value for name, value in named.items() if value is not None}
 
 
 def dataset(
@@ -55,17 +125,23 @@ def dataset(
     cache_url: str | os.PathLike[str],
     *,
     name: str | None = None,
+    dtype: Any = None,
+    row_group_size: int | str = ROW_GROUP_SIZE,
+    compression: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
-) -> Dataset:
+) -> Written:
     """A DataFrame as a data set: Spark writes it as Parquet the first time, and later calls find it there.
 
     The folder is named by the plan of the DataFrame and by the path, size and time of each file that it reads, so that
     the same program finds what it wrote, and another selection, another function or a file that changed is written
-    anew. A plan that does not determine its rows is refused unless ``name`` is given.
+    anew. A plan that does not determine its rows, as that of a DataFrame made of rows of Python, is written anew by each
+    call, with a warning of the logger ``forebay``, unless ``name`` is given.
+
+    Vectors of ``pyspark.ml`` become arrays, sparse ones with all of their zeros.
 
     Call it in the driver, and pass the result to the training function: each process opens the same files, and refuses
     them if they are others. Only complete folders are used, so that a driver that is killed while it writes leaves one
-    that is never read. Nothing is removed: delete the folders that are no longer needed.
+    that is never read. Nothing is removed before :meth:`Written.delete` is called.
 
     Parameters
     ----------
@@ -76,24 +152,33 @@ def dataset(
         a shared file system, or a URL such as ``s3://acme/prepared`` or ``hdfs://...``.
     name : str, optional
         Name of the folder, for a DataFrame whose plan does not determine its rows, such as one of a table in memory. Two
-        DataFrames of one name are taken for the same. Default: the plan's hash.
+        DataFrames of one name that have the same columns are taken for the same. Default: the plan's hash.
+    dtype : "float32" or "float64", optional
+        The type of all floats and doubles, also within arrays and structures, and of vectors. Default: their own, and
+        ``float64`` for vectors.
+    row_group_size : int or str, default "32MiB"
+        Bytes of a row group before it is compressed.
+    compression : str, optional
+        ``"snappy"``, ``"gzip"``, ``"zstd"``, ``"lz4_raw"`` or ``"uncompressed"``. Default: the session's, which is
+        ``"snappy"`` unless it says otherwise.
     storage_options : mapping of str, optional
         Credentials and settings of the store, for forebay; see :class:`forebay.Dataset`. Spark has its own.
 
     Returns
     -------
-    Dataset
+    Written
         What was written. A pickled one is opened where it is unpickled.
 
     Raises
     ------
     InvalidError
-        ``frame`` is not a DataFrame of classic Spark, is a stream, or ``name`` cannot be the name of a folder.
+        ``frame`` is not a DataFrame of classic Spark, or is a stream; another argument is malformed; or a function of the
+        DataFrame raises.
     UnsupportedError
-        The plan does not determine the rows, or a column holds vectors of ``pyspark.ml``.
-    IoError
-        The folder cannot be made; or not all rows that Spark wrote are found: ``cache_url`` is another folder for the
-        executors.
+        A column has a type of a user's that is not a vector.
+    IoError, DeniedError
+        Spark cannot read the DataFrame or write the folder; or not all rows that Spark wrote are found: ``cache_url``
+        is another folder for the executors.
 
     Examples
     --------
@@ -107,11 +192,21 @@ def dataset(
     _check(frame, name)
     if not isinstance(cache_url, (str, os.PathLike)):
         raise InvalidError(f"cache_url must be a path or URL of a folder, got {type(cache_url).__qualname__}")
-    folder = _Folder(frame.sparkSession, os.fspath(cache_url), spark_plan.name(frame) if name is None else name)
-    found = folder.complete()
+    options, dtype = _Options.of(row_group_size, compression), spark_columns.precision(dtype)
+    with told("the DataFrame cannot be read", "correct it, or see Spark's log"):
+        if frame.isStreaming:
+            raise InvalidError("frame is a stream, which has no end (write it to a table, and pass a DataFrame of that)")
+        converted = spark_columns.converted(frame, dtype)
+        named = _name(frame) if name is None else name
+        form = _form(converted, options)
+    with told(f"{os.fspath(cache_url)}: Spark cannot use the folder", "cache_url must be a folder that Spark reaches"):
+        folder = Folder(frame.sparkSession, os.fspath(cache_url), named, form)
+        found = folder.complete()
     if found is None:
-        found = _write(frame, folder, storage_options)
-    return Dataset(found, storage_options=storage_options)
+        found = _write(converted, folder, options, storage_options)
+    written = Written(found, storage_options=storage_options)
+    written._folder = folder
+    return written
 
 
 def _check(frame: Any, name: str | None) -> None:
@@ -120,98 +215,56 @@ def _check(frame: Any, name: str | None) -> None:
             f"frame must be a DataFrame of classic Spark, got {type(frame).__module__}.{type(frame).__qualname__} "
             "(Spark Connect does not show its plans; write it with frame.write.parquet(...) and pass the URL)"
         )
-    if frame.isStreaming:
-        raise InvalidError("frame is a stream, which has no end (write it to a table, and pass a DataFrame of that)")
     if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
         raise InvalidError(f"name must be letters, digits, dots, dashes and underscores, got {name!r}")
-    for field in frame.schema.fields:
-        if isinstance(field.dataType, UserDefinedType):
-            raise UnsupportedError(
-                f"column {field.name!r} is a {field.dataType.typeName()} of Spark, which Parquet does not have (convert "
-                "vectors with pyspark.ml.functions.vector_to_array, or leave it out with frame.drop)"
-            )
 
 
-def _write(frame: Any, folder: _Folder, storage_options: Mapping[str, Any] | None) -> str:
+def _name(frame: Any) -> str:
+    """The plan's own name, or one that no other call has."""
+    try:
+        return spark_plan.name(frame)
+    except UnsupportedError as error:
+        _LOG.warning("the DataFrame is written anew by each call, and a state of the one before does not fit: %s", error)
+        return f"unnamed-{uuid.uuid4().hex}"
+
+
+def _form(frame: Any, options: _Options) -> str:
+    """What tells apart the data sets of one name: the columns, and how they are written."""
+    said = json.dumps([frame.schema.json(), *options])
+    return hashlib.sha256(said.encode()).hexdigest()[:_FORM_CHARACTERS]
+
+
+def _write(frame: Any, folder: Folder, options: _Options, storage_options: Mapping[str, Any] | None) -> str:
     """Writes to a folder of this call's own. If another call was quicker, its folder counts."""
     folder.make()
     own = folder.new()
+    url = folder.url(own)
     written = sql.Observation()
     try:
-        options = {
-            "parquet.block.size": ROW_GROUP_BYTES,
-            # The sign of completeness, whatever the session says.
-            "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
-        }
-        counted = frame.observe(written, functions.count(functions.lit(1)).alias("rows"))
-        counted.write.options(**options).parquet(own)
-        url = folder.url(own)
-        rows, there = written.get["rows"], Dataset(url, storage_options=storage_options).num_rows
+        with told(f"{url}: Spark cannot write the DataFrame", "correct it, or see Spark's log", url):
+            counted = frame.observe(written, functions.count(functions.lit(1)).alias("rows"))
+            counted.write.options(**options.for_spark()).parquet(own)
+            rows = written.get["rows"]
+        there = Dataset(url, storage_options=storage_options).num_rows
         if rows != there:
             raise IoError(
                 f"{url}: Spark wrote {rows} rows, and {there} are there (cache_url must be a folder that the executors "
                 "and this process share)"
             )
-        first = folder.complete() or url
+        with told(f"{url}: Spark cannot list the folder", "cache_url must be a folder that Spark reaches", url):
+            first = folder.complete() or url
+        if first != url:
+            _remove(folder, own, url)
     except BaseException:
-        folder.remove(own)
+        _remove(folder, own, url)
         raise
-    if first != url:
-        folder.remove(own)
     return first
 
 
-class _Folder:
-    """The folder of one plan, as Spark's file systems reach it: it has a folder of each call that wrote it."""
-
-    def __init__(self, session: Any, cache_url: str, name: str) -> None:
-        self._hadoop = session._jvm.org.apache.hadoop.fs
-        settings = session._jsparkSession.sessionState().newHadoopConf()
-        self._is_local = not _URL.match(cache_url)
-        if self._is_local:
-            cache_url = f"file://{os.path.abspath(cache_url)}"
-        elif cache_url.startswith("s3:") and settings.get("fs.s3.impl") is None:
-            # Hadoop's own connector has another scheme. forebay reads both.
-            cache_url = f"s3a:{cache_url[3:]}"
-        self._at = f"{cache_url.rstrip('/')}/{name}"
-        path = self._hadoop.Path(self._at)
-        self._files = path.getFileSystem(settings)
-
-    def complete(self) -> str | None:
-        """The folder that was completed first, as forebay reads it."""
-        at = self._hadoop.Path(self._at)
-        if not self._files.exists(at):
-            return None
-        found = []
-        for status in self._files.listStatus(at):
-            sign = self._hadoop.Path(status.getPath(), COMPLETE)
-            if status.isDirectory() and self._files.exists(sign):
-                found.append((self._files.getFileStatus(sign).getModificationTime(), status.getPath().getName()))
-        return self.url(f"{self._at}/{min(found)[1]}") if found else None
-
-    def make(self) -> None:
-        """Makes the folder, unless it is there."""
-        try:
-            cause = "" if self._files.mkdirs(self._hadoop.Path(self._at)) else "the file system refuses it"
-        except Py4JJavaError as error:
-            cause = str(error.java_exception.toString())
-        if cause:
-            raise IoError(
-                f"{self._at}: the folder cannot be made: {cause} (cache_url must be a folder that Spark may write to)",
-                file=self.url(self._at),
-            )
-
-    def new(self) -> str:
-        """A folder that no other call writes to."""
-        return f"{self._at}/{uuid.uuid4().hex}"
-
-    def url(self, folder: str) -> str:
-        """A folder as forebay reads it."""
-        return folder.removeprefix("file://") if self._is_local else folder
-
-    def remove(self, folder: str) -> None:
-        """Removes the folder of a call, and that of the plan if no other is in it."""
-        self._files.delete(self._hadoop.Path(folder), True)
-        at = self._hadoop.Path(self._at)
-        if self._files.exists(at) and not len(self._files.listStatus(at)):
-            self._files.delete(at, True)
+def _remove(folder: Folder, own: str, url: str) -> None:
+    """Removes a folder that is not needed. If Spark cannot, that is not the error that counts."""
+    try:
+        with told(f"{url}: Spark cannot remove what it wrote", "remove the folder yourself", url):
+            folder.remove(own)
+    except ForebayError as error:
+        _LOG.warning("%s", error)

@@ -59,7 +59,7 @@ def _said(frame: Any, plan: Any, parts: list[Any]) -> Iterator[str]:
     session = frame.sparkSession
     for key in _SETTINGS:
         yield f"{key}={session.conf.get(key)}"
-    for key, value in sorted(session.conf.getAll.items()):
+    for key, value in sorted(_settings(session).items()):
         if key.startswith("spark.sql.") and key not in _SETTINGS and not _NEUTRAL_SETTINGS.match(key):
             yield f"{key}={value}"
     # The numbers of columns are normal in the canonical plan. Its text has what the JSON leaves out, and the reverse.
@@ -78,6 +78,12 @@ def _said(frame: Any, plan: Any, parts: list[Any]) -> Iterator[str]:
             yield from _leaf(session, leaf)
         if "PythonUDF" in classes or "PythonUDAF" in classes:
             yield from _functions(part)
+
+
+def _settings(session: Any) -> dict[str, str]:
+    """All settings of a session. Spark 3.5 has no method of Python for them."""
+    pairs = _sequence(session.conf._jconf.getAll().toSeq())
+    return {str(pair._1()): str(pair._2()) for pair in pairs}
 
 
 def _text(session: Any, plan: Any) -> str:

@@ -7,6 +7,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -142,23 +143,132 @@ def test_two_programs_give_one_name(table: str, tmp_path: Path) -> None:
     assert len(names) == 1
 
 
-def test_a_plan_that_does_not_say_its_rows_needs_a_name(spark: Any, tmp_path: Path) -> None:
-    made = spark.createDataFrame([(1, "a"), (2, "b")], ["id", "text"])
-    with pytest.raises(fb.UnsupportedError, match=r"cannot be named by its plan: it reads a .*\(pass name=\.\.\."):
-        fb.spark.dataset(made, tmp_path)
-    with pytest.raises(fb.UnsupportedError, match="has a CurrentTimestamp, which has another value each time"):
-        fb.spark.dataset(spark.range(3).withColumn("at", F.current_timestamp()), tmp_path)
-    assert fb.spark.dataset(made, tmp_path, name="train-1").num_rows == 2
-    assert fb.spark.dataset(made.limit(1), tmp_path, name="train-1").num_rows == 2
-    assert [Path(folder).parts[0] for folder in folders(tmp_path)] == ["train-1"]
+def test_a_plan_that_does_not_say_its_rows_is_written_anew_unless_it_has_a_name(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    frames = {
+        "rows": spark.createDataFrame([(1, "a"), (2, "b")], ["id", "text"]),
+        "pandas": spark.createDataFrame(pandas.DataFrame({"id": [1, 2], "text": ["a", "b"]})),
+        "rdd": spark.sparkContext.parallelize([(1, "a"), (2, "b")]).toDF(["id", "text"]),
+        "clock": spark.range(1, 3).selectExpr("id", "chr(96 + id) as text", "current_timestamp() as at"),
+    }
+    for case, frame in frames.items():
+        caplog.clear()
+        for calls in (1, 2):
+            made = fb.spark.dataset(frame, tmp_path / case)
+            assert rows(made, "id", "text") == [(1, "a"), (2, "b")]
+            assert len(folders(tmp_path / case)) == calls, case
+        assert "written anew by each call" in caplog.text, case
+        assert "(pass name=" in caplog.text, case
+    assert "its plan has a CurrentTimestamp, which has another value each time" in caplog.text
+    made, cache = frames["rows"], tmp_path / "named"
+    caplog.clear()
+    assert fb.spark.dataset(made, cache, name="train-1").num_rows == 2
+    assert fb.spark.dataset(made.limit(1), cache, name="train-1").num_rows == 2
+    assert [Path(folder).parts[0] for folder in folders(cache)] == ["train-1"]
+    assert not caplog.text
+    # Other columns are another data set, whatever its name.
+    assert fb.spark.dataset(made.select("id"), cache, name="train-1").columns == ["id"]
+    assert fb.spark.dataset(made, cache, name="train-1").columns == ["id", "text"]
+
+
+def test_floats_get_the_precision_that_is_asked_for(spark: Any, tmp_path: Path) -> None:
+    frame = spark.range(3).selectExpr(
+        "id",
+        "cast(id as double) / 4 as x",
+        "cast(id as float) as `a.b`",
+        "array(cast(id as double), null) as xs",
+        "named_struct('y', cast(id as double), 'n', id) as s",
+        "cast(id as decimal(5, 2)) as d",
+    )
+
+    def types(**options: Any) -> dict[str, str]:
+        made = fb.spark.dataset(frame, tmp_path, **options)
+        part = next(Path(str(made._urls)).glob("*.parquet"))
+        return {field.name: str(field.type) for field in pq.read_schema(part)}
+
+    assert types()["x"] == "double"
+    narrow = types(dtype="float32")
+    assert narrow["x"] == "float" and "float" in narrow["xs"] and "y: float" in narrow["s"] and "n: int64" in narrow["s"]
+    assert "double" not in str(narrow)
+    assert {name: narrow[name] for name in ("id", "a.b", "d")} == {"id": "int64", "a.b": "float", "d": "decimal128(5, 2)"}
+    assert types(dtype="float64")["a.b"] == "double"
+    assert len(folders(tmp_path)) == 3
+    with fb.Loader(fb.spark.dataset(frame, tmp_path, dtype="float32"), columns=["x", "a.b"], batch_size=3) as loader:
+        (batch,) = list(loader)
+        assert batch["x"].dtype == "float32" and sorted(batch["x"].tolist()) == [0, 0.25, 0.5]
+    for wrong in ("float16", "int32", "no type", 3.5):
+        with pytest.raises(fb.InvalidError, match="dtype must be 'float32' or 'float64', got"):
+            fb.spark.dataset(frame, tmp_path, dtype=wrong)
+
+
+def test_row_groups_and_codecs_are_those_that_are_asked_for(spark: Any, tmp_path: Path) -> None:
+    frame = spark.range(300_000, numPartitions=1).selectExpr("xxhash64(id) as h")
+
+    def written(**options: Any) -> pq.FileMetaData:
+        made = fb.spark.dataset(frame, tmp_path, **options)
+        return pq.read_metadata(next(Path(str(made._urls)).glob("*.parquet")))
+
+    assert written().num_row_groups == 1
+    small = written(row_group_size="512KiB", compression="zstd")
+    assert small.num_row_groups > 2
+    assert small.row_group(0).column(0).compression == "ZSTD"
+    assert written(compression="none").row_group(0).column(0).compression == "UNCOMPRESSED"
+    # It was written before, and is found.
+    written(row_group_size=512 << 10, compression="zstd")
+    assert len(folders(tmp_path)) == 3
+    with pytest.raises(fb.InvalidError, match="compression must be one of 'gzip', .*, got 'brotli'"):
+        fb.spark.dataset(frame, tmp_path, compression="brotli")
+    with pytest.raises(fb.InvalidError, match="row_group_size must be less than 2 GiB, got '3GB'"):
+        fb.spark.dataset(frame, tmp_path, row_group_size="3GB")
+
+
+def test_what_was_written_can_be_deleted(spark: Any, tmp_path: Path) -> None:
+    cache = tmp_path / "a cache"
+    first = fb.spark.dataset(spark.range(10), cache)
+    other = fb.spark.dataset(spark.range(11), cache)
+    again = fb.spark.dataset(spark.range(10), cache)
+    assert rows(again) == [(row,) for row in range(10)]
+    first.delete()
+    assert len(folders(cache)) == 1 and len(list(cache.iterdir())) == 1
+    again.delete()
+    assert other.num_rows == 11
+    # A process that trains has no Spark.
+    assert type(pickle.loads(pickle.dumps(other))) is fb.Dataset
+    assert rows(fb.spark.dataset(spark.range(10), cache)) == [(row,) for row in range(10)]
+
+
+def test_vectors_are_arrays(spark: Any, tmp_path: Path) -> None:
+    from pyspark.ml.feature import VectorAssembler
+    from pyspark.ml.linalg import Vectors
+
+    frame = spark.createDataFrame(
+        [(0, Vectors.dense(1.0, 2.0, 0.5)), (1, Vectors.sparse(3, [0, 2], [4.0, 5.0]))], ["id", "features"]
+    )
+    for dtype, options in (("float64", {}), ("float32", {"dtype": "float32"})):
+        made = fb.spark.dataset(frame, tmp_path, name="v", **options)
+        with fb.Loader(made, batch_size=2) as loader:
+            (batch,) = list(loader)
+            assert batch["features"].values.dtype == dtype
+            features = [batch["features"][row].tolist() for row in batch["id"].argsort().tolist()]
+            assert features == [[1.0, 2.0, 0.5], [4.0, 0.0, 5.0]]
+    assembled = VectorAssembler(inputCols=["id", "id"], outputCol="pair").transform(spark.range(3))
+    with fb.Loader(fb.spark.dataset(assembled, tmp_path), columns=["pair"], batch_size=3) as loader:
+        assert sorted(next(iter(loader))["pair"].padded().tolist()) == [[0, 0], [1, 1], [2, 2]]
+    # A null is an error with its place, as in any column.
+    holes = spark.createDataFrame([(0, Vectors.dense(1.0)), (1, None)], frame.schema)
+    with fb.Loader(fb.spark.dataset(holes, tmp_path, name="holes"), batch_size=2) as loader:
+        with pytest.raises(fb.NullError, match="features"):
+            list(loader)[0]["features"]
 
 
 def test_what_cannot_be_written_is_refused(spark: Any, tmp_path: Path) -> None:
-    from pyspark.ml.linalg import Vectors
+    from pyspark.ml.linalg import Matrices
 
-    vectors = spark.createDataFrame([(Vectors.dense(1.0, 2.0),)], ["features"])
-    with pytest.raises(fb.UnsupportedError, match="column 'features' is a .* with pyspark.ml.functions.vector_to_array"):
-        fb.spark.dataset(vectors, tmp_path, name="v")
+    matrices = spark.createDataFrame([(Matrices.dense(1, 2, [1.0, 2.0]),)], ["features"])
+    with pytest.raises(fb.UnsupportedError, match="column 'features' is a .* of Spark, which Parquet does not have"):
+        fb.spark.dataset(matrices, tmp_path, name="v")
     with pytest.raises(fb.InvalidError, match=r"frame must be a DataFrame of classic Spark, got builtins\.list"):
         fb.spark.dataset([], tmp_path)
     with pytest.raises(fb.InvalidError, match="name must be letters"):
@@ -182,8 +292,10 @@ def test_a_failed_write_leaves_nothing_and_a_half_one_is_never_read(spark: Any, 
         return x
 
     frame = spark.range(10).select(F.udf(fails, "long")("id").alias("x"))
-    with pytest.raises(Exception, match="seven"):
+    said = r"bad/.*: Spark cannot write the DataFrame: a function of the DataFrame raised ArithmeticError: seven at .*"
+    with pytest.raises(fb.InvalidError, match=said) as caught:
         fb.spark.dataset(frame, tmp_path, name="bad")
+    assert "\n" not in str(caught.value) and caught.value.__cause__ is None
     assert list(tmp_path.rglob("*.parquet")) == []
     assert not (tmp_path / "bad").exists()
     # A driver that was killed while it wrote.
@@ -196,13 +308,15 @@ def test_a_failed_write_leaves_nothing_and_a_half_one_is_never_read(spark: Any, 
 
 
 def test_the_folder_that_was_completed_first_counts(spark: Any, tmp_path: Path) -> None:
-    from forebay.spark import _Folder, _write
+    from forebay.spark import _form, _Options, _write
+    from forebay.spark_folder import Folder
 
     frame = spark.range(10)
-    folder = _Folder(spark, str(tmp_path), "both")
-    first = _write(frame, folder, None)
+    options = _Options.of("1MiB", None)
+    folder = Folder(spark, str(tmp_path), "both", _form(frame, options))
+    first = _write(frame, folder, options, None)
     # Another driver looked before the first was done, and writes too.
-    assert _write(frame, folder, None) == first
+    assert _write(frame, folder, options, None) == first
     assert len(folders(tmp_path)) == 1
     os.utime(Path(first) / "_SUCCESS", (0, 0))
     assert folder.complete() == first
@@ -212,7 +326,7 @@ def test_executors_with_another_disk_are_noticed(spark: Any, tmp_path: Path, mon
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     pq.write_table(pa.table({"id": range(3)}), elsewhere / "0.parquet")
-    monkeypatch.setattr("forebay.spark._Folder.url", lambda self, folder: str(elsewhere))
+    monkeypatch.setattr("forebay.spark_folder.Folder.url", lambda self, folder: str(elsewhere))
     with pytest.raises(fb.IoError, match=r"Spark wrote 10 rows, and 3 are there \(cache_url must be a folder"):
         fb.spark.dataset(spark.range(10), tmp_path / "cache", name="x")
     assert list((tmp_path / "cache").rglob("*.parquet")) == []
@@ -220,3 +334,27 @@ def test_executors_with_another_disk_are_noticed(spark: Any, tmp_path: Path, mon
 
 def test_a_frame_without_rows_is_a_data_set_without_rows(spark: Any, tmp_path: Path) -> None:
     assert fb.spark.dataset(spark.range(10).where("id < 0"), tmp_path).num_rows == 0
+
+
+def test_no_trace_of_java_reaches_a_user(spark: Any, table: str, tmp_path: Path) -> None:
+    def refused(frame: Any, cache: Any = tmp_path / "cache", **options: Any) -> Exception:
+        with pytest.raises(fb.ForebayError) as caught:
+            fb.spark.dataset(frame, cache, **options)
+        said = "".join(traceback.format_exception(caught.value))
+        assert "py4j" not in said and "\tat " not in said and "JVM" not in str(caught.value), said
+        assert "\n" not in str(caught.value), caught.value
+        return caught.value
+
+    error = refused(spark.range(3), "no-such-scheme://bucket/cache")
+    assert isinstance(error, fb.IoError | fb.InvalidError), error
+    assert "no-such-scheme://bucket/cache: Spark cannot use the folder: UnsupportedFileSystemException: No FileSystem" in (
+        str(error)
+    )
+    # Its files are gone when Spark reads them.
+    gone = spark.read.parquet(table)
+    os.remove(table)
+    assert "cannot be" in str(refused(gone)) or "cannot write" in str(refused(gone))
+    error = refused(spark.range(3).selectExpr("cast(raise_error('my own') as int) as x"), name="raises")
+    assert "my own" in str(error) and isinstance(error, fb.IoError)
+    error = refused(spark.range(3).selectExpr("id as `a`", "id as `a`"), name="twice")
+    assert isinstance(error, fb.InvalidError), error
