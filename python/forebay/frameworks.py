@@ -10,6 +10,14 @@ __all__: list[str] = []
 _BACKENDS = ("torch", "jax", "tensorflow")
 
 
+def too_old_keras(version: str) -> ImportError:
+    """The error where the Keras that is installed is not Keras 3."""
+    return ImportError(
+        f"forebay.keras needs Keras 3, and Keras {version} is installed (pip install 'keras>=3', or pass "
+        "forebay.tf.dataset(loader, x=..., y=...) to its fit, which works with Keras 2)"
+    )
+
+
 def missing(module: str, framework: str, package: str, error: ImportError) -> ImportError:
     """The error of a module whose framework could not be imported."""
     if error.name is None or error.name.partition(".")[0] != package:

@@ -25,12 +25,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from . import adapters
 from .adapters import check_loader, pick
 from .errors import InternalError, UnknownColumnError
-from .frameworks import missing
+from .frameworks import missing, too_old_keras
 
 try:
     import keras
 except ImportError as error:
     raise missing("keras", "Keras 3", "keras", error) from error
+if not hasattr(keras.utils, "PyDataset"):
+    raise too_old_keras(keras.__version__)
 
 from .keras_resume import WATCHES, Resume, Watch
 

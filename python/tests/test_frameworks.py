@@ -484,6 +484,15 @@ def test_a_framework_that_lacks_something_itself_says_what(tmp_path: Path) -> No
     assert "forebay.keras needs Keras 3, which cannot be imported: No module named 'a_backend" in done.stderr
 
 
+def test_keras_2_is_told_that_it_is_too_old(tmp_path: Path) -> None:
+    (tmp_path / "keras.py").write_text("class utils: Sequence = object\n__version__ = '2.15.0'")
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import forebay as fb; fb.keras"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    said = done.stderr.splitlines()[-1]
+    assert "ImportError: forebay.keras needs Keras 3, and Keras 2.15.0 is installed (pip install 'keras>=3'" in said
+    assert "forebay.tf.dataset(loader, x=..., y=...)" in said
+
+
 @pytest.mark.parametrize("backend", ["tensorflow", "torch"])
 def test_keras_without_its_backend_says_how_to_choose_another(tmp_path: Path, backend: str) -> None:
     (tmp_path / "keras.py").write_text(f"import {backend}")
