@@ -118,6 +118,21 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         _refuse_accelerate(self)
         return _Walk(self)
 
+    def set_epoch(self, epoch: int) -> None:
+        """Has no effect, as the loader counts its epochs. Loops of Accelerate call it before they begin one.
+
+        Parameters
+        ----------
+        epoch : int
+            The epoch that a loop begins.
+
+        Raises
+        ------
+        InvalidError
+            The loop is one of Accelerate that would divide the batches once more.
+        """
+        _refuse_accelerate(self)
+
     def state_dict(self) -> dict[str, Any]:
         """How far the training loop got: the state of the loader; see :meth:`forebay.Loader.state_dict`.
 
@@ -252,18 +267,26 @@ def _refuse_accelerate(dataset: LoaderDataset) -> None:
     if accelerate is None:
         return
     active = accelerate.GradientState().active_dataloader
-    if active is None or getattr(active, "dataset", None) is not dataset:
-        return
+    held = getattr(active, "dataset", None)
     kind = type(active).__name__
+    if type(held).__name__ == "IterableDatasetShard" and held.dataset is dataset:
+        raise InvalidError(
+            "Accelerate would leave each rank a part of its batches, which are those of its shard already "
+            "(use forebay.accelerate.batches, or forebay.hf.Trainer)"
+        )
+    if held is not dataset:
+        return
+    # With several ranks Accelerate shards what it does not dispatch.
+    move = "use forebay.accelerate.batches"
+    if accelerate.PartialState().num_processes == 1:
+        move += ", or pass DataLoaderConfiguration(dispatch_batches=False, use_stateful_dataloader=True)"
     if kind == "DataLoaderDispatcher":
         raise InvalidError(
             "Accelerate would read the batches of rank 0 alone and send them to the other ranks, so that the rows of "
-            "those are never read (use forebay.accelerate.batches, or pass DataLoaderConfiguration("
-            "dispatch_batches=False, use_stateful_dataloader=True))"
+            f"those are never read ({move})"
         )
     if kind == "DataLoaderShard" and not active.use_stateful_dataloader:
         raise InvalidError(
             "Accelerate draws one batch ahead of the step, so that a saved state would count a batch that was not "
-            "trained (use forebay.accelerate.batches, or pass DataLoaderConfiguration(dispatch_batches=False, "
-            "use_stateful_dataloader=True))"
+            f"trained ({move})"
         )
