@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from . import adapters
-from .adapters import check_loader, pick
+from .adapters import check_loader, check_shard, pick
 from .errors import InternalError, UnknownColumnError
 from .frameworks import missing, too_old_keras
 
@@ -35,6 +35,7 @@ if not hasattr(keras.utils, "PyDataset"):
     raise too_old_keras(keras.__version__)
 
 from .keras_resume import WATCHES, Resume, Watch
+from .shard import Shard
 
 if TYPE_CHECKING:
     from .epoch import Epoch
@@ -72,7 +73,8 @@ def batches(train: Loader, *, x: Any = _X, y: Any = _Y, sample_weight: Any = Non
     Raises
     ------
     InvalidError
-        ``train`` is not a :class:`forebay.Loader`.
+        ``train`` is not a :class:`forebay.Loader`, or has no shard although a ``keras.distribution.DataParallel`` has several
+        processes.
 
     Examples
     --------
@@ -110,6 +112,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
     def __init__(self, loader: Loader, x: Any, y: Any, sample_weight: Any) -> None:
         super().__init__(workers=1, use_multiprocessing=False)
         self.loader = check_loader(loader)
+        check_shard(loader, "keras", _process())
         self._columns = (x, y, sample_weight)
         self._converted: adapters.Batches[Any] = adapters.Batches(loader, self._convert)
         # The epoch under way, and its batches.
@@ -271,3 +274,14 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"<forebay.keras.Batches of {self.loader!r}>"
+
+
+def _process() -> Shard:
+    """The share of this process where Keras divides each batch among several, which JAX knows."""
+    if keras.backend.backend() != "jax" or not isinstance(
+        keras.distribution.distribution(), keras.distribution.DataParallel
+    ):
+        return Shard(rank=0, world=1)
+    import jax
+
+    return Shard(rank=jax.process_index(), world=jax.process_count())

@@ -269,7 +269,7 @@ def _refuse_accelerate(dataset: LoaderDataset) -> None:
     active = accelerate.GradientState().active_dataloader
     held = getattr(active, "dataset", None)
     kind = type(active).__name__
-    if type(held).__name__ == "IterableDatasetShard" and held.dataset is dataset:
+    if type(held).__name__ == "IterableDatasetShard" and getattr(held, "dataset", None) is dataset:
         raise InvalidError(
             "Accelerate would leave each rank a part of its batches, which are those of its shard already "
             "(use forebay.accelerate.batches, or forebay.hf.Trainer)"

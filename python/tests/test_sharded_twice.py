@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -178,3 +180,56 @@ def test_each_row_comes_once_or_the_data_set_is_refused(framework: str, tmp_path
         else:
             assert all(isinstance(one, str) for one in got), (way, [len(one) for one in got])
             assert all(any(said in one for said in REFUSALS) for one in got), (way, got)
+
+
+KERAS = """
+    import json, sys
+    import jax
+    rank, port, data, said = int(sys.argv[1]), *sys.argv[2:]
+    jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank)
+    import keras
+    import forebay as fb
+
+    keras.utils.set_random_seed(1)
+    devices = keras.distribution.list_devices()
+    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False))
+
+    def batches(shard):
+        train = fb.Loader(data, batch_size=50, shard=shard, threads=1)
+        return fb.keras.batches(train, x=lambda batch: batch["id"][:, None] / 1e3, y=lambda batch: batch["id"][:, None])
+
+    def mean(y, _):
+        return keras.ops.cast(y, "float32")
+
+    def square(y, _):
+        return keras.ops.cast(y, "float32") ** 2
+
+    model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", loss="mse", metrics=[mean, square])
+    seen = model.evaluate(batches(fb.Shard(rank=rank, world=2)), verbose=0, return_dict=True)
+    try:
+        batches(None)
+    except fb.InvalidError as error:
+        seen["refused"] = str(error)
+    json.dump(seen, open(said, "w"))
+"""
+
+
+def test_processes_of_keras_share_a_global_batch(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    pytest.importorskip("keras")
+    data = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": range(1_000)}), data, row_group_size=100)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    environ = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    ranks = []
+    for rank in range(RANKS):
+        command = [sys.executable, "-c", textwrap.dedent(KERAS), str(rank), port, str(data), str(tmp_path / f"said-{rank}")]
+        ranks.append(subprocess.Popen(command, env=environ, text=True, stderr=subprocess.PIPE))
+    errors = [process.communicate(timeout=200)[1][-3000:] for process in ranks]
+    assert [process.returncode for process in ranks] == [0] * RANKS, errors
+    for rank in range(RANKS):
+        seen = json.loads((tmp_path / f"said-{rank}").read_text())
+        assert seen["mean"] == pytest.approx(999 / 2) and seen["square"] == pytest.approx(332_833.5, rel=1e-5)
+        assert f"each of 2 processes would read all rows (pass shard=forebay.Shard(rank={rank}, world=2))" in seen["refused"]
