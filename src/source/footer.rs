@@ -3,6 +3,7 @@
 mod assemble;
 mod kept;
 mod later;
+mod mend;
 mod structure;
 
 use std::ops::Range;
@@ -231,17 +232,25 @@ async fn on_runtime<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send +
 fn parse(bytes: &[u8], size: u64, known: &KnownColumns) -> Result<Parsed> {
     structure::check(bytes)?;
     let decoded = caught(|| {
-        // Nobody asks for histograms of levels, which are two allocations for each column chunk.
-        let options = ParquetMetaDataOptions::new().with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
-        let metadata =
-            ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
-        let columns = known.of_file(metadata.file_metadata())?;
-        Ok((metadata, columns))
+        let first = decode(bytes, known);
+        // Nearly no footer is looked at twice.
+        match &first {
+            Ok((_, columns)) if columns.refused.is_empty() => first,
+            _ => mend::mended(bytes).map_or(first, |bytes| decode(&bytes, known)),
+        }
     });
     let (metadata, columns) =
         decoded.unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")))?;
     check(&metadata, size)?;
     Ok(Parsed { hash: xxh3_64(bytes), metadata, columns })
+}
+
+fn decode(bytes: &[u8], known: &KnownColumns) -> Result<(ParquetMetaData, Arc<FileColumns>)> {
+    // Nobody asks for histograms of levels, which are two allocations for each column chunk.
+    let options = ParquetMetaDataOptions::new().with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
+    let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
+    let columns = known.of_file(metadata.file_metadata())?;
+    Ok((metadata, columns))
 }
 
 /// The footer's bytes, without its ending; and the permit to hold them, if they are more than the end of a file that is

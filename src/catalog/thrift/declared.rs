@@ -86,7 +86,7 @@ const TIME_TYPE: &[Field] = &[(1, Kind::Bool), (2, Kind::Struct(&[(1, EMPTY), (2
 
 const COLUMN_ORDER: &[Field] = &[(1, EMPTY), (2, EMPTY), (3, EMPTY)];
 
-const KEY_VALUE: &[Field] = &[(1, Kind::Binary), (2, Kind::Binary)];
+pub(crate) const KEY_VALUE: &[Field] = &[(1, Kind::Binary), (2, Kind::Binary)];
 
 pub(crate) const ROW_GROUP: &[Field] = &[
     (1, Kind::List(&Kind::Struct(COLUMN_CHUNK))),

@@ -1,0 +1,320 @@
+//! Footers that the Parquet crate refuses for what decides nothing: metadata that is not UTF-8, and what an annotation says of
+//! a column if it is unknown or does not fit the physical type.
+//!
+//! Metadata that is no text is left out. A column without a fitting annotation is read as its physical values, and its
+//! statistics, whose order is then unknown, are not relied on.
+
+use std::ops::Range;
+
+use parquet::file::metadata::ParquetMetaDataReader;
+
+use crate::catalog::arrow_schema;
+use crate::catalog::thrift::declared::{FILE_META_DATA, KEY_VALUE, SCHEMA_ELEMENT};
+use crate::catalog::thrift::{BINARY, Compact, I32, LIST, STRUCT};
+
+/// Fields of a footer, by their numbers in the format.
+const SCHEMA: i16 = 2;
+const KEY_VALUES: i16 = 5;
+const CREATED_BY: i16 = 6;
+const COLUMN_ORDERS: i16 = 7;
+
+/// The header of a list of structures, and the most that it counts itself.
+const LIST_OF_STRUCTURES: u8 = STRUCT;
+const SHORT_LIST: usize = 14;
+
+/// An order of values that nobody knows: a union of a kind that there is none of.
+const UNKNOWN_ORDER: [u8; 3] = [0xf << 4 | STRUCT, 0, 0];
+
+/// The footer with what is left of it; `None` where that is all of it. It was [checked](super::structure).
+pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut found = Found::default();
+    let mut input = Compact::new(bytes);
+    let at = |input: &Compact<'_>| bytes.len() - input.remaining();
+    input.structure(|input, id, kind| {
+        match id {
+            SCHEMA => {
+                for _ in 0..input.list_of_structures(kind)? {
+                    let start = at(input);
+                    let element = Element::read(input, bytes)?;
+                    found.element(start..at(input), element);
+                }
+            }
+            KEY_VALUES => {
+                let start = at(input);
+                let mut pairs = Pairs::default();
+                for _ in 0..input.list_of_structures(kind)? {
+                    let start = at(input);
+                    let is_text = pair_is_text(input)?;
+                    pairs.add(&bytes[start..at(input)], is_text);
+                }
+                found.edits.extend(pairs.mended().map(|pairs| (start..at(input), pairs)));
+            }
+            CREATED_BY => {
+                let start = at(input);
+                let text = String::from_utf8_lossy(input.bytes(kind)?);
+                if text.contains(char::REPLACEMENT_CHARACTER) {
+                    found.edits.push((start..at(input), binary(text.as_bytes())));
+                }
+            }
+            COLUMN_ORDERS => {
+                for _ in 0..input.list_of_structures(kind)? {
+                    let start = at(input);
+                    input.structure(|input, _, kind| input.skip(kind))?;
+                    found.orders.push(start..at(input));
+                }
+            }
+            _ => input.field(FILE_META_DATA, id, kind)?,
+        }
+        Some(())
+    })?;
+    found.applied(bytes, at(&input).checked_sub(1)?)
+}
+
+/// What is changed of a footer.
+#[derive(Default)]
+struct Found {
+    /// Bytes and what they become, in order.
+    edits: Vec<(Range<usize>, Vec<u8>)>,
+    /// Of each leaf column whether its annotation was dropped.
+    leaves: Vec<bool>,
+    /// The orders of the columns' values.
+    orders: Vec<Range<usize>>,
+}
+
+impl Found {
+    fn element(&mut self, place: Range<usize>, element: Element<'_>) {
+        let mended = element.mended();
+        if element.is_leaf() {
+            self.leaves.push(mended.is_some());
+        }
+        self.edits.extend(mended.map(|element| (place, element)));
+    }
+
+    fn applied(mut self, bytes: &[u8], end: usize) -> Option<Vec<u8>> {
+        if self.edits.is_empty() {
+            return None;
+        }
+        if self.leaves.contains(&true) {
+            let order = |(leaf, is_mended): (usize, &bool)| match self.orders.get(leaf) {
+                Some(order) if !is_mended => bytes[order.clone()].to_vec(),
+                _ => UNKNOWN_ORDER.to_vec(),
+            };
+            // Behind all other fields, and so under its own number. Of two lists the second is taken.
+            let mut orders = vec![LIST];
+            varint(&mut orders, zigzag(COLUMN_ORDERS.into()));
+            orders.extend(list_header(self.leaves.len()));
+            orders.extend(self.leaves.iter().enumerate().flat_map(order));
+            self.edits.push((end..end, orders));
+        }
+        self.edits.sort_by_key(|(place, _)| place.start);
+        let mut made = Vec::with_capacity(bytes.len());
+        let mut done = 0;
+        for (place, new) in self.edits {
+            made.extend_from_slice(bytes.get(done..place.start)?);
+            made.extend(new);
+            done = place.end;
+        }
+        made.extend_from_slice(&bytes[done..]);
+        Some(made)
+    }
+}
+
+/// The pairs of a footer's metadata.
+#[derive(Default)]
+struct Pairs {
+    count: usize,
+    texts: Vec<u8>,
+    has_others: bool,
+}
+
+impl Pairs {
+    fn add(&mut self, pair: &[u8], is_text: bool) {
+        match is_text {
+            true => {
+                self.count += 1;
+                self.texts.extend_from_slice(pair);
+            }
+            false => self.has_others = true,
+        }
+    }
+
+    /// The pairs that are text, unless all are.
+    fn mended(self) -> Option<Vec<u8>> {
+        self.has_others.then(|| [list_header(self.count), self.texts].concat())
+    }
+}
+
+/// Reads a pair of metadata: whether both are UTF-8.
+fn pair_is_text(input: &mut Compact<'_>) -> Option<bool> {
+    const KEY: i16 = 1;
+    const VALUE: i16 = 2;
+    let mut is_text = true;
+    input.structure(|input, id, kind| match id {
+        KEY | VALUE => {
+            is_text &= std::str::from_utf8(input.bytes(kind)?).is_ok();
+            Some(())
+        }
+        _ => input.field(KEY_VALUE, id, kind),
+    })?;
+    Some(is_text)
+}
+
+/// An element of a schema.
+#[derive(Clone, Copy, Default)]
+struct Element<'a> {
+    name: &'a [u8],
+    /// Those of its fields that are numbers, by their numbers in the format.
+    numbers: [Option<i32>; 10],
+    /// The logical type as it is written.
+    logical: Option<&'a [u8]>,
+    /// Of a decimal the scale and the precision that its logical type has.
+    decimal: Option<[i32; 2]>,
+}
+
+impl<'a> Element<'a> {
+    const TYPE: usize = 1;
+    const REPETITION: usize = 3;
+    const NAME: i16 = 4;
+    const CHILDREN: usize = 5;
+    const CONVERTED: usize = 6;
+    const SCALE: usize = 7;
+    const PRECISION: usize = 8;
+    const LOGICAL: i16 = 10;
+
+    fn read(input: &mut Compact<'a>, bytes: &'a [u8]) -> Option<Self> {
+        const DECIMAL: i16 = 5;
+        let mut element = Element::default();
+        input.structure(|input, id, kind| {
+            match (id, usize::try_from(id)) {
+                (Self::NAME, _) => element.name = input.bytes(kind)?,
+                (Self::LOGICAL, _) => {
+                    let start = bytes.len() - input.remaining();
+                    input.structure(|input, id, kind| match (id, kind) {
+                        (DECIMAL, STRUCT) => {
+                            let decimal = element.decimal.insert([0; 2]);
+                            input.structure(|input, id, kind| {
+                                let at = usize::try_from(id.checked_sub(1)?).ok()?;
+                                *decimal.get_mut(at)? = input.i32(kind)?;
+                                Some(())
+                            })
+                        }
+                        _ => input.skip(kind),
+                    })?;
+                    element.logical = Some(&bytes[start..bytes.len() - input.remaining()]);
+                }
+                (_, Ok(at)) if at < element.numbers.len() => element.numbers[at] = Some(input.i32(kind)?),
+                _ => input.field(SCHEMA_ELEMENT, id, kind)?,
+            }
+            Some(())
+        })?;
+        Some(element)
+    }
+
+    fn is_leaf(&self) -> bool {
+        self.numbers[Self::TYPE].is_some()
+            && self.numbers[Self::CHILDREN].is_none_or(|children| children == 0)
+    }
+
+    fn is_annotated(&self) -> bool {
+        self.logical.is_some() || self.numbers[Self::CONVERTED].is_some()
+    }
+
+    /// The element with what fits of its annotation; `None` where that is all, or where it is not the annotation that does not
+    /// fit. The logical type comes before the one that it took the place of.
+    fn mended(&self) -> Option<Vec<u8>> {
+        if !self.is_annotated() || self.fits() {
+            return None;
+        }
+        let mut logical = *self;
+        logical.numbers[Self::CONVERTED] = None;
+        logical.numbers[Self::SCALE] = self.decimal.map(|[scale, _]| scale);
+        logical.numbers[Self::PRECISION] = self.decimal.map(|[_, precision]| precision);
+        let converted = Element { logical: None, ..*self };
+        let mut physical = converted;
+        for annotation in [Self::CONVERTED, Self::SCALE, Self::PRECISION] {
+            physical.numbers[annotation] = None;
+        }
+        [logical, converted, physical].iter().find(|element| element.fits()).map(Element::written)
+    }
+
+    /// Whether a schema with this column alone has an Arrow type.
+    fn fits(&self) -> bool {
+        let child = Element { name: b"x", ..Element::default() }.with_number(Self::TYPE, 1);
+        let child = child.with_number(Self::REPETITION, 1);
+        let root = Element { name: b"m", ..Element::default() }.with_number(Self::CHILDREN, 1);
+        let elements = match self.is_leaf() {
+            true => vec![root, *self],
+            false => vec![root, self.with_number(Self::CHILDREN, 1), child],
+        };
+        let written = elements.iter().flat_map(Element::written);
+        let schema = [1 << 4 | I32, 2, 1 << 4 | LIST].into_iter().chain(list_header(elements.len()));
+        let footer: Vec<u8> = schema.chain(written).chain([0]).collect();
+        ParquetMetaDataReader::decode_schema(&footer)
+            .is_ok_and(|schema| !self.is_leaf() || arrow_schema(&schema, None).is_ok())
+    }
+
+    fn with_number(mut self, at: usize, number: i32) -> Self {
+        self.numbers[at] = Some(number);
+        self
+    }
+
+    fn written(&self) -> Vec<u8> {
+        let mut made = Vec::new();
+        let mut last = 0;
+        for id in 1..=Self::LOGICAL {
+            let mut field = |kind: u8| {
+                made.push(((id - last) as u8) << 4 | kind);
+                last = id;
+            };
+            match id {
+                Self::NAME => {
+                    field(BINARY);
+                    made.extend(binary(self.name));
+                }
+                Self::LOGICAL => {
+                    if let Some(logical) = self.logical {
+                        field(STRUCT);
+                        made.extend_from_slice(logical);
+                    }
+                }
+                _ => {
+                    if let Some(number) = self.numbers[id as usize] {
+                        field(I32);
+                        varint(&mut made, zigzag(number.into()));
+                    }
+                }
+            }
+        }
+        made.push(0);
+        made
+    }
+}
+
+fn list_header(count: usize) -> Vec<u8> {
+    if count <= SHORT_LIST {
+        return vec![(count as u8) << 4 | LIST_OF_STRUCTURES];
+    }
+    let mut header = vec![0xf << 4 | LIST_OF_STRUCTURES];
+    varint(&mut header, count as u64);
+    header
+}
+
+/// Bytes behind their length.
+fn binary(bytes: &[u8]) -> Vec<u8> {
+    let mut made = Vec::with_capacity(bytes.len() + 1);
+    varint(&mut made, bytes.len() as u64);
+    made.extend_from_slice(bytes);
+    made
+}
+
+fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)).cast_unsigned()
+}
+
+fn varint(bytes: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7f {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
