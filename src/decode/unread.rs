@@ -125,7 +125,6 @@ fn in_base64(text: &[u8]) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::decode::probe;
 
     #[test]

@@ -16,6 +16,7 @@ use crate::LoaderBuilder;
 use crate::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
 use crate::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use crate::cache::DiskCache;
+use crate::catalog::{Refusals, Unified};
 use crate::error::ErrorKind;
 use crate::reader::Filter;
 use crate::reader::filter::{Op, Term};
@@ -350,7 +351,8 @@ fn what_many_files_take_is_part_of_the_budget() {
         let mut dataset = Dataset::open(folder.path()).unwrap();
         let Catalog { files: one, schema, known, .. } = &*dataset.catalog;
         let many = vec![one[0].clone(); files];
-        dataset.catalog = Arc::new(Catalog::new(many, schema.clone(), known.clone(), Arc::new([])).unwrap());
+        let unified = Unified { schema: schema.clone(), refused: Refusals::default() };
+        dataset.catalog = Arc::new(Catalog::new(many, unified, known.clone(), Arc::new([])).unwrap());
         (
             dataset.catalog.bytes(),
             dataset.loader().memory(MEMORY).shuffle(Shuffle::seeded(1).window_rows(100)).build(),
