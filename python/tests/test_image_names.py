@@ -74,3 +74,14 @@ def test_a_bmp_has_pillows_pixels(tmp_path: Path, encoded: bytes) -> None:
 def test_what_is_not_read_is_refused_by_name_with_the_next_move(tmp_path: Path, cell: bytes, said: str) -> None:
     with pytest.raises(fb.BadRowError, match=said):
         first(tmp_path, cell)
+
+
+@pytest.mark.parametrize("column", ["image", "mask"])
+def test_a_cell_with_a_path_alone_names_the_path(tmp_path: Path, column: str) -> None:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    here, elsewhere = {"bytes": bmp(24, 0), "path": "a.bmp"}, {"bytes": None, "path": "folder/b.png"}
+    cells = {name: pa.array([elsewhere if name == column else here], kind) for name in ("image", "mask")}
+    pq.write_table(pa.table(cells), tmp_path / "a.parquet")
+    decode = {"image": fb.Image.resize(8, 8), "mask": fb.Mask(of="image")}
+    with pytest.raises(fb.BadRowError, match=rf'"{column}": null.*only its path is stored, "folder/b.png".*embed_table'):
+        next(iter(fb.Loader(tmp_path, decode=decode if column == "mask" else {"image": decode["image"]})))

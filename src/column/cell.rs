@@ -6,6 +6,7 @@ use crate::arrow::array::{
 use crate::arrow::buffer::NullBuffer;
 use crate::arrow::datatypes::DataType;
 
+use super::Noun;
 use crate::batch::view_bytes;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -70,6 +71,24 @@ impl<'a> RowCells<'a> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
         let bytes = Cells::of(stored.as_ref())?.get(self.row);
         Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
+    }
+
+    /// Why a cell that is decoded is null. Writers of `struct<bytes, path>` may leave the bytes where the path says.
+    pub(crate) fn null(self, column: usize, noun: Noun) -> Error {
+        let stored = self.rows.columns().get(column).and_then(|stored| stored.as_struct_opt());
+        let paths = stored.and_then(|stored| stored.column_by_name("path")?.as_string_view_opt());
+        let path = paths.filter(|paths| paths.is_valid(self.row)).map(|paths| paths.value(self.row));
+        match path.filter(|path| !path.is_empty()) {
+            Some(path) => Error::new(
+                ErrorKind::BadRow,
+                format!("null where {} is needed: only its path is stored, {path:?}", noun.one),
+            )
+            .hint(
+                "store the bytes of the files: with `datasets`, map `datasets.table.embed_table_storage` over the data \
+                 set in its arrow format before it is written",
+            ),
+            None => noun.null(),
+        }
     }
 }
 
