@@ -11,12 +11,14 @@ mod cost;
 mod file_columns;
 mod fingerprint;
 mod footer;
+pub(crate) mod page_header;
 pub(crate) mod pages;
 mod projection;
 mod row_ids;
 pub(crate) mod thrift;
 mod types;
 mod unify;
+pub(crate) mod writers;
 
 use std::fmt;
 use std::ops::Range;

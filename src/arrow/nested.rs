@@ -19,12 +19,19 @@ pub(crate) fn with_fields(data_type: &DataType, each: impl Fn(&Field) -> Field) 
     }
 }
 
-/// A structure of the fields of two, which are null in the same rows. Fields that both have are structures themselves. What is
-/// none is as `other` has it.
+/// A structure of the fields of two. Fields that both have are structures themselves. What is none is as `other` has it.
+///
+/// # Errors
+/// They are not null in the same rows.
 pub(crate) fn united(one: &ArrayRef, other: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let (Some(one), Some(more)) = (one.as_struct_opt(), other.as_struct_opt()) else {
         return Ok(other.clone());
     };
+    let valid = |of: &StructArray| (0..of.len()).map(|row| of.is_valid(row)).collect::<Vec<_>>();
+    if one.nulls() != more.nulls() && valid(one) != valid(more) {
+        let cause = "structures that are null in other rows".to_owned();
+        return Err(ArrowError::InvalidArgumentError(cause));
+    }
     let mut fields: Vec<FieldRef> = one.fields().iter().cloned().collect();
     let mut columns = one.columns().to_vec();
     for (field, column) in more.fields().iter().zip(more.columns()) {

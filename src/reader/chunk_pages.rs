@@ -6,8 +6,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::pages::{Kind, StoredPage};
+use super::pages::StoredPage;
 use super::pieces::Cost;
+use crate::catalog::page_header::Kind;
 use crate::catalog::pages::PageLocations;
 use crate::catalog::{Catalog, ColumnChunk, Footer, Group, PageMemory, Projection, chunks};
 use crate::error::{Error, ErrorKind, Result};

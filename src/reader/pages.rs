@@ -3,11 +3,13 @@
 //!
 //! The Parquet crate trusts a page header's sizes and allocates, and its Gzip and Brotli decoders write as much as the
 //! stream gives. A few bytes can thus become gigabytes, so the sizes in the headers are added up first, and a stream that
-//! could exceed its claim is decompressed once without keeping the output. No byte of a chunk is left out: the crate
-//! reads pages as long as there are any, whatever the footer says about their values.
+//! could exceed its claim is decompressed once without keeping the output. No byte of a chunk is left out, but for what an old
+//! writer makes it necessary to fetch behind its last page.
+//!
+//! Where a header tells what the data tell as well, the data decide: rows and nulls of pages of version 2 are counted by their
+//! levels ([`body`]).
 
 mod body;
-mod header;
 mod lengths;
 mod levels;
 
@@ -19,12 +21,10 @@ use parquet::basic::{Compression, Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
 pub(super) use self::body::Bodies;
-pub(super) use self::header::Kind;
-use self::header::Page;
-pub(super) use self::header::read as page_header;
 pub(super) use self::lengths::whole_deltas;
-pub(super) use self::levels::split_levels;
-use crate::catalog::{ColumnChunk, leaf_width, value_width};
+pub(super) use self::levels::{Depth, split_levels};
+use crate::catalog::page_header::{self, Kind, Page};
+use crate::catalog::{ColumnChunk, leaf_width, value_width, writers};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes that one byte of Deflate expands to at most.
@@ -44,6 +44,9 @@ const COUNTING_STEP: usize = 64 << 10;
 
 /// Definition and repetition levels, 16 bits each, that the decoder keeps for each value of a nested column.
 const LEVEL_BYTES: u64 = 4;
+
+/// Bytes of the widest number, as it is stored.
+const WIDEST_NUMBER: u64 = 16;
 
 /// The fewest bytes that a value in a dictionary page takes, if its width is not of a fixed number of bytes: those of a
 /// 32-bit number, or of the length of a string.
@@ -126,9 +129,19 @@ impl StoredPage {
     }
 }
 
+/// The pages of a chunk, for whoever decodes them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// How many there are.
+    pub(super) pages: usize,
+    /// Whether each says how many rows it has, and all together are those of the row group.
+    pub(super) has_rows: bool,
+}
+
 /// The result of checking a chunk.
 pub(super) struct Checked {
     pub(super) demand: Demand,
+    pub(super) extent: Extent,
     /// The same chunk with correct compression flags, if some of its own were wrong.
     pub(super) mended: Option<Bytes>,
 }
@@ -138,7 +151,7 @@ pub(super) struct Checked {
 struct Sum {
     demand: Demand,
     values: u64,
-    /// Rows, and whether all of its data pages give theirs.
+    /// Rows as their headers say, and whether all of its data pages do.
     rows: u64,
     rows_known: bool,
     uncompressed: u64,
@@ -155,7 +168,8 @@ impl Chunk<'_> {
         let mut sum = Sum { rows_known: true, ..Sum::default() };
         pages.clear();
         let mut at = 0;
-        while at < self.bytes.len() {
+        let is_padded = writers::leaves_out_dictionary_header(self.created_by);
+        while at < self.bytes.len() && !(is_padded && sum.values >= self.about.values) {
             let page = self.page(at, limit, &mut sum)?;
             at = page.body().end;
             pages.push(page);
@@ -170,17 +184,18 @@ impl Chunk<'_> {
         let mended = (!sum.wrong_flags.is_empty()).then(|| {
             let mut bytes = self.bytes.to_vec();
             for at in sum.wrong_flags {
-                bytes[at] = header::compressed(bytes[at]);
+                bytes[at] = page_header::compressed(bytes[at]);
             }
             Bytes::from(bytes)
         });
-        Ok(Checked { demand, mended })
+        let has_rows = sum.rows_known && sum.rows == self.group_rows;
+        Ok(Checked { demand, extent: Extent { pages: pages.len(), has_rows }, mended })
     }
 
     /// Checks the page that begins at a byte of the chunk.
     #[inline(always)]
     fn page(&self, at: usize, limit: u64, sum: &mut Sum) -> Result<StoredPage> {
-        let (page, header) = header::read(&self.bytes[at..])?;
+        let (page, header) = page_header::read(&self.bytes[at..])?;
         let begin = at + header;
         let left = self.bytes.len() - begin;
         if page.compressed as usize > left {
@@ -263,13 +278,6 @@ impl Chunk<'_> {
                 levels::check(runs, max, values)?;
             }
         }
-        let is_nested = max_repetition > 0;
-        if page.nulls > page.values || page.rows > page.values || page.rows < page.values && !is_nested {
-            return Err(corrupt(format!(
-                "a page of {} values with {} rows and {} nulls",
-                page.values, page.rows, page.nulls
-            )));
-        }
         Ok(())
     }
 
@@ -294,16 +302,14 @@ impl Chunk<'_> {
         if sum.values != values {
             return Err(corrupt(format!("the pages hold {} values, the footer says {values}", sum.values)));
         }
-        if sum.rows_known && sum.rows != self.group_rows {
-            return Err(corrupt(format!(
-                "the pages hold {} rows, the footer says {}",
-                sum.rows, self.group_rows
-            )));
-        }
         // What a row group is granted of the memory budget counts on it.
         let uncompressed = self.about.uncompressed;
-        let stored = self.bytes.len() as u64;
-        if self.leaf.physical == Type::BYTE_ARRAY && sum.uncompressed > uncompressed.max(stored) {
+        let most = match self.leaf.physical {
+            Type::BYTE_ARRAY => 0,
+            // Numbers are as long as they are many, whatever the footer says.
+            _ => values.saturating_mul(2 * self.leaf.width.max(WIDEST_NUMBER) + LEVEL_BYTES),
+        };
+        if sum.uncompressed > uncompressed.max(self.bytes.len() as u64).max(most) {
             return Err(corrupt(format!(
                 "the pages hold {} bytes, the footer says {uncompressed}",
                 sum.uncompressed
@@ -551,16 +557,23 @@ mod tests {
     }
 
     #[test]
-    fn pages_with_fewer_values_or_rows_than_the_footer_says_are_refused() {
+    fn pages_with_other_values_than_the_footer_says_are_refused() {
         let few = look(Compression::UNCOMPRESSED, 1 << 31, &page(0, 8, 15, &[0; 8]), u64::MAX);
         let error = few.err().unwrap();
         assert_eq!(error.to_string(), "the pages hold 15 values, the footer says 2147483648");
-        for counts in [[2, 0, 1], [2, 0, 3], [2, 3, 2], [1, 0, 1], [3, 0, 3]] {
+        for counts in [[1, 0, 1], [3, 0, 3], [3, 0, 2]] {
             let bytes = page_v2(8, counts, TRUE, &[0; 8]);
             let error = look(Compression::UNCOMPRESSED, 2, &bytes, u64::MAX).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{counts:?}");
         }
-        assert!(look(Compression::UNCOMPRESSED, 2, &page_v2(8, [2, 1, 2], TRUE, &[0; 8]), u64::MAX).is_ok());
+        // Rows and nulls are only claimed there: the values decide.
+        for (counts, has_rows) in
+            [([2, 1, 2], true), ([2, 0, 1], false), ([2, 0, 0], false), ([2, 0, 3], false), ([2, 3, 2], true)]
+        {
+            let bytes = page_v2(8, counts, TRUE, &[0; 8]);
+            let checked = look(Compression::UNCOMPRESSED, 2, &bytes, u64::MAX).unwrap();
+            assert_eq!(checked.extent.has_rows, has_rows, "{counts:?}");
+        }
     }
 
     #[test]

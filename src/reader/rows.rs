@@ -16,7 +16,7 @@ use parquet::file::metadata::ParquetMetaData;
 use self::chunks::FetchedChunks;
 use super::chunk_pages::{ChunkPages, GroupPages};
 use super::numbers::{CheckedChunk, Column};
-use super::pages::{self, Checked, Leaf, StoredPage};
+use super::pages::{self, Checked, Extent, Leaf, StoredPage};
 use crate::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use crate::arrow::compute::concat_batches;
 use crate::arrow::datatypes::SchemaRef;
@@ -147,7 +147,10 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
         let array = array.map_err(|error| error.at(readers[0].column_place(*leaf)))?;
         // A structure grows leaf by leaf.
         arrays[at] = Some(match arrays[at].take().filter(|_| last_root == Some(root)) {
-            Some(before) => united(&before, &array).or_fail()?,
+            Some(before) => united(&before, &array).map_err(|error| {
+                let cause = "fields of a structure disagree which of its values are there";
+                Error::new(ErrorKind::Corrupt, cause).caused_by(error).at(readers[0].column_place(*leaf))
+            })?,
             None => array,
         });
         last_root = Some(root);
@@ -187,6 +190,8 @@ struct RowGroupReader<'a> {
     pages: Option<&'a GroupPages>,
     /// A leaf column that cannot be right, should the Parquet crate decode it.
     damaged: Option<usize>,
+    /// What was found of the pages of each leaf column that is read, by leaf.
+    extents: Vec<(usize, Extent)>,
     /// Whether the Parquet crate takes texts for UTF-8 without a look.
     has_unseen_texts: bool,
 }
@@ -211,6 +216,7 @@ impl<'a> RowGroupReader<'a> {
             chunks,
             pages,
             damaged,
+            extents: Vec::new(),
             has_unseen_texts,
         })
     }
@@ -240,6 +246,7 @@ impl<'a> RowGroupReader<'a> {
         let mut pages = Vec::new();
         let mut mended = Vec::new();
         let (mut damaged, mut has_unseen_texts) = (None, false);
+        let mut extents = Vec::with_capacity(leaves.len());
         let chunks =
             self.footer.chunks_at(self.group.index, leaves.iter().map(|(leaf, _)| *leaf)).zip(leaves);
         for (at, (((leaf, about), (_, facts)), column)) in chunks.zip(numbers).enumerate() {
@@ -266,8 +273,9 @@ impl<'a> RowGroupReader<'a> {
                 some.map_or(Ok(()), |some| some.check(&pages))?;
                 Ok(checked)
             });
-            let Checked { demand, mended: mut bytes_mended } =
+            let Checked { demand, extent, mended: mut bytes_mended } =
                 checked.map_err(|error| error.at(self.column_place(leaf)))?;
+            extents.push((leaf, extent));
             if some.is_some() {
                 bytes_mended.get_or_insert_with(|| fetched.clone());
             }
@@ -288,6 +296,7 @@ impl<'a> RowGroupReader<'a> {
             }
         }
         (self.damaged, self.has_unseen_texts) = (damaged, has_unseen_texts);
+        self.extents = extents;
         for (range, bytes) in mended {
             match self.chunks.iter_mut().find(|(have, _)| *have == range) {
                 Some(chunk) => chunk.1 = bytes,
@@ -339,7 +348,10 @@ impl<'a> RowGroupReader<'a> {
             let leaves = columns.leaves_of(&[root]);
             let place =
                 leaves.binary_search(&leaf).ok().filter(|_| leaves.len() > 1).map(|place| vec![place]);
-            decode(row_group, &columns.schema, (&[root], place), selection, (rows, step, limit), bytes)
+            let chunks = |row_group, mask: &_| {
+                FetchedChunks::new(row_group, mask, bytes, |at| self.extent(leaves[at]))
+            };
+            decode(row_group, &columns.schema, (&[root], place), selection, (rows, step, limit), chunks)
         };
         let batch = guarded(decode)?;
         if batch.num_rows() != rows {
@@ -379,7 +391,11 @@ impl<'a> RowGroupReader<'a> {
         let row_group = self.footer.row_group(self.group.index, roots)?;
         let limits = (self.group.rows as usize, step, limit);
         let fields = self.fields_of(roots);
-        decode(row_group, schema, (roots, fields), self.selection.cloned(), limits, |range| self.bytes(range))
+        let leaves = self.footer.columns.leaves_of(roots);
+        let chunks = |row_group, mask: &_| {
+            FetchedChunks::new(row_group, mask, |range| self.bytes(range), |at| self.extent(leaves[at]))
+        };
+        decode(row_group, schema, (roots, fields), self.selection.cloned(), limits, chunks)
     }
 
     /// The leaf columns to decode, by their place among all those of the columns `roots`; `None` for all.
@@ -391,6 +407,13 @@ impl<'a> RowGroupReader<'a> {
         let read = columns.read_of(roots, self.projection);
         let all = columns.leaves_of(roots).into_iter().enumerate();
         Some(all.filter(|(_, leaf)| read.binary_search(leaf).is_ok()).map(|(place, _)| place).collect())
+    }
+
+    /// What was found of the pages of a leaf column.
+    fn extent(&self, leaf: usize) -> Result<Extent> {
+        let found = self.extents.binary_search_by_key(&leaf, |(of, _)| *of);
+        let found = found.map(|at| self.extents[at].1);
+        found.map_err(|_| Error::new(ErrorKind::Internal, format!("leaf column {leaf} was not checked")))
     }
 
     /// The bytes of a range, which must be in one of the chunks.
@@ -439,13 +462,13 @@ fn decode(
     (roots, leaves): (&[usize], Option<Vec<usize>>),
     selection: Option<RowSelection>,
     (rows, step, limit): (usize, usize, u64),
-    bytes: impl Fn(&Range<u64>) -> Result<Bytes>,
+    chunks: impl FnOnce(ParquetMetaData, &ProjectionMask) -> Result<FetchedChunks>,
 ) -> Result<RecordBatch> {
     let fields = schema.project(roots).or_fail()?.fields;
     let columns = metadata.file_metadata().schema_descr_ptr();
     let mask = leaves.map_or_else(ProjectionMask::all, |leaves| ProjectionMask::leaves(&columns, leaves));
     let levels = parquet_to_arrow_field_levels(&columns, mask.clone(), Some(&fields)).or_fail()?;
-    let chunks = FetchedChunks::new(metadata, &mask, bytes)?;
+    let chunks = chunks(metadata, &mask)?;
     let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &chunks, step, selection);
     let mut batches = Vec::with_capacity(1);
     let mut held = 0u64;
@@ -459,6 +482,7 @@ fn decode(
         }
         batches.push(batch);
     }
+    chunks.compare()?;
     match batches.len() {
         1 => Ok(batches.remove(0)),
         0 => Err(Error::new(ErrorKind::Corrupt, "the pages hold no rows")),

@@ -1,6 +1,7 @@
 //! Footers: read side by side and checked. What plans and reads need of them is kept ([`Footer`]).
 
 mod assemble;
+mod claims;
 mod kept;
 mod later;
 mod mend;
@@ -147,12 +148,17 @@ pub(super) async fn read_all(
             let read = async {
                 let size = file.pin.size;
                 let parsed = |bytes: Bytes| {
-                    let known = known.clone();
-                    on_runtime(move || {
-                        let Parsed { hash, metadata, columns } = parse(&bytes, size, &known)?;
-                        let key_values = metadata.file_metadata().key_value_metadata().filter(|_| at == 0);
-                        Ok((Footer::new(hash, columns, &metadata)?, key_values.cloned()))
-                    })
+                    let (known, file) = (known.clone(), &file);
+                    async move {
+                        let Parsed { hash, metadata, columns } =
+                            on_runtime(move || parse(&bytes, size, &known)).await?;
+                        let metadata = claims::with_sizes(store, file.volume, &file.pin, metadata).await?;
+                        on_runtime(move || {
+                            let key_values = metadata.file_metadata().key_value_metadata().filter(|_| at == 0);
+                            Ok((Footer::new(hash, columns, &metadata)?, key_values.cloned()))
+                        })
+                        .await
+                    }
                 };
                 // The file is not to blame for what was kept of it elsewhere.
                 let sound = match found {
@@ -230,27 +236,47 @@ async fn on_runtime<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send +
 }
 
 fn parse(bytes: &[u8], size: u64, known: &KnownColumns) -> Result<Parsed> {
-    structure::check(bytes)?;
+    let oddities = structure::check(bytes)?;
+    let plain;
+    let read = match oddities.is_empty() {
+        true => bytes,
+        false => {
+            plain = oddities.replaced(bytes);
+            &plain
+        }
+    };
     let decoded = caught(|| {
-        let first = decode(bytes, known);
+        let first = decode(read, known);
         // Nearly no footer is looked at twice.
         match &first {
             Ok((_, columns)) if columns.refused.is_empty() => first,
-            _ => mend::mended(bytes).map_or(first, |bytes| decode(&bytes, known)),
+            _ => mend::mended(read).map_or(first, |bytes| decode(&bytes, known)),
         }
     });
     let (metadata, columns) =
         decoded.unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")))?;
-    check(&metadata, size)?;
-    Ok(Parsed { hash: xxh3_64(bytes), metadata, columns })
+    let metadata = claims::with_places(metadata);
+    check(&metadata, size, bytes.len() as u64)?;
+    Ok(Parsed { hash: xxh3_64(bytes), metadata: claims::with_room(metadata, size), columns })
 }
 
 fn decode(bytes: &[u8], known: &KnownColumns) -> Result<(ParquetMetaData, Arc<FileColumns>)> {
-    // Nobody asks for histograms of levels, which are two allocations for each column chunk.
-    let options = ParquetMetaDataOptions::new().with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
-    let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
-    let columns = known.of_file(metadata.file_metadata())?;
-    Ok((metadata, columns))
+    let decode = |statistics: ParquetStatisticsPolicy| {
+        // Histograms of levels are two allocations for each column chunk, and encodings of each kind of page one more.
+        let options = ParquetMetaDataOptions::new()
+            .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll)
+            .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)
+            .with_column_stats_policy(statistics);
+        let metadata =
+            ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
+        let columns = known.of_file(metadata.file_metadata())?;
+        Ok((metadata, columns))
+    };
+    // Statistics that make no sense are as good as none.
+    decode(ParquetStatisticsPolicy::KeepAll).or_else(|error: Error| match error.kind() {
+        ErrorKind::Corrupt => decode(ParquetStatisticsPolicy::SkipAll).map_err(|_| error),
+        _ => Err(error),
+    })
 }
 
 /// The footer's bytes, without its ending; and the permit to hold them, if they are more than the end of a file that is
@@ -320,8 +346,8 @@ fn not_parquet(head: &[u8], pin: &Pin) -> Error {
     }
 }
 
-/// Whether what the footer says can be: every later room relies on it.
-fn check(metadata: &ParquetMetaData, size: u64) -> Result<()> {
+/// Whether what the footer, which takes `length` bytes, says can be: every later room relies on it.
+fn check(metadata: &ParquetMetaData, size: u64, length: u64) -> Result<()> {
     let columns = metadata.file_metadata().schema_descr().num_columns();
     let mut all_rows = 0i64;
     for (index, group) in metadata.row_groups().iter().enumerate() {
@@ -338,16 +364,16 @@ fn check(metadata: &ParquetMetaData, size: u64) -> Result<()> {
         if group.num_columns() != columns {
             return corrupt(format!("{} column chunks for {columns} columns", group.num_columns()));
         }
-        check_chunks(group, size).map_err(|error| error.at(Place::default().row_group(index)))?;
+        check_chunks(group, size, length).map_err(|error| error.at(Place::default().row_group(index)))?;
     }
     Ok(())
 }
 
-fn check_chunks(group: &RowGroupMetaData, size: u64) -> Result<()> {
+fn check_chunks(group: &RowGroupMetaData, size: u64, length: u64) -> Result<()> {
     let mut stored = 0u64;
     for chunk in group.columns() {
         let place = || Place::default().column(chunk.column_path().string());
-        check_chunk(chunk, group.num_rows(), size).map_err(|error| error.at(place()))?;
+        check_chunk(chunk, group.num_rows(), size, length).map_err(|error| error.at(place()))?;
         stored = stored.saturating_add(chunk.byte_range().1);
     }
     let rows = group.num_rows().max(0).cast_unsigned();
@@ -363,11 +389,17 @@ fn check_chunks(group: &RowGroupMetaData, size: u64) -> Result<()> {
     Ok(())
 }
 
-fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64) -> Result<()> {
+fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64, footer: u64) -> Result<()> {
     let corrupt = |cause: String| Err(Error::new(ErrorKind::Corrupt, cause));
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
     let end = start.checked_add(chunk.compressed_size());
-    let inside = end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= size);
+    let is_before = |limit: u64| end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= limit);
+    // The name may be that of this very file, or one that it had.
+    let is_named = chunk.file_path().is_some_and(|path| !path.is_empty());
+    if is_named && !is_before(size.saturating_sub(footer.saturating_add(ENDING))) {
+        return Err(Error::new(ErrorKind::Unsupported, "the column chunk is kept in another file"));
+    }
+    let inside = is_before(size);
     if start < 0 || chunk.compressed_size() < 0 || !inside {
         let length = chunk.compressed_size();
         return corrupt(format!(
@@ -375,16 +407,13 @@ fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64) -> Result<()> 
         ));
     }
     let values = chunk.num_values();
-    if values < 0 || chunk.uncompressed_size() < 0 {
-        return corrupt("the column chunk has a negative size".into());
+    if values < 0 {
+        return corrupt("the column chunk has a negative number of values".into());
     }
     // A row has one value, which may be null; of a nested column at least one.
     let is_nested = chunk.column_descr().max_rep_level() > 0;
     if values < rows || values > rows && !is_nested {
         return corrupt(format!("the column chunk has {values} values for {rows} rows"));
-    }
-    if chunk.file_path().is_some_and(|path| !path.is_empty()) {
-        return Err(Error::new(ErrorKind::Unsupported, "the column chunk is kept in another file"));
     }
     Ok(())
 }

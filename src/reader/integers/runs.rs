@@ -52,27 +52,13 @@ impl<'a> Runs<'a> {
         Some(Run::Packed(packed, min(count.checked_mul(GROUP)?, most)))
     }
 
-    /// Calls `each` for every run of the first `count` numbers; `None` if there are fewer.
+    /// Calls `each` for every run of the first `count` numbers; `None` if there are fewer. What is behind them is not looked at:
+    /// some writers fill the end with zeros, or with one more run.
     pub(in crate::reader) fn each(
-        mut self,
+        &mut self,
         count: usize,
-        each: impl FnMut(Run<'a>) -> Option<()>,
+        mut each: impl FnMut(Run<'a>) -> Option<()>,
     ) -> Option<()> {
-        self.take(count, each)
-    }
-
-    /// The same for all numbers, of which there are `count`: `None` as well if more follows them than the zeros that some writers
-    /// fill the end with. The length of levels is in a header, and what follows them are values.
-    pub(in crate::reader) fn each_of_all(
-        mut self,
-        count: usize,
-        each: impl FnMut(Run<'a>) -> Option<()>,
-    ) -> Option<()> {
-        self.take(count, each)?;
-        self.rest.iter().all(|byte| *byte == 0).then_some(())
-    }
-
-    fn take(&mut self, count: usize, mut each: impl FnMut(Run<'a>) -> Option<()>) -> Option<()> {
         let mut left = count;
         while left > 0 {
             let run = self.next(left)?;
@@ -80,6 +66,11 @@ impl<'a> Runs<'a> {
             left -= run.len();
         }
         Some(())
+    }
+
+    /// The bytes behind the runs so far.
+    pub(in crate::reader) fn rest(&self) -> &'a [u8] {
+        self.rest
     }
 }
 
@@ -112,10 +103,10 @@ mod tests {
         };
         assert_eq!(each(20, &mut lengths), Some(()));
         assert_eq!(lengths, [5, 15]);
-        let all = |bytes: &[u8]| Runs::new(bytes, 2).unwrap().each_of_all(21, |_| Some(()));
+        let all = |bytes: &[u8]| Runs::new(bytes, 2).unwrap().each(21, |_| Some(()));
         let longer = |more: &[u8]| [&bytes[..], more].concat();
-        assert_eq!((all(&bytes), all(&longer(&[0, 0]))), (Some(()), Some(())));
-        assert_eq!((all(&longer(&[7])), all(&bytes[..6])), (None, None), "a byte too many, and too few");
+        assert_eq!([all(&bytes), all(&longer(&[0, 0])), all(&longer(&[7]))], [Some(()); 3]);
+        assert_eq!(all(&bytes[..6]), None, "a byte too few");
         assert_eq!(each(22, &mut lengths), None);
     }
 

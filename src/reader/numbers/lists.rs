@@ -109,7 +109,7 @@ impl Lists {
     fn are_all_there(&self, page: &DataPage<'_>) -> Option<bool> {
         let value = u32::from(self.levels.value);
         let mut are_all = true;
-        Runs::new(page.definition, self.levels.width())?.each_of_all(page.count, |run| {
+        Runs::new(page.definition, self.levels.width())?.each(page.count, |run| {
             are_all &= match run {
                 Run::Repeated(level, _) => level == value,
                 Run::Packed(packed, count) if self.levels.width() == 1 => {
@@ -130,7 +130,7 @@ impl Lists {
         let mut at = self.items.len();
         let (starts, lists) = (&mut self.starts, &mut self.lists);
         let (rows, before) = (self.rows, starts.len());
-        Runs::new(page.repetition, 1)?.each_of_all(page.count, |run| {
+        Runs::new(page.repetition, 1)?.each(page.count, |run| {
             match run {
                 Run::Repeated(0, count) => {
                     (starts.len() + count <= rows).then_some(())?;
@@ -302,7 +302,7 @@ impl Levels {
 /// The first `count` levels of `width` bits, one by one.
 fn levels(runs: &[u8], width: u32, count: usize, out: &mut Vec<u8>) -> Option<()> {
     out.clear();
-    Runs::new(runs, width)?.each_of_all(count, |run| {
+    Runs::new(runs, width)?.each(count, |run| {
         match run {
             Run::Repeated(level, count) => out.resize(out.len() + count, u8::try_from(level).ok()?),
             Run::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {

@@ -35,11 +35,12 @@ use self::stored::Stored;
 use self::validity::Validity;
 use self::values::Value;
 use super::integers::Runs;
-use super::pages::{Kind, StoredPage, split_levels, whole_deltas};
+use super::pages::{StoredPage, split_levels, whole_deltas};
 use crate::arrow::array::{ArrayData, ArrayRef, make_array};
 use crate::arrow::buffer::{Buffer, NullBuffer};
 use crate::arrow::datatypes::{DataType, Field};
 use crate::catalog::ColumnChunk;
+use crate::catalog::page_header::Kind;
 
 /// A thread keeps its memory for a page up to this many bytes, and that for a dictionary and for dense values.
 const KEPT_PAGE: usize = 4 << 20;
@@ -347,7 +348,7 @@ impl Flat {
             return Some(page.count);
         }
         let mut there = 0;
-        Runs::new(page.definition, 1)?.each_of_all(page.count, |run| {
+        Runs::new(page.definition, 1)?.each(page.count, |run| {
             there += self.validity.append_run(run)?;
             Some(())
         })?;

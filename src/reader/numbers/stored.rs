@@ -12,7 +12,7 @@ use super::{CheckedChunk, DataPage, Flat, Inflater, SCRATCH, StoredPage, is};
 use crate::arrow::array::{ArrayData, ArrayRef, make_array};
 use crate::arrow::buffer::Buffer;
 use crate::arrow::datatypes::{DataType, Field};
-use crate::reader::pages::Kind;
+use crate::catalog::page_header::Kind;
 
 /// Cells from this many bytes on are not copied. Columns that are fetched together stay together in memory, and of smaller
 /// cells that would be worth more than the copy.

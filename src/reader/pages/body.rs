@@ -1,11 +1,12 @@
-//! What is in a page, once it is decompressed: whether its levels and lengths are as many as its values, and make sense.
+//! What is in a page, once it is decompressed: whether its levels and lengths are as many as its values, and make sense. Where its
+//! header claims something else of what is there, the page is mended.
 
 use bytes::Bytes;
 use parquet::basic::{Encoding, Repetition, Type};
 use parquet::column::page::Page;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::levels::{self, Lists, split_levels};
+use super::levels::{self, Depth, Lists, Outline, split_levels};
 use super::{corrupt, lengths};
 use crate::error::Result;
 use crate::reader::integers::Runs;
@@ -17,6 +18,8 @@ pub(in crate::reader) struct Bodies {
     /// Bytes of a value as it is stored, if all have as many.
     width: Option<usize>,
     lists: Option<Lists>,
+    /// Of the structures that it shares with the leaves beside it.
+    outlines: Vec<Outline>,
 }
 
 /// The parts of a page: its levels, as far as they are runs, and its values.
@@ -27,8 +30,13 @@ struct Parts<'a> {
 }
 
 impl Bodies {
-    /// Of a leaf at the end of `path`, whose nodes are optional, repeated or neither.
-    pub(in crate::reader) fn of(column: &ColumnDescriptor, path: impl Iterator<Item = Repetition>) -> Self {
+    /// Of a leaf at the end of `path`, whose nodes are optional, repeated or neither. At `shared` depths it is to have the same
+    /// rows and items as other leaves.
+    pub(in crate::reader) fn of(
+        column: &ColumnDescriptor,
+        path: impl Iterator<Item = Repetition>,
+        shared: &[Depth],
+    ) -> Self {
         let highest = [column.max_rep_level(), column.max_def_level()];
         let width = match column.physical_type() {
             Type::INT32 | Type::FLOAT => Some(4),
@@ -36,22 +44,84 @@ impl Bodies {
             Type::FIXED_LEN_BYTE_ARRAY => usize::try_from(column.type_length()).ok(),
             Type::BOOLEAN | Type::INT96 | Type::BYTE_ARRAY => None,
         };
-        Bodies { highest, width, lists: (highest[0] > 0).then(|| Lists::of(highest, path)) }
+        let lists = (highest[0] > 0).then(|| Lists::of(highest, path));
+        Bodies { highest, width, lists, outlines: shared.iter().copied().map(Outline::of).collect() }
     }
 
     /// Is told that a page was left out.
     pub(in crate::reader) fn skip(&mut self) {
+        self.outlines.clear();
         if let Some(lists) = &mut self.lists {
             lists.skip();
         }
     }
 
-    /// Fails with `Corrupt` if the page has fewer levels than values, levels that make no sense, or other lengths than values.
-    pub(in crate::reader) fn check(&mut self, page: &Page) -> Result<()> {
-        let (values, parts) = match page {
+    /// The rows that the pages so far begin, if they are of lists and none was left out.
+    pub(in crate::reader) fn rows(&self) -> Option<usize> {
+        self.lists.as_ref()?.rows()
+    }
+
+    /// What tells the rows and items that are there at the shared depths from others; none if a page was left out.
+    pub(in crate::reader) fn outlines(&self) -> Vec<(Depth, u128)> {
+        self.outlines.iter().map(Outline::digest).collect()
+    }
+
+    /// Gives the page as the Parquet crate is to decode it.
+    ///
+    /// Fails with `Corrupt` if it has fewer levels than values, levels that make no sense, or other lengths than values.
+    pub(in crate::reader) fn check(&mut self, page: Page) -> Result<Page> {
+        let Some((values, parts)) = self.parts_of(&page) else { return Ok(page) };
+        let parts = parts
+            .ok_or_else(|| corrupt(format!("the levels of the {values} values of a page are malformed")))?;
+        let mut behind = [&[][..]; 2];
+        let runs = [parts.repetition, parts.definition];
+        for ((runs, highest), behind) in runs.iter().zip(self.highest).zip(&mut behind) {
+            if let Some(runs) = runs.filter(|_| highest > 0) {
+                *behind = levels::check(runs, highest, values as usize)?;
+            }
+        }
+        match (&mut self.lists, parts.repetition, parts.definition) {
+            (Some(lists), Some(repetition), Some(definition)) => {
+                lists.check(repetition, definition, values as usize, &mut self.outlines)?
+            }
+            (None, _, Some(definition)) => {
+                levels::outline(definition, self.highest[1], values as usize, &mut self.outlines);
+            }
+            _ => self.skip(),
+        }
+        // Plain values of version 1 are decoded without their number.
+        let is_counted = page.encoding() != Encoding::PLAIN || matches!(page, Page::DataPageV2 { .. });
+        let stored = is_counted.then(|| self.stored(&parts, values as usize)).flatten();
+        let are_sound = match page.encoding() {
+            _ if stored == Some(0) => true,
+            Encoding::BYTE_STREAM_SPLIT => {
+                self.width.is_some_and(|width| are_split(parts.values, stored, width))
+            }
+            Encoding::RLE | Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY => {
+                stored.is_none_or(|stored| are_in_runs(page.encoding(), parts.values, stored))
+            }
+            encoding => lengths::are_sound(encoding, parts.values, values),
+        };
+        if !are_sound {
+            let encoding = page.encoding();
+            return Err(corrupt(format!("the {values} values of a page are malformed ({encoding})")));
+        }
+        // Zeros that some writers fill the end with are no runs to the Parquet crate either. Of levels that are bit-packed, which
+        // is deprecated, it reads no more than there are.
+        let has_more = behind.iter().any(|behind| behind.iter().any(|byte| *byte != 0));
+        let are_runs = runs.iter().zip(self.highest).all(|(runs, highest)| highest == 0 || runs.is_some());
+        let cut = (has_more && are_runs).then(|| parts.cut(behind));
+        let mended = Mended { stored, values: parts.values.len(), cut };
+        Ok(mended.page(page))
+    }
+
+    /// The number of a page's values, with nulls, and its parts, which are `None` if its levels do not end in it; `None` for a
+    /// dictionary.
+    fn parts_of<'a>(&self, page: &'a Page) -> Option<(u32, Option<Parts<'a>>)> {
+        match page {
             Page::DataPage { buf, num_values, rep_level_encoding, def_level_encoding, .. } => {
                 let encodings = [*rep_level_encoding, *def_level_encoding];
-                (*num_values, self.parts(buf, *num_values, encodings))
+                Some((*num_values, self.parts(buf, *num_values, encodings)))
             }
             Page::DataPageV2 { buf, num_values, def_levels_byte_len, rep_levels_byte_len, .. } => {
                 let parts = || {
@@ -59,41 +129,9 @@ impl Bodies {
                     let (definition, values) = rest.split_at_checked(*def_levels_byte_len as usize)?;
                     Some(Parts { repetition: Some(repetition), definition: Some(definition), values })
                 };
-                (*num_values, parts())
+                Some((*num_values, parts()))
             }
-            Page::DictionaryPage { .. } => return Ok(()),
-        };
-        let parts = parts
-            .ok_or_else(|| corrupt(format!("the levels of the {values} values of a page are malformed")))?;
-        for (runs, highest) in [parts.repetition, parts.definition].into_iter().zip(self.highest) {
-            if let Some(runs) = runs.filter(|_| highest > 0) {
-                levels::check(runs, highest, values as usize)?;
-            }
-        }
-        match (&mut self.lists, parts.repetition, parts.definition) {
-            (Some(lists), Some(repetition), Some(definition)) => {
-                lists.check(repetition, definition, values as usize)?
-            }
-            (Some(lists), ..) => lists.skip(),
-            (None, ..) => {}
-        }
-        let are_sound = match page.encoding() {
-            Encoding::BYTE_STREAM_SPLIT => {
-                let stored = self.stored(&parts, values as usize);
-                self.width.is_some_and(|width| are_split(parts.values, stored, width))
-            }
-            Encoding::RLE | Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY => {
-                let stored = self.stored(&parts, values as usize);
-                stored.is_none_or(|stored| are_in_runs(page.encoding(), parts.values, stored))
-            }
-            encoding => lengths::are_sound(encoding, parts.values, values),
-        };
-        match are_sound {
-            true => Ok(()),
-            false => {
-                let encoding = page.encoding();
-                Err(corrupt(format!("the {values} values of a page are malformed ({encoding})")))
-            }
+            Page::DictionaryPage { .. } => None,
         }
     }
 
@@ -127,6 +165,105 @@ impl Bodies {
     }
 }
 
+impl Parts<'_> {
+    /// The same levels without what is `behind` the last of each.
+    fn cut(&self, behind: [&[u8]; 2]) -> Cut {
+        let whole = |(runs, behind): (Option<&[u8]>, &[u8])| {
+            runs.map(|runs| runs[..runs.len() - behind.len()].to_vec())
+        };
+        let runs = [self.repetition, self.definition].into_iter().zip(behind).map(whole).collect();
+        Cut { runs, values: self.values.to_vec() }
+    }
+}
+
+/// The parts of a page whose levels were followed by something else.
+struct Cut {
+    /// Repetition levels, then definition levels.
+    runs: Vec<Option<Vec<u8>>>,
+    values: Vec<u8>,
+}
+
+/// What the levels and values of a page tell, where its header may say something else.
+struct Mended {
+    /// Values that are not null, if that is known.
+    stored: Option<usize>,
+    /// Bytes of the values.
+    values: usize,
+    cut: Option<Cut>,
+}
+
+impl Mended {
+    /// A page with that.
+    fn page(self, page: Page) -> Page {
+        // Of no values an encoding needs no dictionary, and no width of its indices.
+        let has_none = self.stored == Some(0);
+        let without_values = |buf: Bytes| if has_none { buf.slice(..buf.len() - self.values) } else { buf };
+        let encoding_of = |encoding| if has_none { Encoding::PLAIN } else { encoding };
+        match page {
+            Page::DictionaryPage { .. } => page,
+            Page::DataPage {
+                buf,
+                num_values,
+                encoding,
+                def_level_encoding,
+                rep_level_encoding,
+                statistics,
+            } => {
+                let buf = match self.cut {
+                    Some(cut) => {
+                        let lengthy =
+                            |runs: Vec<u8>| [&(runs.len() as u32).to_le_bytes()[..], &runs].concat();
+                        let levels = cut.runs.into_iter().flatten().flat_map(lengthy);
+                        levels.chain(cut.values).collect()
+                    }
+                    None => buf,
+                };
+                Page::DataPage {
+                    buf: without_values(buf),
+                    num_values,
+                    encoding: encoding_of(encoding),
+                    def_level_encoding,
+                    rep_level_encoding,
+                    statistics,
+                }
+            }
+            Page::DataPageV2 {
+                buf,
+                num_values,
+                encoding,
+                num_nulls,
+                num_rows,
+                def_levels_byte_len,
+                rep_levels_byte_len,
+                is_compressed,
+                statistics,
+            } => {
+                let lengths = [rep_levels_byte_len, def_levels_byte_len];
+                let ([rep_levels_byte_len, def_levels_byte_len], buf) = match self.cut {
+                    Some(cut) => {
+                        let length = |at: usize| cut.runs[at].as_ref().map_or(0, Vec::len) as u32;
+                        let lengths = [length(0), length(1)];
+                        (lengths, cut.runs.into_iter().flatten().flatten().chain(cut.values).collect())
+                    }
+                    None => (lengths, buf),
+                };
+                let stored = self.stored.and_then(|stored| u32::try_from(stored).ok());
+                Page::DataPageV2 {
+                    buf: without_values(buf),
+                    num_values,
+                    encoding: encoding_of(encoding),
+                    num_nulls: stored.map_or(num_nulls, |stored| num_values.saturating_sub(stored)),
+                    num_rows,
+                    def_levels_byte_len,
+                    rep_levels_byte_len,
+                    is_compressed,
+                    statistics,
+                }
+            }
+        }
+    }
+}
+
 /// Whether values that are split into their bytes are all there. The decoder makes up what is missing.
 fn are_split(bytes: &[u8], stored: Option<usize>, width: usize) -> bool {
     match stored {
@@ -142,5 +279,5 @@ fn are_in_runs(encoding: Encoding, bytes: &[u8], stored: usize) -> bool {
         Encoding::RLE => split_levels(bytes).and_then(|(runs, _)| Runs::new(runs, 1)),
         _ => bytes.split_first().and_then(|(width, runs)| Runs::new(runs, (*width).into())),
     };
-    stored == 0 || runs.is_some_and(|runs| runs.each(stored, |_| Some(())).is_some())
+    runs.is_some_and(|mut runs| runs.each(stored, |_| Some(())).is_some())
 }

@@ -4,6 +4,7 @@
 //! rows and there are too few levels, it never returns. An item of a list that is not there it leaves out.
 
 use parquet::basic::Repetition;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::corrupt;
 use crate::error::Result;
@@ -21,13 +22,12 @@ pub(in crate::reader) fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::try_from(i32::from_le_bytes(*length)).ok()?)
 }
 
-/// Fails with `Corrupt` if runs of levels, of which the highest is `max`, are not as many as the values of their page, or make no
-/// sense.
-pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<()> {
-    let (found, is_all) = count(runs, max, values);
-    match is_all {
-        true => Ok(()),
-        false if found == values => Err(corrupt(format!("a page of {values} values with more levels"))),
+/// Fails with `Corrupt` if runs of levels, of which the highest is `max`, are fewer than the values of their page, or make no
+/// sense. Returns what is behind those of the values.
+pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<&[u8]> {
+    let (found, behind) = count(runs, max, values);
+    match found == values {
+        true => Ok(behind),
         false => Err(corrupt(format!("a page of {values} values with {found} levels"))),
     }
 }
@@ -49,8 +49,8 @@ pub(super) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> 
     Some(highest)
 }
 
-/// The number of levels that runs hold, up to one that makes no sense; counting stops at `enough`. And whether these are all.
-fn count(runs: &[u8], max: i16, enough: usize) -> (usize, bool) {
+/// The number of levels that runs hold, up to one that makes no sense; counting stops at `enough`. And what is behind them.
+fn count(runs: &[u8], max: i16, enough: usize) -> (usize, &[u8]) {
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));
     let mut found = 0;
     let sound = |run: Run<'_>| {
@@ -66,8 +66,10 @@ fn count(runs: &[u8], max: i16, enough: usize) -> (usize, bool) {
         found += if is_sound { run.len() } else { 0 };
         is_sound.then_some(())
     };
-    let all = Runs::new(runs, width).and_then(|runs| runs.each_of_all(enough, sound));
-    (found, all.is_some())
+    let Some(mut runs) = Runs::new(runs, width) else { return (0, runs) };
+    // How many were found says whether they are all.
+    let _all = runs.each(enough, sound);
+    (found, runs.rest())
 }
 
 /// Bits of a level, of which the highest is `max`.
@@ -83,6 +85,8 @@ pub(super) struct Lists {
     items: Vec<u16>,
     /// The definition level before the next one; the highest of all where it is not known.
     last: u16,
+    /// The rows that begin so far, unless a page was left out.
+    rows: Option<usize>,
 }
 
 impl Lists {
@@ -96,23 +100,36 @@ impl Lists {
                 items.push(definition);
             }
         }
-        Lists { widths: highest.map(width), items, last: 0 }
+        Lists { widths: highest.map(width), items, last: 0, rows: Some(0) }
     }
 
     /// Is told that a page was left out.
     pub(super) fn skip(&mut self) {
-        self.last = u16::MAX;
+        (self.last, self.rows) = (u16::MAX, None);
     }
 
-    /// Fails with `Corrupt` if one of the levels of a page, of which there are enough, goes on with a list that is null or empty.
-    pub(super) fn check(&mut self, repetition: &[u8], definition: &[u8], values: usize) -> Result<()> {
+    /// The rows that begin so far, unless a page was left out.
+    pub(super) fn rows(&self) -> Option<usize> {
+        self.rows
+    }
+
+    /// Adds a page, of whose levels there are enough, to `outlines`.
+    ///
+    /// Fails with `Corrupt` if one of the levels goes on with a list that is null or empty.
+    pub(super) fn check(
+        &mut self,
+        repetition: &[u8],
+        definition: &[u8],
+        values: usize,
+        outlines: &mut [Outline],
+    ) -> Result<()> {
         let mut repetitions = Levels::of(repetition, self.widths[0], values);
         let mut definitions = Levels::of(definition, self.widths[1], values);
         let mut repetition = [0; STEP];
         // The one before comes first.
         let mut definition = [0; 1 + STEP];
         let mut left = values;
-        let mut is_sound = true;
+        let (mut rows, mut is_sound) = (0, true);
         while left > 0 {
             let step = left.min(STEP);
             definition[0] = self.last;
@@ -129,13 +146,80 @@ impl Lists {
                     is_sound & item.is_none_or(|item| item.is_some_and(|&item| before.min(now) >= item))
                 }),
             };
+            outlines.iter_mut().for_each(|outline| outline.add(Some(&repetition[..step]), now));
+            rows += repetition[..step].iter().filter(|level| **level == 0).count();
             self.last = definition[step];
             left -= step;
         }
+        self.rows = self.rows.map(|before| before + rows);
         match is_sound {
             true => Ok(()),
             false => Err(corrupt("a list goes on where there is none".into())),
         }
+    }
+}
+
+/// How deep a node of the schema is: the repetition and definition level of what is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::reader) struct Depth {
+    pub(in crate::reader) repetition: u16,
+    pub(in crate::reader) definition: u16,
+}
+
+/// Which rows and items of a structure are there, as one of its leaves has it. Two that are equal may come from pages of any
+/// lengths.
+pub(super) struct Outline {
+    depth: Depth,
+    repetition: Xxh3,
+    definition: Xxh3,
+}
+
+impl Outline {
+    pub(super) fn of(depth: Depth) -> Self {
+        Outline { depth, repetition: Xxh3::new(), definition: Xxh3::new() }
+    }
+
+    /// Adds levels, at most [`STEP`]; without repetition levels each is a row. What is deeper in the leaf alone does not count.
+    fn add(&mut self, repetition: Option<&[u16]>, definition: &[u16]) {
+        let Depth { repetition: deepest, definition: most } = self.depth;
+        let (mut repeated, mut defined) = ([0; STEP], [0; STEP]);
+        let mut count = 0;
+        match repetition {
+            // No level of a schema that is read is wider than a byte.
+            Some(repetition) => {
+                for (&repetition, &definition) in repetition.iter().zip(definition) {
+                    (repeated[count], defined[count]) = (repetition as u8, definition.min(most) as u8);
+                    count += usize::from(repetition <= deepest);
+                }
+                if deepest > 0 {
+                    self.repetition.update(&repeated[..count]);
+                }
+            }
+            None => {
+                defined.iter_mut().zip(definition).for_each(|(to, level)| *to = (*level).min(most) as u8);
+                count = definition.len();
+            }
+        }
+        self.definition.update(&defined[..count]);
+    }
+
+    pub(super) fn digest(&self) -> (Depth, u128) {
+        let [repetition, definition] = [&self.repetition, &self.definition].map(|hash| hash.digest());
+        (self.depth, u128::from(repetition) << u64::BITS | u128::from(definition))
+    }
+}
+
+/// Adds a page of a leaf without lists, of whose levels there are enough, to `outlines`.
+pub(super) fn outline(definition: &[u8], max: i16, values: usize, outlines: &mut [Outline]) {
+    if outlines.is_empty() {
+        return;
+    }
+    let mut levels = Levels::of(definition, width(max), values);
+    let mut step = [0; STEP];
+    for done in (0..values).step_by(STEP) {
+        let step = &mut step[..STEP.min(values - done)];
+        levels.read(step);
+        outlines.iter_mut().for_each(|outline| outline.add(None, step));
     }
 }
 
@@ -234,9 +318,10 @@ mod tests {
         }
         assert!(check(&[6, 0], 1, 4).is_err());
         assert!(check(&[8, 0], 1, 4).is_ok());
-        // Zeros behind the last, and another byte, which is one of the values.
-        assert!(check(&[8, 0, 0], 1, 4).is_ok());
-        assert!(check(&[8, 0, 7], 1, 4).is_err());
+        // What is behind the last does not count: zeros, a whole run, and half of one.
+        for behind in [&[0][..], &[3, 0xff], &[7]] {
+            assert_eq!(check(&[&[8, 0], behind].concat(), 1, 4).unwrap(), behind);
+        }
     }
 
     /// A byte that was damaged: a run of other levels than there are, and groups that end in the values.
@@ -283,7 +368,7 @@ mod tests {
         let check = |pages: &[(&[u8], &[u8])]| {
             let mut lists = Lists::of([2, 6], path.into_iter());
             pages.iter().all(|(repetition, definition)| {
-                lists.check(&runs(repetition), &runs(definition), repetition.len()).is_ok()
+                lists.check(&runs(repetition), &runs(definition), repetition.len(), &mut []).is_ok()
             })
         };
         for (repetition, definition, is_sound) in [
@@ -306,6 +391,37 @@ mod tests {
         assert!(!check(&[(&[0], &[0]), (&[1], &[6])]));
         let mut lists = Lists::of([2, 6], path.into_iter());
         lists.skip();
-        assert!(lists.check(&runs(&[1]), &runs(&[6]), 1).is_ok(), "after a page that was left out");
+        assert!(lists.check(&runs(&[1]), &runs(&[6]), 1, &mut []).is_ok(), "after a page that was left out");
+    }
+
+    /// Of `struct<a, list<int32>>`, all of it nullable, the leaves `a` and `list` tell the same rows, however their pages are cut.
+    #[test]
+    fn leaves_tell_the_same_of_the_structure_around_them() {
+        let (optional, repeated) = (Repetition::OPTIONAL, Repetition::REPEATED);
+        let runs = |levels: &[u8]| levels.iter().flat_map(|level| [2, *level]).collect::<Vec<u8>>();
+        let shared = || vec![Outline::of(Depth { repetition: 0, definition: 1 })];
+        let flat = |pages: &[&[u8]]| {
+            let mut outlines = shared();
+            pages.iter().for_each(|page| outline(&runs(page), 2, page.len(), &mut outlines));
+            outlines[0].digest()
+        };
+        let of_list = |pages: &[(&[u8], &[u8])]| {
+            let (mut outlines, path) = (shared(), [optional, optional, repeated, optional]);
+            let mut lists = Lists::of([1, 4], path.into_iter());
+            for (repetition, definition) in pages {
+                let (repeated, defined) = (runs(repetition), runs(definition));
+                lists.check(&repeated, &defined, repetition.len(), &mut outlines).unwrap();
+            }
+            outlines[0].digest()
+        };
+        // A value, a null structure, a null field, a value.
+        let wanted = flat(&[&[2, 0, 1, 2]]);
+        assert_eq!(flat(&[&[1, 0], &[2, 1]]), wanted);
+        let list: (&[u8], &[u8]) = (&[0, 1, 1, 0, 0, 0], &[4, 3, 4, 0, 2, 1]);
+        assert_eq!(of_list(&[list]), wanted);
+        assert_eq!(of_list(&[(&[0, 1], &[4, 4]), (&[1, 0, 0, 0, 1], &[4, 0, 1, 4, 4])]), wanted);
+        for other in [&[2, 1, 1, 2][..], &[0, 2, 1, 2], &[2, 0, 1], &[2, 0, 1, 2, 2]] {
+            assert_ne!(flat(&[other]), wanted, "{other:?}");
+        }
     }
 }

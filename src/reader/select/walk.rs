@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use parquet::basic::Encoding;
 
-use super::super::pages::{Kind, page_header};
+use crate::catalog::page_header::{self, Kind};
 use crate::catalog::pages::PageLocations;
 use crate::catalog::{ColumnChunk, File};
 use crate::error::Result;
@@ -36,7 +36,7 @@ pub(super) async fn walked(
         let Some(bytes) = bytes.first() else { return Ok(None) };
         let mut next = at;
         while let Some(rest) = usize::try_from(next - at).ok().and_then(|from| bytes.get(from..))
-            && let Ok((page, header)) = page_header(rest)
+            && let Ok((page, header)) = page_header::read(rest)
         {
             let page_end = next.saturating_add(header as u64).saturating_add(page.compressed.into());
             if page.kind != Kind::Dictionary {

@@ -8,7 +8,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::super::remote::changed;
 use super::super::store::Store;
 use super::assemble::admit;
-use super::{FOOTER_BYTES_AT_ONCE, FOOTERS_AT_ONCE, IF_DAMAGED, KeptFooters, fetch, on_runtime, parse};
+use super::{
+    FOOTER_BYTES_AT_ONCE, FOOTERS_AT_ONCE, IF_DAMAGED, KeptFooters, claims, fetch, on_runtime, parse,
+};
 use crate::catalog::{Catalog, File};
 use crate::error::{Error, Place, Result};
 
@@ -60,9 +62,13 @@ impl<'a> Footers<'a> {
         let read = async {
             let FooterBytes { bytes, _permit, .. } = self.find(about).await?;
             let (known, size) = (catalog.known.clone(), about.size);
-            let parsed = on_runtime(move || parse(&bytes, size, &known)).await?;
+            let mut parsed = on_runtime(move || parse(&bytes, size, &known)).await?;
             match about.footer.get() {
-                None => admit(catalog, about, &parsed)?,
+                None => {
+                    let (volume, pin) = (about.volume as usize, about.pin());
+                    parsed.metadata = claims::with_sizes(self.store, volume, &pin, parsed.metadata).await?;
+                    admit(catalog, about, &parsed)?;
+                }
                 Some(footer) if footer.hash != parsed.hash => {
                     return Err(changed("its footer is another one"));
                 }

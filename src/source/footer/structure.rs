@@ -3,11 +3,13 @@
 //!
 //! The crate reserves memory for as many children as an element claims, and recurses as deep as they nest.
 
+use std::ops::Range;
+
 use super::encrypted_error;
 use crate::catalog::thrift::declared::{
     COLUMN_CHUNK, COLUMN_META_DATA, FILE_META_DATA, ROW_GROUP, SCHEMA_ELEMENT, SIZE_STATISTICS,
 };
-use crate::catalog::thrift::{Compact, STRUCT};
+use crate::catalog::thrift::{Compact, I32, I64, STRUCT};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How deep columns may nest: more is refused before the Parquet crate recurses into it.
@@ -24,8 +26,51 @@ const LONGEST_PATHS: u64 = 64 << 20;
 /// Bytes that each name of a path takes beside its text.
 const NAME_OVERHEAD: u64 = size_of::<String>() as u64;
 
-/// Checks a footer; fails with `Corrupt`, `TooLarge` or `Unsupported`.
-pub(super) fn check(bytes: &[u8]) -> Result<()> {
+/// The encodings that the Parquet crate knows, by their numbers in the format.
+const ENCODINGS: [i64; 10] = [0, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+
+/// What the Parquet crate refuses of a footer that is sound otherwise, by places in its bytes.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Oddities {
+    /// Encodings that it does not know, and that pages need not have.
+    encodings: Vec<Range<usize>>,
+    /// Headers of lists of encodings that are declared as numbers of 64 bits, which are written like those of 32: as
+    /// fastparquet 0.8 has them.
+    wide_lists: Vec<usize>,
+}
+
+impl Oddities {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The same footer with what the crate takes in each of the places, in as many bytes.
+    pub(super) fn replaced(&self, bytes: &[u8]) -> Vec<u8> {
+        /// In all bytes of a number but the last.
+        const GOES_ON: u8 = 0x80;
+        const ELEMENT: u8 = 0x0f;
+        let mut bytes = bytes.to_vec();
+        for encoding in &self.encodings {
+            // Zero, the number of the plain encoding.
+            bytes[encoding.clone()].fill(GOES_ON);
+            bytes[encoding.end - 1] = 0;
+        }
+        for &list in &self.wide_lists {
+            bytes[list] = bytes[list] & !ELEMENT | I32;
+        }
+        bytes
+    }
+
+    /// The same with places from the front of `length` bytes instead of places from their end.
+    fn from_front(self, length: usize) -> Self {
+        let encodings = self.encodings.into_iter().map(|place| length - place.start..length - place.end);
+        let wide_lists = self.wide_lists.into_iter().map(|place| length - place);
+        Oddities { encodings: encodings.collect(), wide_lists: wide_lists.collect() }
+    }
+}
+
+/// Checks a footer, and finds what the Parquet crate would refuse of it. Fails with `Corrupt`, `TooLarge` or `Unsupported`.
+pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
     const SCHEMA: i16 = 2;
     const ROW_GROUPS: i16 = 4;
     const ENCRYPTION: i16 = 8;
@@ -48,12 +93,12 @@ pub(super) fn check(bytes: &[u8]) -> Result<()> {
         let tree = schema.insert(Tree { left, ..Tree::default() });
         (0..left).try_for_each(|_| tree.element(input))
     });
-    let trouble = schema.and_then(|tree| tree.trouble);
+    let (trouble, oddities) = schema.map_or_else(Default::default, |tree| (tree.trouble, tree.oddities));
     match (read, trouble) {
         (_, Some(trouble)) => Err(trouble),
         (None, None) => Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")),
         (Some(()), None) if encrypted => Err(encrypted_error()),
-        (Some(()), None) => Ok(()),
+        (Some(()), None) => Ok(oddities.from_front(bytes.len())),
     }
 }
 
@@ -70,6 +115,8 @@ struct Tree {
     paths: u64,
     /// The leaf columns in order.
     leaves: Vec<Leaf>,
+    /// What the Parquet crate refuses, by the numbers of bytes that are left there.
+    oddities: Oddities,
     /// The reason why the schema, or what a column chunk says of it, is refused.
     trouble: Option<Error>,
 }
@@ -173,6 +220,7 @@ impl Tree {
     fn column_chunk(&mut self, input: &mut Compact<'_>, group: usize, chunk: usize) -> Option<()> {
         const META_DATA: i16 = 3;
         const TYPE: i16 = 1;
+        const LISTED: i16 = 2;
         const SIZES: i16 = 16;
         const REPETITIONS: i16 = 2;
         const DEFINITIONS: i16 = 3;
@@ -183,6 +231,21 @@ impl Tree {
             }
             input.structure(|input, id, kind| match (id, kind) {
                 (TYPE, _) => input.i32(kind).map(|kind| physical = Some(kind)),
+                (LISTED, _) => {
+                    let list = input.remaining();
+                    let mut is_wide = false;
+                    let listed = input.list_of(kind, |input, kind| {
+                        is_wide = kind == I64;
+                        let before = input.remaining();
+                        let encoding = if is_wide { input.i64(kind)? } else { input.i32(kind)?.into() };
+                        if !ENCODINGS.contains(&encoding) {
+                            self.oddities.encodings.push(before..input.remaining());
+                        }
+                        Some(())
+                    });
+                    self.oddities.wide_lists.extend(is_wide.then_some(list));
+                    listed.map(drop)
+                }
                 // How often there is each level.
                 (SIZES, STRUCT) => input.structure(|input, id, kind| match id {
                     REPETITIONS | DEFINITIONS => {
@@ -360,5 +423,25 @@ mod tests {
                 "column chunk 0 of row group 0 has other levels than its column in the schema"
             );
         }
+    }
+
+    #[test]
+    fn encodings_that_are_not_known_or_too_wide_are_found_and_replaced() {
+        // Of the only column chunk: plain, one of two bytes, and runs.
+        let metadata = [0x15, 2, 0x19, 0x35, 0, 0xc6, 1, 6, 0];
+        let schema = [&[0x29, 0x2c][..], &group(1), &[0x15, 2, 0x25, 2, 0x18, 1, b'x', 0]].concat();
+        let chunk = [&[0x3c][..], &metadata, &[0]].concat();
+        let bytes = [&schema[..], &[0x29, 0x1c, 0x19, 0x1c], &chunk, &[0, 0]].concat();
+        let oddities = check(&bytes).unwrap();
+        let at = bytes.windows(2).position(|pair| pair == [0xc6, 1]).unwrap();
+        assert_eq!(oddities, Oddities { encodings: vec![at..at + 2], wide_lists: Vec::new() });
+        let replaced = oddities.replaced(&bytes);
+        assert_eq!(replaced[at..at + 2], [0x80, 0]);
+        assert!(check(&replaced).unwrap().is_empty());
+
+        let wide: Vec<u8> = bytes.iter().map(|&byte| if byte == 0x35 { 0x36 } else { byte }).collect();
+        let oddities = check(&wide).unwrap();
+        assert_eq!(oddities, Oddities { encodings: vec![at..at + 2], wide_lists: vec![at - 2] });
+        assert_eq!(oddities.replaced(&wide), replaced);
     }
 }

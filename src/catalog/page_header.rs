@@ -1,15 +1,12 @@
 //! One page header: read as the Parquet crate reads it, or refused.
 
-use super::corrupt;
-use crate::catalog::thrift::Compact;
-use crate::catalog::thrift::declared::{
-    DATA_PAGE_HEADER, DATA_PAGE_HEADER_V2, DICTIONARY_PAGE_HEADER, PAGE_HEADER,
-};
-use crate::error::Result;
+use super::thrift::Compact;
+use super::thrift::declared::{DATA_PAGE_HEADER, DATA_PAGE_HEADER_V2, DICTIONARY_PAGE_HEADER, PAGE_HEADER};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::reader) enum Kind {
+pub(crate) enum Kind {
     Data,
     Dictionary,
     DataV2,
@@ -17,28 +14,28 @@ pub(in crate::reader) enum Kind {
 
 /// The contents of a page header. Sizes have 31 bits in the format, so that it takes few bytes, which are soon moved.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::reader) struct Page {
-    pub(in crate::reader) kind: Kind,
-    pub(in crate::reader) uncompressed: u32,
-    pub(in crate::reader) compressed: u32,
-    pub(in crate::reader) values: u32,
-    pub(in crate::reader) encoding: i32,
+pub(crate) struct Page {
+    pub(crate) kind: Kind,
+    pub(crate) uncompressed: u32,
+    pub(crate) compressed: u32,
+    pub(crate) values: u32,
+    pub(crate) encoding: i32,
     /// CRC-32 of the page as it is stored, if the writer gave it.
-    pub(in crate::reader) crc: Option<u32>,
+    pub(crate) crc: Option<u32>,
     /// Of data pages of version 1 alone: how repetition and definition levels are encoded.
-    pub(in crate::reader) level_encodings: [i32; 2],
-    /// Of version 2 alone, else 0: rows, nulls, and bytes of levels that are uncompressed in front of the values.
-    pub(in crate::reader) rows: u32,
-    pub(in crate::reader) nulls: u32,
-    pub(in crate::reader) levels: u32,
+    pub(crate) level_encodings: [i32; 2],
+    /// Of version 2 alone, else 0: the rows that it is said to have, and bytes of levels that are uncompressed in front of the
+    /// values.
+    pub(crate) rows: u32,
+    pub(crate) levels: u32,
     /// Bytes of the levels that are repetition levels, which come first.
-    pub(in crate::reader) repetition: u32,
+    pub(crate) repetition: u32,
     /// The offset in the header of the flag that the values are not compressed (version 2), if there is one.
-    pub(in crate::reader) not_compressed: Option<u32>,
+    pub(crate) not_compressed: Option<u32>,
 }
 
 /// The flag of a boolean field, true instead of false: the type that is written is the value.
-pub(super) fn compressed(flag: u8) -> u8 {
+pub(crate) fn compressed(flag: u8) -> u8 {
     (flag & 0xf0) | TRUE
 }
 
@@ -68,7 +65,7 @@ struct Fields {
 
 /// Reads a page header; returns it and its length in bytes.
 #[inline]
-pub(in crate::reader) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
+pub(crate) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
     let mut input = Compact::new(bytes);
     match usual(&mut input) {
         Some(page) => Ok((page, bytes.len() - input.remaining())),
@@ -82,13 +79,13 @@ fn unusual(bytes: &[u8]) -> Result<(Page, usize)> {
     let mut fields = Fields::default();
     if fields.read(&mut input, bytes).is_some() {
         if fields.kind == Some(INDEX_PAGE) {
-            return Err(corrupt("a page among those of values is said to hold an index".into()));
+            return Err(corrupt("a page among those of values is said to hold an index"));
         }
         if let Some(page) = fields.page() {
             return Ok((page, bytes.len() - input.remaining()));
         }
     }
-    Err(corrupt("a page header is malformed".into()))
+    Err(corrupt("a page header is malformed"))
 }
 
 /// The header of a dictionary or of a data page of version 1 as nearly every writer writes it: all fields in order, none
@@ -134,7 +131,6 @@ fn usual(input: &mut Compact<'_>) -> Option<Page> {
         crc,
         level_encodings,
         rows: 0,
-        nulls: 0,
         levels: 0,
         repetition: 0,
         not_compressed: None,
@@ -233,13 +229,16 @@ impl Fields {
             encoding: self.encoding?,
             crc: self.crc,
             level_encodings: self.level_encodings,
-            rows: of_v2(self.rows)?,
-            nulls: of_v2(self.nulls)?,
+            rows: of_v2(self.nulls.and(self.rows))?,
             levels: of_v2(self.definition_levels)? + repetition,
             repetition,
             not_compressed: self.not_compressed,
         })
     }
+}
+
+fn corrupt(cause: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, cause)
 }
 
 /// A number that is not negative.
