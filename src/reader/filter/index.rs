@@ -1,18 +1,20 @@
 //! What a file has of a row group beside its footer, which decides more of its rows: the bounds of each page, and Bloom filters.
 //!
 //! Sources: Parquet's [page index](https://parquet.apache.org/docs/file-format/pageindex/) and
-//! [Bloom filters](https://parquet.apache.org/docs/file-format/bloomfilter/). Both only save reads: one that is damaged is as
-//! good as none.
+//! [Bloom filters](https://parquet.apache.org/docs/file-format/bloomfilter/). Both only save reads: one that is damaged, or that
+//! contradicts itself or the footer, is as good as none.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use bytes::Bytes;
-use parquet::basic::Type;
+use parquet::basic::{SortOrder, Type};
 use parquet::bloom_filter::Sbbf;
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescriptor;
 
 use super::{Filter, Op, Value};
 use crate::arrow::datatypes::DataType;
@@ -117,7 +119,8 @@ impl GroupIndex {
             // A filter of no blocks would divide by their number.
             let bloom =
                 of(leaf, Kind::Bloom).and_then(|bytes| caught(|| Sbbf::from_bytes(bytes).ok()).ok()?);
-            index.blooms.extend(bloom.filter(|bloom| bloom.num_blocks() > 0).map(|bloom| (leaf, bloom)));
+            let is_sound = |bloom: &Sbbf| bloom.num_blocks() > 0 && has_bounds(bloom, chunk);
+            index.blooms.extend(bloom.filter(is_sound).map(|bloom| (leaf, bloom)));
         }
         index
     }
@@ -158,11 +161,13 @@ impl Pages {
         let column = chunk.column_descr_ptr();
         let locations = PageLocations::read(locations, &ColumnChunk::of(&column, chunk), rows)?;
         let (mut nulls_only, mut least, mut greatest, mut counts) = (None, None, None, None);
+        let mut order = UNORDERED;
         Compact::new(bounds).structure(|input, id, kind| {
             match id {
                 1 => nulls_only = Some(input.list_of(kind, Compact::bool_element)?),
                 2 => least = Some(input.list_of(kind, Compact::bytes)?),
                 3 => greatest = Some(input.list_of(kind, Compact::bytes)?),
+                4 => order = input.i32(kind)?,
                 5 => counts = Some(input.list_of(kind, Compact::i64)?),
                 _ => input.skip(kind)?,
             }
@@ -174,17 +179,111 @@ impl Pages {
         if each != [count; 3] || counts.as_ref().is_some_and(|counts| counts.len() != count) {
             return None;
         }
+        let counted = |page: usize| counts.as_ref().and_then(|counts| u64::try_from(counts[page]).ok());
+        let of_chunk = chunk.statistics().and_then(Statistics::null_count_opt);
+        let in_all = (0..count).map(counted).sum::<Option<u64>>();
+        if in_all.zip(of_chunk).is_some_and(|(of_pages, of_chunk)| of_pages != of_chunk) {
+            return None;
+        }
         let physical = chunk.column_type();
         let statistics = (0..count).map(|page| {
             let rows = locations.rows_of(page).len() as u64;
-            let counted = counts.as_ref().and_then(|counts| u64::try_from(counts[page]).ok());
-            match nulls_only[page] {
-                true => statistics(physical, None, Some(rows)),
-                false => statistics(physical, Some((least[page], greatest[page])), counted),
+            match (nulls_only[page], counted(page)) {
+                (true, counted) if counted.is_none_or(|nulls| nulls == rows) => {
+                    statistics(physical, None, Some(rows))
+                }
+                // Some writers leave the flag of a page of nulls out, and its bounds empty.
+                (false, Some(nulls)) if nulls == rows && least[page].is_empty() => {
+                    statistics(physical, None, Some(rows))
+                }
+                (false, counted) if counted.is_none_or(|nulls| nulls < rows) => {
+                    // Nothing is greater than an empty value but values: it stands for a bound that is not there.
+                    let bounds = (!greatest[page].is_empty()).then_some((least[page], greatest[page]))?;
+                    statistics(physical, Some(bounds), counted)
+                }
+                _ => None,
             }
         });
         let statistics = statistics.collect::<Option<Vec<_>>>()?;
-        Some(Pages { locations, statistics })
+        let bounds = statistics.iter().filter_map(|page| Bound::pair(page, &column)).collect::<Vec<_>>();
+        are_in_order(&bounds, order).then_some(Pages { locations, statistics })
+    }
+}
+
+/// The orders in which an index says that the bounds of its pages are.
+const UNORDERED: i32 = 0;
+const ASCENDING: i32 = 1;
+const DESCENDING: i32 = 2;
+
+/// A bound of a page, of values whose order the format defines.
+#[derive(Debug, PartialEq, PartialOrd)]
+enum Bound {
+    Integer(i128),
+    Float(f64),
+    Bytes(Vec<u8>),
+}
+
+impl Bound {
+    /// The least and the greatest value of a page; `None` where it has none, or of values in another order than that of these.
+    fn pair(page: &Statistics, column: &ColumnDescriptor) -> Option<[Bound; 2]> {
+        macro_rules! pair {
+            ($statistics:ident, $bound:expr) => {
+                Some([$statistics.min_opt()?, $statistics.max_opt()?].map($bound))
+            };
+        }
+        let signed = column.sort_order() == SortOrder::SIGNED;
+        let unsigned = column.sort_order() == SortOrder::UNSIGNED;
+        match page {
+            Statistics::Int32(page) if signed => pair!(page, |bound| Bound::Integer((*bound).into())),
+            Statistics::Int64(page) if signed => pair!(page, |bound| Bound::Integer((*bound).into())),
+            Statistics::Int32(page) if unsigned => {
+                pair!(page, |bound| Bound::Integer(bound.cast_unsigned().into()))
+            }
+            Statistics::Int64(page) if unsigned => {
+                pair!(page, |bound| Bound::Integer(bound.cast_unsigned().into()))
+            }
+            Statistics::Float(page) => pair!(page, |bound| Bound::Float((*bound).into())),
+            Statistics::Double(page) => pair!(page, |bound| Bound::Float(*bound)),
+            Statistics::ByteArray(page) if unsigned => {
+                pair!(page, |bound| Bound::Bytes(bound.data().to_vec()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether the bounds of pages are what they are said to be: none of a page are the wrong way round, and they follow each other in
+/// their `order`. What is no number is in no order.
+fn are_in_order(bounds: &[[Bound; 2]], order: i32) -> bool {
+    let follows = |one: &Bound, next: &Bound| match order {
+        ASCENDING => one.partial_cmp(next) != Some(Ordering::Greater),
+        DESCENDING => one.partial_cmp(next) != Some(Ordering::Less),
+        _ => true,
+    };
+    let is_pair = |[least, greatest]: &[Bound; 2]| least.partial_cmp(greatest) != Some(Ordering::Greater);
+    let in_order = |pair: &[[Bound; 2]]| (0..2).all(|at| follows(&pair[0][at], &pair[1][at]));
+    bounds.iter().all(is_pair) && bounds.windows(2).all(in_order)
+}
+
+/// Whether a Bloom filter has the least and the greatest value of its column chunk, where the footer has these as they are.
+fn has_bounds(bloom: &Sbbf, chunk: &ColumnChunkMetaData) -> bool {
+    macro_rules! has {
+        ($statistics:ident) => {
+            [$statistics.min_opt(), $statistics.max_opt()]
+                .into_iter()
+                .flatten()
+                .all(|bound| bloom.check(bound))
+        };
+    }
+    match chunk.statistics() {
+        Some(Statistics::Int32(statistics)) => has!(statistics),
+        Some(Statistics::Int64(statistics)) => has!(statistics),
+        Some(Statistics::ByteArray(bytes)) => {
+            let least = bytes.min_opt().filter(|_| bytes.min_is_exact());
+            let greatest = bytes.max_opt().filter(|_| bytes.max_is_exact());
+            [least, greatest].into_iter().flatten().all(|bound| bloom.check(bound.data()))
+        }
+        _ => true,
     }
 }
 
@@ -265,5 +364,131 @@ impl Filter {
             }
         });
         names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parquet::basic::ConvertedType;
+    use parquet::schema::types::{ColumnPath, Type as Node};
+
+    use super::*;
+
+    /// Rows of a page.
+    const ROWS: u64 = 10;
+
+    /// A column index in Thrift's compact form.
+    #[derive(Clone)]
+    struct Written {
+        nulls_only: Vec<bool>,
+        bounds: Vec<[Vec<u8>; 2]>,
+        order: u8,
+        counts: Option<Vec<u8>>,
+    }
+
+    impl Written {
+        fn bytes(&self) -> Vec<u8> {
+            let count = self.bounds.len() as u8;
+            let list = |kind: u8| [0x19, count << 4 | kind];
+            let mut bytes = list(1).to_vec();
+            bytes.extend(self.nulls_only.iter().map(|only| if *only { 1 } else { 2 }));
+            for at in 0..2 {
+                bytes.extend(list(8));
+                for bounds in &self.bounds {
+                    bytes.push(bounds[at].len() as u8);
+                    bytes.extend(&bounds[at]);
+                }
+            }
+            bytes.extend([0x15, self.order << 1]);
+            if let Some(counts) = &self.counts {
+                bytes.extend(list(6));
+                bytes.extend(counts.iter().map(|count| count << 1));
+            }
+            bytes.push(0);
+            bytes
+        }
+
+        /// Reads it, with an offset index of as many pages.
+        fn read(&self, physical: Type, of_chunk: Option<Statistics>) -> Option<Pages> {
+            let count = self.bounds.len() as u8;
+            let pages = (0..count).flat_map(|page| [0x16, 8 + 2 * page, 0x15, 2, 0x16, page * 20, 0]);
+            let locations: Vec<u8> = [0x19, count << 4 | 0x0c].into_iter().chain(pages).chain([0]).collect();
+            let converted =
+                if physical == Type::BYTE_ARRAY { ConvertedType::UTF8 } else { ConvertedType::NONE };
+            let node = Node::primitive_type_builder("x", physical).with_converted_type(converted).build();
+            let column = ColumnDescriptor::new(Arc::new(node.unwrap()), 1, 0, ColumnPath::from("x"));
+            let chunk = ColumnChunkMetaData::builder(Arc::new(column))
+                .set_data_page_offset(4)
+                .set_total_compressed_size(100);
+            let chunk = match of_chunk {
+                Some(statistics) => chunk.set_statistics(statistics),
+                None => chunk,
+            };
+            Pages::read(&locations, &self.bytes(), &chunk.build().unwrap(), ROWS * u64::from(count))
+        }
+    }
+
+    fn integers(bounds: &[[i64; 2]]) -> Written {
+        Written {
+            nulls_only: vec![false; bounds.len()],
+            bounds: bounds.iter().map(|pair| pair.map(|bound| bound.to_le_bytes().to_vec())).collect(),
+            order: 1,
+            counts: Some(vec![0; bounds.len()]),
+        }
+    }
+
+    fn texts(bounds: &[[&str; 2]]) -> Written {
+        let written = bounds.iter().map(|pair| pair.map(|bound| bound.as_bytes().to_vec())).collect();
+        Written { bounds: written, ..integers(&vec![[0; 2]; bounds.len()]) }
+    }
+
+    #[test]
+    fn an_index_that_contradicts_itself_is_none() {
+        let sound = integers(&[[0, 9], [10, 19], [20, 29]]);
+        let has_pages = |index: &Written| index.read(Type::INT64, None).is_some();
+        let all = |change: &dyn Fn(&mut Written)| {
+            let mut index = sound.clone();
+            change(&mut index);
+            index
+        };
+        assert!(has_pages(&sound));
+        assert!(has_pages(&all(&|index| (index.bounds[1], index.nulls_only[1], index.counts) =
+            (Default::default(), true, Some(vec![0, 10, 0])))));
+        // Of nulls alone, and none counted, or not all.
+        for nulls in [0, 9] {
+            assert!(!has_pages(&all(&|index| (index.bounds[1], index.nulls_only[1], index.counts) =
+                (Default::default(), true, Some(vec![0, nulls, 0])))));
+        }
+        assert!(!has_pages(&all(&|index| index.counts = Some(vec![0, 11, 0]))), "more nulls than rows");
+        assert!(!has_pages(&all(&|index| index.bounds[1].swap(0, 1))), "the wrong way round");
+        assert!(!has_pages(&all(&|index| index.bounds.swap(0, 1))), "in another order than it says");
+        assert!(has_pages(&all(&|index| {
+            index.bounds.swap(0, 1);
+            index.order = 0;
+        })));
+        assert!(!has_pages(&all(&|index| index.order = 2)));
+        let of_chunk = |nulls| Some(Statistics::int64(Some(0), Some(29), None, Some(nulls), false));
+        assert!(sound.read(Type::INT64, of_chunk(0)).is_some());
+        assert!(sound.read(Type::INT64, of_chunk(1)).is_none(), "the footer counts other nulls");
+    }
+
+    #[test]
+    fn empty_bounds_are_those_of_no_value() {
+        let read = |index: &Written| index.read(Type::BYTE_ARRAY, None);
+        let mut index = texts(&[["", ""], ["b", "c"]]);
+        assert!(read(&index).is_none(), "of ten values");
+        // Without the flag of a page of nulls, which are counted.
+        index.counts = Some(vec![10, 0]);
+        assert_eq!(read(&index).unwrap().statistics[0].null_count_opt(), Some(10));
+        assert!(read(&texts(&[["", "a"], ["b", "c"]])).is_some());
+    }
+
+    #[test]
+    fn nulls_that_are_not_counted_are_not_known() {
+        let index = Written { counts: None, ..integers(&[[0, 9], [10, 19]]) };
+        let pages = index.read(Type::INT64, None).unwrap();
+        assert!(pages.statistics.iter().all(|page| page.null_count_opt().is_none()));
     }
 }

@@ -181,7 +181,12 @@ impl Stored<'_> {
         }
         // Statistics of a nested column count nulls of its items, too.
         let is_flat = descriptor.path().parts().len() == 1;
-        self.statistics.filter(|_| is_flat)?.null_count_opt()
+        let statistics = self.statistics.filter(|_| is_flat)?;
+        let nulls = statistics.null_count_opt()?;
+        // Of nulls alone there is neither a least nor a greatest value, and of more than the rows nothing is known.
+        let has_values = statistics.min_bytes_opt().is_some_and(|bytes| !bytes.is_empty())
+            || statistics.max_bytes_opt().is_some_and(|bytes| !bytes.is_empty());
+        (nulls < self.rows || nulls == self.rows && !has_values).then_some(nulls)
     }
 
     fn bounds(&self, data_type: &DataType) -> Option<Bounds> {
