@@ -218,12 +218,26 @@ struct Column {
     codec: i64,
     values: i64,
     uncompressed: i64,
+    /// The place of the dictionary page, where the footer tells it.
+    dictionary: Option<i64>,
+    encodings: Vec<i64>,
     /// Headers and bodies.
     pages: Vec<(Value, Vec<u8>)>,
 }
 
 fn column(name: &'static str, physical: i64, repetition: i64, values: i64) -> Column {
-    Column { name, physical, repetition, codec: 0, values, uncompressed: 1 << 20, pages: Vec::new() }
+    let (uncompressed, encodings) = (1 << 20, vec![PLAIN, RLE]);
+    Column {
+        name,
+        physical,
+        repetition,
+        codec: 0,
+        values,
+        uncompressed,
+        dictionary: None,
+        encodings,
+        pages: Vec::new(),
+    }
 }
 
 impl Column {
@@ -287,9 +301,9 @@ fn file(rows: i64, columns: &[Column]) -> (Vec<u8>, Value) {
             data.extend(header.bytes());
             data.extend(body);
         }
-        let about = vec![
+        let mut about = vec![
             (1, int(column.physical)),
-            (2, Value::List(I32, 0, vec![int(PLAIN), int(RLE)])),
+            (2, Value::List(I32, 0, column.encodings.iter().copied().map(int).collect())),
             (3, Value::List(BINARY, 0, vec![Text(column.name)])),
             (4, int(column.codec)),
             (5, long(column.values)),
@@ -307,6 +321,8 @@ fn file(rows: i64, columns: &[Column]) -> (Vec<u8>, Value) {
             ),
             (15, int(0)),
         ];
+        let statistics = about.iter().position(|(id, _)| *id == 12).unwrap();
+        about.splice(statistics..statistics, column.dictionary.map(|offset| (11, long(offset))));
         chunks.push(Structure(vec![(2, long(start)), (3, Structure(about)), (5, int(7))]));
     }
     let group = vec![(1, structures(chunks)), (2, long(100)), (3, long(rows)), (7, Value::Integer(I16, 0))];
@@ -557,6 +573,315 @@ fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
                 }
             }
         }
+    }
+}
+
+/// Behind the last level there may be zeros, a further run, or what makes no sense: DuckDB 1.3 ends levels with a run of 256.
+#[test]
+fn what_is_behind_the_last_level_is_not_looked_at() {
+    let _alone = alone();
+    let numbers: Vec<u8> = (1..=4i32).flat_map(i32::to_le_bytes).collect();
+    let texts: Vec<u8> = (0..4).flat_map(|text| [1, 0, 0, 0, b'a' + text]).collect();
+    let further = [&[65][..], &[0; 32]].concat();
+    for behind in [&[][..], &[0], &further, &[7], &[0xff, 0xff]] {
+        let levels = |level: u8| [&[8, level][..], behind].concat();
+        let lengthy = |level: u8| [&(2 + behind.len() as u32).to_le_bytes()[..], &levels(level)].concat();
+        for (physical, values) in [(INT32, &numbers), (BYTE_ARRAY, &texts)] {
+            let flat = [lengthy(1), values.clone()].concat();
+            let list = [lengthy(0), lengthy(1), values.clone()].concat();
+            let second = [levels(0), levels(1), values.clone()].concat();
+            let length = 2 + behind.len() as i64;
+            let columns = [
+                column("x", physical, OPTIONAL, 4).plain(4, PLAIN, &flat),
+                column("l", physical, REPEATED, 4).plain(4, PLAIN, &list),
+                column("m", physical, REPEATED, 4)
+                    .page(data_page_v2([4, 4], [length, length], true, second.len(), &second), &second),
+            ];
+            let batch = read_columns(4, &columns).unwrap().remove(0);
+            let items = [1, 2].map(|list| batch.column(list).as_list::<i32>().value(3));
+            for last in [batch.column(0).slice(3, 1), items[0].clone(), items[1].clone()] {
+                match physical {
+                    INT32 => assert_eq!(last.as_primitive::<Int32Type>().values(), &[4], "{behind:?}"),
+                    _ => assert_eq!(last.as_binary_view().value(0), b"d", "{behind:?}"),
+                }
+            }
+        }
+    }
+}
+
+/// Arrow before 12 said of a page of lists that it has as many rows as values, and began the next one within a row.
+#[test]
+fn rows_and_nulls_of_a_page_are_those_of_its_levels() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let numbers = |from: i32, to: i32| (from..=to).flat_map(i32::to_le_bytes).collect::<Vec<u8>>();
+    let texts =
+        |from: u8, to: u8| (from..=to).flat_map(|text| [1, 0, 0, 0, b'a' + text]).collect::<Vec<u8>>();
+    let last = RowSelection::from_consecutive_ranges(std::iter::once(2..3), 3);
+    for (physical, values) in
+        [(INT32, [numbers(1, 3), numbers(4, 6)]), (BYTE_ARRAY, [texts(1, 3), texts(4, 6)])]
+    {
+        for said in [[3, 3], [0, 0], [2, 1], [1, 2], [9, 9]] {
+            // Rows of one, three and two items: the second goes on in the second page.
+            let levels: [&[u8]; 2] = [&[4, 0, 2, 1, 6, 1], &[2, 1, 2, 0, 2, 1, 6, 1]];
+            let mut list = column("l", physical, REPEATED, 6);
+            for ((levels, values), (said, repetition)) in
+                levels.into_iter().zip(&values).zip(said.into_iter().zip([4, 6]))
+            {
+                let body = [levels, values].concat();
+                list = list.page(data_page_v2([3, said], [2, repetition], true, body.len(), &body), &body);
+            }
+            let (data, footer) = file(3, &[list]);
+            write(&path, data, &footer.bytes());
+            for selection in [None, Some(&last)] {
+                let batch = read_rows(&path, selection).unwrap().remove(0);
+                let list = batch.column(0).as_list::<i32>();
+                let lengths: Vec<usize> = (0..list.len()).map(|row| list.value(row).len()).collect();
+                assert_eq!(lengths, if selection.is_none() { vec![1, 3, 2] } else { vec![2] }, "{said:?}");
+                let last = list.value(list.len() - 1);
+                match physical {
+                    INT32 => assert_eq!(last.as_primitive::<Int32Type>().values(), &[5, 6]),
+                    _ => assert_eq!(last.as_binary_view().value(1), b"g"),
+                }
+            }
+        }
+        // Not of lists.
+        let body = &values[0];
+        let flat = column("x", physical, REQUIRED, 3)
+            .page(data_page_v2([3, 2], [0, 0], true, body.len(), body), body);
+        assert_eq!(read_columns(3, &[flat]).unwrap()[0].num_rows(), 3);
+    }
+    // Of a page that says it has more nulls than it has.
+    let body = [&[2, 0, 4, 1][..], &texts(1, 2)].concat();
+    let Structure(mut header) = data_page_v2([3, 3], [4, 0], true, body.len(), &body) else { panic!() };
+    for (_, of_kind) in &mut header {
+        if let Structure(fields) = of_kind {
+            fields[1].1 = int(3);
+        }
+    }
+    let text = column("s", BYTE_ARRAY, OPTIONAL, 3).page(Structure(header), &body);
+    let batch = read_columns(3, &[text]).unwrap().remove(0);
+    assert_eq!(batch.column(0).as_binary_view().iter().flatten().collect::<Vec<_>>(), [b"b", b"c"]);
+}
+
+/// More rows begin in a chunk than its row group has: one of its levels is damaged.
+#[test]
+fn more_rows_than_the_row_group_has_are_refused() {
+    let _alone = alone();
+    let texts: Vec<u8> = (0..4).flat_map(|text| [1, 0, 0, 0, b'a' + text]).collect();
+    for (repetition, is_sound) in [([4, 0, 2, 1, 2, 0], true), ([4, 0, 2, 0, 2, 0], false)] {
+        let lists = [&[6, 0, 0, 0][..], &repetition, &[2, 0, 0, 0, 8, 1], &texts].concat();
+        let read = read_columns(3, &[column("l", BYTE_ARRAY, REPEATED, 4).plain(4, PLAIN, &lists)]);
+        match read {
+            Ok(_) => assert!(is_sound),
+            Err(error) => assert!(!is_sound && error.kind() == ErrorKind::Corrupt, "{error}"),
+        }
+    }
+}
+
+/// DuckDB before 0.6 said that they take nothing, others what they take as they are stored. What they do is in their headers.
+#[test]
+fn sizes_that_the_footer_does_not_tell_are_those_of_the_pages() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let texts = [&[200, 0, 0, 0][..], &[b'a'; 200]].concat().repeat(50);
+    let packed = gzip(&texts);
+    let page = data_page(50, PLAIN, texts.len(), &packed);
+    let stored = (page.bytes().len() + packed.len()) as i64;
+    for said in [0, -1, stored, stored / 3] {
+        let column = Column { uncompressed: said, ..column("s", BYTE_ARRAY, REQUIRED, 50).codec(GZIP) };
+        let columns = [column.page(page.clone(), &packed)];
+        assert_eq!(read_columns(50, &columns).unwrap()[0].column(0).as_binary_view().value(49), [b'a'; 200]);
+        let (data, footer) = file(50, &columns);
+        write(&path, data, &footer.bytes());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let location = path.to_str().unwrap().to_owned();
+        let (_, catalog) = runtime.block_on(open(&[location], &BTreeMap::new())).unwrap();
+        let held = catalog.held_bytes(&catalog.groups[0], &catalog.project_all().unwrap());
+        assert!(held >= texts.len() as u64, "memory for {held} of {} bytes", texts.len());
+    }
+    // A claim that could be true is held against the pages, and so are numbers, which are as long as they are many.
+    let little = Column { uncompressed: stored * 2, ..column("s", BYTE_ARRAY, REQUIRED, 50).codec(GZIP) };
+    assert_eq!(refusal(50, &[little.page(page, &packed)]).kind(), ErrorKind::Corrupt);
+    let bomb = gzip(&vec![0; 1 << 20]);
+    let numbers = Column { uncompressed: 0, ..column("n", INT32, REQUIRED, 4).codec(GZIP) };
+    let numbers = numbers.page(data_page(4, PLAIN, 1 << 20, &bomb), &bomb);
+    assert!(refusal(4, &[numbers]).cause().starts_with("the pages hold 1048576 bytes"));
+}
+
+#[test]
+fn a_dictionary_is_found_at_the_first_page() {
+    let _alone = alone();
+    for offset in [Some(0), Some(-1), Some(1 << 20), None] {
+        let columns = honest().into_iter().map(|column| Column { dictionary: offset, ..column });
+        let batches = read_columns(4, &columns.collect::<Vec<_>>()).unwrap();
+        assert_eq!(batches[0].column(1).as_binary_view().value(3), b"x", "{offset:?}");
+    }
+}
+
+#[test]
+fn a_column_of_nulls_needs_no_dictionary_and_no_indices() {
+    let _alone = alone();
+    for (encoding, body) in
+        [(RLE_DICTIONARY, &[][..]), (RLE_DICTIONARY, &[0]), (DELTA_LENGTH, &[]), (DELTA_TEXT, &[])]
+    {
+        for physical in [BYTE_ARRAY, INT32] {
+            let first = [&[2, 0, 0, 0, 6, 0][..], body].concat();
+            let second = [&[6, 0][..], body].concat();
+            let nulls = |name| column(name, physical, OPTIONAL, 3).page(dictionary_page(0, &[]), &[]);
+            let columns = [
+                nulls("a").plain(3, encoding, &first),
+                nulls("b").page(
+                    with_encoding(data_page_v2([3, 3], [2, 0], true, second.len(), &second), encoding),
+                    &second,
+                ),
+            ];
+            let batch = read_columns(3, &columns).unwrap().remove(0);
+            assert!(batch.columns().iter().all(|column| column.null_count() == 3), "{encoding} {body:?}");
+        }
+    }
+}
+
+/// The header of a page of version 2 with another encoding.
+fn with_encoding(mut header: Value, encoding: i64) -> Value {
+    let Structure(fields) = &mut header else { return header };
+    for (id, of_kind) in fields {
+        if let (8, Structure(fields)) = (*id, of_kind) {
+            fields.iter_mut().filter(|(id, _)| *id == 4).for_each(|(_, value)| *value = int(encoding));
+        }
+    }
+    header
+}
+
+/// parquet-mr before 1.2.9 left the header of the dictionary page out of the size of its chunk.
+#[test]
+fn the_size_of_an_old_chunk_leaves_the_header_of_its_dictionary_out() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    for (writer, is_read) in
+        [("parquet-mr version 1.2.8 (build abc)", true), ("parquet-mr version 1.12.0", false)]
+    {
+        let (data, mut footer) = file(4, &honest());
+        let missing = dictionary_page(2, &[0; 10]).bytes().len() as i64;
+        let Structure(fields) = &mut footer else { panic!() };
+        fields.iter_mut().filter(|(id, _)| *id == 6).for_each(|(_, by)| *by = Text(writer));
+        let mut chunk = 0;
+        footer.visit(&mut |value| {
+            if let Structure(fields) = value
+                && fields.iter().any(|(id, _)| *id == 9)
+            {
+                chunk += 1;
+                let sizes = fields.iter_mut().filter(|(id, _)| *id == 7 && chunk == 2);
+                sizes.for_each(|(_, size)| {
+                    if let Value::Integer(_, size) = size {
+                        *size -= missing;
+                    }
+                });
+            }
+        });
+        write(&path, data, &footer.bytes());
+        match read(&path) {
+            Ok(batches) => {
+                assert!(is_read);
+                assert_eq!(batches[0].column(1).as_binary_view().value(3), b"x");
+                assert_eq!(batches[0].column(0).as_primitive::<Int32Type>().values(), &[1, 2, 3, 4]);
+            }
+            Err(error) => assert!(!is_read && error.kind() == ErrorKind::Corrupt, "{error}"),
+        }
+    }
+}
+
+#[test]
+fn what_a_footer_lists_beside_the_pages_refuses_nothing() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    // Encodings that no page uses.
+    let columns =
+        honest().into_iter().map(|column| Column { encodings: vec![PLAIN, 99, 1, -7, RLE], ..column });
+    assert_eq!(read_columns(4, &columns.collect::<Vec<_>>()).unwrap()[0].num_rows(), 4);
+    // A name of the file, a count of nulls that is none, and bounds that are too short.
+    let change = |change: &dyn Fn(&mut Vec<(i16, Value)>)| {
+        let (data, mut footer) = file(4, &honest());
+        footer.visit(&mut |value| {
+            if let Structure(fields) = value {
+                change(fields);
+            }
+        });
+        write(&path, data, &footer.bytes());
+        read(&path)
+    };
+    let named = |fields: &mut Vec<(i16, Value)>| {
+        if fields.first().is_some_and(|(id, _)| *id == 2) && fields.iter().any(|(id, _)| *id == 5) {
+            fields.insert(0, (1, Text("a.parquet")));
+        }
+    };
+    assert_eq!(change(&named).unwrap()[0].num_rows(), 4);
+    let no_count = |fields: &mut Vec<(i16, Value)>| {
+        if fields.iter().any(|(_, value)| matches!(value, Text("zzzzzzzz"))) {
+            fields[0].1 = long(-1);
+        }
+    };
+    assert_eq!(change(&no_count).unwrap()[0].num_rows(), 4);
+    let short = |fields: &mut Vec<(i16, Value)>| {
+        fields
+            .iter_mut()
+            .filter(|(_, value)| matches!(value, Text("zzzzzzzz")))
+            .for_each(|(_, bound)| *bound = Text(""));
+    };
+    assert_eq!(change(&short).unwrap()[0].num_rows(), 4);
+}
+
+/// One bit of a level, in a page without a checksum, would give values that nobody stored.
+#[test]
+fn leaves_of_a_structure_that_disagree_are_refused() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let numbers = |count: i32| (1..=count).flat_map(i32::to_le_bytes).collect::<Vec<u8>>();
+    let page = |levels: &[&[u8]], count: i32| {
+        let levels =
+            levels.iter().flat_map(|levels| [&(levels.len() as u32).to_le_bytes()[..], levels].concat());
+        levels.chain(numbers(count)).collect::<Vec<u8>>()
+    };
+    // Both leaves in groups of these repetitions, one in the other.
+    let read_both = |around: &[i64], [one, other]: [Vec<u8>; 2], [rows, values]: [i64; 2]| {
+        let leaf = |name, body: &[u8]| column(name, INT32, REQUIRED, values).plain(values, PLAIN, body);
+        let (data, mut footer) = file(rows, &[leaf("a", &one), leaf("b", &other)]);
+        let Structure(fields) = &mut footer else { panic!() };
+        let Value::List(.., schema) = &mut fields[1].1 else { panic!() };
+        schema[0] = element("r", None, REQUIRED, Some(1));
+        for (depth, repetition) in around.iter().enumerate() {
+            let children = if depth + 1 == around.len() { 2 } else { 1 };
+            schema.insert(1 + depth, element(["s", "t"][depth], None, *repetition, Some(children)));
+        }
+        write(&path, data, &footer.bytes());
+        read(&path)
+    };
+    let all = page(&[&[8, 1]], 4);
+    let but_second = page(&[&[2, 1, 2, 0, 4, 1]], 3);
+    let twice = page(&[&[4, 1, 4, 1]], 4);
+    assert_eq!(read_both(&[OPTIONAL], [all.clone(), twice], [4, 4]).unwrap()[0].num_rows(), 4);
+    assert_eq!(
+        read_both(&[OPTIONAL], [but_second.clone(), but_second.clone()], [4, 4]).unwrap()[0].num_rows(),
+        4
+    );
+    let deep = |second: u8, count| page(&[&[2, 2, 2, second, 4, 2]], count);
+    let lists = |repetition: &[u8], count| page(&[repetition, &[8, 1]], count);
+    for (around, leaves) in [
+        (&[OPTIONAL][..], [all.clone(), but_second.clone()]),
+        (&[OPTIONAL], [but_second, all]),
+        (&[OPTIONAL, OPTIONAL], [deep(0, 3), deep(1, 3)]),
+        (&[OPTIONAL, OPTIONAL], [deep(2, 4), deep(1, 3)]),
+        (&[REPEATED], [lists(&[4, 0, 2, 1, 2, 0], 4), lists(&[2, 0, 2, 1, 4, 0], 4)]),
+    ] {
+        let rows = if around == [REPEATED] { 3 } else { 4 };
+        let error = read_both(around, leaves, [rows, 4]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{around:?}: {error}");
+        assert!(error.cause().contains("disagree"), "{around:?}: {error}");
     }
 }
 
