@@ -30,10 +30,14 @@ pub(crate) struct ImageCodec {
 }
 
 impl ImageCodec {
-    /// Images, and the image that they are shown as.
-    pub(crate) fn new(image: Image, of: Option<Box<Followed>>) -> Self {
+    pub(crate) fn new(image: Image) -> Self {
         let size = if image.is_ragged() { SIZE_BYTES } else { 0 };
-        ImageCodec { slot: image.bytes_per_image() + size, image, of, is_followed: false }
+        ImageCodec { slot: image.bytes_per_image() + size, image, of: None, is_followed: false }
+    }
+
+    /// The same for images that are shown as another one.
+    pub(crate) fn shown_as(self, of: Option<Box<Followed>>) -> Self {
+        ImageCodec { of, ..self }
     }
 
     /// The same for images that other columns follow.

@@ -118,8 +118,8 @@ fn brand(encoded: &[u8]) -> Option<&'static str> {
 /// The format of an image in base64.
 fn in_base64(text: &[u8]) -> Option<&'static str> {
     let (_, name) = BASE64.iter().find(|(start, _)| text.starts_with(start))?;
-    let is_of_base64 =
-        |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_=".contains(byte) || byte.is_ascii_whitespace();
+    // Long texts may be broken into lines.
+    let is_of_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_=\r\n".contains(byte);
     text.iter().take(LOOKED_AT).all(is_of_base64).then_some(*name)
 }
 

@@ -24,7 +24,7 @@ impl LoaderBuilder {
         let is_followed = image.emits_geometry()
             || self.spec.follow.values().any(|follow| follow.image() == name)
             || self.spec.decode.values().any(|other| other.follows() == Some(name));
-        let codec = ImageCodec::new(image, of);
+        let codec = ImageCodec::new(image).shown_as(of);
         Ok(if is_followed { codec.followed() } else { codec })
     }
 
