@@ -184,7 +184,7 @@ pub use loader::{
     RankPlan, Receipt, Rewind, SavedSource, SourcePlan, Stats, Step, Wait,
 };
 pub use reader::Filter;
-pub use samples::{Across, Bucket, Class, Frames, Gap, Pack, Sample, Samples, Window};
+pub use samples::{Across, Bucket, Class, Frames, Gap, Pack, PackValue, Sample, Samples, Window};
 pub use shard::{Position, SavedFiles, SavedSplit, Shard, Shuffle, Stop};
 pub use source::IndexReport;
 

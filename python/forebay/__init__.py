@@ -43,8 +43,9 @@ from ._forebay import Batch, Image, Schema, __version__
 from .column import Column
 from .dataset import Dataset
 from .encodings import Hash, Vocabulary
-from .epoch import BadRow, Epoch
+from .epoch import Epoch, SkippedRow
 from .errors import (
+    BadRow,
     BadRowError,
     ClosedError,
     CorruptError,
@@ -122,6 +123,7 @@ __all__ = [
     "Shard",
     "Shuffle",
     "Skip",
+    "SkippedRow",
     "SourcePlace",
     "StateMismatchError",
     "Stats",
@@ -147,7 +149,6 @@ __all__ = [
 Mapping.register(Batch)
 
 for _class in (
-    BadRow,
     Boxes,
     Column,
     ColumnExpression,
@@ -170,6 +171,7 @@ for _class in (
     Shard,
     Shuffle,
     Skip,
+    SkippedRow,
     SourcePlace,
     Stats,
     Tensor,

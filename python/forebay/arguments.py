@@ -154,7 +154,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "shard": shard and {"rank": shard.rank, "world": shard.world},
         "memory": None if memory is None else parse_bytes(memory, "memory"),
         "threads": None if threads is None else whole(threads, "threads", 1),
-        "on_bad_row": {"skip": {"at_most": on_bad_row.at_most}} if isinstance(on_bad_row, Skip) else "raise",
+        "on_bad_row": on_bad_row._spec() if isinstance(on_bad_row, Skip) else "raise",
         "cache": cache and {"path": cache.path, "max_bytes": cache.max_bytes, "tier": cache.tier},
         "trace": arguments["trace"],
         "fill_null": {name: _filler(name, value) for name, value in (arguments["fill_null"] or {}).items()},
@@ -190,7 +190,15 @@ def functions(arguments: dict[str, Any]) -> Functions | None:
             raise InvalidError(f"{name} must be callable, got {_kind(function)}")
     if all(function is None for function in given.values()):
         return None
-    return Functions(rows=given["transform_rows"], collate=given["collate"], batch=given["transform"])
+    # Those of a mix have sources, each with its own.
+    of_sources = [source.get("on_bad_row") for source, _ in arguments.get("sources") or ()]
+    on_bad_row = [arguments.get("on_bad_row"), *of_sources]
+    return Functions(
+        rows=given["transform_rows"],
+        collate=given["collate"],
+        batch=given["transform"],
+        refill=any(isinstance(one, Skip) and one.refill for one in on_bad_row),
+    )
 
 
 def workers(arguments: dict[str, Any], functions: Functions | None) -> Workers:

@@ -11,16 +11,18 @@ from .errors import InvalidError
 from .rows import RowId
 from .transforms.ahead import Ahead, Made
 from .transforms.dispatch import in_processes
+from .transforms.functions import Functions
 from .transforms.libraries import OneThread
+from .transforms.rejected import InOrder, Outcome
 from .transforms.several import Flow, Several, in_threads
 
 if TYPE_CHECKING:
     from .loader import Loader
 
-__all__ = ["BadRow", "Epoch"]
+__all__ = ["Epoch", "SkippedRow"]
 
 
-class _BadRow(NamedTuple):
+class _SkippedRow(NamedTuple):
     file: str | None
     row_group: int | None
     row: int | None
@@ -28,7 +30,7 @@ class _BadRow(NamedTuple):
     cause: str
 
 
-class BadRow(_BadRow):
+class SkippedRow(_SkippedRow):
     """A row that was left out: its place, as far as that is known, and the reason.
 
     Attributes
@@ -40,7 +42,8 @@ class BadRow(_BadRow):
     row : int or None
         Ordinal of the row in its row group, from 0.
     column : str or None
-        The column that made it bad; ``None`` where its whole row group could not be read.
+        The column that made it bad; ``None`` where its whole row group could not be read, and where a function of yours
+        rejected it.
     cause : str
         What was wrong with it.
     row_id : RowId or None
@@ -57,7 +60,7 @@ class BadRow(_BadRow):
         column: str | None,
         cause: str,
         row_id: int | None = None,
-    ) -> BadRow:
+    ) -> SkippedRow:
         made = super().__new__(cls, file, row_group, row, column, cause)
         made.row_id = None if row_id is None else RowId(row_id)
         return made
@@ -127,9 +130,9 @@ class Epoch(Iterator[Any]):
         return self._generation != self._loader._generation
 
     @property
-    def skipped(self) -> list[BadRow]:
+    def skipped(self) -> list[SkippedRow]:
         """Rows that were left out so far, in the epoch's order; see :meth:`Loader.skipped`."""
-        return [BadRow(*row) for row in self._native.skipped.rows()]
+        return [SkippedRow(*row) for row in self._native.skipped.rows()]
 
     def __iter__(self) -> Epoch:
         return self
@@ -214,7 +217,7 @@ class Epoch(Iterator[Any]):
             made = self._transformed.pull()
         else:
             step = self._native.pull(True)
-            made = None if step is None else Made(step.batch, step)
+            made = None if step is None else Made(step.batch, step, Outcome())
         if made is None:
             return None
         self._pulled += 1
@@ -251,11 +254,14 @@ class Epoch(Iterator[Any]):
         return f"<forebay.Epoch {self.number} of {self._loader!r}>"
 
 
-def _transformed(loader: Loader, native: _forebay.Epoch) -> Ahead | Several | None:
+def _transformed(loader: Loader, native: _forebay.Epoch) -> InOrder | None:
     """The functions of a loader at work on an epoch, if it has any."""
-    functions, workers = loader._functions, loader._workers
-    if functions is None:
-        return None
+    functions = loader._functions
+    return None if functions is None else InOrder(native, _at_work(loader, native, functions), functions)
+
+
+def _at_work(loader: Loader, native: _forebay.Epoch, functions: Functions) -> Ahead | Several:
+    workers = loader._workers
     if workers.count == 0:
         return Ahead(loader._native, native, functions, loader._watch)
     flow = Flow(loader._native, native, functions, workers.count, loader._watch)

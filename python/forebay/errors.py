@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "BadRow",
     "BadRowError",
     "ClosedError",
     "CorruptError",
@@ -132,6 +133,39 @@ class BadRowError(ForebayError, ValueError):
     ``file``, ``row_group``, ``row`` and ``column`` say which. Repair the row, give a value for nulls with
     ``fill_null=``, or leave bad rows out with ``on_bad_row=forebay.Skip(at_most=...)``.
     """
+
+
+class BadRow(BadRowError):
+    """Raised by a function of yours, in ``transform_rows`` or ``collate``: this row is bad.
+
+    With ``on_bad_row=forebay.Skip(at_most=...)`` the row is left out, listed and counted as any other bad row. Otherwise the
+    epoch ends with a :class:`BadRowError` that says which row it is.
+
+    Parameters
+    ----------
+    why : str, optional
+        What is wrong with the row.
+    at : mapping or int, optional
+        In ``collate``, which row it is: one of the list, or its place in the list. ``collate`` is then called again without it.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> def even(row):
+    ...     if row["id"] % 2:
+    ...         raise fb.BadRow("an odd id")
+    ...     return {"id": row["id"]}
+    >>> skip = fb.Skip(at_most=200)
+    >>> loader = fb.Loader("data/train/", columns=["id"], batch_size=6, transform_rows=even, on_bad_row=skip)
+    >>> next(iter(loader))["id"]
+    array([0, 2, 4])
+    >>> loader.skipped()[0].cause
+    'an odd id'
+    """
+
+    def __init__(self, why: str = "", at: Any = None, **place: Any) -> None:
+        super().__init__(why, **place)
+        self.at = at
 
 
 class NullError(BadRowError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 from . import _forebay, notebook
 from .arguments import casts, checked, flattened, functions, mapping, names, options, renames, workers
 from .dataset import Dataset, opened
-from .epoch import BadRow, Epoch
+from .epoch import Epoch, SkippedRow
 from .errors import InvalidError, StateMismatchError
 from .expressions import Expression
 from .filters import settled
@@ -396,7 +396,7 @@ class Loader:
         self._skipped = epoch._native.skipped
         return epoch
 
-    def skipped(self, save: str | os.PathLike[str] | None = None) -> list[BadRow]:
+    def skipped(self, save: str | os.PathLike[str] | None = None) -> list[SkippedRow]:
         """Rows that were left out of the epoch that was begun last, in its order.
 
         Rows of batches that are prepared ahead are among them. Empty without ``on_bad_row=forebay.Skip(...)``.
@@ -409,10 +409,10 @@ class Loader:
 
         Returns
         -------
-        list of BadRow
+        list of SkippedRow
             The place of each row, and why it was left out.
         """
-        rows = [] if self._skipped is None else [BadRow(*row) for row in self._skipped.rows()]
+        rows = [] if self._skipped is None else [SkippedRow(*row) for row in self._skipped.rows()]
         if save is not None:
             remark = "{0.file}, row group {0.row_group}, row {0.row}, column {0.column}: {0.cause}".format
             add_to_list(local(save, "save"), [(int(row.row_id or 0), remark(row)) for row in rows])
@@ -633,7 +633,7 @@ class Loader:
         Returns
         -------
         dict
-            A few JSON values, the same on every rank.
+            A few JSON values, the same on every rank, but for ``skipped`` where this one left bad rows out of the epoch.
 
         Examples
         --------

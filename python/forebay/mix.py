@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from . import _forebay
 from .arguments import checked
 from .dataset import Dataset, opened
-from .epoch import BadRow
+from .epoch import SkippedRow
 from .errors import InvalidError, StateMismatchError
 from .loader import _ALIVE, _DEFAULTS, Loader
 from .locations import local, locations
@@ -330,7 +330,7 @@ class Mix(Loader):
             metrics |= dict(numbers(source, f"{prefix}sources/{number}/"))
         return metrics
 
-    def skipped(self, save: str | os.PathLike[str] | None = None) -> list[BadRow]:
+    def skipped(self, save: str | os.PathLike[str] | None = None) -> list[SkippedRow]:
         """Rows that were left out of the epoch that was begun last, as :meth:`Loader.skipped`.
 
         Parameters
@@ -340,7 +340,7 @@ class Mix(Loader):
 
         Returns
         -------
-        list of BadRow
+        list of SkippedRow
             The place of each row, and why it was left out.
 
         Raises

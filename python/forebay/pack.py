@@ -44,9 +44,12 @@ class Pack:
         Put one list after the other, cut where a pack ends. With False lists stay whole: each, from the longest on, is put
         into the pack where it leaves the least room.
     truncate : bool, default False
-        With ``split=False``, cut lists off that are longer than a pack. By default they are an error.
-    value : float, default 0
-        The number that fills up a pack, which the columns' types and a float64 must have.
+        With ``split=False``, cut lists off that are longer than a pack. By default they are an error, or are left out with
+        ``on_bad_row=forebay.Skip(...)``.
+    value : float or mapping from str to float, default 0
+        The number that fills up a pack, which the columns' types and a float64 must have: of all columns, or of each by its
+        name, where a column that is not named has 0. Labels want -100, or whatever the loss leaves out:
+        ``{"labels": -100}``.
     lengths : str, optional
         Column of whole numbers that says how long the lists of each row are, to plan without reading the lists. A list of
         another length is a bad row, and its pack is left out. Default: the lists of the first column are read for it.
@@ -75,8 +78,8 @@ class Pack:
     """Whether lists are cut where a pack ends."""
     truncate: bool = field(default=False, kw_only=True)
     """Whether lists that are longer than a pack are cut off."""
-    value: float = field(default=0, kw_only=True)
-    """The number that fills up a pack."""
+    value: float | Mapping[str, float] = field(default=0, kw_only=True)
+    """The number that fills up a pack, or that of each column."""
     lengths: str | None = field(default=None, kw_only=True)
     """Column that says how long lists are."""
     across: Across = field(default="row_group", kw_only=True)
@@ -99,7 +102,10 @@ class Pack:
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.split and self.truncate:
             raise InvalidError("truncate=True cuts whole lists off, and they are split (pass split=False)")
-        check_filler(self.value)
+        if isinstance(self.value, Mapping):
+            object.__setattr__(self, "value", _values(self.value, columns))
+        else:
+            check_filler(self.value)
         if self.lengths is not None and not isinstance(self.lengths, str):
             raise InvalidError(f"lengths must be the name of a column, got {self.lengths!r}")
         check_across(self.across)
@@ -144,8 +150,14 @@ class Pack:
     def _spec(self) -> dict[str, Any]:
         """The value as the library reads it."""
         spec: dict[str, Any] = {"columns": list(self.columns), "length": self.length, "split": self.split}
-        spec |= {"truncate": self.truncate, "value": float(self.value), "lengths": self.lengths, "across": self.across}
+        value = self.value
+        value = {name: float(of) for name, of in value.items()} if isinstance(value, Mapping) else float(value)
+        spec |= {"truncate": self.truncate, "value": value, "lengths": self.lengths, "across": self.across}
         return {"packs": spec}
+
+    def __hash__(self) -> int:
+        value = tuple(sorted(self.value.items())) if isinstance(self.value, Mapping) else self.value
+        return hash((self.columns, self.length, self.split, self.truncate, value, self.lengths, self.across))
 
     def __repr__(self) -> str:
         options = [repr(list(self.columns)), repr(self.length)]
@@ -155,6 +167,15 @@ class Pack:
         options += [f"lengths={self.lengths!r}"] if self.lengths is not None else []
         options += [f"across={self.across!r}"] if self.across != "row_group" else []
         return f"forebay.Pack({', '.join(options)})"
+
+
+def _values(values: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, float]:
+    """The number of each column that is named."""
+    for name, value in values.items():
+        if name not in columns:
+            raise InvalidError(f"value has a number for {name!r}, which is not packed (the columns are {list(columns)})")
+        check_filler(value)
+    return dict(values)
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,8 +196,8 @@ class Bucket:
     rows : int, optional
         The most rows of a bucket.
     tokens : int, optional
-        The most values of a bucket, each row counted as long as the longest of them. A row that is longer is a bucket by
-        itself. One of ``rows`` and ``tokens`` is needed.
+        The most values of a bucket, each row counted as long as the longest of them. A row that is longer is an error when the
+        loader is made, or is left out with ``on_bad_row=forebay.Skip(...)``. One of ``rows`` and ``tokens`` is needed.
 
     Raises
     ------

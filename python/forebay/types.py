@@ -183,11 +183,11 @@ class StateDict(_StateDict, total=False):
     """Form in which the cache keeps images, where there is a cache."""
     split: SplitDict
     """The batches of the loader; states of earlier releases have none."""
+    skipped: int
+    """Bad rows that the rank that saved it had left out of the epoch, if there were any."""
 
 
-class SourceStateDict(TypedDict):
-    """One source in a :class:`MixStateDict`."""
-
+class _SourceStateDict(TypedDict):
     fingerprint: str
     """Of its data set."""
     order: OrderDict
@@ -195,6 +195,13 @@ class SourceStateDict(TypedDict):
     """The number of its first pass in the epoch."""
     rows: int
     """Rows of it that the epoch has given, over all ranks."""
+
+
+class SourceStateDict(_SourceStateDict, total=False):
+    """One source in a :class:`MixStateDict`."""
+
+    skipped: int
+    """Bad rows that the rank that saved it had left out of the pass that is under way, if there were any."""
 
 
 class _MixStateDict(TypedDict):

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use forebay::internals::loader::{self, Consumer, Receipt, Stage, ended};
+use forebay::internals::loader::{self, Consumer, Receipt, Rejections, Stage, ended};
 use forebay::{BadRow, Epoch as OfLoader, Error, MixEpoch, Wait};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -79,6 +79,8 @@ pub(crate) struct Epoch {
     ended: OnceLock<Reason>,
     /// Rows that were left out so far.
     skipped: Py<Skipped>,
+    /// Those that the user's functions rejected.
+    rejections: Home<Rejections>,
 }
 
 /// Why an epoch was ended.
@@ -110,7 +112,8 @@ impl From<Reason> for loader::Reason {
 #[pyclass(frozen, module = "forebay._forebay")]
 #[derive(Default)]
 pub(crate) struct Skipped {
-    rows: Mutex<Vec<BadRow>>,
+    /// Those that the epoch left out, and those that functions rejected.
+    rows: Mutex<(Vec<BadRow>, Vec<BadRow>)>,
 }
 
 /// File, row group, row and column, as far as they are known, the cause, and the row's number.
@@ -120,8 +123,11 @@ type SkippedRow = (Option<String>, Option<usize>, Option<u64>, Option<String>, S
 impl Skipped {
     /// All rows so far, in the order of the epoch.
     fn rows(&self) -> Vec<SkippedRow> {
-        let rows = self.lock();
-        let row = |BadRow { error, id, .. }: &BadRow| {
+        let (found, rejected) = &*self.lock();
+        let mut rows: Vec<&BadRow> = found.iter().chain(rejected).collect();
+        // Of one batch the epoch found its own first.
+        rows.sort_by_key(|bad| bad.end);
+        let row = |BadRow { error, id, .. }: &&BadRow| {
             let place = error.place();
             let text = |part: &Option<Arc<str>>| part.as_deref().map(str::to_owned);
             (
@@ -138,15 +144,15 @@ impl Skipped {
 }
 
 impl Skipped {
-    fn lock(&self) -> MutexGuard<'_, Vec<BadRow>> {
+    fn lock(&self) -> MutexGuard<'_, (Vec<BadRow>, Vec<BadRow>)> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the rows that `epoch` has left out since.
     fn follow(&self, epoch: &Inner) {
         let (mut rows, all) = (self.lock(), epoch.skipped());
-        let known = rows.len();
-        rows.extend_from_slice(&all[known..]);
+        let known = rows.0.len();
+        rows.0.extend_from_slice(&all[known..]);
     }
 }
 
@@ -187,7 +193,12 @@ impl Step {
 
 impl Epoch {
     /// `apart` says that batches are pulled on another thread than the user's.
-    pub(crate) fn new(py: Python<'_>, epoch: impl Into<Inner>, apart: bool) -> PyResult<Self> {
+    pub(crate) fn new(
+        py: Python<'_>,
+        epoch: impl Into<Inner>,
+        rejections: Rejections,
+        apart: bool,
+    ) -> PyResult<Self> {
         let mut epoch = epoch.into();
         let of = if matches!(epoch, Inner::Mix(_)) { Origin::Mix } else { Origin::Loader };
         let (number, consumer) = (epoch.number(), epoch.consumer(apart));
@@ -199,6 +210,7 @@ impl Epoch {
             of,
             ended: OnceLock::new(),
             skipped: Py::new(py, Skipped::default())?,
+            rejections: Home::new(rejections),
         })
     }
 
@@ -269,6 +281,25 @@ impl Epoch {
                 }
             }
         }
+    }
+
+    /// Takes the rows that functions rejected of the next step, by their ordinals among its rows, each with the reason.
+    /// Returns the step that counts them, or raises where there may be no more of them.
+    fn settle(&self, py: Python<'_>, step: &Step, rejected: Vec<(usize, String)>) -> PyResult<Step> {
+        let rejections = self.rejections.get(py)?;
+        let mut listed = self.skipped.get().lock();
+        let last = listed.0.iter().rfind(|bad| bad.end <= step.after.end());
+        let (rows, after) = rejections.settle(&step.after, &rejected, last);
+        listed.1.extend(rows);
+        drop(listed);
+        let after = after.map_err(|error| errors::raise(py, &error))?;
+        Ok(Step { batch: None, after, consumer: step.consumer.clone() })
+    }
+
+    /// So many rows stand in for those that were rejected.
+    fn repeats(&self, py: Python<'_>, rows: u64) -> PyResult<()> {
+        self.rejections.get(py)?.repeats(rows);
+        Ok(())
     }
 
     /// Raises if the epoch was ended.

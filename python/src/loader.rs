@@ -54,7 +54,7 @@ impl Loader {
             Some(number) => loader.epoch(number),
             None => loader.next_epoch(),
         });
-        Epoch::new(py, epoch, apart)
+        Epoch::new(py, epoch, loader.rejections(), apart)
     }
 
     /// Counts a step, and all before it, as handed over to the user.

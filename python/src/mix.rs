@@ -61,7 +61,7 @@ impl Mix {
             Some(number) => mix.epoch(number),
             None => mix.next_epoch(),
         });
-        Epoch::new(py, epoch, apart)
+        Epoch::new(py, epoch, mix.rejections(), apart)
     }
 
     /// Counts a step, and all before it, as handed over to the user.

@@ -140,7 +140,7 @@ def parameters(value: Any) -> list[str]:
 
 def is_documented_call(name: str, value: Any) -> bool:
     """Whether its arguments are the user's to give."""
-    made_by_loaders = {"Batch", "BadRow", "Epoch", "Plan", "Pulled", "Schema", "Stats", "Image", "RowPlace"}
+    made_by_loaders = {"Batch", "SkippedRow", "Epoch", "Plan", "Pulled", "Schema", "Stats", "Image", "RowPlace"}
     made_by_loaders |= {"MixPlan", "SourcePlace"}
     if inspect.isclass(value):
         is_error = issubclass(value, BaseException)

@@ -94,7 +94,8 @@ def by_hand(root: Path, pack: fb.Pack, keep: Any = lambda row: True) -> list[dic
         if pack.truncate:
             lists = [one[: pack.length] for one in lists]
         packs = split(lists, pack.length) if pack.split else best_fit(lists, pack.length)
-        found += [laid_out(pieces, pack.length, int(pack.value)) for pieces in packs]
+        value = pack.value.get("tokens", 0) if isinstance(pack.value, dict) else pack.value
+        found += [laid_out(pieces, pack.length, int(value)) for pieces in packs]
     return found
 
 
@@ -114,6 +115,7 @@ PACKS = [
     fb.Pack("tokens", 64, split=False),
     fb.Pack("tokens", 128, split=False, value=9, lengths="n"),
     fb.Pack("tokens", 20, split=False, truncate=True),
+    fb.Pack(["tokens", "labels"], 7, value={"labels": -100}),
 ]
 
 
@@ -213,7 +215,7 @@ def test_a_list_of_another_length_is_a_bad_row(tmp_path: Path) -> None:
 
 
 def test_a_null_in_a_list_leaves_its_pack_out(tmp_path: Path) -> None:
-    lists = [[1, 2], None, [3, None], [4, 5]]
+    lists = [[1, 2], [], [3, None], [4, 5]]
     pq.write_table(pa.table({"x": pa.array(lists, pa.list_(pa.int8()))}), tmp_path / "t.parquet")
     with pytest.raises(fb.BadRowError, match="row 2.*null in a list that is packed"):
         list(fb.Loader(tmp_path, samples=fb.Pack("x", 2)))
@@ -221,6 +223,94 @@ def test_a_null_in_a_list_leaves_its_pack_out(tmp_path: Path) -> None:
         (batch,) = loader
         assert batch["x"].tolist() == [[1, 2], [4, 5]]
         assert [ends.tolist() for ends in batch["cu_seqlens"]] == [[0, 2], [0, 2]]
+
+
+def test_each_column_is_filled_up_with_its_own_value(documents: Path) -> None:
+    pack = fb.Pack(["tokens", "labels"], 100, split=False, value={"tokens": 7, "labels": -100})
+    for batch in fb.Loader(documents, samples=pack, batch_size=5):
+        is_filled = batch["segment_ids"] == 0
+        assert is_filled.any() and (batch["tokens"][is_filled] == 7).all() and (batch["labels"][is_filled] == -100).all()
+        np.testing.assert_array_equal(batch["labels"][~is_filled], -batch["tokens"][~is_filled])
+    renamed = fb.Loader(documents, samples=fb.Pack(["ids"], 100, value={"ids": 7}), rename={"tokens": "ids"}, batch_size=5)
+    batch = next(iter(renamed))
+    assert (batch["ids"][batch["segment_ids"] == 0] == 7).all()
+    with pytest.raises(fb.InvalidError, match="cannot be filled up with -100"):
+        fb.Loader(_unsigned(documents.parent), samples=fb.Pack("x", 8, value={"x": -100}))
+
+
+def _unsigned(root: Path) -> Path:
+    path = root / "unsigned.parquet"
+    pq.write_table(pa.table({"x": pa.array([[1]], pa.list_(pa.uint8()))}), path)
+    return path
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """Two row groups, in which rows 1 and 6 have no list, and rows 3 and 7 one of 9 values."""
+    lists = [[1, 2], None, [3], [4] * 9, [5, 6], [7], None, [8] * 9, [9]]
+    table = pa.table({"id": range(9), "x": pa.array(lists, pa.list_(pa.int64()))})
+    pq.write_table(table, tmp_path / "odd.parquet", row_group_size=5)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("samples", "said"),
+    [
+        (fb.Pack("x", 4), "row group 0, row 1, column \"x\": null where a list is packed .*deny.*Skip"),
+        (fb.Pack("x", 4, across="file"), "row 1, column \"x\": null where a list"),
+        (fb.Pack("x", 4, split=False, truncate=True), "row 1, column \"x\": null where a list"),
+        (fb.Bucket("x", tokens=4), "row group 0, row 3, column \"x\": a row of 9 values, and a bucket has 4 .*tokens.*Skip"),
+    ],
+    ids=repr,
+)
+def test_rows_that_no_sample_holds_are_refused_with_their_place(odd: Path, samples: Any, said: str) -> None:
+    with pytest.raises(fb.ForebayError, match=said):
+        fb.Loader(odd, samples=samples)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("samples", "bad"),
+    [
+        (fb.Pack("x", 4), [1, 6]),
+        (fb.Pack("x", 4, across="dataset"), [1, 6]),
+        (fb.Pack("x", 4, split=False), [1, 3, 6, 7]),
+        (fb.Pack("x", 4, split=False, truncate=True), [1, 6]),
+        (fb.Bucket("x", tokens=4), [3, 7]),
+    ],
+    ids=repr,
+)
+def test_rows_that_no_sample_holds_are_skipped_and_counted_once(odd: Path, samples: Any, bad: list[int], world: int) -> None:
+    found: list[int] = []
+    for epoch in range(2):
+        listed = []
+        for rank in range(world):
+            shard, skip = fb.Shard(rank=rank, world=world), fb.Skip(at_most=len(bad))
+            # Of a bucket a row without a list is delivered.
+            fill: Any = {"fill_null": {"x": 0}} if isinstance(samples, fb.Bucket) else {}
+            loader = fb.Loader(odd, samples=samples, batch_size=1, shard=shard, on_bad_row=skip, **fill)
+            kept = [row for batch in loader.epoch(epoch) for row in batch["x"]]
+            found += [value for row in kept for value in np.asarray(row).tolist() if value not in (0, 4, 8)]
+            listed += [(row.row_group or 0) * 5 + (row.row or 0) for row in loader.skipped()]
+            assert loader.stats().to_dict()["skipped_rows"] == len(loader.skipped())
+        assert sorted(listed) == bad
+    assert set(found) == {1, 2, 3, 5, 6, 7, 9}
+
+
+def test_rows_that_no_sample_holds_count_against_the_limit(odd: Path) -> None:
+    loader = fb.Loader(odd, samples=fb.Pack("x", 4), batch_size=1, on_bad_row=fb.Skip(at_most=1))
+    with pytest.raises(fb.BadRowError, match="row group 1, row 1.*2 bad rows, of which 1 may be skipped: null where a list"):
+        list(loader)
+    # They are counted where the epoch begins, and not again where it is resumed.
+    options: Any = {"samples": fb.Pack("x", 4), "batch_size": 1, "on_bad_row": fb.Skip(at_most=2)}
+    first, second = fb.Loader(odd, **options), fb.Loader(odd, **options)
+    next(iter(first))
+    state = first.state_dict()
+    assert state["skipped"] == 2
+    second.load_state_dict(state)
+    assert len(list(second)) == len(first) - 1 and second.skipped() == []
+    list(second)
+    assert [row.row for row in second.skipped()] == [1, 1]
 
 
 def test_the_lengths_are_kept(tmp_path: Path) -> None:
@@ -244,7 +334,7 @@ def buckets(root: Path, by: str, rows: int | None, tokens: int | None) -> list[l
         length = {row["id"]: row[by] if by == "n" else len(row[by]) for row in group}
         bucket: list[int] = []
         for row in sorted(length, key=lambda row: (length[row], row)):
-            is_full = len(bucket) == rows or (tokens and bucket and length[row] * (len(bucket) + 1) > tokens)
+            is_full = len(bucket) == rows or (tokens and length[row] * (len(bucket) + 1) > tokens)
             if is_full:
                 found.append(sorted(bucket))
                 bucket = []
@@ -254,7 +344,7 @@ def buckets(root: Path, by: str, rows: int | None, tokens: int | None) -> list[l
 
 
 @pytest.mark.parametrize("by", ["tokens", "n", "text"])
-@pytest.mark.parametrize(("rows", "tokens"), [(8, None), (None, 300), (16, 500), (None, 1)])
+@pytest.mark.parametrize(("rows", "tokens"), [(8, None), (None, 300), (16, 500), (None, 60), (None, 120)])
 def test_buckets_have_rows_of_similar_length(documents: Path, by: str, rows: int | None, tokens: int | None) -> None:
     loader = fb.Loader(documents, samples=fb.Bucket(by, rows=rows, tokens=tokens), columns=["id"])
     assert [batch["id"].tolist() for batch in loader] == buckets(documents, by, rows, tokens)
@@ -294,6 +384,8 @@ def test_each_rank_has_as_many_buckets_and_each_row_comes_once(documents: Path, 
         (lambda: fb.Pack("x", 8, truncate=True), "split=False"),
         (lambda: fb.Pack("x", 8, split=1), "split must be True or False"),
         (lambda: fb.Pack("x", 8, value="0"), "value must be a number"),
+        (lambda: fb.Pack("x", 8, value={"x": None}), "value must be a number"),
+        (lambda: fb.Pack("x", 8, value={"y": 0}), "a number for 'y', which is not packed"),
         (lambda: fb.Pack("x", 8, lengths=3), "lengths must be the name"),
         (lambda: fb.Bucket("x"), "rows=... or tokens=..."),
         (lambda: fb.Bucket(3, rows=4), "by must be the name"),
@@ -317,8 +409,11 @@ def test_a_loader_refuses_what_packs_cannot_have(documents: Path) -> None:
         made(fb.Pack("tokens", 8), cast={"tokens": "int64"})
     with pytest.raises(fb.InvalidError, match='row group 0, row .*column "tokens": a list of .* and a pack has 8.*truncate'):
         made(fb.Pack("tokens", 8, split=False))
-    with pytest.raises(fb.InvalidError, match="cannot be filled up"):
-        made(fb.Pack("tokens", 8, value=0.5))
+    for value in (0.5, {"tokens": 0.5}):
+        with pytest.raises(fb.InvalidError, match="cannot be filled up"):
+            made(fb.Pack("tokens", 8, value=value))
+    with pytest.raises(fb.InvalidError, match=r'row group 0, row .*column "n": a row of .* and a bucket has 30.*tokens.*Skip'):
+        made(fb.Bucket("n", tokens=30))
     with pytest.raises(fb.UnknownColumnError, match="token"):
         made(fb.Pack("token", 8))
     with pytest.raises(fb.InvalidError, match="which says no lengths"):
@@ -326,6 +421,7 @@ def test_a_loader_refuses_what_packs_cannot_have(documents: Path) -> None:
 
 
 def test_packs_and_buckets_are_values() -> None:
+    assert PACKS[-1] != fb.Pack(["tokens", "labels"], 7)
     for value in (*PACKS, fb.Bucket("x", rows=3), fb.Bucket("x", tokens=3)):
         assert pickle.loads(pickle.dumps(value)) == value
         assert hash(value) == hash(pickle.loads(pickle.dumps(value)))

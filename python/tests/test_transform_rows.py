@@ -316,12 +316,13 @@ def test_a_row_that_was_left_out_takes_no_random_numbers_along(tmp_path: Path) -
         assert kept == {i: full[i] for i in kept}
 
 
-def test_a_batch_whose_rows_were_all_left_out_has_its_columns_as_they_came(tmp_path: Path) -> None:
+def test_a_batch_whose_rows_were_all_left_out_has_the_columns_of_others(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": pa.array([None] * 4 + list(range(4)))}), tmp_path / "a.parquet")
     with fb.Loader(tmp_path, batch_size=4, on_bad_row=fb.Skip(at_most=4), transform_rows=draw) as loader:
         batches = list(loader)
-    assert [sorted(batch) for batch in batches] == [["id"], ["id", "x"]]
-    assert batches[0]["id"].shape == (0,)
+    assert [sorted(batch) for batch in batches] == [["id", "x"], ["id", "x"]]
+    assert batches[0]["id"].tolist() == [0]
+    np.testing.assert_array_equal(batches[0]["x"][0], batches[1]["x"][0])
 
 
 def test_one_generator_goes_on_in_a_row(plain: Path) -> None:

@@ -167,8 +167,8 @@ mod tests {
         let crop = Image::random_resized_crop(224).flip();
         vec![
             Arc::new(PlainCodec::default()),
-            Arc::new(ImageCodec::new(crop, None)),
-            Arc::new(ImageCodec::new(Image::center_crop(16), None)),
+            Arc::new(ImageCodec::new(crop)),
+            Arc::new(ImageCodec::new(Image::center_crop(16))),
         ]
     }
 
@@ -213,7 +213,7 @@ mod tests {
         let jpeg = encode_jpeg(&vec![7; 60 * 40 * 3], 60, 40, 90).unwrap();
         let cells = BinaryViewArray::from(vec![Some(&b"no image"[..]), None, Some(&jpeg)]);
         let rows = RecordBatch::try_from_iter([("image", Arc::new(cells) as ArrayRef)]).unwrap();
-        let codecs: [Arc<dyn ColumnCodec>; 1] = [Arc::new(ImageCodec::new(Image::center_crop(16), None))];
+        let codecs: [Arc<dyn ColumnCodec>; 1] = [Arc::new(ImageCodec::new(Image::center_crop(16)))];
         let forms = CacheForm::all(&codecs, &rows.schema());
         let pixels = &forms[0];
         let workspace = Workspace::of_loader(1 << 30, 1);

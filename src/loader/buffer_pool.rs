@@ -80,14 +80,13 @@ impl PooledBuffer {
         self.slot.bytes = whole;
     }
 
-    /// Keeps the rows of `bytes` each for which `keep` is true.
-    pub(crate) fn retain(&mut self, bytes: usize, keep: impl Fn(usize) -> bool) {
-        let mut kept = 0;
-        for row in (0..self.used / bytes).filter(|row| keep(*row)) {
-            self.slot.bytes.copy_within(row * bytes..(row + 1) * bytes, kept * bytes);
-            kept += 1;
+    /// Keeps these rows of `bytes` each, which ascend, and no more than there are. One may be kept several times, if it stands
+    /// for itself and for rows beside it.
+    pub(crate) fn retain(&mut self, bytes: usize, kept: &[usize]) {
+        for (at, row) in kept.iter().enumerate().filter(|(at, row)| at != *row) {
+            self.slot.bytes.copy_within(row * bytes..(row + 1) * bytes, at * bytes);
         }
-        self.used = kept * bytes;
+        self.used = kept.len() * bytes;
     }
 
     /// The rows that are kept.
@@ -172,7 +171,7 @@ mod tests {
         }
         buffer.join(pieces);
         assert_eq!((buffer.as_ref().as_ptr(), buffer.as_ref().len()), (at, 100));
-        buffer.retain(10, |row| row % 3 == 2);
-        assert_eq!(buffer.as_ref(), [[0; 10], [1; 10], [2; 10]].concat());
+        buffer.retain(10, &[0, 2, 5, 5, 5, 8]);
+        assert_eq!(buffer.as_ref(), [[0; 10], [0; 10], [1; 10], [1; 10], [1; 10], [2; 10]].concat());
     }
 }

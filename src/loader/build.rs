@@ -219,6 +219,7 @@ impl LoaderBuilder {
             order: Mutex::new(order),
             open: settled.open,
             rows: settled.split.rows,
+            left_out: settled.left_out,
             filter: spec.filter.as_ref().map(Filter::canonical),
             denied: settled.denied,
             files: OnceLock::new(),

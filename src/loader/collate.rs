@@ -14,16 +14,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::BytesMut;
 use rayon::ThreadPool;
 
-use super::bad_rows::{BadRow, OnBadRow};
+use super::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
 use super::batch_group::PackRows;
 use super::buffer_pool::{BufferPool, PooledBuffer};
 use super::lengths::Lengths;
 use super::queue::Sender;
 use crate::arrow::array::{
-    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, new_null_array,
+    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
 use crate::arrow::buffer::BooleanBuffer;
-use crate::arrow::compute::{concat, filter};
+use crate::arrow::compute::{concat, take};
 use crate::arrow::datatypes::{DataType, Field, SchemaRef};
 use crate::batch::{Selection, gather, is_narrow, needs_values, null_rows};
 use crate::catalog::{Catalog, RowId};
@@ -105,14 +105,24 @@ pub(crate) struct BatchRows {
 pub(crate) struct Collated {
     pub(crate) batch: RecordBatch,
     pub(crate) skipped: Vec<BadRow>,
+    /// What it was made of: the rows that it has, or the windows or packs, and those that were left out.
+    pub(crate) samples: usize,
+    /// Samples that stand in for those that were left out.
+    pub(crate) refilled: u64,
     /// The ordinals in the data set of its rows, if they are asked for.
     pub(crate) numbers: Arc<[u64]>,
     /// The keys of these rows, where one may come several times.
     pub(crate) keys: Option<Arc<[u64]>>,
 }
 
-/// All rows but the bad ones, and the bad ones by their place among the rows.
-type Complete = (RecordBatch, Vec<(usize, Error)>);
+/// Batches that were made together, as one.
+struct Complete {
+    batch: RecordBatch,
+    /// The bad rows, by their place among all.
+    bad: Vec<(usize, Error)>,
+    /// The samples that were kept, where some are bad, in the order of delivery.
+    kept: Option<Vec<usize>>,
+}
 
 /// Bytes that one task gathers at least, of columns of fixed width: a thousand narrow columns are not a thousand tasks.
 const GATHERED_PER_TASK: usize = 256 << 10;
@@ -130,8 +140,10 @@ struct Collation {
     results: Mutex<TaskResults>,
     /// Unfinished tasks.
     unfinished: AtomicUsize,
-    /// The samples of each batch, and the end to send it to.
-    outputs: Vec<(usize, Sender<Result<Collated>>)>,
+    /// The samples of each batch.
+    sizes: Vec<usize>,
+    /// The ends to send them to.
+    outputs: Vec<Sender<Result<Collated>>>,
 }
 
 /// The rows of sources; parts that were decoded together share theirs.
@@ -197,7 +209,8 @@ impl SourceRows {
 impl BatchRows {
     /// Hands the tasks to the pool. `outputs` has the number of samples of each batch and the end to send it to.
     pub(crate) fn start(self, pool: &ThreadPool, outputs: Vec<(usize, Sender<Result<Collated>>)>) {
-        let (collation, tasks) = Collation::new(self, outputs);
+        let (sizes, outputs) = outputs.into_iter().unzip();
+        let (collation, tasks) = Collation::new(self, sizes, outputs);
         let collation = Arc::new(collation);
         for task in tasks {
             let collation = collation.clone();
@@ -338,7 +351,11 @@ impl BatchRows {
 }
 
 impl Collation {
-    fn new(request: BatchRows, outputs: Vec<(usize, Sender<Result<Collated>>)>) -> (Collation, Vec<Task>) {
+    fn new(
+        request: BatchRows,
+        sizes: Vec<usize>,
+        outputs: Vec<Sender<Result<Collated>>>,
+    ) -> (Collation, Vec<Task>) {
         let codecs = &request.collator.codecs;
         let views = match &request.collator.form {
             SampleForm::Windows(windows) => windows.views(&request.picks),
@@ -381,6 +398,7 @@ impl Collation {
             request,
             results: Mutex::new(results),
             unfinished: AtomicUsize::new(tasks.len()),
+            sizes,
             outputs,
         };
         (collation, tasks)
@@ -475,7 +493,7 @@ impl Collation {
         let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
         let gathered = match (self.keys(column, &arrays)?, &collator.form, &self.request.packs) {
             (None, SampleForm::Packs(packs), Some(rows)) => {
-                packs.gather(&arrays, self.selection(view, data_type), rows)
+                packs.gather(column, &arrays, self.selection(view, data_type), rows)
             }
             (Some(keys), ..) => {
                 let of_source = || Selection::of_one(self.picked_sources(view).collect());
@@ -532,43 +550,49 @@ impl Collation {
     /// Cuts all rows into batches and sends each one. If the epoch was left, they are not received.
     fn send(&self, complete: Result<Complete>) {
         self.request.watch.made(self.outputs.len() as u64);
-        let (batch, bad) = match complete {
+        let Complete { batch, bad, kept } = match complete {
             Ok(complete) => complete,
             Err(error) => {
-                return self.outputs.iter().for_each(|(_, output)| drop(output.send(Err(error.clone()))));
+                return self.outputs.iter().for_each(|output| drop(output.send(Err(error.clone()))));
             }
         };
         let mut bad = bad.into_iter().peekable();
         let (mut end, mut from) = (0, 0);
-        for (samples, output) in &self.outputs {
+        for (&samples, output) in self.sizes.iter().zip(&self.outputs) {
             end += samples;
             let left_out: Vec<(usize, Error)> =
                 std::iter::from_fn(|| bad.next_if(|(row, _)| self.request.sample_of(*row) < end)).collect();
-            let kept = samples - left_out.len();
-            let (numbers, keys) = self.numbers(end - samples..end, &left_out);
+            let good = samples - left_out.len();
+            let refills = self.request.collator.on_bad_row.refills() && good > 0;
+            let rows = if refills { samples } else { good };
+            let (numbers, keys) = match &kept {
+                None => self.numbers(end - samples..end),
+                Some(kept) => self.numbers(kept[from..from + rows].iter().copied()),
+            };
             let ids = self.request.row_ids(left_out.iter().map(|(row, _)| *row));
             let skipped = left_out.into_iter().zip(ids.values());
-            let skipped = skipped.map(|((_, error), id)| BadRow { error, id: RowId::new(*id) }).collect();
-            drop(output.send(Ok(Collated { batch: batch.slice(from, kept), skipped, numbers, keys })));
-            from += kept;
+            let skipped =
+                skipped.map(|((_, error), id)| BadRow { error, id: RowId::new(*id), end: 0 }).collect();
+            let refilled = (rows - good) as u64;
+            let batch = batch.slice(from, rows);
+            drop(output.send(Ok(Collated { batch, skipped, samples, refilled, numbers, keys })));
+            from += rows;
         }
     }
 
-    /// The ordinals in the data set of these picks but for the bad ones, if they are asked for, and their keys, where rows may
-    /// come several times.
-    fn numbers(&self, picks: Range<usize>, bad: &[(usize, Error)]) -> (Arc<[u64]>, Option<Arc<[u64]>>) {
+    /// The ordinals in the data set of these picks, if they are asked for, and their keys, where rows may come several times.
+    fn numbers(&self, picks: impl Iterator<Item = usize> + Clone) -> (Arc<[u64]>, Option<Arc<[u64]>>) {
         let BatchRows { collator, sources, .. } = &self.request;
         if !collator.numbered {
             return (Arc::default(), None);
         }
-        let kept = picks.filter(|pick| bad.binary_search_by_key(pick, |(row, _)| *row).is_err());
         let number = |pick: usize| {
             let (source, place) = self.request.picks[pick];
             collator.ordinal(&sources[source as usize], place)
         };
         let key = |pick: usize| self.request.row_key(pick);
-        let keys = self.request.repeats.is_some().then(|| kept.clone().map(key).collect());
-        (kept.map(number).collect(), keys)
+        let keys = self.request.repeats.is_some().then(|| picks.clone().map(key).collect());
+        (picks.map(number).collect(), keys)
     }
 
     /// Sources whose rows another program changed while they were gathered.
@@ -603,7 +627,7 @@ impl Collation {
                 request.sources[source] =
                     Arc::new(request.sources[source].renewed(rows.of(source), &wanted)?);
             }
-            let (again, tasks) = Collation::new(request.clone(), Vec::new());
+            let (again, tasks) = Collation::new(request.clone(), self.sizes.clone(), Vec::new());
             let done = tasks.into_iter().try_for_each(|task| again.perform(task));
             // Others may have been changed since.
             changed = again.changed();
@@ -631,38 +655,47 @@ impl Collation {
         if matches!(collator.on_bad_row, OnBadRow::Raise)
             && let Some((_, first)) = bad.first()
         {
-            return Err(first.clone().hint_also("to count and skip such rows, say so with `on_bad_row`"));
+            return Err(first.clone().hint_also(SKIP_HINT));
         }
         // One bad row is enough to leave its sample out.
         let sample_of = |row: usize| self.request.sample_of(row);
         bad.dedup_by_key(|(row, _)| sample_of(*row));
         let samples = self.request.samples();
-        let is_bad = |sample: usize| bad.binary_search_by_key(&sample, |(row, _)| sample_of(*row)).is_ok();
-        if !bad.is_empty() {
+        let kept = (!bad.is_empty()).then(|| self.kept(&bad));
+        let rows_of = |samples: &[usize], each: usize| -> Vec<usize> {
+            samples.iter().flat_map(|sample| sample * each..(sample + 1) * each).collect()
+        };
+        if let Some(kept) = &kept {
             for (column, gathered) in columns.iter_mut().enumerate() {
                 let Some(gathered) = gathered else { continue };
-                let of_a_sample = self.view(column).of_a_sample();
-                let is_kept = |row| !is_bad(row / of_a_sample);
-                let kept = BooleanBuffer::collect_bool(samples * of_a_sample, is_kept);
-                *gathered = filter(gathered, &BooleanArray::new(kept, None)).or_fail()?;
+                let rows = rows_of(kept, self.view(column).of_a_sample());
+                let rows = UInt32Array::from_iter_values(rows.into_iter().map(|row| row as u32));
+                *gathered = take(gathered, &rows, None).or_fail()?;
             }
         }
+        let delivered = kept.as_ref().map_or(samples, Vec::len);
         for Slots { column, bytes, buffer, pieces, .. } in decoded {
             let Some(mut buffer) = buffer else { continue };
             buffer.join(pieces.into_iter().flatten());
             let of_a_sample = self.view(column).of_a_sample();
-            if !bad.is_empty() {
-                buffer.retain(bytes * of_a_sample, |sample| !is_bad(sample));
+            if let Some(kept) = &kept {
+                buffer.retain(bytes * of_a_sample, kept);
             }
-            let (field, rows) = (collator.row_field(column), (samples - bad.len()) * of_a_sample);
+            let (field, rows) = (collator.row_field(column), delivered * of_a_sample);
             columns[column] = Some(match collator.codecs[column].pack(buffer.rows())? {
                 Some(sizes) => images(field, buffer.into_buffer(), &sizes)?,
                 None => tensor(field, buffer.into_buffer(), rows)?,
             });
         }
         if collator.row_id {
-            let kept = (0..self.request.picks.len()).filter(|row| !is_bad(sample_of(*row)));
-            columns.push(Some(Arc::new(self.request.row_ids(kept))));
+            let ids = match &kept {
+                None => self.request.row_ids(0..self.request.picks.len()),
+                Some(kept) => {
+                    let rows = rows_of(kept, self.request.picks.len() / samples.max(1));
+                    self.request.row_ids(rows.into_iter())
+                }
+            };
+            columns.push(Some(Arc::new(ids)));
         }
         match (&collator.form, &self.request.packs) {
             (SampleForm::Windows(windows), _) => {
@@ -671,21 +704,49 @@ impl Collation {
                 }
             }
             (SampleForm::Packs(packs), Some(rows)) => {
-                let kept = (0..samples).filter(|sample| !is_bad(*sample));
+                let kept = (0..delivered).map(|at| kept.as_ref().map_or(at, |kept| kept[at]));
                 columns.extend(packs.places(rows, kept)?.map(Some));
             }
             _ => {}
         }
         if collator.row_mask {
-            let kept = (0..samples).filter(|sample| !is_bad(*sample));
-            let counts: BooleanBuffer = kept.map(|sample| sample < samples - self.request.repeated).collect();
+            let sample = |at: usize| kept.as_ref().map_or(at, |kept| kept[at]);
+            // Of a sample that stands in for others the first one counts.
+            let is_first = |at: usize| at == 0 || sample(at - 1) != sample(at);
+            let is_own = |at: usize| sample(at) < samples - self.request.repeated;
+            let counts = BooleanBuffer::collect_bool(delivered, |at| is_first(at) && is_own(at));
             columns.push(Some(Arc::new(BooleanArray::new(counts, None))));
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(samples - bad.len()));
+        let options = RecordBatchOptions::new().with_row_count(Some(delivered));
         let columns = columns.into_iter().flatten().collect();
         let batch =
             RecordBatch::try_new_with_options(collator.schema.clone(), columns, &options).or_fail()?;
-        Ok((batch, bad))
+        Ok(Complete { batch, bad, kept })
+    }
+
+    /// The samples that are delivered: those without a bad row. Where batches keep their shape, the nearest one before a bad one in
+    /// its batch, or after it, stands in for it. They ascend.
+    fn kept(&self, bad: &[(usize, Error)]) -> Vec<usize> {
+        let mut bad = bad.iter().map(|(row, _)| self.request.sample_of(*row)).peekable();
+        let (mut kept, mut first) = (Vec::new(), 0);
+        for samples in &self.sizes {
+            let end = first + samples;
+            let begin = kept.len();
+            // Those before the first good one.
+            let mut early = 0;
+            for sample in first..end {
+                if bad.next_if_eq(&sample).is_none() {
+                    kept.extend(std::iter::repeat_n(sample, 1 + std::mem::take(&mut early)));
+                } else if self.request.collator.on_bad_row.refills() {
+                    match kept[begin..].last() {
+                        Some(&before) => kept.push(before),
+                        None => early += 1,
+                    }
+                }
+            }
+            first = end;
+        }
+        kept
     }
 }
 

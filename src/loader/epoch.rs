@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::RecvTimeoutError;
 
-use super::bad_rows::{BadRow, OnBadRow};
+use super::bad_rows::BadRow;
 use super::collate::Collated;
 use super::consumer::Consumer;
 use super::hand_over::PendingBatch;
 use super::lifecycle::Reason;
 use super::pipe::BatchReceiver;
 use super::progress::{Progress, Receipt};
+use super::refill::{Refill, StandIn, Taken};
 use crate::arrow::array::RecordBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
@@ -96,8 +97,21 @@ pub struct Epoch {
     pub(super) generation: u64,
     pub(super) monitor: Arc<Monitor>,
     pub(super) counting: Counting,
-    pub(super) on_bad_row: OnBadRow,
-    pub(super) skipped: Vec<BadRow>,
+    /// The batches that came in.
+    pub(super) refill: Refill,
+    /// Bad rows of the batches that were returned.
+    pub(super) skipped: usize,
+    pub(super) beginning: Beginning,
+}
+
+/// The beginning of the epoch, where the first row that can be delivered is.
+pub(super) enum Beginning {
+    /// It is in this iterator.
+    Here,
+    /// It is before the row at which this iterator began; how to begin there.
+    Before(Box<dyn FnOnce() -> Option<Epoch> + Send>),
+    /// It is being read.
+    Read(Box<Epoch>),
 }
 
 impl Epoch {
@@ -113,7 +127,7 @@ impl Epoch {
 
     /// Bad rows of this epoch that were left out so far.
     pub fn skipped(&self) -> &[BadRow] {
-        &self.skipped
+        &self.refill.bad()[..self.skipped]
     }
 
     /// Takes over reporting when the consumer waits, for [`Stats`](super::Stats). From here on the epoch does not,
@@ -145,7 +159,9 @@ impl Epoch {
             self.receiver = Err(None);
             return Wait::Finished;
         }
-        if let Some(ended) = ended_from_outside(receiver, self.number) {
+        // The beginning of the epoch is read once the last batch of it came.
+        let all_came = self.refill.waiting() == self.owed;
+        if let Some(ended) = ended_from_outside(receiver, self.number).filter(|_| !all_came) {
             self.receiver = Err(None);
             return Wait::Step(Err(ended));
         }
@@ -155,23 +171,39 @@ impl Epoch {
             Counting::Layer => watch.works(None),
             Counting::Mix => watch.begins(),
         }
-        let received = match self.receive(timeout) {
-            Ok(made) => made,
-            Err(RecvTimeoutError::Timeout) => {
-                if self.counting == Counting::Consumer {
-                    watch.pauses();
+        let began = Instant::now();
+        let mut step = Ok(None);
+        while self.refill.is_empty_handed() {
+            let left = timeout.saturating_sub(began.elapsed());
+            let came = match self.refill.waiting() == self.owed {
+                true => self.fill_the_last(left),
+                false => self.take_in(left),
+            };
+            match came {
+                Ok(true) => {}
+                Ok(false) => {
+                    if self.counting == Counting::Consumer {
+                        watch.pauses();
+                    }
+                    return Wait::Pending;
                 }
-                return Wait::Pending;
+                Err(error) => {
+                    // Those of batches that cannot be returned are listed too.
+                    self.count_skipped(self.refill.bad().len());
+                    step = Err(error);
+                    break;
+                }
             }
-            Err(RecvTimeoutError::Disconnected) => Err(self.cut_short()),
+        }
+        if step.is_ok() {
+            step = Ok(self.refill.pop());
+        }
+        let step = match step {
+            Ok(Some(taken)) => Ok(self.accept(taken)),
+            Ok(None) => Err(self.cut_short()),
+            Err(error) => Err(error),
         };
-        // The permit is returned last: a thread that waits for it starts work at once, and would take the processor
-        // from this one.
-        let (end, _permit) = match self.pending.take() {
-            Some(PendingBatch { end, padded, permit, memory, .. }) => ((end, padded), (permit, memory)),
-            None => ((0, 0), (None, None)),
-        };
-        match received.and_then(|made| self.accept(made, end)) {
+        match step {
             Ok(step) => {
                 match self.counting {
                     Counting::Consumer => watch.takes(),
@@ -213,21 +245,67 @@ impl Epoch {
         }
     }
 
-    fn accept(&mut self, made: Collated, (end, padded): (u64, u64)) -> Result<Step> {
-        self.monitor.skipped.fetch_add(made.skipped.len() as u64, Relaxed);
-        self.monitor.padded.fetch_add(padded, Relaxed);
-        self.skipped.extend(made.skipped);
-        if let OnBadRow::Skip { at_most } = self.on_bad_row
-            && let Some(one_more) = usize::try_from(at_most).ok().and_then(|most| self.skipped.get(most))
-        {
-            let (count, error) = (self.skipped.len(), &one_more.error);
-            return Err(Error::new(
-                ErrorKind::BadRow,
-                format!("{count} bad rows, of which {at_most} may be skipped: {}", error.cause()),
-            )
-            .at(error.place().clone())
-            .hint("raise at_most, or mend the rows"));
+    /// Waits for the next batch and takes it in; false where it is still to come.
+    fn take_in(&mut self, timeout: Duration) -> Result<bool> {
+        let received = match self.receive(timeout) {
+            Ok(made) => made,
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
+            Err(RecvTimeoutError::Disconnected) => Err(self.cut_short()),
+        };
+        // The permit is returned last: a thread that waits for it starts work at once, and would take the processor
+        // from this one.
+        let (end, padded, _permit) = match self.pending.take() {
+            Some(PendingBatch { end, padded, permit, memory, .. }) => (end, padded, (permit, memory)),
+            None => (0, 0, (None, None)),
+        };
+        let is_whole = matches!(self.beginning, Beginning::Here);
+        received.and_then(|made| self.refill.push(Taken { made, end, padded }, is_whole)).map(|()| true)
+    }
+
+    /// Fills the last batches of the epoch, which are empty, with its first row that can be delivered; false where that is still
+    /// to come.
+    fn fill_the_last(&mut self, timeout: Duration) -> Result<bool> {
+        if self.refill.fill_with_first()? {
+            return Ok(true);
         }
+        if let Beginning::Before(begin) = std::mem::replace(&mut self.beginning, Beginning::Here)
+            && let Some(epoch) = begin()
+        {
+            self.beginning = Beginning::Read(Box::new(epoch));
+        }
+        let Beginning::Read(epoch) = &mut self.beginning else { return Err(self.nothing_to_deliver()) };
+        let waited = epoch.next_step(timeout);
+        match waited {
+            Wait::Pending => Ok(false),
+            Wait::Finished => Err(self.nothing_to_deliver()),
+            Wait::Step(step) => {
+                let Step { batch, after } = step?;
+                self.refill.set_first(StandIn::first_of(&batch, &after.numbers, after.keys.as_deref())?);
+                self.beginning = Beginning::Here;
+                Ok(true)
+            }
+        }
+    }
+
+    fn nothing_to_deliver(&self) -> Error {
+        let cause = format!("no row of this rank's in epoch {} can be delivered", self.number);
+        let error = Error::new(ErrorKind::BadRow, cause).hint("mend the rows, or leave them out with `deny`");
+        match self.refill.bad().last() {
+            Some(last) => error.at(last.error.place().clone()),
+            None => error,
+        }
+    }
+
+    /// Counts the bad rows until so many were returned.
+    fn count_skipped(&mut self, until: usize) {
+        self.monitor.skipped.fetch_add((until - self.skipped) as u64, Relaxed);
+        self.skipped = until;
+    }
+
+    fn accept(&mut self, Taken { made, end, padded }: Taken) -> Step {
+        let skipped = self.refill.skipped_until(end);
+        self.count_skipped((skipped - self.refill.before()) as usize);
+        self.monitor.padded.fetch_add(padded, Relaxed);
         self.owed -= 1;
         if let (0, Ok(receiver)) = (self.owed, &self.receiver) {
             receiver.finished();
@@ -236,11 +314,12 @@ impl Epoch {
             generation: self.generation,
             epoch: self.number,
             row: end,
+            skipped: if skipped > 0 { [skipped].into() } else { Arc::default() },
             last: self.owed == 0,
             numbers: made.numbers,
             keys: made.keys,
         };
-        Ok(Step { batch: made.batch, after })
+        Step { batch: made.batch, after }
     }
 
     fn cut_short(&self) -> Error {

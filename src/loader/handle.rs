@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::arrow::datatypes::SchemaRef;
 
+use super::bad_rows::BadRow;
 use super::collate::Collator;
-use super::epoch::{Counting, Epoch};
+use super::epoch::{Beginning, Counting, Epoch};
 use super::pipe::{Engine, Planned, Work};
 use super::plan::RankPlan;
 use super::prefetch::PrefetchKey;
-use super::progress::Progress;
-use super::progress::Receipt;
+use super::progress::{At, Progress, Receipt};
+use super::refill::Refill;
 use super::rewind::{LastAsked, Rewind};
 use super::row_groups::Source;
 use super::sizing::Sizing;
@@ -76,6 +77,8 @@ pub(super) struct Inner {
     /// The options, with the defaults filled in.
     pub(super) spec: LoaderSpec,
     pub(super) rows: u64,
+    /// Rows of which no sample is made, as each epoch counts them.
+    pub(super) left_out: Arc<[BadRow]>,
     pub(super) filter: Option<String>,
     /// A hash of the rows that are denied.
     pub(super) denied: Option<String>,
@@ -96,6 +99,16 @@ impl Drop for Inner {
 /// The files of a data set, as a position counts them.
 fn counted_files(catalog: &Catalog) -> impl Iterator<Item = CountedFile<'_>> {
     catalog.files.iter().map(|file| CountedFile { path: &file.relative, content: file.content_hash() })
+}
+
+/// An epoch that begins.
+pub(super) struct Begun {
+    /// The number of its iterator.
+    pub(super) generation: u64,
+    /// Bad rows that it left out before the row with which it goes on.
+    pub(super) skipped: u64,
+    /// Its plan, and that of the one that is prepared.
+    pub(super) keys: Vec<PrefetchKey>,
 }
 
 /// The options that the user left open.
@@ -158,24 +171,23 @@ impl Loader {
         let inner = &*self.inner;
         self.begin(Counting::Consumer, || {
             // Not before it is sure that the epoch begins: a position does not move for one that does not.
-            let (number, start, generation) = inner.progress.begin(number)?;
+            let (at, generation) = inner.progress.begin(number)?;
+            let (number, start, skipped) = (at.epoch, at.row, at.skipped_of(0));
             let order = self.order();
             let last = inner.spec.epochs;
             let following = number.checked_add(1).filter(|next| last.is_none_or(|epochs| *next < epochs));
             let epochs = std::iter::once((number, start)).chain(following.map(|next| (next, 0)));
             let keys = epochs.map(|(epoch, start)| PrefetchKey { epoch, start, order: order.clone() });
-            Ok((generation, keys.collect()))
+            Ok(Begun { generation, skipped, keys: keys.collect() })
         })
     }
 
-    /// Begins the epoch that `keys` names first; the one after it, if it is named, is prepared. With it comes the number of its
-    /// iterator.
-    pub(super) fn begin(
-        &self,
-        counting: Counting,
-        keys: impl FnOnce() -> Result<(u64, Vec<PrefetchKey>)>,
-    ) -> Epoch {
+    /// Begins an epoch; the one after it, if it is named, is prepared.
+    pub(super) fn begin(&self, counting: Counting, begun: impl FnOnce() -> Result<Begun>) -> Epoch {
         let inner = &*self.inner;
+        let refill = |before: u64, left_out: &[BadRow]| {
+            Refill::new(inner.collator.on_bad_row, inner.collator.row_mask, before, left_out)
+        };
         let mut epoch = Epoch {
             number: 0,
             owed: 0,
@@ -185,13 +197,14 @@ impl Loader {
             generation: 0,
             monitor: inner.monitor.clone(),
             counting,
-            on_bad_row: inner.collator.on_bad_row,
-            skipped: Vec::new(),
+            refill: refill(0, &[]),
+            skipped: 0,
+            beginning: Beginning::Here,
         };
         epoch.receiver = inner
             .engine
             .begin(|| {
-                let (generation, keys) = keys()?;
+                let Begun { generation, skipped, keys } = begun()?;
                 let Some(PrefetchKey { epoch: number, start, order }) = keys.first().cloned() else {
                     return Err(Error::new(ErrorKind::Internal, "an epoch without a plan"));
                 };
@@ -202,6 +215,14 @@ impl Loader {
                 let split = self.split(&order);
                 (epoch.number, epoch.owed, epoch.generation) =
                     (number, order.steps(number, &split, start), generation);
+                epoch.refill = match start {
+                    0 => refill(0, &inner.left_out),
+                    _ => refill(skipped, &[]),
+                };
+                if start > 0 {
+                    epoch.beginning =
+                        self.beginning(PrefetchKey { epoch: number, start: 0, order: order.clone() });
+                }
                 let is_exact = order.is_exact();
                 let planned = |key: PrefetchKey| {
                     let PrefetchKey { epoch, start, order } = key.clone();
@@ -229,11 +250,22 @@ impl Loader {
         epoch
     }
 
+    /// How to read an epoch that is under way from its beginning, once it is done but for that.
+    fn beginning(&self, key: PrefetchKey) -> Beginning {
+        let inner = Arc::downgrade(&self.inner);
+        Beginning::Before(Box::new(move || {
+            let loader = Loader { inner: inner.upgrade()? };
+            let begun = || Ok(Begun { generation: 0, skipped: 0, keys: vec![key] });
+            // What it counts was counted before.
+            Some(Epoch { monitor: Monitor::new(1, None), ..loader.begin(Counting::Mix, begun) })
+        }))
+    }
+
     /// Batches in a whole epoch: exact, and the same on every rank. Where [steps are passed
     /// over](super::LoaderBuilder::skip_steps), those of the epoch that is under way, or comes next.
     #[allow(clippy::len_without_is_empty, reason = "a loader always has batches: build() sees to it")]
     pub fn len(&self) -> u64 {
-        let (order, (epoch, _)) = (self.order(), self.inner.progress.get());
+        let (order, epoch) = (self.order(), self.inner.progress.get().epoch);
         order.steps(epoch, &self.split(&order), 0)
     }
 
@@ -278,12 +310,14 @@ impl Loader {
 
     /// How far the consumer got: save it with the model.
     pub fn position(&self) -> Position {
-        let (epoch, row) = self.inner.progress.get();
+        let at = self.inner.progress.get();
+        let (epoch, row, skipped) = (at.epoch, at.row, at.skipped_of(0));
         let fingerprint = self.inner.fetcher.catalog.fingerprint.to_string();
         let cache_tier = self.inner.tiers.as_ref().map(|tiers| tiers.tier().to_string());
         let split = Some(self.split(&self.order()).into());
         let files = Some(self.saved_files().clone());
-        Position { cache_tier, split, files, ..Position::new(fingerprint, self.order_id(), epoch, row) }
+        let bare = Position::new(fingerprint, self.order_id(), epoch, row);
+        Position { skipped, cache_tier, split, files, ..bare }
     }
 
     /// Where the rows of a step are stored, in the order of delivery: of any step of any epoch, past or to come, and of any
@@ -297,13 +331,13 @@ impl Loader {
 
     /// The plan from which this loader takes its rows.
     pub fn rewind(&self) -> Rewind {
-        let (inner, order) = (&self.inner, self.order());
+        let (inner, order, at) = (&self.inner, self.order(), self.inner.progress.get());
         Rewind {
             catalog: inner.fetcher.catalog.clone(),
             selected: inner.selected.clone(),
             split: self.split(&order),
             order,
-            at: inner.progress.get(),
+            at: (at.epoch, at.row),
             last: inner.asked.clone(),
         }
     }
@@ -340,8 +374,12 @@ impl Loader {
         let steps = order.steps(position.epoch, &self.split(&order), position.row);
         *inner.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
         match steps {
-            0 => inner.progress.set(position.epoch + 1, 0),
-            _ => inner.progress.set(position.epoch, position.row),
+            0 => inner.progress.set(At::begin(position.epoch + 1)),
+            _ => inner.progress.set(At {
+                epoch: position.epoch,
+                row: position.row,
+                skipped: if position.skipped > 0 { [position.skipped].into() } else { Arc::default() },
+            }),
         }
         Ok(())
     }

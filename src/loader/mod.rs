@@ -40,6 +40,8 @@ mod plan;
 mod prefetch;
 mod progress;
 mod queue;
+mod refill;
+mod rejections;
 mod repack;
 mod rewind;
 mod row_groups;
@@ -72,6 +74,8 @@ pub use machine::page_cache;
 pub use mix::{Mix, MixBuilder, MixEpoch, MixPlan, MixPosition, MixSpec, SavedSource, SourcePlan};
 pub use plan::RankPlan;
 pub use progress::Receipt;
+#[doc(hidden)]
+pub use rejections::Rejections;
 #[doc(hidden)]
 pub use repack::{Repack, RepackOptions, RepackReport, RepackedColumn};
 pub use rewind::Rewind;

@@ -17,6 +17,8 @@ pub struct Receipt {
     pub(super) generation: u64,
     pub(super) epoch: u64,
     pub(super) row: u64,
+    /// Of each source the rows of its pass that were left out so far.
+    pub(super) skipped: Arc<[u64]>,
     pub(super) last: bool,
     pub(super) numbers: Arc<[u64]>,
     /// The keys of these rows, where they are of several sources, or one may come several times.
@@ -50,9 +52,37 @@ impl Receipt {
         batch_key(seed, self.epoch, self.row, rank)
     }
 
+    /// The global row after the batch.
+    #[doc(hidden)]
+    pub fn end(&self) -> u64 {
+        self.row
+    }
+
     /// Whether the batch is the last one of its epoch.
     pub fn is_last(&self) -> bool {
         self.last
+    }
+}
+
+/// How far an epoch got.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct At {
+    pub(super) epoch: u64,
+    /// The row of it that comes next.
+    pub(super) row: u64,
+    /// Of each source the rows of its pass that were left out so far; empty where none were.
+    pub(super) skipped: Arc<[u64]>,
+}
+
+impl At {
+    /// The first row of an epoch.
+    pub(super) fn begin(epoch: u64) -> Self {
+        At { epoch, ..At::default() }
+    }
+
+    /// Rows of the pass over a source that were left out so far.
+    pub(super) fn skipped_of(&self, source: usize) -> u64 {
+        self.skipped.get(source).copied().unwrap_or(0)
     }
 }
 
@@ -62,10 +92,9 @@ pub(super) struct Progress {
     state: Mutex<State>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct State {
-    epoch: u64,
-    row: u64,
+    at: At,
     /// Whether an iterator over `epoch` was returned: the next one is then for the following epoch.
     begun: bool,
     /// Of the iterator that was given out last, or of the position that was set since.
@@ -77,38 +106,37 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins `epoch`, or the one that is next: the epoch, its first row and the iterator's generation. An epoch that
-    /// was restored in the middle is continued.
+    /// Begins `epoch`, or the one that is next: where it begins, and the iterator's generation. An epoch that was restored in
+    /// the middle is continued.
     ///
     /// # Errors
     /// There is no epoch of this number.
-    pub(super) fn begin(&self, epoch: Option<u64>) -> Result<(u64, u64, u64)> {
+    pub(super) fn begin(&self, epoch: Option<u64>) -> Result<(At, u64)> {
         let mut state = self.lock();
-        let next = epoch.unwrap_or(state.epoch + u64::from(state.begun));
+        let next = epoch.unwrap_or(state.at.epoch + u64::from(state.begun));
         if next > LAST_EPOCH {
             return Err(Error::invalid(format!("there is no epoch {next}"))
                 .hint(format!("epochs are numbered from 0 to {LAST_EPOCH}")));
         }
-        if state.begun || next != state.epoch {
-            state.row = 0;
+        if state.begun || next != state.at.epoch {
+            state.at = At::begin(next);
         }
-        state.epoch = next;
         state.begun = true;
         state.generation = new_generation();
-        Ok((state.epoch, state.row, state.generation))
+        Ok((state.at.clone(), state.generation))
     }
 
     pub(super) fn handed_over(&self, receipt: &Receipt) {
         let mut state = self.lock();
-        let stale =
-            receipt.generation != state.generation || (receipt.epoch, receipt.row) < (state.epoch, state.row);
+        let stale = receipt.generation != state.generation
+            || (receipt.epoch, receipt.row) < (state.at.epoch, state.at.row);
         if stale {
             return;
         }
         if receipt.last {
-            (state.epoch, state.row, state.begun) = (receipt.epoch + 1, 0, false);
+            (state.at, state.begun) = (At::begin(receipt.epoch + 1), false);
         } else {
-            (state.epoch, state.row) = (receipt.epoch, receipt.row);
+            state.at = At { epoch: receipt.epoch, row: receipt.row, skipped: receipt.skipped.clone() };
         }
     }
 
@@ -117,14 +145,12 @@ impl Progress {
         self.lock().generation == generation
     }
 
-    /// The epoch, and the row of it that comes next.
-    pub(super) fn get(&self) -> (u64, u64) {
-        let state = self.lock();
-        (state.epoch, state.row)
+    pub(super) fn get(&self) -> At {
+        self.lock().at.clone()
     }
 
-    pub(super) fn set(&self, epoch: u64, row: u64) {
-        *self.lock() = State { epoch, row, begun: false, generation: new_generation() };
+    pub(super) fn set(&self, at: At) {
+        *self.lock() = State { at, begun: false, generation: new_generation() };
     }
 }
 
@@ -139,80 +165,86 @@ mod tests {
     #[test]
     fn epochs_follow_each_other_and_a_restored_one_is_continued() {
         let progress = Progress::default();
-        let (epoch, row, generation) = progress.begin(None).unwrap();
-        assert_eq!((epoch, row), (0, 0));
+        let (at, generation) = progress.begin(None).unwrap();
+        assert_eq!(at, At::begin(0));
         progress.handed_over(&Receipt {
             generation,
             epoch: 0,
             row: 64,
             last: false,
+            skipped: [3].into(),
             numbers: Arc::default(),
             keys: None,
         });
-        assert_eq!(progress.get(), (0, 64));
+        assert_eq!(progress.get(), At { epoch: 0, row: 64, skipped: [3].into() });
         // Left early: the next one starts afresh.
-        assert_eq!(progress.begin(None).unwrap().0, 1);
-        progress.set(7, 640);
-        assert_eq!(progress.get(), (7, 640));
-        let (epoch, row, generation) = progress.begin(Some(7)).unwrap();
-        assert_eq!((epoch, row), (7, 640));
+        assert_eq!(progress.begin(None).unwrap().0, At::begin(1));
+        let restored = At { epoch: 7, row: 640, skipped: [2].into() };
+        progress.set(restored.clone());
+        assert_eq!(progress.get(), restored);
+        let (at, generation) = progress.begin(Some(7)).unwrap();
+        assert_eq!(at, restored);
         progress.handed_over(&Receipt {
             generation,
             epoch: 7,
             row: 1_000,
             last: true,
+            skipped: Arc::default(),
             numbers: Arc::default(),
             keys: None,
         });
-        assert_eq!(progress.get(), (8, 0));
-        assert_eq!(progress.begin(None).unwrap().0, 8);
+        assert_eq!(progress.get(), At::begin(8));
+        assert_eq!(progress.begin(None).unwrap().0, At::begin(8));
     }
 
     #[test]
     fn a_receipt_of_an_abandoned_epoch_counts_for_nothing() {
         let progress = Progress::default();
-        let (_, _, old) = progress.begin(None).unwrap();
+        let (_, old) = progress.begin(None).unwrap();
         progress.begin(None).unwrap();
         progress.handed_over(&Receipt {
             generation: old,
             epoch: 0,
             row: 64,
             last: false,
+            skipped: Arc::default(),
             numbers: Arc::default(),
             keys: None,
         });
-        assert_eq!(progress.get(), (1, 0));
+        assert_eq!(progress.get(), At::begin(1));
     }
 
     #[test]
     fn a_receipt_of_another_loader_counts_for_nothing() {
         let (here, there) = (Progress::default(), Progress::default());
         here.begin(None).unwrap();
-        let (_, _, generation) = there.begin(None).unwrap();
+        let (_, generation) = there.begin(None).unwrap();
         here.handed_over(&Receipt {
             generation,
             epoch: 0,
             row: 64,
             last: false,
+            skipped: Arc::default(),
             numbers: Arc::default(),
             keys: None,
         });
-        assert_eq!(here.get(), (0, 0));
+        assert_eq!(here.get(), At::begin(0));
     }
 
     #[test]
     fn no_epoch_follows_the_last_one() {
         let progress = Progress::default();
-        let (epoch, _, generation) = progress.begin(Some(LAST_EPOCH)).unwrap();
+        let (at, generation) = progress.begin(Some(LAST_EPOCH)).unwrap();
         progress.handed_over(&Receipt {
             generation,
-            epoch,
+            epoch: at.epoch,
             row: 64,
             last: true,
+            skipped: Arc::default(),
             numbers: Arc::default(),
             keys: None,
         });
-        assert_eq!(progress.get(), (u64::MAX, 0));
+        assert_eq!(progress.get(), At::begin(u64::MAX));
         for next in [None, Some(u64::MAX)] {
             let error = progress.begin(next).unwrap_err().to_string();
             assert!(
@@ -220,6 +252,6 @@ mod tests {
                 "{error}"
             );
         }
-        assert_eq!(progress.begin(Some(0)).unwrap().0, 0);
+        assert_eq!(progress.begin(Some(0)).unwrap().0, At::begin(0));
     }
 }

@@ -99,7 +99,7 @@ impl Loader {
 
     /// The row groups that this rank reads in the epoch that is under way or comes next.
     fn share(&self) -> HashSet<usize> {
-        let (epoch, _) = self.inner.progress.get();
+        let epoch = self.inner.progress.get().epoch;
         let spec = self.order();
         let order = EpochOrder::new(self.inner.selected.of_epoch(epoch).counts.clone(), &spec, epoch);
         let entering = Walk::scout(&order, self.split(&spec), 0).flat_map(|step| step.entering);

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::lengths::NO_LENGTH;
+use super::unfit::Unfit;
 use super::{SampleKind, SampleRows};
 use crate::error::{Error, Result};
 use crate::row_set::RowSet;
@@ -45,7 +47,7 @@ impl Bucket {
     }
 
     /// Buckets of as many rows as have `tokens` values together, each counted as long as the longest of them. A row that is
-    /// longer is a bucket by itself.
+    /// longer is refused, or left out where [`on_bad_row`](crate::LoaderBuilder::on_bad_row) skips bad rows.
     pub fn tokens(by: impl Into<String>, tokens: u64) -> Self {
         Bucket { by: by.into(), rows: None, tokens: Some(tokens) }
     }
@@ -75,9 +77,24 @@ impl Bucket {
         Ok(())
     }
 
-    /// The buckets that rows of these lengths make, in one row group.
+    /// How long a row of this length is taken to be: without a length as short as can be.
+    pub(crate) fn fitting(&self, length: u32) -> Result<u32, Unfit> {
+        match length {
+            NO_LENGTH => Ok(0),
+            length if self.tokens.is_some_and(|most| u64::from(length) > most) => Err(Unfit::TooLong(length)),
+            length => Ok(length),
+        }
+    }
+
+    /// The most values of a bucket.
+    pub(crate) fn most_tokens(&self) -> Option<u64> {
+        self.tokens
+    }
+
+    /// The buckets that rows of these lengths make, in one row group. Those without a length are left out.
     pub(crate) fn of_group(&self, lengths: &[u32]) -> BucketGroup {
-        let mut rows: Vec<u32> = (0..lengths.len() as u32).collect();
+        let has_length = |row: &u32| lengths[*row as usize] != NO_LENGTH;
+        let mut rows: Vec<u32> = (0..lengths.len() as u32).filter(has_length).collect();
         rows.sort_by_key(|row| lengths[*row as usize]);
         let (mut ends, mut start) = (Vec::new(), 0);
         for at in 0..rows.len() {
@@ -169,8 +186,17 @@ mod tests {
         assert_eq!(buckets(&Bucket::rows("x", 4), &lengths), [vec![1, 2, 3, 5], vec![0, 4]]);
         assert_eq!(buckets(&Bucket::tokens("x", 10), &lengths), [vec![1, 3, 5], vec![2], vec![4], vec![0]]);
         assert_eq!(buckets(&Bucket::tokens("x", 10).max_rows(2), &lengths)[0], [1, 5]);
-        assert_eq!(buckets(&Bucket::tokens("x", 3), &[7, 7]), [[0], [1]], "a longer row is one by itself");
+        assert_eq!(buckets(&Bucket::tokens("x", 10), &[5, 5, 5, 10]), [vec![0, 1], vec![2], vec![3]], "full");
+        assert_eq!(buckets(&Bucket::tokens("x", 3), &[1, NO_LENGTH, 1]), [[0, 2]], "one is left out");
         assert_eq!(buckets(&Bucket::rows("x", 3), &[]), [[0; 0]; 0]);
+    }
+
+    #[test]
+    fn a_row_that_no_bucket_holds_is_not_taken_for_a_shorter_one() {
+        let bucket = Bucket::tokens("x", 10);
+        assert_eq!(bucket.fitting(10), Ok(10));
+        assert_eq!(bucket.fitting(11), Err(Unfit::TooLong(11)));
+        assert_eq!((bucket.fitting(NO_LENGTH), Bucket::rows("x", 2).fitting(11)), (Ok(0), Ok(11)));
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Case {
                     true => Pack::split(["x"], *length),
                     false => Pack::best_fit(["x"], *length).truncate(true),
                 };
-                let groups = lengths.into_iter().flat_map(|lengths| pack.of_sequence(vec![lengths]).unwrap());
+                let groups = lengths.into_iter().flat_map(|lengths| pack.of_sequence(vec![lengths]));
                 SampleIndex::of_kind(Arc::new(Packs(groups.collect())), sets)
             }
             Kind::Buckets { rows } => {

@@ -7,7 +7,10 @@ use crate::arrow::datatypes::{
 use crate::arrow::names::TypeName;
 use crate::error::Error;
 
-/// The length of each row; 0 where there is none.
+/// In place of the length of a row that has none.
+pub(crate) const NO_LENGTH: u32 = u32::MAX;
+
+/// The length of each row; [`NO_LENGTH`] where there is none.
 ///
 /// # Errors
 /// The column says no lengths; or one row of it does not, with its ordinal.
@@ -41,10 +44,14 @@ pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Err
     };
     let mut lengths = Vec::with_capacity(column.len());
     for (row, length) in found.enumerate() {
-        let length = length.unwrap_or(0);
-        let fitting = u32::try_from(length).map_err(|_| {
+        let Some(length) = length else {
+            lengths.push(NO_LENGTH);
+            continue;
+        };
+        let fitting = u32::try_from(length).ok().filter(|length| *length != NO_LENGTH);
+        let fitting = fitting.ok_or_else(|| {
             let error = Error::invalid(format!("is {length}, which is no length"));
-            (Some(row), error.hint("lengths are from 0 to 2^32 - 1"))
+            (Some(row), error.hint("lengths are from 0 to 2^32 - 2"))
         });
         lengths.push(fitting?);
     }
@@ -74,18 +81,20 @@ mod tests {
     fn lists_texts_and_numbers_say_lengths() {
         let lists = [Some(vec![Some(1), Some(2)]), None, Some(vec![])];
         let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
-        assert_eq!(lengths(&lists).unwrap(), [2, 0, 0]);
-        assert_eq!(lengths(&lists.slice(1, 2)).unwrap(), [0, 0]);
+        assert_eq!(lengths(&lists).unwrap(), [2, NO_LENGTH, 0]);
+        assert_eq!(lengths(&lists.slice(1, 2)).unwrap(), [NO_LENGTH, 0]);
         let texts: ArrayRef = Arc::new(StringViewArray::from(vec![Some("abc"), None]));
-        assert_eq!(lengths(&texts).unwrap(), [3, 0]);
+        assert_eq!(lengths(&texts).unwrap(), [3, NO_LENGTH]);
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7, 0]));
         assert_eq!(lengths(&numbers).unwrap(), [7, 0]);
     }
 
     #[test]
     fn what_is_no_length_is_refused() {
-        let negative: ArrayRef = Arc::new(Int64Array::from(vec![7, -1]));
-        assert_eq!(lengths(&negative).unwrap_err().0, Some(1));
+        for number in [-1, i64::from(u32::MAX)] {
+            let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7, number]));
+            assert_eq!(lengths(&numbers).unwrap_err().0, Some(1));
+        }
         let floats: ArrayRef = Arc::new(Float32Array::from(vec![1.0]));
         assert_eq!(lengths(&floats).unwrap_err().0, None);
     }

@@ -9,12 +9,14 @@
 //! best fit    cccc bbd. (and aaaaa does not fit)
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
 use super::across::Across;
+use super::lengths::NO_LENGTH;
+use super::unfit::Unfit;
 use super::{SampleKind, SampleRows};
 use crate::error::{Error, Result};
 use crate::row_set::RowSet;
@@ -46,7 +48,7 @@ pub struct Pack {
     #[serde(default)]
     truncate: bool,
     #[serde(default)]
-    value: f64,
+    value: PackValue,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lengths: Option<String>,
     /// Left out at its default, so that earlier positions are of the same packs.
@@ -64,7 +66,7 @@ impl Pack {
             length,
             split: true,
             truncate: false,
-            value: 0.0,
+            value: PackValue::default(),
             lengths: None,
             across: Across::RowGroup,
         }
@@ -75,16 +77,21 @@ impl Pack {
         Pack { split: false, ..Pack::split(columns, length) }
     }
 
-    /// Whether lists that are longer than a row are cut off, where they are not split. Default: false, they are an error.
+    /// Whether lists that are longer than a row are cut off, where they are not split. Default: false, they are refused, or left
+    /// out where [`on_bad_row`](crate::LoaderBuilder::on_bad_row) skips bad rows.
     #[must_use]
     pub fn truncate(self, truncate: bool) -> Self {
         Pack { truncate, ..self }
     }
 
-    /// The number that fills up a row. Default: 0.
+    /// The number that fills up a row: of all columns, or of each that is named, where the others have 0. Default: 0.
+    ///
+    /// ```
+    /// let pack = forebay::Pack::best_fit(["input_ids", "labels"], 2_048).value([("labels", -100.0)]);
+    /// ```
     #[must_use]
-    pub fn value(self, value: f64) -> Self {
-        Pack { value, ..self }
+    pub fn value(self, value: impl Into<PackValue>) -> Self {
+        Pack { value: value.into(), ..self }
     }
 
     /// A column of whole numbers that says how long the list of each row is: packs are then planned without reading the lists. A
@@ -116,8 +123,12 @@ impl Pack {
         self.across
     }
 
-    pub(crate) fn filler(&self) -> f64 {
-        self.value
+    /// The number that fills up the rows of a column.
+    pub(crate) fn value_of(&self, column: &str) -> f64 {
+        match &self.value {
+            PackValue::All(value) => *value,
+            PackValue::Columns(values) => values.get(column).copied().unwrap_or(0.0),
+        }
     }
 
     /// The column that says how long lists are.
@@ -127,7 +138,12 @@ impl Pack {
 
     /// The same packs, whatever is delivered of them. `stored` is the stored name of a column.
     pub(crate) fn deciding_alone(&self, stored: impl Fn(&str) -> String) -> Self {
-        Pack { columns: vec![stored(self.length_column())], value: 0.0, lengths: None, ..self.clone() }
+        Pack {
+            columns: vec![stored(self.length_column())],
+            value: PackValue::default(),
+            lengths: None,
+            ..self.clone()
+        }
     }
 
     /// Refuses what can never work.
@@ -137,6 +153,12 @@ impl Pack {
         }
         if self.columns.iter().enumerate().any(|(at, name)| self.columns[..at].contains(name)) {
             return Err(Error::invalid("a pack has a column twice"));
+        }
+        if let PackValue::Columns(values) = &self.value
+            && let Some(name) = values.keys().find(|name| !self.columns.contains(name))
+        {
+            return Err(Error::invalid(format!("a pack has a value for {name:?}, which is not packed"))
+                .hint(format!("its columns are {}", self.columns.join(", "))));
         }
         if self.length == 0 || self.length > i32::MAX as u32 {
             let cause = format!("a pack has rows of {} numbers", self.length);
@@ -151,33 +173,52 @@ impl Pack {
         Ok(())
     }
 
-    /// The packs that lists of these lengths make, in row groups that follow each other.
-    ///
-    /// # Errors
-    /// A list is longer than a row.
-    pub(crate) fn of_sequence(&self, lengths: Vec<Vec<u32>>) -> Result<Vec<PackedGroup>, TooLong> {
-        if self.split {
-            return Ok(split(lengths, self.length));
+    /// The length of a list, if it can be packed.
+    pub(crate) fn fitting(&self, length: u32) -> Result<u32, Unfit> {
+        let may_be_longer = self.split || self.truncate;
+        match length {
+            NO_LENGTH => Err(Unfit::NoLength),
+            length if length > self.length && !may_be_longer => Err(Unfit::TooLong(length)),
+            length => Ok(length),
         }
-        let groups = lengths.into_iter().enumerate().map(|(group, lengths)| {
-            PackedGroup::best_fit(lengths, self.length, self.truncate).map_err(|(row, length)| TooLong {
-                group,
-                row,
-                length,
-            })
-        });
-        groups.collect()
+    }
+
+    /// The packs that lists of these lengths make, in row groups that follow each other.
+    pub(crate) fn of_sequence(&self, lengths: Vec<Vec<u32>>) -> Vec<PackedGroup> {
+        match self.split {
+            true => split(lengths, self.length),
+            false => lengths.into_iter().map(|lengths| PackedGroup::best_fit(lengths, self.length)).collect(),
+        }
     }
 }
 
-/// A list that is longer than a pack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooLong {
-    /// Its row group among those that follow each other.
-    pub(crate) group: usize,
-    /// Its ordinal among the selected rows.
-    pub(crate) row: u32,
-    pub(crate) length: u32,
+/// The number that fills up the rows of a [`Pack`]: see [`Pack::value`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum PackValue {
+    /// Of all columns.
+    All(f64),
+    /// Of these columns; of the others 0.
+    Columns(BTreeMap<String, f64>),
+}
+
+impl Default for PackValue {
+    fn default() -> Self {
+        PackValue::All(0.0)
+    }
+}
+
+impl From<f64> for PackValue {
+    fn from(value: f64) -> Self {
+        PackValue::All(value)
+    }
+}
+
+impl<N: Into<String>, const C: usize> From<[(N, f64); C]> for PackValue {
+    fn from(values: [(N, f64); C]) -> Self {
+        PackValue::Columns(values.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
 }
 
 /// The packs of one row group.
@@ -204,11 +245,8 @@ impl Default for Form {
 }
 
 impl PackedGroup {
-    /// Fails at a list that is longer than `length`, with its ordinal and its length.
-    fn best_fit(lengths: Vec<u32>, length: u32, truncate: bool) -> Result<Self, (u32, u32)> {
-        if !truncate && let Some(long) = (0..).zip(&lengths).find(|(_, of_row)| **of_row > length) {
-            return Err((long.0, *long.1));
-        }
+    /// Whole lists; of those that are longer than `length` the beginning.
+    fn best_fit(lengths: Vec<u32>, length: u32) -> Self {
         let mut by_length: Vec<u32> =
             (0..lengths.len() as u32).filter(|row| lengths[*row as usize] > 0).collect();
         by_length.sort_by_key(|row| std::cmp::Reverse(lengths[*row as usize]));
@@ -238,7 +276,7 @@ impl PackedGroup {
         });
         let ends = ends.collect();
         let rows = packs.concat().into();
-        Ok(PackedGroup { lengths: lengths.into(), form: Form::Whole { rows, ends } })
+        PackedGroup { lengths: lengths.into(), form: Form::Whole { rows, ends } }
     }
 
     fn count(&self) -> u32 {
@@ -365,7 +403,7 @@ mod tests {
 
     /// The rows of each pack over all row groups, which follow each other, and how much of the first one is of packs before.
     fn packs_across(pack: &Pack, groups: &[Vec<u32>]) -> Vec<(Vec<u32>, u32)> {
-        let packs = Packs(pack.of_sequence(groups.to_vec()).unwrap());
+        let packs = Packs(pack.of_sequence(groups.to_vec()));
         let (mut first, mut found) = (0, Vec::new());
         for (group, lengths) in groups.iter().enumerate() {
             let own = lengths.len() as u32;
@@ -401,11 +439,24 @@ mod tests {
         let pack = Pack::best_fit(["x"], 4);
         assert_eq!(packs(&pack, &[1, 2, 4, 1]), [(vec![0, 1, 3], 0), (vec![2], 0)]);
         assert_eq!(packs(&pack, &[3, 2, 2, 1, 0]), [(vec![0, 3], 0), (vec![1, 2], 0)]);
-        assert_eq!(
-            pack.of_sequence(vec![vec![1], vec![4, 5]]).unwrap_err(),
-            TooLong { group: 1, row: 1, length: 5 }
-        );
         assert_eq!(packs(&pack.truncate(true), &[5, 1]), [(vec![0], 0), (vec![1], 0)]);
+    }
+
+    #[test]
+    fn each_column_is_filled_up_with_its_own_value() {
+        let pack = Pack::split(["ids", "labels"], 4).value([("labels", -100.0)]);
+        assert_eq!((pack.value_of("ids"), pack.value_of("labels")), (0.0, -100.0));
+        pack.check().unwrap();
+        let read = |value: &str| {
+            let text =
+                format!(r#"{{"columns": ["ids", "labels"], "length": 4, "split": true, "value": {value}}}"#);
+            serde_json::from_str::<Pack>(&text)
+        };
+        assert_eq!(read(r#"{"labels": -100}"#).unwrap(), pack);
+        assert_eq!(read("7").unwrap().value_of("ids"), 7.0);
+        assert!(read(r#""7""#).is_err());
+        let said = read(r#"{"label": -100}"#).unwrap().check().unwrap_err().to_string();
+        assert!(said.contains(r#""label", which is not packed (its columns are ids, labels)"#), "{said}");
     }
 
     #[test]
@@ -414,7 +465,7 @@ mod tests {
         let groups = [vec![5, 2], vec![], vec![0, 1], vec![7, 0]];
         let expected = [(vec![0], 0), (vec![0, 1, 3], 4), (vec![4], 0), (vec![4], 4)];
         assert_eq!(packs_across(&pack, &groups), expected);
-        let packs = Packs(pack.of_sequence(groups.to_vec()).unwrap());
+        let packs = Packs(pack.of_sequence(groups.to_vec()));
         let beyond: Vec<u32> = (0..4).map(|group| packs.beyond(group, &RowSet::all(2))).collect();
         assert_eq!(beyond, [2, 0, 0, 0], "two rows of the row groups after the first");
         assert!(Pack::best_fit(["x"], 4).across(Across::File).check().is_err());

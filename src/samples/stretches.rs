@@ -379,6 +379,20 @@ mod tests {
     }
 
     #[test]
+    fn a_row_is_where_the_one_before_is_also_across_a_border() {
+        let window = Window::rows(2).by("t").across(Across::File);
+        let row = |value: i64| Deciding {
+            by: Some(Arc::new(Int64Array::from(vec![value])) as ArrayRef),
+            within: None,
+        };
+        for (before, after) in [(3, 3), (3, 4)] {
+            let border = Stretches::border(&window, &row(before), &row(after)).unwrap();
+            assert_eq!(border, Border { is_cut: false, is_out: false, is_equal: before == after });
+        }
+        assert!(Stretches::border(&window, &row(4), &row(3)).is_err());
+    }
+
+    #[test]
     fn a_time_is_in_the_unit_of_the_column() {
         let window = Window::rows(2).by("t").gap(std::time::Duration::from_secs(1));
         let by: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![0, 1000, 2001]));

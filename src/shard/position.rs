@@ -49,6 +49,10 @@ pub struct Position {
     pub epoch: u64,
     /// Rows of it that were handed over, all ranks together.
     pub row: u64,
+    /// Bad rows that the rank that saved it had left out of the epoch until then. It is the one field in which ranks may differ:
+    /// it counts against the limit of [`OnBadRow::Skip`](crate::OnBadRow::Skip), and no order depends on it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped: u64,
     /// The form in which a cache kept images, if there was one: it does not change the order, but may change pixels
     /// slightly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,6 +76,10 @@ pub struct SavedSplit {
     pub world: u32,
     /// Whether rows that do not fill a step are left out.
     pub drop_last: bool,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl From<Split> for SavedSplit {
@@ -98,6 +106,8 @@ struct Fields {
     epoch: u64,
     row: u64,
     #[serde(default)]
+    skipped: u64,
+    #[serde(default)]
     cache_tier: Option<String>,
     #[serde(default)]
     split: Option<SavedSplit>,
@@ -115,8 +125,8 @@ impl TryFrom<Versioned> for Position {
             ));
         }
         let fields = serde_json::from_value(fields.into()).map_err(|error| error.to_string())?;
-        let Fields { fingerprint, order, epoch, row, cache_tier, split, files } = fields;
-        Ok(Position { version, fingerprint, order, epoch, row, cache_tier, split, files })
+        let Fields { fingerprint, order, epoch, row, skipped, cache_tier, split, files } = fields;
+        Ok(Position { version, fingerprint, order, epoch, row, skipped, cache_tier, split, files })
     }
 }
 
@@ -203,6 +213,7 @@ impl Position {
             order,
             epoch,
             row,
+            skipped: 0,
             cache_tier: None,
             split: None,
             files: None,

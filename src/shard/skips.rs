@@ -156,6 +156,10 @@ mod tests {
         for ranges in [&[(4, 4)][..], &[(5, 4)], &[(0, 10)], &[(5, u64::MAX)], &[(0, 5), (5, 10)]] {
             assert!(SkippedRows::of_steps(ranges, &split).is_err(), "{ranges:?}");
         }
+        let whole = Split { drop_last: true, ..split };
+        let said = SkippedRows::of_steps(&[(0, 9)], &whole).unwrap_err().to_string();
+        assert!(said.starts_with("skip_steps leaves no step of epoch 0 (an epoch has 9 steps"), "{said}");
+        assert!(SkippedRows::of_steps(&[(0, 8)], &whole).is_ok());
         let many: Vec<(u64, u64)> = (0..1_001).map(|at| (2 * at, 2 * at + 1)).collect();
         assert!(SkippedRows::of_steps(&many, &split).is_err());
     }

@@ -112,7 +112,8 @@ impl Trial<'_> {
                 let after = loader.stats();
                 let plan = loader.plan(epoch).unwrap();
                 let rows: u64 = steps.iter().map(Step::len).sum();
-                let repeated = after.padded_rows - before.padded_rows;
+                let stand_ins = steps.iter().filter(|step| step.stands_in.is_some()).count() as u64;
+                let repeated = after.padded_rows - before.padded_rows - stand_ins;
                 assert_eq!((plan.steps, plan.rows), (steps.len() as u64, rows), "the plan is what comes");
                 assert_eq!(plan.padded, repeated, "repeats are counted");
                 assert_eq!(plan.dropped, self.dropped(0, case.global_batch()));
@@ -216,7 +217,7 @@ impl Trial<'_> {
                 let truth = &self.epochs[&epoch][rank];
                 let taken = (truth.len() as u64 * share / 1_000).min(truth.len() as u64 + 1) as usize;
                 let mut under_way = loader.epoch(epoch);
-                let steps = take(case, &self.table, &mut under_way, taken);
+                let steps = take(case, &self.table, &loader, &mut under_way, taken);
                 assert_eq!(steps[..], truth[..taken.min(truth.len())], "epoch {epoch}, as it was before");
                 let position = loader.position();
                 let row = steps.len() as u64 * case.global_batch();
@@ -280,12 +281,19 @@ impl Trial<'_> {
         let mut states = BTreeSet::new();
         for rank in 0..case.world {
             let loader = self.build(&self.ample(rank));
-            let steps = take(case, &self.table, &mut loader.epoch(1), taken);
+            let steps = take(case, &self.table, &loader, &mut loader.epoch(1), taken);
             assert_eq!(steps[..], truth[rank as usize][..taken]);
             let mut position = loader.position();
             if taken == 0 {
                 (position.epoch, position.row) = (1, 0);
             }
+            let skipped: usize = steps.iter().map(|step| step.skipped.len()).sum();
+            assert_eq!(
+                position.skipped,
+                if taken == steps.len() && position.row > 0 { skipped as u64 } else { 0 }
+            );
+            // The count of bad rows alone is a rank's own.
+            position.skipped = 0;
             states.insert(serde_json::to_string(&position).unwrap());
         }
         assert_eq!(states.len(), 1, "the state is the same on every rank");
@@ -301,7 +309,7 @@ impl Trial<'_> {
         assert_eq!(loader.position(), state);
         let mut epoch = loader.next_epoch();
         assert_eq!(epoch.number(), state.epoch);
-        let tail = take(case, &self.table, &mut epoch, usize::MAX);
+        let tail = take(case, &self.table, &loader, &mut epoch, usize::MAX);
         if !is_over {
             assert_eq!(tail[..], truth[rank as usize][taken..], "the undisturbed tail");
         }
@@ -328,8 +336,10 @@ impl Trial<'_> {
                 return;
             }
             assert_eq!((epoch.number(), epoch.remaining()), (1, self.steps(start, global)));
-            take(case, &self.table, &mut epoch, usize::MAX).iter().for_each(&mut count);
-            padded += loader.stats().padded_rows;
+            let steps = take(case, &self.table, &loader, &mut epoch, usize::MAX);
+            steps.iter().for_each(&mut count);
+            let stand_ins = steps.iter().filter(|step| step.stands_in.is_some()).count() as u64;
+            padded += loader.stats().padded_rows - stand_ins;
         }
         let dropped = self.dropped(start, global);
         assert_eq!(
@@ -366,13 +376,23 @@ impl Trial<'_> {
             for _ in 0..2 {
                 let mut left = allowed;
                 let mut epoch = loader.epoch(0);
-                for step in truth {
+                for (number, step) in truth.iter().enumerate() {
                     let batch = epoch.next().unwrap();
-                    if step.skipped.len() as u64 <= left {
+                    // Where a row has to stand in, the batches until it comes are one.
+                    let with_row = truth[number..].iter().position(|step| step.stands_in.is_none());
+                    let together = &truth[number..][..with_row.map_or(truth.len() - number, |at| at + 1)];
+                    let found: u64 = together.iter().map(|step| step.skipped.len() as u64).sum();
+                    if found <= left {
                         left -= step.skipped.len() as u64;
-                        assert_eq!(batch.unwrap().num_rows(), step.ids.len());
+                        assert_eq!(batch.unwrap().num_rows(), step.ids.len().max(1));
                         continue;
                     }
+                    let mut until = 0;
+                    let over = together.iter().find(|step| {
+                        until += step.skipped.len() as u64;
+                        until > left
+                    });
+                    let step = over.unwrap();
                     let error = batch.expect_err("a bad row too many");
                     assert_eq!(error.kind(), ErrorKind::BadRow, "{error}");
                     assert_eq!(error.place().column.as_deref(), Some("image"));
@@ -394,7 +414,7 @@ impl Trial<'_> {
         let truth = &self.epochs[&0][0];
         let taken = (truth.len() as u64 * self.case.closed_at / 1_000) as usize;
         let mut epoch = loaders[0].epoch(0);
-        let steps = take(self.case, &self.table, &mut epoch, taken);
+        let steps = take(self.case, &self.table, &loaders[0], &mut epoch, taken);
         assert_eq!(steps[..], truth[..taken]);
         let owed = epoch.remaining();
         loaders[0].close();

@@ -81,6 +81,8 @@ pub(crate) fn build(case: &Case, table: &Table, how: &How, cache: Option<DiskCac
 pub(crate) struct Step {
     pub(crate) ids: Vec<u64>,
     pub(crate) skipped: Vec<u64>,
+    /// The row that stands in where all are bad, which comes once more than the others.
+    pub(crate) stands_in: Option<u64>,
 }
 
 impl Step {
@@ -94,10 +96,11 @@ impl Step {
 }
 
 /// Takes `most` steps of an epoch, or all, and compares what they hold.
-pub(crate) fn take(case: &Case, table: &Table, epoch: &mut Epoch, most: usize) -> Vec<Step> {
+pub(crate) fn take(case: &Case, table: &Table, loader: &Loader, epoch: &mut Epoch, most: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     while steps.len() < most {
         let (number, owed, before) = (epoch.number(), epoch.remaining(), epoch.skipped().len());
+        let padded = loader.stats().padded_rows;
         let Some(batch) = epoch.next() else {
             assert_eq!(owed, 0, "an epoch ended early");
             break;
@@ -105,17 +108,20 @@ pub(crate) fn take(case: &Case, table: &Table, epoch: &mut Epoch, most: usize) -
         let batch = batch.unwrap_or_else(|error| panic!("epoch {number}, step {}: {error}", steps.len()));
         assert_eq!(epoch.remaining(), owed - 1);
         let skipped = &epoch.skipped()[before..];
-        steps.push(Step {
-            ids: compare(case, table, number, &batch),
-            skipped: skipped.iter().map(|bad| table.id_at(bad.error.place())).collect(),
-        });
+        let mut ids = compare(case, table, number, &batch);
+        assert!(!ids.is_empty(), "no batch is empty");
+        let skipped: Vec<u64> = skipped.iter().map(|bad| table.id_at(bad.error.place())).collect();
+        // A row that another rank has as well is alone in its batch.
+        let is_alone = ids.len() == 1 && !skipped.is_empty() && loader.stats().padded_rows > padded;
+        let stands_in = is_alone.then(|| ids.remove(0));
+        steps.push(Step { ids, skipped, stands_in });
     }
     steps
 }
 
 /// A whole epoch.
 pub(crate) fn whole(case: &Case, table: &Table, loader: &Loader, epoch: u64) -> Vec<Step> {
-    let steps = take(case, table, &mut loader.epoch(epoch), usize::MAX);
+    let steps = take(case, table, loader, &mut loader.epoch(epoch), usize::MAX);
     assert_eq!(steps.len() as u64, loader.len(), "len() is exact");
     steps
 }

@@ -101,7 +101,7 @@ fn draw_kind(draw: &mut Draw) -> Samples {
         6 => Sample::weights("n").seed(3).rows(50 + draw.below(200)).into(),
         7 => Sample::balanced("c").seed(3).replacement(draw.below(2) == 0).rows(40).into(),
         5 => Pack::best_fit(["tokens"], 8 + draw.below(30) as u32).into(),
-        _ => Bucket::tokens("tokens", 1 + draw.below(60)).max_rows(1 + draw.below(9) as u32).into(),
+        _ => Bucket::tokens("tokens", 8 + draw.below(60)).max_rows(1 + draw.below(9) as u32).into(),
     }
 }
 

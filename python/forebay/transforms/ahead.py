@@ -12,6 +12,7 @@ from .. import _forebay
 from ..places import in_place, row_place
 from .functions import At, Functions, Keys, nbytes
 from .libraries import OneThread, Watch
+from .rejected import Outcome
 
 __all__: list[str] = []
 
@@ -30,6 +31,7 @@ class Made(NamedTuple):
 
     batch: Any
     step: _forebay.Step
+    outcome: Outcome
 
 
 class Ahead:
@@ -100,7 +102,7 @@ def _work(
             if step is None:
                 result = None
             else:
-                result = Made(_apply(functions, watch, loader, native, step, number), step)
+                result = _apply(functions, watch, loader, native, step, number)
                 number += 1
         except BaseException as error:  # it belongs to this batch
             result = error
@@ -122,7 +124,7 @@ def _apply(
     native: _forebay.Epoch,
     step: _forebay.Step,
     number: int,
-) -> dict[str, Any]:
+) -> Made:
     batch = step.batch
     arrays = {name: batch[name] for name in batch}
     numbers, of_rows = (np.frombuffer(part, np.uint64) for part in loader.row_keys(step))
@@ -133,7 +135,7 @@ def _apply(
         with watch.works():
             made: dict[str, Any] = functions.apply(arrays, batch.num_rows, keys, at)
         native.transformed(nbytes(made))
-        return made
+        return Made(made, step, at.outcome)
     except BaseException as error:
         place = row_place(loader, numbers.tolist(), at.row)
         raise in_place(error, at.function, number, native, place)  # noqa: B904 - its cause is set already

@@ -90,9 +90,9 @@ class _Channel:
                         pending.fails(self._flow.placed(_error(result), pending, result.function, result.row))
                         self.is_well = self.is_well and self._worker.began
                     else:
-                        made, size = result
+                        made, size, outcome = result
                         self._flow.native.transformed(size)
-                        pending.has(made)
+                        pending.has(made, outcome)
                         # The loop may wait long for the next one, and the user drop this one meanwhile.
                         del made
                     del result

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InvalidError
+from ..errors import BadRow, InvalidError
+from .rejected import Kept, Outcome
 from .rows import Columns, Empty, collate, split
 
 __all__: list[str] = []
@@ -30,6 +31,8 @@ class Functions:
     rows: Callable[..., Any] | None = None
     collate: Callable[..., Any] | None = None
     batch: Callable[..., Any] | None = None
+    refill: bool = False
+    """Whether rows of a batch take the place of those that a function rejects."""
 
     @property
     def by_rows(self) -> bool:
@@ -53,48 +56,80 @@ class Functions:
     ) -> Any:
         """What the functions make of a batch of ``count`` rows; ``at`` says where they are, if one raises.
 
-        ``seed`` is called with the key of each row or batch before a function gets it.
+        Where they reject all rows, an empty dict. ``seed`` is called with the key of each row or batch before a function gets
+        it.
         """
         made = arrays
         at.seed = seed
-        # A batch whose rows were all left out has no row to make columns of.
-        if self.by_rows and count > 0:
+        if self.by_rows:
             rows = split(arrays, count, keys.rows.tolist())
             at.function = "transform_rows"
-            made_rows = (
-                rows if self.rows is None else [self._of_row(row, number, at) for number, row in enumerate(rows)]
-            )
+            kept = Kept(rows, self.refill)
+            if self.rows is not None:
+                for number, row in enumerate(rows):
+                    self._of_row(row, number, kept, at)
             at.row = None
-            if self.collate is None:
-                made = collate(made_rows, rows, arrays, np.empty if self.batch else empty)
-            else:
+            if self.collate is not None and kept.made:
                 at.function = "collate"
                 at.draws(keys.batch)
-                made = _checked(self.collate(made_rows), "collate", count)
+                made = self._collated(kept)
+            elif kept.made:
+                numbers = kept.numbers() if kept.rejected else None
+                given = rows if numbers is None else [rows[number] for number in numbers]
+                made = collate(kept.rows(), given, arrays, np.empty if self.batch else empty, numbers)
+            at.outcome = kept.outcome()
+            if not kept.made:
+                return {}
+            count = len(kept.rows())
         if self.batch is not None:
             at.function = "transform"
             at.draws(keys.batch)
-            made = _checked(self.batch(Columns.of(made, keys.batch)), "transform", count)
+            try:
+                made = self.batch(Columns.of(made, keys.batch))
+            except BadRow:
+                raise InvalidError(
+                    "transform takes whole batches, and BadRow rejects one row (raise it in transform_rows, or in "
+                    "collate with the row)"
+                ) from None
+            made = _checked(made, "transform", count)
         return made
 
-    def _of_row(self, row: Any, number: int, at: At) -> Any:
+    def _of_row(self, row: Any, number: int, kept: Kept, at: At) -> None:
         at.row = number
         at.draws(row._key)
         assert self.rows is not None
-        made = self.rows(row)
+        try:
+            made = self.rows(row)
+        except BadRow as bad:
+            kept.reject(number, bad, "transform_rows")
+            return
         if not isinstance(made, Mapping):
             raise TypeError(f"transform_rows must return a dict, got {type(made).__name__}")
-        return made
+        kept.made[number] = made
+
+    def _collated(self, kept: Kept) -> dict[str, Any]:
+        """What ``collate`` makes of the rows, without those that it rejects."""
+        assert self.collate is not None
+        while kept.made:
+            rows = kept.rows()
+            try:
+                made = self.collate(rows)
+            except BadRow as bad:
+                kept.reject(kept.number_of(bad.at, rows), bad, "collate")
+                continue
+            return _checked(made, "collate", len(rows))
+        return {}
 
 
 class At:
     """The function that is at work, and the row of the batch that it works on, if it is of one row."""
 
-    __slots__ = ("function", "row", "seed")
+    __slots__ = ("function", "outcome", "row", "seed")
 
     def __init__(self) -> None:
         self.function = "transform"
         self.row: int | None = None
+        self.outcome = Outcome()
         self.seed: Callable[[int], object] | None = None
 
     def draws(self, key: int) -> None:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from ..errors import InvalidError, WorkerError
 from ..values import Workers
 from .functions import Functions
+from .rejected import Outcome
 from .slots import Slot
 from .worker import Made, NewSlot, Raised, Ready, Task, run
 
@@ -188,8 +189,8 @@ class Process:
         self._close_if_released()
         self._connection.send_bytes(pickle.dumps(Task(packed, count, source.number, target.number)))
 
-    def receive(self) -> tuple[Any, int] | Raised:
-        """What it made of the batch that was sent first and not received, and the bytes of it."""
+    def receive(self) -> tuple[Any, int, Outcome] | Raised:
+        """What it made of the batch that was sent first and not received, the bytes of it, and which rows it rejected."""
         if not self._is_ready:
             ready: Ready | Raised = pickle.loads(self._connection.recv_bytes())
             if isinstance(ready, Raised):
@@ -218,7 +219,7 @@ class Process:
         else:
             value = pickle.loads(pickle.dumps(value, protocol=5))
             self._targets.append(target)
-        return value, result.nbytes
+        return value, result.nbytes, result.outcome
 
     def exit_code(self) -> int | None:
         """How it ended: below 0 the number of a signal; ``None`` if it did not."""

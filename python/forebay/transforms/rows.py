@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidError
+from .rejected import taken
 
 __all__ = ["Row", "rng"]
 
@@ -130,11 +131,12 @@ def collate(
     given: Sequence[Mapping[str, Any]] = (),
     arrays: Mapping[str, Any] | None = None,
     empty: Empty = np.empty,
+    numbers: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """Puts rows together into columns.
 
     ``given`` are the rows that those in ``made`` were made of, cut from ``arrays``: a column whose values were all
-    passed on is the one that it was, without a copy.
+    passed on is the one that it was, without a copy. ``numbers`` are those of the rows, where they are not all of them.
     """
     names = list(made[0])
     for at, row in enumerate(made):
@@ -151,6 +153,9 @@ def collate(
         column = (arrays or {}).get(name)
         # The rows of a structure are dicts of their own, which the function may have changed.
         as_it_was = column is not None and not isinstance(column, dict) and _are_passed_on(name, values, given)
+        if as_it_was and numbers is not None:
+            column = taken(column, numbers)
+            as_it_was = column is not None
         columns[name] = column if as_it_was else stacked(str(name), values, empty)
     return columns
 

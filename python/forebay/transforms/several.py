@@ -14,6 +14,7 @@ from .ahead import Made
 from .functions import At, Functions, Keys, nbytes
 from .libraries import OneThread, Watch
 from .processes import Process, Processes
+from .rejected import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,11 +40,12 @@ class Pending:
         self.numbers = numbers
         self.done = threading.Event()
         self.made: dict[str, Any] = {}
+        self.outcome = Outcome()
         self.error: BaseException | None = None
 
-    def has(self, made: dict[str, Any]) -> None:
+    def has(self, made: dict[str, Any], outcome: Outcome) -> None:
         """It is made."""
-        self.made = made
+        self.made, self.outcome = made, outcome
         self.done.set()
 
     def fails(self, error: BaseException) -> None:
@@ -151,7 +153,7 @@ class Several:
                 raise pending.error
             assert pending.step is not None
             self._flow.taken()
-            return Made(pending.made, pending.step)
+            return Made(pending.made, pending.step, pending.outcome)
         return None
 
     def _wait(self, pending: Pending) -> None:
@@ -204,7 +206,7 @@ def _work(flow: Flow, tasks: queue.SimpleQueue[Any], one_thread: OneThread) -> N
             with flow.watch.works():
                 made = flow.functions.apply(arrays, count, keys, at)
             flow.native.transformed(nbytes(made))
-            pending.has(made)
+            pending.has(made, at.outcome)
         except BaseException as error:
             pending.fails(flow.placed(error, pending, at.function, at.row))
         finally:

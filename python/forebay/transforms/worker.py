@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from ..errors import InvalidError
 from .functions import At, Functions, nbytes
 from .libraries import Seeds
+from .rejected import Outcome
 from .slots import Packed, Slot
 
 __all__: list[str] = []
@@ -63,6 +64,7 @@ class Made(NamedTuple):
     nbytes: int
     kept: bool
     """Whether the function keeps arrays of the batch, so that its slot cannot be used again."""
+    outcome: Outcome
 
 
 class Raised(NamedTuple):
@@ -146,7 +148,7 @@ def _done(functions: Functions, task: Task, slots: dict[int, Slot], seeds: Seeds
         kept = held() is not None
     if kept:
         slots.pop(task.source).close()
-    return Made(packed, size, kept) if raised is None else raised._replace(kept=kept)
+    return Made(packed, size, kept, at.outcome) if raised is None else raised._replace(kept=kept)
 
 
 def _packed(made: object, target: Slot) -> Packed:

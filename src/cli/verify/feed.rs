@@ -31,7 +31,7 @@ pub(super) enum Saved {
 
 /// Its epoch.
 pub(super) enum FeedEpoch {
-    Loader(Epoch),
+    Loader(Box<Epoch>),
     Mix(Box<MixEpoch>),
 }
 
@@ -91,7 +91,7 @@ impl Feed {
 
     pub(super) fn next_epoch(&self) -> FeedEpoch {
         match self {
-            Feed::Loader(loader) => FeedEpoch::Loader(loader.next_epoch()),
+            Feed::Loader(loader) => FeedEpoch::Loader(Box::new(loader.next_epoch())),
             Feed::Mix(mix) => FeedEpoch::Mix(Box::new(mix.next_epoch())),
         }
     }

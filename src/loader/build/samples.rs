@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::LoaderBuilder;
 use super::columns::{ROW_ID, ROW_MASK, of_column};
 use crate::arrow::datatypes::{Schema, SchemaRef};
-use crate::catalog::Projection;
+use crate::catalog::{Projection, RowId};
 use crate::error::{Error, Result};
+use crate::loader::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
 use crate::loader::collate::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS, SampleForm, WindowShape};
 use crate::loader::threads::IoRuntime;
 use crate::reader::Filter;
@@ -14,17 +15,34 @@ use crate::reader::fetch::{Fetcher, KnownCosts};
 use crate::reader::select;
 use crate::row_set::RowSet;
 use crate::samples::{
-    Buckets, ColumnValues, Pack, Packs, Population, Sample, SampleIndex, Samples, TooLong, Window, Windows,
+    Buckets, ColumnValues, Pack, Packs, Population, Sample, SampleIndex, Samples, UnfitRow, Window, Windows,
 };
 
 /// Classes that a warning names.
 const NAMED: usize = 5;
 
 /// Counts what the values of a column decide in another way than before: what was kept of them is not used then.
-const KEPT_VERSION: u32 = 2;
+const KEPT_VERSION: u32 = 3;
 
 /// Bytes that locate a row of a sample while its batch is made.
 const PLACE: u64 = 24;
+
+/// The samples that the selected rows make, and what became known with them.
+pub(super) struct FoundSamples {
+    pub(super) index: SampleIndex,
+    /// The most rows of one, where that follows from lengths.
+    pub(super) largest: Option<u64>,
+    /// About classes that no row has.
+    pub(super) warning: Option<String>,
+    /// This rank's share of the rows of which no sample is made, and no more than one over the limit.
+    pub(super) left_out: Vec<BadRow>,
+}
+
+impl From<SampleIndex> for FoundSamples {
+    fn from(index: SampleIndex) -> Self {
+        FoundSamples { index, largest: None, warning: None, left_out: Vec::new() }
+    }
+}
 
 impl LoaderBuilder {
     /// Where no columns are listed, those of a window's offsets are read; of packs they are those that are packed.
@@ -90,7 +108,8 @@ impl LoaderBuilder {
             Samples::Windows(window) => windows(window, self.spec.columns.is_some(), &schema),
             Samples::Packs(pack) => {
                 let stored = projection.schema().fields();
-                let shape = PackShape::new(pack.length(), pack.filler(), stored.iter())?;
+                let values = pack.columns().iter().map(|name| pack.value_of(name));
+                let shape = PackShape::new(pack.length(), stored.iter().zip(values))?;
                 let mut fields = shape.delivered();
                 let is_added = |name: &str| [POSITION_IDS, SEGMENT_IDS, CU_SEQLENS].contains(&name);
                 if let Some(twice) = stored.iter().find(|stored| is_added(stored.name())) {
@@ -114,8 +133,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// The samples that the selected rows make, the most rows of one, where that follows from lengths, and a warning about classes
-    /// that there are not.
+    /// The samples that the selected rows make.
     pub(super) fn sample_index(
         &self,
         io: &IoRuntime,
@@ -123,11 +141,11 @@ impl LoaderBuilder {
         selected: Vec<RowSet>,
         denied: Option<String>,
         limit: u64,
-    ) -> Result<(SampleIndex, Option<u64>, Option<String>)> {
+    ) -> Result<FoundSamples> {
         let samples = &self.spec.samples;
         let catalog = fetcher.catalog.clone();
         let names: Vec<&str> = match samples {
-            Samples::Rows => return Ok((SampleIndex::of_rows(selected), None, None)),
+            Samples::Rows => return Ok(SampleIndex::of_rows(selected).into()),
             Samples::Windows(window) => window.deciding(),
             Samples::Packs(pack) => vec![self.spec.stored_name(pack.length_column())],
             Samples::Buckets(bucket) => vec![bucket.length_column()],
@@ -151,40 +169,80 @@ impl LoaderBuilder {
             let of_rows = window.clone();
             let starts =
                 io.wait_for(async move { select::windows(of_rows, rows, &deciding, &key, limit).await })??;
-            return Ok((SampleIndex::of_kind(Arc::new(Windows::new(window, starts)), selected), None, None));
+            return Ok(SampleIndex::of_kind(Arc::new(Windows::new(window, starts)), selected).into());
         }
         if let Samples::Weighted(sample) = samples {
             let (of_rows, key) = (sample.clone(), format!("{key} {}", sample.kept_as()));
             let values =
                 io.wait_for(async move { select::values(of_rows, rows, &deciding, &key, limit).await })??;
             let (index, warning) = self.drawn(sample, fetcher, selected, values)?;
-            return Ok((index, None, warning));
+            return Ok(FoundSamples { warning, ..index.into() });
         }
-        let lengths = io.wait_for(async move { select::lengths(rows, &deciding, &key, limit).await })??;
+        let mut lengths =
+            io.wait_for(async move { select::lengths(rows, &deciding, &key, limit).await })??;
+        let column = match samples {
+            Samples::Packs(pack) => pack.length_column(),
+            _ => names[0],
+        };
+        let left_out = self.left_out(fetcher, &selected, column, &mut lengths)?;
         if let Samples::Packs(pack) = samples {
-            let too_long = |first: usize, TooLong { group, row, length }| {
-                let group = first + group;
-                let place = catalog.place(&catalog.groups[group]).row(selected[group].select(row).into());
-                let cause = format!("a list of {length} values, and a pack has {}", pack.length());
-                Error::invalid(cause)
-                    .hint("use longer packs, split lists, or cut them off with `truncate`")
-                    .at(place.column(pack.length_column()))
-            };
             let mut packs = Vec::with_capacity(lengths.len());
             let mut lengths = lengths.into_iter();
             for groups in pack.across_borders().sequences(&catalog) {
                 let of_rows = lengths.by_ref().take(groups.len()).collect();
-                packs.extend(pack.of_sequence(of_rows).map_err(|long| too_long(groups.start, long))?);
+                packs.extend(pack.of_sequence(of_rows));
             }
-            let packs = Packs(packs);
-            return Ok((SampleIndex::of_kind(Arc::new(packs), selected), None, None));
+            let index = SampleIndex::of_kind(Arc::new(Packs(packs)), selected);
+            return Ok(FoundSamples { left_out, ..index.into() });
         }
-        let Samples::Buckets(bucket) = samples else {
-            return Ok((SampleIndex::of_rows(selected), None, None));
-        };
+        let Samples::Buckets(bucket) = samples else { return Ok(SampleIndex::of_rows(selected).into()) };
         let buckets = Buckets(lengths.iter().map(|lengths| bucket.of_group(lengths)).collect());
-        let largest = buckets.largest() as u64;
-        Ok((SampleIndex::of_kind(Arc::new(buckets), selected), Some(largest), None))
+        let largest = Some(buckets.largest() as u64);
+        let index = SampleIndex::of_kind(Arc::new(buckets), selected);
+        Ok(FoundSamples { largest, left_out, ..index.into() })
+    }
+
+    /// Takes the rows of which no sample is made out of the `lengths` that a column says. Each of them is one rank's, so that all
+    /// ranks together count it once.
+    ///
+    /// # Errors
+    /// There is one, and bad rows are not skipped.
+    fn left_out(
+        &self,
+        fetcher: &Fetcher,
+        selected: &[RowSet],
+        column: &str,
+        lengths: &mut [Vec<u32>],
+    ) -> Result<Vec<BadRow>> {
+        let (samples, catalog, shard) = (&self.spec.samples, &fetcher.catalog, self.spec.shard);
+        let bad_row = |UnfitRow { group, row, why }| {
+            let row = u64::from(selected[group].select(row));
+            let place = catalog.place(&catalog.groups[group]).row(row).column(column);
+            let id = RowId::new(catalog.first_row_id(group) + row as i64);
+            BadRow { error: samples.refusal(why).at(place), id, end: 0 }
+        };
+        let mut unfit = samples.without_unfit(lengths);
+        let at_most = match self.spec.on_bad_row {
+            OnBadRow::Skip { at_most, .. } => at_most,
+            // The run was built with these rows left out, or has none.
+            OnBadRow::Raise if self.plan_only => {
+                unfit.for_each(drop);
+                return Ok(Vec::new());
+            }
+            OnBadRow::Raise => {
+                let first = unfit.next().map(|first| bad_row(first).error.hint_also(SKIP_HINT));
+                return first.map_or(Ok(Vec::new()), Err);
+            }
+        };
+        let (rank, world) = (shard.rank() as usize, shard.world() as usize);
+        let most = usize::try_from(at_most).unwrap_or(usize::MAX).saturating_add(1);
+        let mut left_out = Vec::new();
+        for (_, row) in unfit.enumerate().filter(|(at, _)| at % world == rank) {
+            if left_out.len() < most {
+                left_out.push(bad_row(row));
+            }
+        }
+        Ok(left_out)
     }
 
     /// Rows drawn by the values of a column, and a warning about classes that no row has.

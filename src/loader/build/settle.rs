@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::LoaderBuilder;
 use super::columns::{RowBytes, decodes, is_flat, window_row_bytes};
+use super::samples::FoundSamples;
 use crate::arrow::datatypes::{DataType, Fields, SchemaRef};
 use crate::batch::{is_narrow, narrow_bits};
 use crate::cache::DiskCache;
 use crate::column::ColumnCodec;
 use crate::error::Result;
-use crate::loader::bad_rows::OnBadRow;
+use crate::loader::bad_rows::{BadRow, OnBadRow};
 use crate::loader::collate::SampleForm;
 use crate::loader::deny::{Deny, sets_of};
 use crate::loader::handle::Open;
@@ -64,6 +65,8 @@ pub(in crate::loader) struct Settled {
     /// A hash of the rows that are denied.
     pub(super) denied: Option<String>,
     pub(super) warning: Option<String>,
+    /// Rows of which no sample is made, as each epoch counts them.
+    pub(super) left_out: Arc<[BadRow]>,
 }
 
 /// The batches for which memory is divided.
@@ -171,7 +174,8 @@ impl LoaderBuilder {
         if spec.filter.is_some() || !spec.samples.are_rows() {
             fetcher.least = self.least_of_all(&fetcher, sizing.beside(footers.saturating_add(filters)))?;
         }
-        let (selected, largest, warning) = self.select(io, &mut fetcher, &spec.deny, sizing.row_groups)?;
+        let found = self.select(io, &mut fetcher, &spec.deny, sizing.row_groups)?;
+        let FoundSamples { index: selected, largest, warning, left_out } = found;
         let sizing = match largest {
             Some(rows) => {
                 let bytes = batch_bytes.saturating_mul(rows);
@@ -234,6 +238,7 @@ impl LoaderBuilder {
             form,
             denied,
             warning,
+            left_out: left_out.into(),
         })
     }
 
@@ -333,15 +338,8 @@ impl LoaderBuilder {
         }
     }
 
-    /// The samples, the most rows of one where that follows from lengths, and a warning about rows or classes that there are
-    /// not. Of row groups with few of the rows `fetcher` reads the pages that hold these from then on.
-    fn select(
-        &self,
-        io: &IoRuntime,
-        fetcher: &mut Fetcher,
-        deny: &Deny,
-        limit: u64,
-    ) -> Result<(SampleIndex, Option<u64>, Option<String>)> {
+    /// The samples, and a warning about rows or classes that there are not. Of row groups with few of the rows `fetcher` reads the pages that hold these from then on.
+    fn select(&self, io: &IoRuntime, fetcher: &mut Fetcher, deny: &Deny, limit: u64) -> Result<FoundSamples> {
         let catalog = fetcher.catalog.clone();
         let mut selected = select::live_rows(&catalog)?;
         for filter in deny.filter().into_iter().chain(self.spec.filter.clone()) {
@@ -375,14 +373,14 @@ impl LoaderBuilder {
         let warning = (unknown > 0).then(|| {
             format!("{unknown} of the rows that `deny` lists are not in this data set: a row id holds for one root folder")
         });
-        let (samples, largest, of_samples) =
-            self.sample_index(io, fetcher, selected, deny.digest(), limit)?;
+        let found = self.sample_index(io, fetcher, selected, deny.digest(), limit)?;
+        let samples = &found.index;
         if samples.run_on() && !self.plan_only {
-            let (of_heads, wanted) = (fetcher.clone(), Heads::wanted(&samples));
+            let (of_heads, wanted) = (fetcher.clone(), Heads::wanted(samples));
             let pages = io.wait_for(async move { select::head_pages(&of_heads, &wanted).await })??;
-            fetcher.heads = Arc::new(Heads::new(&samples, &catalog, &fetcher.projection, pages)?);
+            fetcher.heads = Arc::new(Heads::new(samples, &catalog, &fetcher.projection, pages)?);
         }
-        Ok((samples, largest, warning.or(of_samples)))
+        Ok(FoundSamples { warning: warning.or(found.warning), ..found })
     }
 }
 

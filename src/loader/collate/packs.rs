@@ -23,10 +23,10 @@ pub(crate) const CU_SEQLENS: &str = "cu_seqlens";
 pub(crate) struct PackShape {
     /// Numbers of a pack.
     length: usize,
-    /// The number after the last list of a pack.
-    value: f64,
     /// The field of each packed column.
     fields: Vec<FieldRef>,
+    /// The number of each column after the last list of a pack.
+    values: Vec<f64>,
 }
 
 /// A piece of a list in a pack.
@@ -59,13 +59,12 @@ impl PackRows {
 }
 
 impl PackShape {
-    /// Packs of `length` numbers, filled up with `value`, of columns whose stored fields are these.
+    /// Packs of `length` numbers, of columns whose stored fields are these, each filled up with its value.
     pub(crate) fn new<'a>(
         length: u32,
-        value: f64,
-        stored: impl IntoIterator<Item = &'a FieldRef>,
+        columns: impl IntoIterator<Item = (&'a FieldRef, f64)>,
     ) -> Result<Self> {
-        let of_stored = |stored: &FieldRef| {
+        let of_stored = |(stored, value): (&FieldRef, f64)| {
             let (DataType::List(item) | DataType::LargeList(item)) = stored.data_type() else {
                 return Err(no_list(stored));
             };
@@ -77,10 +76,12 @@ impl PackShape {
                     format!("packs of {} cannot be filled up with {value}", TypeName(item.data_type()));
                 Error::invalid(cause).at(crate::error::Place::default().column(stored.name().as_str()))
             })?;
-            Ok(Arc::new(Field::new(stored.name(), rows_of(item.data_type(), length), false)))
+            let field = Field::new(stored.name(), rows_of(item.data_type(), length), false);
+            Ok((Arc::new(field), value))
         };
-        let fields = stored.into_iter().map(of_stored).collect::<Result<_>>()?;
-        Ok(PackShape { length: length as usize, value, fields })
+        let columns: Vec<(FieldRef, f64)> = columns.into_iter().map(of_stored).collect::<Result<_>>()?;
+        let (fields, values) = columns.into_iter().unzip();
+        Ok(PackShape { length: length as usize, fields, values })
     }
 
     /// The fields of a batch.
@@ -102,9 +103,10 @@ impl PackShape {
         (of_number as u64).saturating_mul(self.length as u64)
     }
 
-    /// The packs that the picked lists of a column make, and the rows whose lists are bad.
+    /// The packs that the picked lists of a packed column make, and the rows whose lists are bad.
     pub(super) fn gather(
         &self,
+        column: usize,
         sources: &[&dyn Array],
         selection: &Selection,
         rows: &PackRows,
@@ -114,7 +116,7 @@ impl PackShape {
             Some(DataType::List(item) | DataType::LargeList(item)) => item.data_type().clone(),
             _ => return Err(Error::new(ErrorKind::Internal, "a column of packs is no list")),
         };
-        let filler = value_bytes(&item, self.value)?;
+        let filler = value_bytes(&item, self.values[column])?;
         let (width, padding) = (filler.len(), filler.repeat(self.length));
         let stored: Vec<ArrayData> = values.iter().map(|values| values.to_data()).collect();
         let mut numbers = Vec::with_capacity(rows.ends.len() * padding.len());
@@ -222,14 +224,14 @@ mod tests {
         let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
         let field = Arc::new(Field::new("x", lists.data_type().clone(), true));
         let rows = PackRows { ends: vec![1, 4], skipped: vec![0, 4], lengths: vec![5, 5, 1, 1] };
-        (PackShape::new(4, -1.0, [&field]).unwrap(), rows, lists)
+        (PackShape::new(4, [(&field, -1.0)]).unwrap(), rows, lists)
     }
 
     #[test]
     fn lists_follow_each_other() {
         let (shape, rows, lists) = packed();
         let selection = Selection::of_one(vec![0, 0, 1, 2]);
-        let (packs, bad) = shape.gather(&[&lists], &selection, &rows).unwrap();
+        let (packs, bad) = shape.gather(0, &[&lists], &selection, &rows).unwrap();
         assert!(bad.is_empty());
         let numbers = packs.as_fixed_size_list().values().as_primitive::<Int64Type>().values().to_vec();
         assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, -1]);
@@ -258,7 +260,7 @@ mod tests {
         let (shape, mut rows, lists) = packed();
         rows.lengths = vec![4, 4, 1, 1];
         rows.skipped = vec![0, 0];
-        let (_, bad) = shape.gather(&[&lists], &Selection::of_one(vec![0, 1, 1, 2]), &rows).unwrap();
+        let (_, bad) = shape.gather(0, &[&lists], &Selection::of_one(vec![0, 1, 1, 2]), &rows).unwrap();
         let said: Vec<String> = bad.iter().map(|(row, error)| format!("{row}: {error}")).collect();
         assert!(said[0].starts_with("0: a list of 5 values, where packs were planned with 4"), "{said:?}");
         assert_eq!(rows.pack_of(0), 0);

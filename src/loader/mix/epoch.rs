@@ -50,6 +50,8 @@ struct Running {
     /// Of the present step: the sources and passes whose rows are still to come, and the batches that came.
     awaited: VecDeque<(usize, u64)>,
     taken: Vec<(usize, Step)>,
+    /// Of each source the bad rows that were left out of the pass that is under way.
+    skipped: Vec<u64>,
     watch: Watch,
 }
 
@@ -80,7 +82,8 @@ impl MixEpoch {
     fn start(&mut self, number: Option<u64>) -> Result<Running> {
         let mix = self.mix.clone();
         mix.check_usable()?;
-        let (number, row, generation) = mix.progress.begin(number)?;
+        let (at, generation) = mix.progress.begin(number)?;
+        let (number, row) = (at.epoch, at.row);
         (self.number, self.generation) = (number, generation);
         let (run, split) = mix.run();
         let plan = mix.planned(&run, number)?;
@@ -95,13 +98,26 @@ impl MixEpoch {
             let size = plan.sizes[source].max(1);
             let mut feed = Feed { pass: taken / size, epoch: None, reported: 0 };
             if feed.pass < plan.passes_of(source) {
-                feed.epoch = Some(mix.pass(&run, split, number, &plan, source, feed.pass, taken % size)?);
+                let skipped = at.skipped_of(source);
+                feed.epoch =
+                    Some(mix.pass(&run, split, number, &plan, source, feed.pass, taken % size, skipped)?);
             }
             feeds.push(feed);
         }
         let steps = plan.course.steps_from(step);
         let row = begun.iter().sum();
-        Ok(Running { plan, split, steps, row, feeds, awaited: VecDeque::new(), taken: Vec::new(), watch })
+        let skipped = (0..feeds.len()).map(|source| at.skipped_of(source)).collect();
+        Ok(Running {
+            plan,
+            split,
+            steps,
+            row,
+            feeds,
+            awaited: VecDeque::new(),
+            taken: Vec::new(),
+            skipped,
+            watch,
+        })
     }
 
     /// Which epoch this is.
@@ -185,6 +201,7 @@ impl MixEpoch {
         let (mut numbers, mut keys) = (Vec::new(), Vec::new());
         for (source, step) in &taken {
             let of = &mix.sources[*source];
+            running.skipped[*source] = step.after.skipped.first().copied().unwrap_or(0);
             mix.delivered[*source].fetch_add(step.batch.num_rows() as u64, Relaxed);
             numbers.extend(step.after.numbers().iter().map(|number| of.first_number + number));
             keys.extend_from_slice(&step.after.keys(of.loader.inner.collator.seed));
@@ -196,6 +213,10 @@ impl MixEpoch {
             generation: self.generation,
             epoch: self.number,
             row: running.row,
+            skipped: match running.skipped.iter().any(|skipped| *skipped > 0) {
+                true => running.skipped.clone().into(),
+                false => Arc::default(),
+            },
             last: self.owed == 0,
             numbers: numbers.into(),
             keys: Some(keys.into()),
@@ -232,12 +253,13 @@ impl Running {
                 }
                 let (run, split) = mix.run();
                 feed.epoch = None;
-                let epoch = mix.pass(&run, split, number, &self.plan, source, pass, 0)?;
+                let epoch = mix.pass(&run, split, number, &self.plan, source, pass, 0, 0)?;
                 *feed = Feed { pass, epoch: Some(epoch), reported: 0 };
             }
             let Some(epoch) = &mut feed.epoch else { return Err(early()) };
             let waited = epoch.next_step(timeout.saturating_sub(began.elapsed()));
-            skipped.extend_from_slice(&epoch.skipped()[feed.reported..]);
+            let since = epoch.skipped()[feed.reported..].iter();
+            skipped.extend(since.map(|bad| BadRow { end: self.row, ..bad.clone() }));
             feed.reported = epoch.skipped().len();
             match waited {
                 Wait::Pending => return Ok(false),

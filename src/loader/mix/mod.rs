@@ -20,9 +20,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::build::LoaderBuilder;
 use super::epoch::{Counting, Epoch};
-use super::handle::Loader;
+use super::handle::{Begun, Loader};
 use super::prefetch::PrefetchKey;
-use super::progress::{Progress, Receipt};
+use super::progress::{At, Progress, Receipt};
+use super::rejections::Rejections;
 use super::stats::{MemoryStats, SourceStats, Stats};
 use crate::arrow::datatypes::SchemaRef;
 use crate::catalog::RowPlace;
@@ -149,7 +150,8 @@ impl Inner {
         Ok(made)
     }
 
-    /// Begins a pass over a source, counted in an epoch, at one of its rows. The pass after it is prepared.
+    /// Begins a pass over a source, counted in an epoch, at one of its rows, before which so many bad rows were left out. The pass
+    /// after it is prepared.
     #[allow(clippy::too_many_arguments, reason = "an epoch, a source, and a place in it")]
     fn pass(
         &self,
@@ -160,6 +162,7 @@ impl Inner {
         source: usize,
         pass: u64,
         start: u64,
+        skipped: u64,
     ) -> Result<Epoch> {
         let loader = &self.sources[source].loader;
         let order = loader.order();
@@ -182,7 +185,7 @@ impl Inner {
                 keys.push(key(&next, 0, 0));
             }
         }
-        Ok(loader.begin(Counting::Mix, || Ok((0, keys))))
+        Ok(loader.begin(Counting::Mix, || Ok(Begun { generation: 0, skipped, keys })))
     }
 }
 
@@ -208,7 +211,7 @@ impl Mix {
     #[allow(clippy::len_without_is_empty, reason = "a mix always has batches: build() sees to it")]
     pub fn len(&self) -> u64 {
         let (run, _) = self.inner.run();
-        let (epoch, _) = self.inner.progress.get();
+        let epoch = self.inner.progress.get().epoch;
         let Ok(plan) = self.inner.planned(&run, epoch) else { return 0 };
         // What came before a border is counted in the steps that hold now.
         let before: u64 = plan.taken.iter().sum();
@@ -274,7 +277,7 @@ impl Mix {
         let inner = &*self.inner;
         let (run, split) = inner.run();
         let split = inner.split(split.lanes, Shard::new(rank, split.shard.world())?);
-        let (epoch, row) = inner.progress.get();
+        let At { epoch, row, .. } = inner.progress.get();
         let plan = inner.planned(&run, epoch)?;
         Ok(self.places(&plan, plan.course.step_of(row), split)?.unwrap_or_default())
     }
@@ -308,7 +311,8 @@ impl Mix {
     pub fn position(&self) -> MixPosition {
         let inner = &*self.inner;
         let (run, split) = inner.run();
-        let (epoch, row) = inner.progress.get();
+        let at = inner.progress.get();
+        let (epoch, row) = (at.epoch, at.row);
         let sources = inner.sources.len();
         // Without a plan nothing of the epoch was given.
         let (passes, rows, step) = match inner.planned(&run, epoch) {
@@ -319,12 +323,13 @@ impl Mix {
             }
             Err(_) => (vec![0; sources], vec![0; sources], 0),
         };
-        let source = |(at, source): (usize, &Source)| SavedSource {
+        let source = |(number, source): (usize, &Source)| SavedSource {
             fingerprint: source.loader.inner.fetcher.catalog.fingerprint.to_string(),
             files: Some(source.loader.saved_files().clone()),
             order: source.loader.order_id(),
-            first_pass: passes[at],
-            rows: rows[at],
+            first_pass: passes[number],
+            rows: rows[number],
+            skipped: at.skipped_of(number),
         };
         let CourseRule { stop, repeat, schedule, random_shares, .. } = &run.rule;
         let parts = |(from, weights): &(u64, crate::shard::Weights)| {
@@ -413,8 +418,12 @@ impl Mix {
         let is_over = step == plan.course.steps();
         *inner.plan() = Plan::new(Arc::new(run), lanes, (position.epoch, plan));
         match is_over {
-            true => inner.progress.set(position.epoch + 1, 0),
-            false => inner.progress.set(position.epoch, position.row),
+            true => inner.progress.set(At::begin(position.epoch + 1)),
+            false => inner.progress.set(At {
+                epoch: position.epoch,
+                row: position.row,
+                skipped: position.sources.iter().map(|source| source.skipped).collect(),
+            }),
         }
         Ok(())
     }
@@ -469,6 +478,13 @@ impl Mix {
         let after = self.inner.sources.partition_point(|source| source.first_number <= number);
         let source = self.inner.sources.get(after.checked_sub(1)?)?;
         source.loader.row_place(number - source.first_number)
+    }
+
+    /// The rows that functions reject of the epoch that begins.
+    #[doc(hidden)]
+    pub fn rejections(&self) -> Rejections {
+        let sources = self.inner.sources.iter().map(|source| (&source.loader, source.first_number));
+        Rejections::new(self.inner.monitor.clone(), sources)
     }
 
     /// A warning that was not returned yet, as [`Loader::take_warning`].

@@ -69,6 +69,9 @@ pub struct SavedSource {
     pub first_pass: u64,
     /// Rows of it that the epoch has given.
     pub rows: u64,
+    /// Bad rows that the rank that saved it had left out of the pass that is under way.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped: u64,
 }
 
 /// The step from which steps have been as they are.
@@ -148,6 +151,10 @@ impl MixPosition {
         }
         Ok(())
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 pub(super) fn damaged() -> Error {

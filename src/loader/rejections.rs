@@ -1,0 +1,115 @@
+//! Bad rows that functions behind a loader find: they are listed and counted as those that it finds itself.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
+use super::handle::Loader;
+use super::progress::Receipt;
+use crate::catalog::{Catalog, RowId};
+use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Monitor;
+
+/// The rows of one epoch that the user's functions rejected.
+#[doc(hidden)]
+pub struct Rejections {
+    sources: Vec<Source>,
+    monitor: Arc<Monitor>,
+    /// Of each source the rows that were rejected so far.
+    counts: Mutex<Vec<u64>>,
+}
+
+struct Source {
+    catalog: Arc<Catalog>,
+    on_bad_row: OnBadRow,
+    /// Rows of the data sets before it.
+    first_number: u64,
+}
+
+impl Loader {
+    /// The rows that functions reject of the epoch that begins.
+    #[doc(hidden)]
+    pub fn rejections(&self) -> Rejections {
+        Rejections::new(self.inner.monitor.clone(), [(self, 0)])
+    }
+}
+
+impl Rejections {
+    /// Of these sources, each with the number of its first row.
+    pub(super) fn new<'a>(
+        monitor: Arc<Monitor>,
+        sources: impl IntoIterator<Item = (&'a Loader, u64)>,
+    ) -> Self {
+        let source = |(loader, first_number): (&Loader, u64)| Source {
+            catalog: loader.inner.fetcher.catalog.clone(),
+            on_bad_row: loader.inner.spec.on_bad_row,
+            first_number,
+        };
+        let sources: Vec<Source> = sources.into_iter().map(source).collect();
+        let counts = Mutex::new(vec![0; sources.len()]);
+        Rejections { sources, monitor, counts }
+    }
+
+    /// Takes the rows that were rejected of the next batch, by their ordinals among its rows, and why. The receipt of
+    /// what is left counts them. The rows are listed even where there are more than may be. `last` is the last bad row that the
+    /// epoch itself found until then.
+    pub fn settle(
+        &self,
+        after: &Receipt,
+        rejected: &[(usize, String)],
+        last: Option<&BadRow>,
+    ) -> (Vec<BadRow>, Result<Receipt>) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut rows, mut failure) = (Vec::new(), None);
+        for (at, why) in rejected {
+            let Some((source, bad)) = after.numbers().get(*at).and_then(|row| self.bad_row(*row, why, after))
+            else {
+                continue;
+            };
+            counts[source] += 1;
+            let Source { on_bad_row, .. } = self.sources[source];
+            let native = after.skipped.get(source).copied().unwrap_or(0);
+            let checked = match on_bad_row {
+                OnBadRow::Raise => Err(bad.error.clone().hint_also(SKIP_HINT)),
+                OnBadRow::Skip { .. } => {
+                    on_bad_row.check(native + counts[source] - 1, std::slice::from_ref(&bad))
+                }
+            };
+            failure = failure.or(checked.err());
+            rows.push(bad);
+        }
+        self.monitor.skipped.fetch_add(rows.len() as u64, Relaxed);
+        for (source, Source { on_bad_row, .. }) in self.sources.iter().enumerate() {
+            let native = after.skipped.get(source).copied().unwrap_or(0);
+            if let Some(last) = last.filter(|_| native > 0) {
+                let before = native + counts[source] - 1;
+                failure = failure.or(on_bad_row.check(before, std::slice::from_ref(last)).err());
+            }
+        }
+        if let Some(error) = failure {
+            return (rows, Err(error));
+        }
+        let of = |source: usize| after.skipped.get(source).copied().unwrap_or(0) + counts[source];
+        let skipped: Vec<u64> = (0..counts.len()).map(of).collect();
+        let skipped = if skipped.iter().any(|count| *count > 0) { skipped.into() } else { Arc::default() };
+        (rows, Ok(Receipt { skipped, ..after.clone() }))
+    }
+
+    /// Counts rows that stand in for those that were rejected.
+    pub fn repeats(&self, rows: u64) {
+        self.monitor.padded.fetch_add(rows, Relaxed);
+    }
+
+    /// A row by its number, and the number of its source.
+    fn bad_row(&self, number: u64, why: &str, after: &Receipt) -> Option<(usize, BadRow)> {
+        let at = self.sources.partition_point(|source| source.first_number <= number).checked_sub(1)?;
+        let Source { catalog, first_number, .. } = &self.sources[at];
+        let row = number - first_number;
+        let group = catalog.groups.partition_point(|group| group.first_row <= row).checked_sub(1)?;
+        let in_group = row - catalog.groups[group].first_row;
+        let place = catalog.place(&catalog.groups[group]).row(in_group);
+        let error = Error::new(ErrorKind::BadRow, why.to_owned()).at(place);
+        let id = RowId::new(catalog.first_row_id(group) + in_group as i64);
+        Some((at, BadRow { error, id, end: after.row }))
+    }
+}
