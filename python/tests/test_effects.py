@@ -31,18 +31,25 @@ def mix(z: int) -> int:
     return z ^ (z >> 31)
 
 
-def row_key(row: int) -> int:
-    state = mix((SEED + GAMMA) & MASK) ^ mix(6)
-    for part in (EPOCH, row):
+def keyed(seed: int, purpose: int, parts: list[int]) -> int:
+    """A number for a purpose, as the library draws it."""
+    state = mix((seed + GAMMA) & MASK) ^ mix(purpose)
+    for part in parts:
         state = mix(((state + GAMMA) & MASK) ^ mix((part + GAMMA) & MASK))
     return mix((state + GAMMA) & MASK)
+
+
+def key(row: int) -> int:
+    """The key of the column "image" in a row."""
+    tag = keyed(0, 9, [int.from_bytes(b"image", "little"), len(b"image")])
+    return keyed(keyed(SEED, 6, [EPOCH, row]), 9, [tag])
 
 
 class Draws:
     """The stream of one operation of a row."""
 
     def __init__(self, row: int, operation: bytes) -> None:
-        self.state = mix(((row_key(row) ^ int.from_bytes(operation, "big")) + GAMMA) & MASK)
+        self.state = mix(((key(row) ^ int.from_bytes(operation, "big")) + GAMMA) & MASK)
 
     def next(self) -> int:
         self.state = (self.state + GAMMA) & MASK
