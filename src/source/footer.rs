@@ -154,7 +154,8 @@ pub(super) async fn read_all(
                             on_runtime(move || parse(&bytes, size, &known)).await?;
                         let metadata = claims::with_sizes(store, file.volume, &file.pin, metadata).await?;
                         on_runtime(move || {
-                            let key_values = metadata.file_metadata().key_value_metadata().filter(|_| at == 0);
+                            let key_values =
+                                metadata.file_metadata().key_value_metadata().filter(|_| at == 0);
                             Ok((Footer::new(hash, columns, &metadata)?, key_values.cloned()))
                         })
                         .await
