@@ -38,7 +38,7 @@ pub enum OnBadRow {
         at_most: u64,
         /// Whether rows of the same batch take the place of those that are left out, so that batches keep their shape. They
         /// count as repeated.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "is_false")]
         refill: bool,
     },
 }
@@ -71,6 +71,10 @@ impl OnBadRow {
             .at(error.place().clone())
             .hint("raise at_most, or mend the rows"))
     }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// A row that was left out: one entry of [`Epoch::skipped`](super::Epoch::skipped).
