@@ -188,7 +188,11 @@ impl fmt::Display for TrafficStats {
         }
         if self.first_byte_us > 0 {
             let first = self.first_byte_us as f64 / 1e3;
-            let decimals = if first < 1.0 { 3 } else { 1 };
+            let decimals = match first {
+                ..1.0 => 3,
+                ..10.0 => 1,
+                _ => 0,
+            };
             write!(f, ", first byte after {first:.decimals$} ms")?;
         }
         let TrafficStats { retries, hedges, hedges_won, throttled, stalls, .. } = self;
