@@ -24,9 +24,7 @@ pub(crate) struct Page {
     pub(crate) crc: Option<u32>,
     /// Of data pages of version 1 alone: how repetition and definition levels are encoded.
     pub(crate) level_encodings: [i32; 2],
-    /// Of version 2 alone, else 0: the rows that it is said to have, and bytes of levels that are uncompressed in front of the
-    /// values.
-    pub(crate) rows: u32,
+    /// Of version 2 alone, else 0: bytes of levels that are uncompressed in front of the values.
     pub(crate) levels: u32,
     /// Bytes of the levels that are repetition levels, which come first.
     pub(crate) repetition: u32,
@@ -130,7 +128,6 @@ fn usual(input: &mut Compact<'_>) -> Option<Page> {
         encoding,
         crc,
         level_encodings,
-        rows: 0,
         levels: 0,
         repetition: 0,
         not_compressed: None,
@@ -220,6 +217,8 @@ impl Fields {
             _ => return None,
         };
         let of_v2 = |field: Option<u32>| if kind == Kind::DataV2 { field } else { Some(0) };
+        // They have to be there, and what they say is not relied on.
+        of_v2(self.rows.and(self.nulls))?;
         let repetition = of_v2(self.repetition_levels)?;
         Some(Page {
             kind,
@@ -229,7 +228,6 @@ impl Fields {
             encoding: self.encoding?,
             crc: self.crc,
             level_encodings: self.level_encodings,
-            rows: of_v2(self.nulls.and(self.rows))?,
             levels: of_v2(self.definition_levels)? + repetition,
             repetition,
             not_compressed: self.not_compressed,

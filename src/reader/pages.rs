@@ -99,8 +99,6 @@ pub(super) struct Chunk<'a> {
     pub(super) leaf: &'a Leaf,
     pub(super) about: &'a ColumnChunk<'a>,
     pub(super) bytes: &'a [u8],
-    /// Rows of its row group.
-    pub(super) group_rows: u64,
     /// The program that wrote the file.
     pub(super) created_by: Option<&'a str>,
 }
@@ -129,19 +127,9 @@ impl StoredPage {
     }
 }
 
-/// The pages of a chunk, for whoever decodes them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
-    /// How many there are.
-    pub(super) pages: usize,
-    /// Whether each says how many rows it has, and all together are those of the row group.
-    pub(super) has_rows: bool,
-}
-
 /// The result of checking a chunk.
 pub(super) struct Checked {
     pub(super) demand: Demand,
-    pub(super) extent: Extent,
     /// The same chunk with correct compression flags, if some of its own were wrong.
     pub(super) mended: Option<Bytes>,
 }
@@ -151,9 +139,6 @@ pub(super) struct Checked {
 struct Sum {
     demand: Demand,
     values: u64,
-    /// Rows as their headers say, and whether all of its data pages do.
-    rows: u64,
-    rows_known: bool,
     uncompressed: u64,
     /// The offsets of flags that deny a compression.
     wrong_flags: Vec<usize>,
@@ -165,7 +150,7 @@ impl Chunk<'_> {
     /// Fails with `TooLarge` if one page alone takes more than `limit` bytes, and with `Corrupt` for headers that contradict the
     /// bytes, the footer or themselves, and for pages of a kind that has no place among those of values.
     pub(super) fn check(&self, rows: u64, limit: u64, pages: &mut Vec<StoredPage>) -> Result<Checked> {
-        let mut sum = Sum { rows_known: true, ..Sum::default() };
+        let mut sum = Sum::default();
         pages.clear();
         let mut at = 0;
         let is_padded = writers::leaves_out_dictionary_header(self.created_by);
@@ -188,8 +173,7 @@ impl Chunk<'_> {
             }
             Bytes::from(bytes)
         });
-        let has_rows = sum.rows_known && sum.rows == self.group_rows;
-        Ok(Checked { demand, extent: Extent { pages: pages.len(), has_rows }, mended })
+        Ok(Checked { demand, mended })
     }
 
     /// Checks the page that begins at a byte of the chunk.
@@ -215,13 +199,9 @@ impl Chunk<'_> {
         }
         match page.kind {
             Kind::Dictionary => self.dictionary(&page, sum)?,
-            Kind::Data => {
-                sum.rows_known = false;
-                self.values(&page, is_compressed, sum);
-            }
+            Kind::Data => self.values(&page, is_compressed, sum),
             Kind::DataV2 => {
                 self.check_v2(&page, body)?;
-                sum.rows = sum.rows.saturating_add(page.rows.into());
                 self.values(&page, is_compressed, sum);
             }
         }
@@ -421,8 +401,11 @@ mod tests {
         let rows = values as u64;
         let column = about.column_descr_ptr();
         let about = ColumnChunk::of(&column, &about);
-        Chunk { leaf: &Leaf::of(&column), about: &about, bytes: &bytes, group_rows: rows, created_by: None }
-            .check(rows, limit, &mut Vec::new())
+        Chunk { leaf: &Leaf::of(&column), about: &about, bytes: &bytes, created_by: None }.check(
+            rows,
+            limit,
+            &mut Vec::new(),
+        )
     }
 
     fn kind(compression: Compression, bytes: &[u8], limit: u64) -> ErrorKind {
@@ -567,12 +550,9 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{counts:?}");
         }
         // Rows and nulls are only claimed there: the values decide.
-        for (counts, has_rows) in
-            [([2, 1, 2], true), ([2, 0, 1], false), ([2, 0, 0], false), ([2, 0, 3], false), ([2, 3, 2], true)]
-        {
+        for counts in [[2, 1, 2], [2, 0, 1], [2, 0, 0], [2, 0, 3], [2, 3, 2]] {
             let bytes = page_v2(8, counts, TRUE, &[0; 8]);
-            let checked = look(Compression::UNCOMPRESSED, 2, &bytes, u64::MAX).unwrap();
-            assert_eq!(checked.extent.has_rows, has_rows, "{counts:?}");
+            assert!(look(Compression::UNCOMPRESSED, 2, &bytes, u64::MAX).is_ok(), "{counts:?}");
         }
     }
 
@@ -606,7 +586,7 @@ mod tests {
             let about = about(Type::INT64, Compression::SNAPPY, 1, 100);
             let (column, bytes) = (about.column_descr_ptr(), Bytes::copy_from_slice(bytes));
             let about = ColumnChunk::of(&column, &about);
-            Chunk { leaf: &Leaf::of(&column), about: &about, bytes: &bytes, group_rows: 1, created_by }
+            Chunk { leaf: &Leaf::of(&column), about: &about, bytes: &bytes, created_by }
                 .check(1, u64::MAX, &mut Vec::new())
                 .unwrap()
                 .mended
@@ -630,13 +610,7 @@ mod tests {
             let about = about(Type::BYTE_ARRAY, zstd, 1, said);
             let column = about.column_descr_ptr();
             let about = ColumnChunk::of(&column, &about);
-            let chunk = Chunk {
-                leaf: &Leaf::of(&column),
-                about: &about,
-                bytes: &bytes,
-                group_rows: 1,
-                created_by: None,
-            };
+            let chunk = Chunk { leaf: &Leaf::of(&column), about: &about, bytes: &bytes, created_by: None };
             assert_eq!(chunk.check(1, u64::MAX, &mut Vec::new()).is_ok(), holds, "{said}");
         }
     }

@@ -16,7 +16,7 @@ use parquet::file::metadata::ParquetMetaData;
 use self::chunks::FetchedChunks;
 use super::chunk_pages::{ChunkPages, GroupPages};
 use super::numbers::{CheckedChunk, Column};
-use super::pages::{self, Checked, Extent, Leaf, StoredPage};
+use super::pages::{self, Checked, Leaf, StoredPage};
 use crate::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use crate::arrow::compute::concat_batches;
 use crate::arrow::datatypes::SchemaRef;
@@ -190,8 +190,8 @@ struct RowGroupReader<'a> {
     pages: Option<&'a GroupPages>,
     /// A leaf column that cannot be right, should the Parquet crate decode it.
     damaged: Option<usize>,
-    /// What was found of the pages of each leaf column that is read, by leaf.
-    extents: Vec<(usize, Extent)>,
+    /// How many pages each leaf column has that is read, by leaf.
+    page_counts: Vec<(usize, usize)>,
     /// Whether the Parquet crate takes texts for UTF-8 without a look.
     has_unseen_texts: bool,
 }
@@ -216,7 +216,7 @@ impl<'a> RowGroupReader<'a> {
             chunks,
             pages,
             damaged,
-            extents: Vec::new(),
+            page_counts: Vec::new(),
             has_unseen_texts,
         })
     }
@@ -246,7 +246,7 @@ impl<'a> RowGroupReader<'a> {
         let mut pages = Vec::new();
         let mut mended = Vec::new();
         let (mut damaged, mut has_unseen_texts) = (None, false);
-        let mut extents = Vec::with_capacity(leaves.len());
+        let mut page_counts = Vec::with_capacity(leaves.len());
         let chunks =
             self.footer.chunks_at(self.group.index, leaves.iter().map(|(leaf, _)| *leaf)).zip(leaves);
         for (at, (((leaf, about), (_, facts)), column)) in chunks.zip(numbers).enumerate() {
@@ -265,7 +265,6 @@ impl<'a> RowGroupReader<'a> {
                 leaf: facts,
                 about,
                 bytes,
-                group_rows: some.map_or(self.group.rows, ChunkPages::row_count),
                 created_by: self.footer.columns.created_by.as_deref(),
             };
             let checked = chunk.check(rows as u64, limit, &mut pages);
@@ -273,9 +272,9 @@ impl<'a> RowGroupReader<'a> {
                 some.map_or(Ok(()), |some| some.check(&pages))?;
                 Ok(checked)
             });
-            let Checked { demand, extent, mended: mut bytes_mended } =
+            let Checked { demand, mended: mut bytes_mended } =
                 checked.map_err(|error| error.at(self.column_place(leaf)))?;
-            extents.push((leaf, extent));
+            page_counts.push((leaf, pages.len()));
             if some.is_some() {
                 bytes_mended.get_or_insert_with(|| fetched.clone());
             }
@@ -296,7 +295,7 @@ impl<'a> RowGroupReader<'a> {
             }
         }
         (self.damaged, self.has_unseen_texts) = (damaged, has_unseen_texts);
-        self.extents = extents;
+        self.page_counts = page_counts;
         for (range, bytes) in mended {
             match self.chunks.iter_mut().find(|(have, _)| *have == range) {
                 Some(chunk) => chunk.1 = bytes,
@@ -349,7 +348,7 @@ impl<'a> RowGroupReader<'a> {
             let place =
                 leaves.binary_search(&leaf).ok().filter(|_| leaves.len() > 1).map(|place| vec![place]);
             let chunks = |row_group, mask: &_| {
-                FetchedChunks::new(row_group, mask, bytes, |at| self.extent(leaves[at]))
+                FetchedChunks::new(row_group, mask, bytes, |at| self.page_count(leaves[at]))
             };
             decode(row_group, &columns.schema, (&[root], place), selection, (rows, step, limit), chunks)
         };
@@ -393,7 +392,7 @@ impl<'a> RowGroupReader<'a> {
         let fields = self.fields_of(roots);
         let leaves = self.footer.columns.leaves_of(roots);
         let chunks = |row_group, mask: &_| {
-            FetchedChunks::new(row_group, mask, |range| self.bytes(range), |at| self.extent(leaves[at]))
+            FetchedChunks::new(row_group, mask, |range| self.bytes(range), |at| self.page_count(leaves[at]))
         };
         decode(row_group, schema, (roots, fields), self.selection.cloned(), limits, chunks)
     }
@@ -409,10 +408,10 @@ impl<'a> RowGroupReader<'a> {
         Some(all.filter(|(_, leaf)| read.binary_search(leaf).is_ok()).map(|(place, _)| place).collect())
     }
 
-    /// What was found of the pages of a leaf column.
-    fn extent(&self, leaf: usize) -> Result<Extent> {
-        let found = self.extents.binary_search_by_key(&leaf, |(of, _)| *of);
-        let found = found.map(|at| self.extents[at].1);
+    /// How many pages a leaf column has.
+    fn page_count(&self, leaf: usize) -> Result<usize> {
+        let found = self.page_counts.binary_search_by_key(&leaf, |(of, _)| *of);
+        let found = found.map(|at| self.page_counts[at].1);
         found.map_err(|_| Error::new(ErrorKind::Internal, format!("leaf column {leaf} was not checked")))
     }
 

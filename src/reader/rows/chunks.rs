@@ -17,7 +17,7 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 use crate::arrow::error::ArrowError;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::held::Held;
-use crate::reader::pages::{Bodies, Depth, Extent};
+use crate::reader::pages::{Bodies, Depth};
 
 /// What the Parquet crate puts before the name of something that it does not read.
 const NOT_READ: &str = "NYI: ";
@@ -40,7 +40,8 @@ pub(super) struct FetchedChunks {
 #[derive(Clone)]
 struct Chunk {
     held: Arc<Held>,
-    extent: Extent,
+    /// How many pages it has.
+    pages: usize,
 }
 
 /// Two leaves of one structure.
@@ -53,19 +54,19 @@ struct Siblings {
 type Outlines = Vec<(Depth, u128)>;
 
 impl FetchedChunks {
-    /// Takes the chunks of the leaf columns of `mask` from `bytes`, which has them by their ranges in the file. `extent` has what
-    /// was found of a leaf's pages.
+    /// Takes the chunks of the leaf columns of `mask` from `bytes`, which has them by their ranges in the file. `pages` has how
+    /// many pages a leaf has.
     pub(super) fn new(
         metadata: ParquetMetaData,
         mask: &ProjectionMask,
         bytes: impl Fn(&Range<u64>) -> Result<Bytes>,
-        extent: impl Fn(usize) -> Result<Extent>,
+        pages: impl Fn(usize) -> Result<usize>,
     ) -> Result<Self> {
         let chunks = metadata.row_group(0).columns().iter().enumerate().map(|(leaf, about)| {
             let (start, length) = about.byte_range();
             let chunk = || {
                 let bytes = bytes(&(start..start.saturating_add(length)))?;
-                Ok(Chunk { held: Arc::new(Held { start, bytes }), extent: extent(leaf)? })
+                Ok(Chunk { held: Arc::new(Held { start, bytes }), pages: pages(leaf)? })
             };
             mask.leaf_included(leaf).then(chunk).transpose()
         });
@@ -126,11 +127,10 @@ impl RowGroups for FetchedChunks {
                 shared.push(siblings.depth);
             }
         }
-        let Chunk { held, extent } = chunk;
+        let Chunk { held, pages } = chunk;
         Ok(Box::new(OneChunk(Some(CheckedPages {
             pages: SerializedPageReader::new(held, about, self.num_rows(), None)?,
-            left: extent.pages,
-            has_rows: extent.has_rows && about.column_descr().max_rep_level() > 0,
+            left: pages,
             rows: self.num_rows(),
             bodies: Bodies::of(about.column_descr(), path.into_iter(), &shared),
             leaf,
@@ -219,8 +219,6 @@ struct CheckedPages {
     pages: SerializedPageReader<Held>,
     /// Those to come. What may be behind them is none.
     left: usize,
-    /// Whether what pages of lists say of their rows is true.
-    has_rows: bool,
     /// Rows of the row group.
     rows: usize,
     bodies: Bodies,
@@ -277,7 +275,8 @@ impl PageReader for CheckedPages {
             return Ok(None);
         }
         let mut peeked = self.pages.peek_next_page()?;
-        if let Some(page) = peeked.as_mut().filter(|_| !self.has_rows) {
+        // What a header says of rows may be wrong, and a row may go on in the next page: the levels decide.
+        if let Some(page) = &mut peeked {
             page.num_rows = None;
         }
         Ok(peeked)
@@ -298,10 +297,7 @@ impl PageReader for CheckedPages {
     }
 
     fn at_record_boundary(&mut self) -> ParquetResult<bool> {
-        Ok(match self.left {
-            0 => true,
-            // A row may go on in the next page, whatever version that has.
-            _ => self.has_rows && self.pages.at_record_boundary()?,
-        })
+        // A row may go on in the next page, whatever version that has.
+        Ok(self.left == 0)
     }
 }
