@@ -125,6 +125,11 @@ impl<'a> Compact<'a> {
         Some(&rest[..rest.len() - self.rest.len()])
     }
 
+    /// Skips an element of a list, as it is written.
+    pub(crate) fn skip_in_list(&mut self, kind: u8) -> Option<()> {
+        self.skip_element(kind, DEEPEST)
+    }
+
     /// Skips the value of a field: as it is declared, or, if it is not declared, as it is written.
     pub(crate) fn field(&mut self, declared: &[Field], id: i16, kind: u8) -> Option<()> {
         // Most structures declare their fields one after the other, from 1.
@@ -192,7 +197,7 @@ impl<'a> Compact<'a> {
                 (0..count).try_for_each(|_| match kind == element.written() {
                     true => self.declared(element, kind),
                     // The Parquet crate refuses such a list itself, with a reason.
-                    false => self.skip_element(kind, DEEPEST),
+                    false => self.skip_in_list(kind),
                 })
             }
             Kind::Struct(fields) => self.structure(|input, id, kind| input.field(fields, id, kind)),

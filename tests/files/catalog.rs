@@ -247,10 +247,10 @@ fn a_damaged_file_says_how_it_is_damaged() {
 #[test]
 fn tables_with_a_list_of_live_files_are_refused_as_folders_and_their_files_are_read() {
     let signs = [
-        ("_delta_log/0.json", "Delta"),
-        ("metadata/v1.metadata.json", "Iceberg"),
-        (".hoodie/x", "Hudi"),
-        ("_versions/1.manifest", "Lance"),
+        ("_delta_log/0.json", "a Delta"),
+        ("metadata/v1.metadata.json", "an Iceberg"),
+        (".hoodie/x", "a Hudi"),
+        ("_versions/1.manifest", "a Lance"),
     ];
     for (marker, name) in signs {
         let folder = folder();
@@ -264,12 +264,12 @@ fn tables_with_a_list_of_live_files_are_refused_as_folders_and_their_files_are_r
         assert_eq!(open_one(folder.path().join("*.parquet")).unwrap().1.rows(), 1);
         let inside = [table.join("data/k=1"), table.join("data/k=*/*.parquet"), table.join("data/**")];
         // A Lance table holds no Parquet of its own.
-        let inside = inside.into_iter().filter(|_| name != "Lance");
+        let inside = inside.into_iter().filter(|_| name != "a Lance");
         for place in [folder.path().to_owned(), table.clone()].into_iter().chain(inside) {
             let error = refusal(&place);
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
             let sentence = error.to_string();
-            assert!(sentence.contains(&format!("this is the folder of a {name} table")), "{sentence}");
+            assert!(sentence.contains(&format!("this is the folder of {name} table")), "{sentence}");
             // A list of its files would not be the table: rows are deleted and columns renamed outside of them.
             assert!(sentence.contains("(write the table's rows to plain Parquet"), "{sentence}");
         }
@@ -312,9 +312,11 @@ fn the_keys_of_partition_folders_are_columns_unless_the_location_names_them() {
     assert_eq!(days, [Some(1), Some(1), Some(2), None]);
     assert_eq!(all.column(2).as_string_view().iter().flatten().collect::<Vec<_>>(), ["7", "8h", "7", "7"]);
 
-    // A file beside the folders has no value for them.
+    // A file beside the folders has no value for them, which matters where they are read.
     write(&table.join("beside.parquet"), &numbers([0]), plain());
-    let error = refusal(&table);
+    let (store, catalog) = open_one(&table).unwrap();
+    assert!(part(&store, &catalog, &["n"], 0, None, PLENTY).is_ok());
+    let error = part(&store, &catalog, &["day"], 0, None, PLENTY).unwrap_err();
     assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("day"), "{error}");
 }
 
