@@ -43,7 +43,7 @@ const LOADER: [&[&str]; 16] = [
     &["lengths", "repack"],
     &["collate", "plan", "rewind", "tiers"],
     // From row groups to batches on their way.
-    &["row_groups", "hand_over"],
+    &["row_groups", "hand_over", "refill"],
     &["prefetch"],
     &["arrivals"],
     &["assembly"],
@@ -51,7 +51,7 @@ const LOADER: [&[&str]; 16] = [
     &["pipe"],
     &["epoch"],
     &["handle"],
-    &["build", "warm"],
+    &["build", "rejections", "warm"],
     &["mix"],
     &["deny_lists"],
 ];
