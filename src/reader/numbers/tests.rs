@@ -122,13 +122,8 @@ fn each_column(
         let about = ColumnChunk::of(column, about);
         let range = about.range();
         let bytes = bytes.slice(range.start as usize..range.end as usize);
-        let chunk = pages::Chunk {
-            leaf: &pages::Leaf::of(column),
-            about: &about,
-            bytes: &bytes,
-            group_rows: rows as u64,
-            created_by: None,
-        };
+        let chunk =
+            pages::Chunk { leaf: &pages::Leaf::of(column), about: &about, bytes: &bytes, created_by: None };
         let mut pages = Vec::new();
         chunk.check(rows as u64, u64::MAX, &mut pages).unwrap();
         let field = schema.field(at).clone();
@@ -382,7 +377,6 @@ fn damage_is_left_to_the_parquet_crate() {
                     leaf: &pages::Leaf::of(&column),
                     about: &about,
                     bytes: &bytes,
-                    group_rows: 500,
                     created_by: None,
                 };
                 if chunk.check(500, 1 << 20, &mut pages).is_err() {
