@@ -28,6 +28,7 @@ use super::store::Store;
 use crate::catalog::{FileColumns, Footer, KnownColumns};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
+use crate::promise::Promise;
 use crate::snapshot::{DataFile, Pin};
 
 use kept::Kept;
@@ -62,6 +63,9 @@ const ROWS_A_BYTE: u64 = 1024;
 
 /// Bytes of large footers that are read and parsed at the same time, by all files together.
 const FOOTER_BYTES_AT_ONCE: u32 = LONGEST_FOOTER as u32;
+
+/// The memory that reading footers may take beside what is kept of them: of a few at once, while they are parsed.
+const WHILE_READ: u64 = 8 << 20;
 
 /// What a user can do about a file that is damaged, or none of Parquet.
 const IF_DAMAGED: &str = "write or copy the file again, or name the files without it";
@@ -124,6 +128,7 @@ pub(super) async fn read_all(
     known: &Arc<KnownColumns>,
     mut packing: Option<&mut Packing>,
 ) -> Result<Vec<Opened>> {
+    let _promise = Promise::new(WHILE_READ);
     let is_late = are_late(&files);
     let read_now = || files.iter().zip(&is_late).filter(|(_, is_late)| !**is_late).map(|(file, _)| file);
     let is_packed = packing.is_some();

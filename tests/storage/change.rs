@@ -114,6 +114,8 @@ fn rows_of_deleted_files_are_skipped_and_counted_and_ranks_stay_in_step() {
         let file = draw(turn, 1) as usize % FILES;
         let at = draw(turn, 2) as usize % 6;
         let (mut seen, mut skipped, mut steps) = (HashSet::new(), 0, Vec::new());
+        // Where all rows of a batch are lost, one that is delivered again stands in for them.
+        let (mut repeated, mut padded) = (0, 0);
         let loaders = [0, 1].map(|rank| {
             let shard = Shard::new(rank, 2).unwrap();
             narrow(&dataset).shard(shard).on_bad_row(OnBadRow::skip(1_000)).build().unwrap()
@@ -126,7 +128,7 @@ fn rows_of_deleted_files_are_skipped_and_counted_and_ranks_stay_in_step() {
             }
             for (epoch, done) in epochs.iter_mut().zip(&mut done) {
                 let Some(batch) = epoch.next() else { continue };
-                ids(&batch.unwrap()).into_iter().for_each(|id| assert!(seen.insert(id), "row {id} twice"));
+                ids(&batch.unwrap()).into_iter().for_each(|id| repeated += u64::from(!seen.insert(id)));
                 *done += 1;
             }
             if epochs.iter().all(|epoch| epoch.remaining() == 0) {
@@ -135,10 +137,12 @@ fn rows_of_deleted_files_are_skipped_and_counted_and_ranks_stay_in_step() {
         }
         for (epoch, loader) in epochs.iter().zip(&loaders) {
             skipped += epoch.skipped().len();
+            padded += loader.stats().padded_rows;
             steps.push(loader.len());
             assert!(epoch.skipped().iter().all(|row| row.error.kind() == ErrorKind::NotFound));
             assert_eq!(loader.stats().skipped_rows, epoch.skipped().len() as u64);
         }
+        assert_eq!(repeated, padded, "turn {turn}: each row that comes again is counted");
         assert_eq!(done[0], done[1], "turn {turn}: ranks in step");
         assert_eq!(done[0] as u64, steps[0], "turn {turn}: all steps");
         assert_eq!(seen.len() + skipped, rows(), "turn {turn}: each row is delivered or counted");
