@@ -25,6 +25,7 @@ __all__ = [
     "CacheTier",
     "Collate",
     "ColumnKind",
+    "FilesDict",
     "Filter",
     "FilterOperator",
     "FilterTerm",
@@ -164,6 +165,17 @@ class SplitDict(TypedDict):
     drop_last: bool
 
 
+class FilesDict(TypedDict):
+    """The files of a data set in a :class:`StateDict`: a few hundred bytes, by which a loader finds what changed since."""
+
+    files: int
+    """How many there are."""
+    rows: int
+    """Rows in them."""
+    sums: str
+    """Sums of their names and contents, in hexadecimal digits."""
+
+
 class _StateDict(TypedDict):
     version: int
     """Version of the format."""
@@ -182,7 +194,9 @@ class StateDict(_StateDict, total=False):
     cache_tier: str
     """Form in which the cache keeps images, where there is a cache."""
     split: SplitDict
-    """The batches of the loader; states of earlier releases have none."""
+    """The batches of the loader."""
+    files: FilesDict
+    """The files of its data set."""
     skipped: int
     """Bad rows that the rank that saved it had left out of the epoch, if there were any."""
 
@@ -202,6 +216,8 @@ class SourceStateDict(_SourceStateDict, total=False):
 
     skipped: int
     """Bad rows that the rank that saved it had left out of the pass that is under way, if there were any."""
+    files: FilesDict
+    """The files of its data set."""
 
 
 class _MixStateDict(TypedDict):
