@@ -17,8 +17,8 @@ const DEEPEST: u32 = 32;
 /// The most bytes that a 64-bit variable-length integer takes.
 const LONGEST_VARINT: u32 = 10;
 
-const BOOL_TRUE: u8 = 1;
-const BOOL_FALSE: u8 = 2;
+pub(crate) const BOOL_TRUE: u8 = 1;
+pub(crate) const BOOL_FALSE: u8 = 2;
 const BYTE: u8 = 3;
 const I16: u8 = 4;
 pub(crate) const I32: u8 = 5;
@@ -125,11 +125,6 @@ impl<'a> Compact<'a> {
         Some(&rest[..rest.len() - self.rest.len()])
     }
 
-    /// Skips an element of a list, as it is written.
-    pub(crate) fn skip_in_list(&mut self, kind: u8) -> Option<()> {
-        self.skip_element(kind, DEEPEST)
-    }
-
     /// Skips the value of a field: as it is declared, or, if it is not declared, as it is written.
     pub(crate) fn field(&mut self, declared: &[Field], id: i16, kind: u8) -> Option<()> {
         // Most structures declare their fields one after the other, from 1.
@@ -197,7 +192,7 @@ impl<'a> Compact<'a> {
                 (0..count).try_for_each(|_| match kind == element.written() {
                     true => self.declared(element, kind),
                     // The Parquet crate refuses such a list itself, with a reason.
-                    false => self.skip_in_list(kind),
+                    false => self.skip_element(kind, DEEPEST),
                 })
             }
             Kind::Struct(fields) => self.structure(|input, id, kind| input.field(fields, id, kind)),

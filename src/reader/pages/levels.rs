@@ -146,7 +146,7 @@ impl Lists {
                     is_sound & item.is_none_or(|item| item.is_some_and(|&item| before.min(now) >= item))
                 }),
             };
-            outlines.iter_mut().for_each(|outline| outline.add(Some(&repetition[..step]), now));
+            outlines.iter_mut().for_each(|outline| outline.add(&repetition[..step], now));
             rows += repetition[..step].iter().filter(|level| **level == 0).count();
             self.last = definition[step];
             left -= step;
@@ -179,28 +179,41 @@ impl Outline {
         Outline { depth, repetition: Xxh3::new(), definition: Xxh3::new() }
     }
 
-    /// Adds levels, at most [`STEP`]; without repetition levels each is a row. What is deeper in the leaf alone does not count.
-    fn add(&mut self, repetition: Option<&[u16]>, definition: &[u16]) {
+    /// Adds levels of a leaf with lists, at most [`STEP`]. What is deeper in the leaf alone does not count.
+    fn add(&mut self, repetition: &[u16], definition: &[u16]) {
         let Depth { repetition: deepest, definition: most } = self.depth;
         let (mut repeated, mut defined) = ([0; STEP], [0; STEP]);
         let mut count = 0;
-        match repetition {
-            // No level of a schema that is read is wider than a byte.
-            Some(repetition) => {
-                for (&repetition, &definition) in repetition.iter().zip(definition) {
-                    (repeated[count], defined[count]) = (repetition as u8, definition.min(most) as u8);
-                    count += usize::from(repetition <= deepest);
-                }
-                if deepest > 0 {
-                    self.repetition.update(&repeated[..count]);
-                }
-            }
-            None => {
-                defined.iter_mut().zip(definition).for_each(|(to, level)| *to = (*level).min(most) as u8);
-                count = definition.len();
-            }
+        // No level of a schema that is read is wider than a byte.
+        for (&repetition, &definition) in repetition.iter().zip(definition) {
+            (repeated[count], defined[count]) = (repetition as u8, definition.min(most) as u8);
+            count += usize::from(repetition <= deepest);
+        }
+        if deepest > 0 {
+            self.repetition.update(&repeated[..count]);
         }
         self.definition.update(&defined[..count]);
+    }
+
+    /// Adds a run of a leaf without lists, each level of which is a row.
+    fn add_run(&mut self, run: Run<'_>, width: u32) -> Option<()> {
+        let most = u32::from(self.depth.definition);
+        let mut defined = [0; STEP];
+        match run {
+            Run::Repeated(level, count) => {
+                defined.fill(level.min(most) as u8);
+                for done in (0..count).step_by(STEP) {
+                    self.definition.update(&defined[..STEP.min(count - done)]);
+                }
+                Some(())
+            }
+            Run::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
+                let defined = defined.get_mut(..levels.len())?;
+                defined.iter_mut().zip(levels).for_each(|(to, level)| *to = (*level).min(most) as u8);
+                self.definition.update(defined);
+                Some(())
+            }),
+        }
     }
 
     pub(super) fn digest(&self) -> (Depth, u128) {
@@ -211,15 +224,11 @@ impl Outline {
 
 /// Adds a page of a leaf without lists, of whose levels there are enough, to `outlines`.
 pub(super) fn outline(definition: &[u8], max: i16, values: usize, outlines: &mut [Outline]) {
-    if outlines.is_empty() {
-        return;
-    }
-    let mut levels = Levels::of(definition, width(max), values);
-    let mut step = [0; STEP];
-    for done in (0..values).step_by(STEP) {
-        let step = &mut step[..STEP.min(values - done)];
-        levels.read(step);
-        outlines.iter_mut().for_each(|outline| outline.add(None, step));
+    let width = width(max);
+    for outline in outlines {
+        // That they are all there was checked before.
+        let _is_whole = Runs::new(definition, width)
+            .and_then(|mut runs| runs.each(values, |run| outline.add_run(run, width)));
     }
 }
 

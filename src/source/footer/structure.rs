@@ -9,7 +9,7 @@ use super::encrypted_error;
 use crate::catalog::thrift::declared::{
     COLUMN_CHUNK, COLUMN_META_DATA, FILE_META_DATA, ROW_GROUP, SCHEMA_ELEMENT, SIZE_STATISTICS,
 };
-use crate::catalog::thrift::{Compact, I32, I64, STRUCT};
+use crate::catalog::thrift::{BOOL_FALSE, BOOL_TRUE, Compact, I32, I64, STRUCT};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How deep columns may nest: more is refused before the Parquet crate recurses into it.
@@ -240,8 +240,10 @@ impl Tree {
                         let encoding = match kind {
                             I64 => input.i64(kind)?,
                             I32 => input.i32(kind)?.into(),
+                            // The two would skip these differently.
+                            BOOL_TRUE | BOOL_FALSE => return None,
                             // The Parquet crate refuses such a list itself, with a reason.
-                            _ => return input.skip_in_list(kind),
+                            _ => return input.skip(kind),
                         };
                         if !ENCODINGS.contains(&encoding) {
                             self.oddities.encodings.push(before..input.remaining());
