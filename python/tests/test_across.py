@@ -352,7 +352,7 @@ def test_images_of_the_row_group_after_are_decoded_as_they_are_alone(tmp_path: P
     options: dict[str, Any] = {"decode": {"image": fb.Image.random_resized_crop(16).flip()}, "row_id": True}
     plain = fb.Loader(photos, columns=["image"], batch_size=40, **options)
     pixels = {row: one for batch in plain for row, one in zip(batch["row_id"].tolist(), batch["image"])}
-    window = fb.Window({0: ["label"], 9: ["label", "image"]}, across="dataset")
+    window = fb.Window({0: ["label"], 9: ["label", "image"]}, across="dataset", frames="alone")
     cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="pixels")
     for extra in ({}, {"cache": cache}):
         loader = fb.Loader(photos, samples=window, batch_size=8, **options, **extra)
