@@ -158,7 +158,7 @@ fn times(types: &[&DataType], widens: bool) -> Option<DataType> {
         return Some(DataType::Duration(unit));
     }
     let are_of_day = are(|data_type| matches!(data_type, DataType::Time32(_) | DataType::Time64(_)));
-    are_of_day.then(|| match unit {
+    are_of_day.then_some(match unit {
         TimeUnit::Second | TimeUnit::Millisecond => DataType::Time32(unit),
         TimeUnit::Microsecond | TimeUnit::Nanosecond => DataType::Time64(unit),
     })

@@ -170,7 +170,7 @@ impl LoaderBuilder {
         monitor: Arc<Monitor>,
     ) -> Loader {
         let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, form, .. } = settled;
-        let promise = Promise::new(sizing.to_come());
+        let promise = Promise::new(sizing.promised());
         let means = Means { io, pool, _reading: settled.reading, _promise: promise };
         let engine = Engine::start(means, fetcher.row_cache.clone());
         let tiers = fetcher.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {

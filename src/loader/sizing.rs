@@ -400,7 +400,7 @@ impl Sizing {
     }
 
     /// The memory beside what is kept of the data set, which is there already.
-    pub(super) fn to_come(&self) -> u64 {
+    pub(super) fn promised(&self) -> u64 {
         self.memory.saturating_sub(self.asked.beside)
     }
 

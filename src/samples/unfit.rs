@@ -69,7 +69,10 @@ mod tests {
     use super::super::{Bucket, Pack};
     use super::*;
 
-    fn unfit(samples: Samples, mut lengths: [Vec<u32>; 2]) -> (Vec<(usize, u32, Unfit)>, [Vec<u32>; 2]) {
+    /// A row group, a row of it, and what it is unfit by.
+    type Found = (usize, u32, Unfit);
+
+    fn unfit(samples: Samples, mut lengths: [Vec<u32>; 2]) -> (Vec<Found>, [Vec<u32>; 2]) {
         let rows = samples.without_unfit(&mut lengths).map(|it| (it.group, it.row, it.why)).collect();
         (rows, lengths)
     }

@@ -119,6 +119,7 @@ fn look(block: u64) {
 
 /// The books, once no other thread returns memory: it would be in vain if all others took more meanwhile. Not
 /// for ever, because a process that was forked meanwhile has no such thread.
+#[allow(clippy::disallowed_methods, reason = "an allocation has nothing else to wait on")]
 fn books() -> Option<MutexGuard<'static, Books>> {
     const TURNS: u32 = 2_000;
     const TURN: Duration = Duration::from_micros(200);

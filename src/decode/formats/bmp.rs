@@ -55,10 +55,11 @@ impl Prepared<'_> {
         if size < WINDOWS {
             return prepared;
         }
-        if size == OS2 && matches!(compression, PLAIN | RLE8 | RLE4) {
-            if let Some(file) = as_windows(encoded) {
-                prepared.file = Cow::Owned(file);
-            }
+        if size == OS2
+            && matches!(compression, PLAIN | RLE8 | RLE4)
+            && let Some(file) = as_windows(encoded)
+        {
+            prepared.file = Cow::Owned(file);
         }
         if matches!(compression, RLE8 | RLE4) && (height as i32) < 0 {
             let rows = (height as i32).unsigned_abs();

@@ -62,7 +62,7 @@ impl Oddities {
     }
 
     /// The same with places from the front of `length` bytes instead of places from their end.
-    fn from_front(self, length: usize) -> Self {
+    fn in_order(self, length: usize) -> Self {
         let encodings = self.encodings.into_iter().map(|place| length - place.start..length - place.end);
         let wide_lists = self.wide_lists.into_iter().map(|place| length - place);
         Oddities { encodings: encodings.collect(), wide_lists: wide_lists.collect() }
@@ -98,7 +98,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
         (_, Some(trouble)) => Err(trouble),
         (None, None) => Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")),
         (Some(()), None) if encrypted => Err(encrypted_error()),
-        (Some(()), None) => Ok(oddities.from_front(bytes.len())),
+        (Some(()), None) => Ok(oddities.in_order(bytes.len())),
     }
 }
 
@@ -441,14 +441,15 @@ mod tests {
         let bytes = [&schema[..], &[0x29, 0x1c, 0x19, 0x1c], &chunk, &[0, 0]].concat();
         let oddities = check(&bytes).unwrap();
         let at = bytes.windows(2).position(|pair| pair == [0xc6, 1]).unwrap();
-        assert_eq!(oddities, Oddities { encodings: vec![at..at + 2], wide_lists: Vec::new() });
+        let encodings = Vec::from([at..at + 2]);
+        assert_eq!(oddities, Oddities { encodings: encodings.clone(), wide_lists: Vec::new() });
         let replaced = oddities.replaced(&bytes);
         assert_eq!(replaced[at..at + 2], [0x80, 0]);
         assert!(check(&replaced).unwrap().is_empty());
 
         let wide: Vec<u8> = bytes.iter().map(|&byte| if byte == 0x35 { 0x36 } else { byte }).collect();
         let oddities = check(&wide).unwrap();
-        assert_eq!(oddities, Oddities { encodings: vec![at..at + 2], wide_lists: vec![at - 2] });
+        assert_eq!(oddities, Oddities { encodings, wide_lists: vec![at - 2] });
         assert_eq!(oddities.replaced(&wide), replaced);
     }
 }

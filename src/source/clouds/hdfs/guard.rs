@@ -135,7 +135,7 @@ impl Guarded {
 
 impl Door {
     async fn pass(&self) -> Result<()> {
-        self.is_open.get_or_try_init(|| self.ask()).await.map(|()| ())
+        self.is_open.get_or_try_init(|| self.ask()).await.copied()
     }
 
     async fn ask(&self) -> Result<()> {
@@ -232,12 +232,12 @@ fn offers_simple(answer: &[u8]) -> Option<bool> {
     const METHOD: u64 = 1;
     const NEGOTIATE: u64 = 1;
     let mut answer = Message(answer);
-    let status = answer.inner()?.find_map(|(field, value)| Some((field == STATUS).then(|| value.number())??));
+    let status = answer.inner()?.find_map(|(field, value)| (field == STATUS).then(|| value.number())?);
     if status.unwrap_or(0) != 0 {
         return None;
     }
     let fields: Vec<(u64, Value<'_>)> = answer.inner()?.collect();
-    let state = fields.iter().find_map(|(field, value)| Some((*field == STATE).then(|| value.number())??))?;
+    let state = fields.iter().find_map(|(field, value)| (*field == STATE).then(|| value.number())?)?;
     if state != NEGOTIATE {
         return Some(state == 0);
     }
@@ -343,6 +343,8 @@ impl Included {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::disallowed_methods, reason = "a test brings its own runtime")]
+
     use futures::TryStreamExt;
     use tokio::net::TcpListener;
 
