@@ -119,7 +119,7 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<Option<u
 
 /// The type of each column in words.
 pub(crate) fn described(schema: &SchemaRef) -> Vec<String> {
-    schema.fields().iter().map(|field| describe(field)).collect()
+    schema.fields().iter().map(describe).collect()
 }
 
 /// The type in words: its name, or element type and shape of a tensor. Control characters in names are escaped.

@@ -219,6 +219,11 @@ impl<'a> Element<'a> {
         self.logical.is_some() || self.numbers[Self::CONVERTED].is_some()
     }
 
+    fn is_decimal(&self) -> bool {
+        const DECIMAL: i32 = 5;
+        self.decimal.is_some() || self.numbers[Self::CONVERTED] == Some(DECIMAL)
+    }
+
     /// The element with what fits of its annotation; `None` where that is all, or where it is not the annotation that does not
     /// fit. The logical type comes before the one that it took the place of.
     fn mended(&self) -> Option<Vec<u8>> {
@@ -234,7 +239,13 @@ impl<'a> Element<'a> {
         for annotation in [Self::CONVERTED, Self::SCALE, Self::PRECISION] {
             physical.numbers[annotation] = None;
         }
-        [logical, converted, physical].iter().find(|element| element.fits()).map(Element::written)
+        // The bytes of a decimal are no values, and its annotation is damaged if neither form of it fits.
+        let physical = Some(physical).filter(|_| !self.is_decimal());
+        [Some(logical), Some(converted), physical]
+            .iter()
+            .flatten()
+            .find(|element| element.fits())
+            .map(Element::written)
     }
 
     /// Whether a schema with this column alone has an Arrow type.

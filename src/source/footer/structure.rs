@@ -441,7 +441,7 @@ mod tests {
         let bytes = [&schema[..], &[0x29, 0x1c, 0x19, 0x1c], &chunk, &[0, 0]].concat();
         let oddities = check(&bytes).unwrap();
         let at = bytes.windows(2).position(|pair| pair == [0xc6, 1]).unwrap();
-        let encodings = Vec::from([at..at + 2]);
+        let encodings: Vec<Range<usize>> = std::iter::once(at..at + 2).collect();
         assert_eq!(oddities, Oddities { encodings: encodings.clone(), wide_lists: Vec::new() });
         let replaced = oddities.replaced(&bytes);
         assert_eq!(replaced[at..at + 2], [0x80, 0]);
