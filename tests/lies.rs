@@ -804,7 +804,8 @@ fn what_a_footer_lists_beside_the_pages_refuses_nothing() {
         honest().into_iter().map(|column| Column { encodings: vec![PLAIN, 99, 1, -7, RLE], ..column });
     assert_eq!(read_columns(4, &columns.collect::<Vec<_>>()).unwrap()[0].num_rows(), 4);
     // A name of the file, a count of nulls that is none, and bounds that are too short.
-    let change = |change: &dyn Fn(&mut Vec<(i16, Value)>)| {
+    type Fields = Vec<(i16, Value)>;
+    let change = |change: &dyn Fn(&mut Fields)| {
         let (data, mut footer) = file(4, &honest());
         footer.visit(&mut |value| {
             if let Structure(fields) = value {
