@@ -217,7 +217,7 @@ impl Trial<'_> {
                 let truth = &self.epochs[&epoch][rank];
                 let taken = (truth.len() as u64 * share / 1_000).min(truth.len() as u64 + 1) as usize;
                 let mut under_way = loader.epoch(epoch);
-                let steps = take(case, &self.table, &loader, &mut under_way, taken);
+                let steps = take(case, &self.table, loader, &mut under_way, taken);
                 assert_eq!(steps[..], truth[..taken.min(truth.len())], "epoch {epoch}, as it was before");
                 let position = loader.position();
                 let row = steps.len() as u64 * case.global_batch();
