@@ -214,7 +214,8 @@ def test_rows_that_were_skipped_become_a_list_to_deny(tmp_path: Path) -> None:
 
     saved = tmp_path / "bad.txt"
     first = loader(filter=fb.col("n") < 2)
-    list(first)
+    with pytest.raises(fb.BadRowError, match="no row of this rank"):
+        list(first)
     skipped = first.skipped(save=saved)
     assert [tuple(row)[1:4] for row in skipped] == [(0, 0, "image"), (0, 1, "image")]
     file, *_, cause = skipped[0]
@@ -222,7 +223,8 @@ def test_rows_that_were_skipped_become_a_list_to_deny(tmp_path: Path) -> None:
     again = pickle.loads(pickle.dumps(skipped[0]))
     assert again == skipped[0] and again.row_id == skipped[0].row_id
     second = loader(deny=saved)
-    list(second)
+    with pytest.raises(fb.BadRowError, match="no row of this rank"):
+        list(second)
     assert [row.row for row in second.skipped(save=saved)] == [2]
     listed = [line.split()[0] for line in saved.read_text().splitlines() if not line.startswith("#")]
     assert listed == [str(row.row_id) for row in [*skipped, *second.skipped()]]
@@ -236,7 +238,8 @@ def test_rows_that_were_skipped_become_a_list_to_deny(tmp_path: Path) -> None:
     link = tmp_path / "link.txt"
     link.symlink_to(saved)
     third = loader()
-    list(third)
+    with pytest.raises(fb.BadRowError, match="no row of this rank"):
+        list(third)
     third.skipped(save=link)
     assert link.is_symlink()
     assert saved.stat().st_mode & 0o777 == 0o600
