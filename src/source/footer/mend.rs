@@ -239,9 +239,10 @@ impl<'a> Element<'a> {
         for annotation in [Self::CONVERTED, Self::SCALE, Self::PRECISION] {
             physical.numbers[annotation] = None;
         }
-        // The bytes of a decimal are no values, and its annotation is damaged if neither form of it fits.
+        // The bytes of a decimal are no values: one of its two annotations has to fit.
+        let logical = Some(logical).filter(|_| self.decimal.is_some() || !self.is_decimal());
         let physical = Some(physical).filter(|_| !self.is_decimal());
-        [Some(logical), Some(converted), physical]
+        [logical, Some(converted), physical]
             .iter()
             .flatten()
             .find(|element| element.fits())
