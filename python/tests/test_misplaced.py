@@ -47,11 +47,11 @@ def test_places_are_denied(plain: Path) -> None:
             assert loader.num_rows == 1_000 - len(places)
     with small(plain, deny=places[0]) as loader:
         assert loader.num_rows == 999
-    bad = fb.BadRow("a", 0, 1, "x", "why", int(places[0].row_id))
+    bad = fb.SkippedRow("a", 0, 1, "x", "why", int(places[0].row_id))
     with small(plain, deny=[bad]) as loader:
         assert loader.num_rows == 999
     with pytest.raises(fb.InvalidError, match="not known by a row id"):
-        small(plain, deny=[fb.BadRow("a", 0, 1, "x", "why")])
+        small(plain, deny=[fb.SkippedRow("a", 0, 1, "x", "why")])
 
 
 @pytest.fixture
