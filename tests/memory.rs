@@ -176,7 +176,7 @@ fn numbers(rows: usize, of_group: usize) -> TempDir {
 fn many_files_of_many_columns_take_little() {
     const FILES: u64 = 10_000;
     // Footers while they are parsed, and threads. Without what the allocator keeps: there is no loader that it keeps to.
-    const ONCE: u64 = 48 * MIB;
+    const ONCE: u64 = 32 * MIB;
     let fields: Vec<Field> =
         (0..200).map(|at| Field::new(format!("c{at}"), DataType::Int32, at < 100)).collect();
     let dir = written(2_000, 2_000, fields, WriterProperties::builder(), |begin, rows| {
