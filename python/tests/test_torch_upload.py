@@ -26,7 +26,7 @@ torch = pytest.importorskip("torch")
 upload = pytest.importorskip("forebay.torch_upload")
 
 #: Eight batches of 1.6 MB are an epoch.
-SIDE, BATCH, EPOCHS = 128, 32, 3
+SIDE, BATCH, EPOCHS = 128, 32, 6
 IMAGE = fb.Image.resize(SIDE, SIDE)
 
 
@@ -70,13 +70,16 @@ class Recorder:
 
 
 class LateEvent:
-    def __init__(self, copies: list[tuple[Any, Any]], queries: int) -> None:
+    """Comes when the lane has been asked so many times after it, about this or any other event."""
+
+    def __init__(self, copies: list[tuple[Any, Any]], lane: LateLane) -> None:
         self.copies = copies
-        self._left = queries
+        self._lane = lane
+        self._due = lane.asked + lane.queries
 
     def query(self) -> bool:
-        self._left -= 1
-        if self._left < 0:
+        self._lane.asked += 1
+        if self._lane.asked > self._due:
             self.synchronize()
         return not self.copies
 
@@ -90,10 +93,11 @@ CHARS = ctypes.c_char
 
 
 class LateLane:
-    """A stream whose copies happen when their event has been asked about so many times. It does not keep the memory."""
+    """A stream whose copies happen when ``queries`` more questions were asked. It does not keep the memory."""
 
     def __init__(self, queries: int = 0) -> None:
         self.queries = queries
+        self.asked = 0
         self.staged_bytes = 0
         self.direct_bytes = 0
         self.events: list[LateEvent] = []
@@ -117,7 +121,7 @@ class LateLane:
         return self._staged[0]
 
     def event(self) -> LateEvent:
-        event = LateEvent(self._begun, self.queries)
+        event = LateEvent(self._begun, self)
         self._begun = []
         self.events.append(event)
         return event
