@@ -28,7 +28,8 @@ class Tensor:
     The column is delivered as a numpy array of shape ``(rows, *shape)``. It may be stored as binary, as
     ``struct<bytes, path>``, or as lists: one list of so many numbers for each row, or lists nested as deep as the shape
     has sides. Nothing is cast: the type is that of the column or of the file. A cell of another length, shape or type
-    is a bad row, and so is a null, or one within a list.
+    is a bad row, and so is a null, or one within a list, unless ``fill_null`` gives a number for it;
+    ``null_mask`` says which rows are there.
 
     Parameters
     ----------

@@ -244,10 +244,8 @@ def test_what_can_never_work_is_refused(tmp_path: Path) -> None:
         "meta": [{"a": 1}, None],
         "price": pa.array([None, 1], pa.decimal128(9, 2)),
         "city": ["a", None],
-        "image": [b"", None],
     }
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
-    image = fb.Image.resize(8, 8)
     refused: list[tuple[dict[str, Any], str]] = [
         ({"null_mask": ["x"]}, "name of a stored column"),
         ({"null_mask": ["x", "x"]}, "twice"),
@@ -256,8 +254,6 @@ def test_what_can_never_work_is_refused(tmp_path: Path) -> None:
         ({"null_mask": ["price"]}, "no mask of their own.*Arrow"),
         ({"null_mask": ["tokens"], "pad": {"tokens": fb.Pad(2, mask=True)}}, "another option says"),
         ({"null_mask": ["tokens"], "pad": {"tokens": fb.Pad(2)}}, "another option says"),
-        ({"null_mask": ["image"], "decode": {"image": image}}, "another option says"),
-        ({"null_mask": ["i*"], "decode": {"image": image}}, "another option says"),
         ({"null_mask": ["city"], "encode": {"city": fb.Hash(10)}}, "another option says"),
         ({"null_mask": ["id"], "columns": ["x"]}, "not among the columns to read"),
         ({"null_mask": ["city"], "fill_null": {"city": 5}}, "give a text"),

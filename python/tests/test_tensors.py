@@ -301,5 +301,5 @@ def test_a_loader_keeps_its_tensors(tmp_path: Path) -> None:
     ):
         with pytest.raises(fb.InvalidError, match=said):
             fb.Loader(tmp_path, decode=wrong)  # type: ignore[arg-type]
-    with pytest.raises(fb.InvalidError, match="fill_null gives a value for tensors"):
+    with pytest.raises(fb.InvalidError, match="fill_null value .* is not a value of type uint8"):
         fb.Loader(tmp_path, decode=decode, fill_null={"x": b""})

@@ -73,12 +73,23 @@ impl<'a> RowCells<'a> {
         Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
     }
 
-    /// Why a cell that is decoded is null. Writers of `struct<bytes, path>` may leave the bytes where the path says.
+    /// Whether the cell of a stored column is null.
+    pub(crate) fn is_null(self, column: usize) -> Result<bool> {
+        let Some(stored) = self.rows.columns().get(column) else { return Ok(false) };
+        Ok(Cells::of(stored.as_ref())?.get(self.row).is_none())
+    }
+
+    /// Where the bytes of a cell are that is null. Writers of `struct<bytes, path>` may leave them where the path says.
+    pub(crate) fn path(self, column: usize) -> Option<&'a str> {
+        let stored = self.rows.columns().get(column)?.as_struct_opt()?;
+        let paths = stored.column_by_name("path")?.as_string_view_opt()?;
+        let is_there = stored.is_valid(self.row) && paths.is_valid(self.row);
+        is_there.then(|| paths.value(self.row)).filter(|path| !path.is_empty())
+    }
+
+    /// Why a cell that is decoded and null is a bad row.
     pub(crate) fn null(self, column: usize, noun: Noun) -> Error {
-        let stored = self.rows.columns().get(column).and_then(|stored| stored.as_struct_opt());
-        let paths = stored.and_then(|stored| stored.column_by_name("path")?.as_string_view_opt());
-        let path = paths.filter(|paths| paths.is_valid(self.row)).map(|paths| paths.value(self.row));
-        match path.filter(|path| !path.is_empty()) {
+        match self.path(column) {
             Some(path) => Error::new(
                 ErrorKind::BadRow,
                 format!("null where {} is needed: only its path is stored, {path:?}", noun.one),

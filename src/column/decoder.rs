@@ -7,7 +7,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 use super::cell::holds_bytes;
 use super::tensor::tensor_field;
-use super::{Cell, ColumnCodec, Noun, Slot};
+use super::{Cell, ColumnCodec, Noun, NullOptions, NullSlot, RowCells, Slot};
 use crate::arrow::names::TypeName;
 use crate::decode::{RowKey, Workspace};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -89,17 +89,20 @@ pub(crate) struct DecoderCodec {
     shape: Vec<usize>,
     data_type: DataType,
     slot: usize,
+    /// What stands for nulls; `None` where they are bad rows.
+    null: Option<NullSlot>,
 }
 
 impl DecoderCodec {
-    /// Fails if the decoder panics.
-    pub(crate) fn new(decoder: Arc<dyn Decoder>) -> Result<Self> {
+    /// Fails if the decoder panics, and for a fill that is not one of its values.
+    pub(crate) fn new(decoder: Arc<dyn Decoder>, nulls: NullOptions<'_>) -> Result<Self> {
         let (shape, data_type) = caught(|| (decoder.shape(), decoder.data_type()))
             .map_err(|panic| Error::invalid(format!("the decoder panicked: {panic}")))?;
+        let null = NullSlot::new(nulls, &data_type)?;
         let width = data_type.primitive_width().unwrap_or(0);
         // A size that overflows is refused with the field.
         let slot = shape.iter().fold(width, |bytes, side| bytes.saturating_mul(*side));
-        Ok(DecoderCodec { decoder, shape, data_type, slot })
+        Ok(DecoderCodec { decoder, shape, data_type, slot, null })
     }
 }
 
@@ -141,6 +144,11 @@ impl ColumnCodec for DecoderCodec {
             Ok(decoded) => decoded.map_err(of_this_row),
             Err(panic) => Err(Error::new(ErrorKind::BadRow, format!("the decoder panicked: {panic}"))),
         }
+    }
+
+    fn decode_null(&self, _: RowCells<'_>, slot: &mut [u8]) -> Result<bool> {
+        self.null.iter().for_each(|null| null.write(slot));
+        Ok(self.null.is_some())
     }
 
     fn noun(&self) -> Noun {

@@ -10,7 +10,7 @@ use super::extension::is_packed;
 use super::follow::Followed;
 use super::ragged::{SIZE_BYTES, images_field, pack, write_size};
 use super::tensor::tensor_field;
-use super::{Cell, ColumnCodec, Cost, KeptForm, Noun, RowCells, Slot};
+use super::{Cell, ColumnCodec, Cost, KeptForm, Noun, NullOptions, NullSlot, RowCells, Slot};
 use crate::arrow::names::TypeName;
 use crate::cache::Tier;
 use crate::decode::{
@@ -27,12 +27,14 @@ pub(crate) struct ImageCodec {
     of: Option<Box<Followed>>,
     /// Whether another column needs to know how an image was cropped.
     is_followed: bool,
+    /// What stands for nulls; `None` where they are bad rows.
+    null: Option<NullSlot>,
 }
 
 impl ImageCodec {
     pub(crate) fn new(image: Image) -> Self {
         let size = if image.is_ragged() { SIZE_BYTES } else { 0 };
-        ImageCodec { slot: image.bytes_per_image() + size, image, of: None, is_followed: false }
+        ImageCodec { slot: image.bytes_per_image() + size, image, of: None, is_followed: false, null: None }
     }
 
     /// The same for images that are shown as another one.
@@ -43,6 +45,16 @@ impl ImageCodec {
     /// The same for images that other columns follow.
     pub(crate) fn followed(self) -> Self {
         ImageCodec { is_followed: true, ..self }
+    }
+
+    /// The same where the options say this of nulls. An image that keeps its own size has none where it is null.
+    ///
+    /// # Errors
+    /// The fill is not a number of a pixel.
+    pub(crate) fn with_nulls(self, nulls: NullOptions<'_>) -> Result<Self> {
+        let null = NullSlot::of_pixels(nulls, self.image.pixel_type())?;
+        let null = if self.image.is_ragged() { null.map(NullSlot::empty) } else { null };
+        Ok(ImageCodec { null, ..self })
     }
 
     fn decode_shown(
@@ -118,6 +130,11 @@ impl ColumnCodec for ImageCodec {
         let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
         let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
         self.decode_shown(cell, drawing, workspace, slot)
+    }
+
+    fn decode_null(&self, _: RowCells<'_>, slot: &mut [u8]) -> Result<bool> {
+        self.null.iter().for_each(|null| null.write(slot));
+        Ok(self.null.is_some())
     }
 
     fn pack(&self, slots: &mut [u8]) -> Result<Option<Vec<Size>>> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{ColumnCodec, GatheredRows, Noun};
-use crate::arrow::array::{Array, ArrayRef, AsArray};
+use crate::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::arrow::names::TypeName;
 use crate::batch::{Fill, Selection, gather, presence};
@@ -105,7 +106,12 @@ impl ColumnCodec for NullMaskCodec {
     }
 
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
-        Ok(Arc::new(presence(sources, selection)))
+        let cells: Vec<Option<BooleanArray>> = sources.iter().map(|source| cells_of(*source)).collect();
+        let sources = sources.iter().zip(&cells).map(|(source, cells)| match cells {
+            Some(cells) => cells,
+            None => *source,
+        });
+        Ok(Arc::new(presence(&sources.collect::<Vec<_>>(), selection)))
     }
 
     fn row_bytes(&self) -> Option<u64> {
@@ -117,12 +123,19 @@ impl ColumnCodec for NullMaskCodec {
     }
 }
 
+/// An array that is null where a `struct<bytes, path>` is, or has no bytes; `None` for other columns.
+fn cells_of(source: &dyn Array) -> Option<BooleanArray> {
+    let fields = source.as_struct_opt()?;
+    let nulls = NullBuffer::union(fields.nulls(), fields.column_by_name("bytes")?.nulls());
+    Some(BooleanArray::new(BooleanBuffer::new_unset(fields.len()), nulls))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::arrow::array::{
-        BinaryViewArray, BooleanArray, Date32Array, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
-        Int64Array, StringViewArray,
+        BinaryViewArray, Date32Array, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, Int64Array,
+        StringViewArray,
     };
     use crate::arrow::datatypes::Int16Type;
     use crate::column::PlainCodec;

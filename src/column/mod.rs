@@ -18,6 +18,7 @@ mod follow;
 mod form;
 mod image;
 mod masked;
+mod nulls;
 mod pad;
 mod plain;
 mod ragged;
@@ -46,6 +47,7 @@ pub use follow::{BoxFormat, Boxes, Follow, Keypoints, Mask};
 pub(crate) use form::{CacheForm, Cost, KeptForm};
 pub(crate) use image::ImageCodec;
 pub(crate) use masked::{MaskedCodec, NullMaskCodec, masked_fill};
+pub(crate) use nulls::{NullOptions, NullSlot};
 pub use pad::Pad;
 pub(crate) use pad::{PadCodec, PadMaskCodec};
 pub(crate) use plain::PlainCodec;
@@ -143,6 +145,16 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
         Err(Error::new(ErrorKind::Internal, format!("{self:?} decodes no cells")))
     }
 
+    /// Writes what stands for a null of a row into its slot, all of it; false where a null is a bad row. For [`Slot::Fixed`]
+    /// alone.
+    ///
+    /// # Errors
+    /// The row holds no cells.
+    fn decode_null(&self, row: RowCells<'_>, slot: &mut [u8]) -> Result<bool> {
+        let _ = (row, slot);
+        Ok(false)
+    }
+
     /// Moves values that may be shorter than their slots together, to the front, and returns their sizes: the column is one of
     /// [`images`] then. `None`: slots are full. For [`Slot::Fixed`] alone.
     fn pack(&self, slots: &mut [u8]) -> Result<Option<Vec<Size>>> {
@@ -162,7 +174,7 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
         Ok((gathered, Vec::new()))
     }
 
-    /// Decodes one cell, `None` for a null and for a column that is not stored, beside the other cells of its row, as
+    /// Decodes one cell, `None` for a column that is not stored, beside the other cells of its row, as
     /// [`decode`](Self::decode) does. For [`Slot::Fixed`] that [`follows`](Self::follows).
     fn decode_following(
         &self,
@@ -232,6 +244,7 @@ impl Noun {
     /// A null where a cell is to be decoded.
     pub(crate) fn null(self) -> Error {
         Error::new(ErrorKind::BadRow, format!("null where {} is needed", self.one))
+            .hint("give a value with `fill_null`, or a mask with `null_mask`")
     }
 
     /// A value for nulls of a column that has none to deliver.

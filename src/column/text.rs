@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::{ColumnCodec, GatheredRows, Noun};
+use super::{ColumnCodec, GatheredRows, Noun, NullOptions};
 use crate::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, LargeStringArray, LargeStringBuilder};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::arrow::names::TypeName;
@@ -121,19 +121,15 @@ pub(crate) struct TextCodec {
 }
 
 impl TextCodec {
-    /// `fill` stands for nulls; where these have a mask, and there is none, an empty text or the JSON `null` does.
+    /// A fill stands for nulls; where these have a mask, and there is none, an empty text or the JSON `null` does.
     ///
     /// Fails with `Invalid` for a column of anything but text and binary, and for a fill that is none of the format.
-    pub(crate) fn new(
-        format: TextFormat,
-        stored: &Field,
-        fill: Option<&Fill>,
-        is_masked: bool,
-    ) -> Result<Self> {
+    pub(crate) fn new(format: TextFormat, stored: &Field, nulls: NullOptions<'_>) -> Result<Self> {
         if !matches!(stored.data_type(), DataType::Utf8View | DataType::BinaryView) {
             return Err(Error::invalid(format!("holds {}, not text", TypeName(stored.data_type())))
                 .hint("columns of text are decoded as text, and of binary that holds it"));
         }
+        let NullOptions { fill, is_masked } = nulls;
         let fill = match (fill, format) {
             (None, TextFormat::Plain) if is_masked => Some(Fill::from("")),
             (None, TextFormat::Json) if is_masked => Some(Fill::from(JSON_NULL)),
@@ -229,7 +225,8 @@ mod tests {
     ) -> (Vec<Option<String>>, Vec<(usize, String)>) {
         let field = Field::new("x", column.data_type().clone(), true);
         let fill = fill.map(Fill::from);
-        let codec = TextCodec::new(format, &field, fill.as_ref(), false).unwrap();
+        let codec =
+            TextCodec::new(format, &field, NullOptions { fill: fill.as_ref(), is_masked: false }).unwrap();
         let all = Selection::of_one((0..column.len() as u32).collect());
         let (rows, refused) = codec.gather_rows(&[column], &all).unwrap();
         let expected = codec.delivered(&field).unwrap();
@@ -315,9 +312,8 @@ mod tests {
     #[test]
     fn what_is_no_text_is_refused() {
         let new = |format, stored, fill: Option<Fill>| {
-            TextCodec::new(format, &Field::new("x", stored, true), fill.as_ref(), false)
-                .unwrap_err()
-                .to_string()
+            let nulls = NullOptions { fill: fill.as_ref(), is_masked: false };
+            TextCodec::new(format, &Field::new("x", stored, true), nulls).unwrap_err().to_string()
         };
         assert!(new(TextFormat::Plain, DataType::Int8, None).contains("holds int8, not text"));
         assert!(new(TextFormat::Json, DataType::FixedSizeBinary(2), None).contains("not text"));
@@ -337,7 +333,7 @@ mod tests {
         let texts = StringViewArray::from(vec![Some("1"), None]);
         let field = Field::new("x", DataType::Utf8View, true);
         for (format, filler) in [(TextFormat::Plain, ""), (TextFormat::Json, "null")] {
-            let codec = TextCodec::new(format, &field, None, true).unwrap();
+            let codec = TextCodec::new(format, &field, NullOptions { fill: None, is_masked: true }).unwrap();
             let (rows, refused) = codec.gather_rows(&[&texts], &Selection::of_one(vec![0, 1])).unwrap();
             assert_eq!((rows.as_string::<i64>().value(1), refused.len()), (filler, 0));
             assert!(!codec.delivered(&field).unwrap().is_nullable());

@@ -243,10 +243,12 @@ impl BatchRows {
             let cells = RowCells::new(&rows.batch, row, rows.is_mapped());
             let mut copy = Vec::new();
             let decoded = match (cells.get(column, &mut copy)?, codec.follows()) {
-                (None, Some(_)) if column < rows.batch.num_columns() => Err(cells.null(column, codec.noun())),
-                (cell, Some(_)) => codec.decode_following(cell, cells, key, &collator.workspace, slot),
                 (Some(cell), None) => codec.decode(cell, key, &collator.workspace, slot),
-                (None, None) => Err(cells.null(column, codec.noun())),
+                (cell, Some(_)) if cell.is_some() || column >= rows.batch.num_columns() => {
+                    codec.decode_following(cell, cells, key, &collator.workspace, slot)
+                }
+                _ if cells.path(column).is_none() && codec.decode_null(cells, slot)? => Ok(()),
+                _ => Err(cells.null(column, codec.noun())),
             };
             if let Err(error) = decoded {
                 bad.push((from + at, error.at(collator.place(resident, place, column))));

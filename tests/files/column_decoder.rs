@@ -277,12 +277,37 @@ fn what_can_never_work_is_refused_before_anything_is_read() {
         (build("runs", unfit(&[1 << 20, 1 << 20], DataType::UInt8)), "has more than 2^31 values"),
         (build("id", Arc::new(RunLength)), "column \"id\": holds int64, not cells to decode"),
         (build("text", Arc::new(RunLength)), "not among the columns to read"),
-        (runs().fill_null("runs", vec![0]), "fill_null gives a value for cells to decode, which have none"),
+        (
+            runs().fill_null("runs", vec![0]),
+            "column \"runs\": fill_null value b\"\\x00\" is not a value of type",
+        ),
         (runs().decode("runs", Image::resize(2, 2)), "two options say how the column is delivered"),
         (runs().decode_with("runs", Arc::new(RunLength)), "two options say how the column is delivered"),
     ] {
         let error = builder.build().map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_null_cell_has_a_mask_or_a_value_where_that_is_asked_for() {
+    for (fill, value) in [(None, 0), (Some(9.0), 9)] {
+        let dir = TempDir::new().unwrap();
+        let builder = loader(&dir).decode_with("runs", Arc::new(RunLength)).null_mask(["r*"]);
+        let builder = match fill {
+            Some(fill) => builder.fill_null("runs", fill),
+            None => builder,
+        };
+        let loader = builder.on_bad_row(OnBadRow::skip(2)).build().unwrap();
+        let batches: Vec<RecordBatch> = loader.epoch(0).map(Result::unwrap).collect();
+        let found = rows(&batches);
+        assert_eq!(found.len(), ROWS - 2);
+        for (row, cells) in found {
+            assert_eq!(cells, if row == NULL { vec![value; 12] } else { tensor_of(row) });
+        }
+        let mask = |batch: &RecordBatch| batch.column(2).as_boolean().false_count();
+        assert_eq!(batches[0].schema().field(2).name(), "runs.mask");
+        assert_eq!(batches.iter().map(mask).sum::<usize>(), 1);
     }
 }

@@ -4,5 +4,6 @@ mod catalog;
 mod column_decoder;
 mod filters;
 mod foreign;
+mod nulls;
 mod page_index;
 mod places;

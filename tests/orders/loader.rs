@@ -272,7 +272,7 @@ fn wrong_requests_get_one_clear_sentence() {
         (
             loader(&dir).decode("blob", Image::resize(8, 8)).fill_null("blob", vec![0]).build(),
             ErrorKind::Invalid,
-            "a value for images",
+            "is not a value of type uint8",
         ),
         (
             loader(&dir).shard(Shard::new(0, 20).unwrap()).build(),

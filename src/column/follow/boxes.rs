@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Followed;
 use super::tuples::{Rows, Tuples, field, stored_width};
-use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun};
+use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun, NullOptions};
 use crate::decode::{Drawn, Size};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -80,7 +80,9 @@ impl BoxFormat {
 ///
 /// Where an image is rotated, the visible part of a box is rotated, and the box around it is clipped again.
 ///
-/// A null, a box without four finite numbers, or one whose right or bottom side comes before the other is a bad row.
+/// A null, a box without four finite numbers, or one whose right or bottom side comes before the other is a bad row. With
+/// [`null_mask`](crate::LoaderBuilder::null_mask) a null is a list of no boxes, and an image that is delivered though it is
+/// null has none.
 ///
 /// ```
 /// use forebay::{BoxFormat, Boxes, Image};
@@ -210,11 +212,13 @@ fn area([left, top, right, bottom]: [f64; NUMBERS]) -> f64 {
 pub(crate) struct BoxesCodec {
     boxes: Boxes,
     followed: Followed,
+    /// Whether a null is a list of none, and no bad row.
+    is_masked: bool,
 }
 
 impl BoxesCodec {
-    pub(crate) fn new(boxes: Boxes, followed: Followed) -> Self {
-        BoxesCodec { boxes, followed }
+    pub(crate) fn new(boxes: Boxes, followed: Followed, nulls: NullOptions<'_>) -> Self {
+        BoxesCodec { boxes, followed, is_masked: nulls.is_masked }
     }
 }
 
@@ -248,6 +252,9 @@ impl ColumnCodec for BoxesCodec {
         let bad = self.followed.each_row(rows, |row, drawn| {
             let mut fill = || {
                 let Some(drawn) = drawn else { return Ok(()) };
+                if self.is_masked && stored.is_null(row) {
+                    return Ok(());
+                }
                 for visible in self.boxes.visible(stored.row(row, "boxes")?, drawn) {
                     visible?.into_iter().for_each(|item| made.push(item));
                 }

@@ -57,7 +57,10 @@ impl ColumnCodec for GeometryCodec {
         _: &Workspace,
         slot: &mut [u8],
     ) -> Result<()> {
-        let Some(drawn) = self.followed.drawn(row, key)? else { return Ok(()) };
+        let Some(drawn) = self.followed.drawn(row, key)? else {
+            slot.fill(0);
+            return Ok(());
+        };
         let numbers = drawn.numbers();
         let (slot, _) = slot.as_chunks_mut::<{ size_of::<f32>() }>();
         slot.iter_mut().zip(numbers).for_each(|(to, number)| *to = number.to_ne_bytes());

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Followed;
 use super::tuples::{Rows, Tuples, field, stored_width};
-use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun};
+use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun, NullOptions};
 use crate::error::{Error, Result};
 
 /// A column of points that follow an image: moved as it is cropped, resized and mirrored.
@@ -16,7 +16,9 @@ use crate::error::{Error, Result};
 /// passed on. Points are not clipped: those outside of the crop get coordinates outside of the result. A mirrored point is
 /// at `width - 1 - x`, as in torchvision, and one that is rotated stays on its pixel. Names such as "left eye" are not exchanged when an image is mirrored.
 ///
-/// A null, or a point without as many finite numbers, is a bad row.
+/// A null, or a point without as many finite numbers, is a bad row. With
+/// [`null_mask`](crate::LoaderBuilder::null_mask) a null is a list of no points, and an image that is delivered though it is
+/// null has none.
 ///
 /// ```
 /// use forebay::{Image, Keypoints};
@@ -59,12 +61,19 @@ const COORDINATES: usize = 2;
 pub(crate) struct KeypointsCodec {
     followed: Followed,
     width: usize,
+    /// Whether a null is a list of none, and no bad row.
+    is_masked: bool,
 }
 
 impl KeypointsCodec {
     /// # Errors
     /// The stored type does not hold points, or holds others.
-    pub(crate) fn new(keypoints: &Keypoints, stored: &Field, followed: Followed) -> Result<Self> {
+    pub(crate) fn new(
+        keypoints: &Keypoints,
+        stored: &Field,
+        followed: Followed,
+        nulls: NullOptions<'_>,
+    ) -> Result<Self> {
         let stored = stored_width(stored.data_type())?;
         let width = keypoints.numbers.or(stored).unwrap_or(COORDINATES);
         if !(COORDINATES..=COORDINATES + 1).contains(&width) {
@@ -74,7 +83,7 @@ impl KeypointsCodec {
             Some(stored) if stored != width => {
                 Err(Error::invalid(format!("holds points of {stored} numbers, and {width} were asked for")))
             }
-            _ => Ok(KeypointsCodec { followed, width }),
+            _ => Ok(KeypointsCodec { followed, width, is_masked: nulls.is_masked }),
         }
     }
 }
@@ -92,6 +101,7 @@ impl ColumnCodec for KeypointsCodec {
         let stored = Tuples::of(gathered.as_ref(), self.width)?;
         let mut made = Rows::new(self.width);
         let bad = self.followed.each_row(rows, |row, drawn| {
+            let drawn = drawn.filter(|_| !self.is_masked || !stored.is_null(row));
             let filled = drawn.map(|drawn| stored.row(row, "points").map(|points| (points, drawn)));
             let filled = filled.transpose().map(|filled| {
                 let Some((points, drawn)) = filled else { return };

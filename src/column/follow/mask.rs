@@ -9,7 +9,7 @@ use super::Followed;
 use crate::arrow::names::TypeName;
 use crate::column::cell::holds_bytes;
 use crate::column::tensor::tensor_field;
-use crate::column::{Cell, ColumnCodec, Noun, RowCells, Slot};
+use crate::column::{Cell, ColumnCodec, Noun, NullOptions, NullSlot, RowCells, Slot};
 use crate::decode::{MaskType, RowKey, Size, Workspace, decode_mask};
 use crate::error::{Error, Result};
 
@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 ///
 /// Stored are PNG of one channel and of the image's size: class numbers as grey values, or as the indices of a palette.
 /// Delivered are tensors of shape `[height, width]` of the image's target size, with the same numbers. A mask that is not
-/// such a PNG, or of another size than its image, is a bad row.
+/// such a PNG, or of another size than its image, is a bad row. That of an image that is null is all 0, or the value that
+/// `fill_null` gives for the masks.
 ///
 /// ```
 /// use forebay::{Image, Mask, MaskType};
@@ -57,11 +58,31 @@ impl Mask {
 pub(crate) struct MaskCodec {
     dtype: MaskType,
     followed: Followed,
+    /// What stands for nulls; `None` where they are bad rows.
+    null: Option<NullSlot>,
 }
 
 impl MaskCodec {
-    pub(crate) fn new(mask: &Mask, followed: Followed) -> Self {
-        MaskCodec { dtype: mask.dtype, followed }
+    /// # Errors
+    /// The fill is not a class.
+    pub(crate) fn new(mask: &Mask, followed: Followed, nulls: NullOptions<'_>) -> Result<Self> {
+        let null = NullSlot::new(nulls, &item_of(mask.dtype))?;
+        Ok(MaskCodec { dtype: mask.dtype, followed, null })
+    }
+
+    /// Writes the mask of an image that is null.
+    fn of_no_image(&self, slot: &mut [u8]) {
+        match &self.null {
+            Some(null) => null.write(slot),
+            None => slot.fill(0),
+        }
+    }
+}
+
+fn item_of(dtype: MaskType) -> DataType {
+    match dtype {
+        MaskType::U8 => DataType::UInt8,
+        MaskType::U16 => DataType::UInt16,
     }
 }
 
@@ -71,10 +92,7 @@ impl ColumnCodec for MaskCodec {
             return Err(Error::invalid(format!("holds {}, not encoded masks", TypeName(stored.data_type())))
                 .hint("masks are binary values, or struct<bytes, path>"));
         }
-        let item = match self.dtype {
-            MaskType::U8 => DataType::UInt8,
-            MaskType::U16 => DataType::UInt16,
-        };
+        let item = item_of(self.dtype);
         let Size { height, width } = self.followed.image.size();
         Ok(Arc::new(tensor_field(stored.name(), &[height as usize, width as usize], item)?))
     }
@@ -97,8 +115,20 @@ impl ColumnCodec for MaskCodec {
         slot: &mut [u8],
     ) -> Result<()> {
         let cell = cell.ok_or_else(|| self.noun().null())?;
-        let Some(drawn) = self.followed.drawn(row, key)? else { return Ok(()) };
+        let Some(drawn) = self.followed.drawn(row, key)? else {
+            self.of_no_image(slot);
+            return Ok(());
+        };
         decode_mask(workspace, &self.followed.image, &drawn, cell.stable(), self.dtype, slot)
+    }
+
+    fn decode_null(&self, row: RowCells<'_>, slot: &mut [u8]) -> Result<bool> {
+        if self.followed.is_null(row)? {
+            self.of_no_image(slot);
+            return Ok(true);
+        }
+        self.null.iter().for_each(|null| null.write(slot));
+        Ok(self.null.is_some())
     }
 
     fn noun(&self) -> Noun {

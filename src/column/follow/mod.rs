@@ -106,6 +106,11 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
+    /// Whether the image of a row is null.
+    fn is_null(&self, row: RowCells<'_>) -> Result<bool> {
+        row.is_null(self.column)
+    }
+
     /// The geometry of the image of a row; `None` for a null.
     fn drawn(&self, row: RowCells<'_>, key: RowKey) -> Result<Option<Drawn>> {
         let mut copy = Vec::new();
@@ -133,7 +138,8 @@ impl Followed {
         }
     }
 
-    /// Calls `each` with every row and the geometry of its image; `None` where the image's column makes it a bad row.
+    /// Calls `each` with every row and the geometry of its image; `None` where the image is null, or its column makes it a
+    /// bad row.
     fn each_row(
         &self,
         rows: &dyn FollowedRows,

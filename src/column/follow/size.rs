@@ -56,7 +56,10 @@ impl ColumnCodec for SizeCodec {
         _: &Workspace,
         slot: &mut [u8],
     ) -> Result<()> {
-        let Some(drawn) = self.followed.drawn(row, key)? else { return Ok(()) };
+        let Some(drawn) = self.followed.drawn(row, key)? else {
+            slot.fill(0);
+            return Ok(());
+        };
         let Size { height, width } = drawn.target();
         let (slot, _) = slot.as_chunks_mut::<{ size_of::<i32>() }>();
         // A side is at most 65,535 pixels.

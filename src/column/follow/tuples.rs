@@ -82,6 +82,11 @@ impl<'a> Tuples<'a> {
         Ok(Tuples { lists, items, numbers: numbers(values)?, missing: values.nulls().cloned(), width })
     }
 
+    /// Whether a row has no list.
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        self.lists.is_null(row)
+    }
+
     /// The numbers of a row's items, one item after the other.
     ///
     /// # Errors
@@ -90,7 +95,7 @@ impl<'a> Tuples<'a> {
         let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
         if self.lists.is_null(row) {
             return Err(bad(format!("null where a list of {noun} is needed"))
-                .hint("a row without any has an empty list"));
+                .hint("a row without any has an empty list, as a null has with `null_mask`"));
         }
         let offsets = self.lists.value_offsets();
         let (first, end) = (offsets[row] as usize, offsets[row + 1] as usize);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{ByteOrder, NOUN, Tensor, TensorFormat, npy, npz};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::column::tensor::tensor_field;
-use crate::column::{CELLS_PER_TASK, Cell, ColumnCodec, Noun, Slot};
+use crate::column::{CELLS_PER_TASK, Cell, ColumnCodec, Noun, NullOptions, NullSlot, RowCells, Slot};
 use crate::decode::{RowKey, Workspace};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -17,10 +17,13 @@ const BYTES_PER_TASK: usize = 32 << 10;
 pub(super) struct BytesCodec {
     tensor: Tensor,
     slot: usize,
+    /// What stands for nulls; `None` where they are bad rows.
+    null: Option<NullSlot>,
 }
 
 impl BytesCodec {
-    pub(super) fn new(tensor: Tensor, stored: &DataType) -> Result<Self> {
+    pub(super) fn new(tensor: Tensor, stored: &DataType, nulls: NullOptions<'_>) -> Result<Self> {
+        let null = NullSlot::new(nulls, &tensor.dtype)?;
         // A size that overflows is refused with the field.
         let slot = tensor.shape.iter().fold(tensor.width(), |bytes, side| bytes.saturating_mul(*side));
         match stored {
@@ -30,7 +33,7 @@ impl BytesCodec {
                 let described = tensor.described();
                 Err(Error::invalid(format!("holds cells of {bytes} bytes, and {described} takes {slot}")))
             }
-            _ => Ok(BytesCodec { tensor, slot }),
+            _ => Ok(BytesCodec { tensor, slot, null }),
         }
     }
 
@@ -74,6 +77,11 @@ impl ColumnCodec for BytesCodec {
             TensorFormat::Npy => npy::read(&mut cell.stable(), &self.tensor, slot),
             TensorFormat::Npz => npz::read(cell.stable(), &self.tensor, slot),
         }
+    }
+
+    fn decode_null(&self, _: RowCells<'_>, slot: &mut [u8]) -> Result<bool> {
+        self.null.iter().for_each(|null| null.write(slot));
+        Ok(self.null.is_some())
     }
 
     /// A cell is little more than a copy.

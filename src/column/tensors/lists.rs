@@ -12,9 +12,9 @@ use crate::arrow::array::{
 };
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::arrow::names::TypeName;
-use crate::batch::Selection;
+use crate::batch::{Fill, Selection, gather};
 use crate::column::tensor::tensor_field;
-use crate::column::{ColumnCodec, GatheredRows, Noun};
+use crate::column::{ColumnCodec, GatheredRows, Noun, NullOptions};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// Delivers lists as rows of one shape.
@@ -23,10 +23,14 @@ pub(super) struct ListsCodec {
     tensor: Tensor,
     /// The length of the lists of each level.
     lengths: Vec<usize>,
+    /// What stands for nulls; `None` where they are bad rows.
+    fill: Option<Fill>,
+    /// Whether the user gave that fill: it then stands for nulls among the values of a row as well.
+    is_given: bool,
 }
 
 impl ListsCodec {
-    pub(super) fn new(tensor: Tensor, stored: &DataType) -> Result<Self> {
+    pub(super) fn new(tensor: Tensor, stored: &DataType, nulls: NullOptions<'_>) -> Result<Self> {
         let (levels, values) = levels(stored);
         if levels.is_empty() {
             return Err(Error::invalid(format!("holds {}, not tensors", TypeName(stored)))
@@ -65,16 +69,32 @@ impl ListsCodec {
                 return Err(Error::invalid(cause));
             }
         }
-        Ok(ListsCodec { tensor, lengths })
+        let is_given = nulls.fill.is_some();
+        let fill = nulls.are_delivered().then(|| nulls.fill.cloned().unwrap_or(Fill::from(0.0)));
+        if let Some(fill) = &fill {
+            fill.check(&tensor.dtype)?;
+        }
+        Ok(ListsCodec { tensor, lengths, fill, is_given })
     }
 
     /// The values of the lists `rows` of a column, if all are tensors.
     fn values(&self, column: &dyn Array, rows: Range<usize>) -> Result<(ArrayRef, Range<usize>)> {
         let described = self.tensor.described();
         let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
+        let null = || bad(format!("null where {described} needs a value"));
+        let first = rows.start;
         match block(column, rows, &self.lengths) {
-            Ok((values, range)) if !has_nulls(values.as_ref(), &range) => Ok((values, range)),
-            Ok(_) | Err(Unfit::Null) => Err(bad(format!("null where {described} needs a value"))),
+            Ok((values, range)) if self.is_given || !has_nulls(values.as_ref(), &range) => {
+                Ok((values, range))
+            }
+            Ok(_) => Err(null().hint(match self.fill {
+                Some(_) => "the mask is for whole rows: give a value with `fill_null`",
+                None => "give a value with `fill_null`",
+            })),
+            Err(Unfit::Null) if column.is_null(first) => {
+                Err(null().hint("give a value with `fill_null`, or a mask with `null_mask`"))
+            }
+            Err(Unfit::Null) => Err(null()),
             Err(Unfit::Length { held, wanted }) => {
                 Err(bad(format!("a list of {held} values where {described} takes {wanted}")))
             }
@@ -169,21 +189,30 @@ impl ColumnCodec for ListsCodec {
 
     fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let gathered = self.gather(sources, selection)?;
-        let (values, bad) = match self.values(&gathered, 0..gathered.len()) {
-            Ok((values, range)) => (values.slice(range.start, range.len()), Vec::new()),
-            Err(_) => {
-                let mut bad = Vec::new();
-                let rows: Vec<_> = (0..gathered.len())
-                    .map(|row| {
-                        self.values(&gathered, row..row + 1).map_err(|error| bad.push((row, error))).ok()
-                    })
-                    .collect();
-                (rows_of(&rows, self.lengths.iter().product(), &self.tensor.dtype)?, bad)
-            }
-        };
-        let item = Arc::new(Field::new("item", self.tensor.dtype.clone(), false));
         // Checked to fit with the field.
         let length: usize = self.lengths.iter().product();
+        let (values, nulls, bad) = match self.values(&gathered, 0..gathered.len()) {
+            Ok((values, range)) => (values.slice(range.start, range.len()), None, Vec::new()),
+            Err(_) => {
+                let mut bad = Vec::new();
+                let of_row = |row: usize| match self.fill {
+                    Some(_) if gathered.is_null(row) => None,
+                    _ => self.values(&gathered, row..row + 1).map_err(|error| bad.push((row, error))).ok(),
+                };
+                let rows: Vec<_> = (0..gathered.len()).map(of_row).collect();
+                (rows_of(&rows, length, &self.tensor.dtype)?, gathered.nulls().cloned(), bad)
+            }
+        };
+        let values = match &self.fill {
+            Some(fill) if nulls.is_some() || values.null_count() > 0 => {
+                let item = Arc::new(Field::new("item", self.tensor.dtype.clone(), true));
+                let lists = FixedSizeListArray::try_new(item, length as i32, values, nulls).or_fail()?;
+                let all = Selection::of_one((0..gathered.len() as u32).collect());
+                gather(&[&lists], &all, Some(fill))?.as_fixed_size_list().values().clone()
+            }
+            _ => values,
+        };
+        let item = Arc::new(Field::new("item", self.tensor.dtype.clone(), false));
         let rows = FixedSizeListArray::try_new(item, length as i32, values, None).or_fail()?;
         Ok((Arc::new(rows), bad))
     }
@@ -202,7 +231,7 @@ mod tests {
 
     fn delivered(tensor: &Tensor, column: &ArrayRef) -> (Vec<f32>, Vec<(usize, String)>) {
         let field = Field::new("x", column.data_type().clone(), true);
-        let codec = tensor.codec(&field).unwrap();
+        let codec = tensor.codec(&field, NullOptions::default()).unwrap();
         let rows = Selection::of_one((0..column.len() as u32).collect());
         let (rows, bad) = codec.gather_rows(&[column], &rows).unwrap();
         assert_eq!(rows.data_type(), codec.delivered(&field).unwrap().data_type());
@@ -260,7 +289,7 @@ mod tests {
         assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1]);
         let none = ListArray::from_iter_primitive::<Int32Type, _, _>(vec![None::<Vec<Option<i32>>>; 3]);
         let field = Field::new("x", none.data_type().clone(), true);
-        let codec = Tensor::new(DataType::Int32, [2]).codec(&field).unwrap();
+        let codec = Tensor::new(DataType::Int32, [2]).codec(&field, NullOptions::default()).unwrap();
         assert_eq!(codec.gather_rows(&[&none], &Selection::of_one(vec![0, 1, 2])).unwrap().1.len(), 3);
     }
 }

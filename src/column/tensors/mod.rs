@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::cell::holds_bytes;
-use super::{ColumnCodec, Noun};
+use super::{ColumnCodec, Noun, NullOptions};
 use crate::arrow::datatypes::{DataType, Field};
 use crate::error::{Error, Result};
 use bytes::BytesCodec;
@@ -28,6 +28,8 @@ use lists::ListsCodec;
 /// shape has sides. Nothing is cast: the type of the values is that of the column or of the file.
 ///
 /// A cell of another length, shape or type is a bad row, and so is a null, or one within a list.
+/// [`fill_null`](crate::LoaderBuilder::fill_null) fills the tensor of a row that is null, and the numbers that are null in a
+/// list of numbers; [`null_mask`](crate::LoaderBuilder::null_mask) says which rows are there.
 ///
 /// ```no_run
 /// use forebay::arrow::datatypes::DataType;
@@ -199,13 +201,13 @@ impl Tensor {
     /// The codec for a column that is stored so.
     ///
     /// # Errors
-    /// The column does not hold such tensors, or they can never work.
-    pub(crate) fn codec(&self, stored: &Field) -> Result<Arc<dyn ColumnCodec>> {
+    /// The column does not hold such tensors, or they can never work, or a fill is not one of their values.
+    pub(crate) fn codec(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Arc<dyn ColumnCodec>> {
         self.validate()?;
         if holds_bytes(stored.data_type()) {
-            return Ok(Arc::new(BytesCodec::new(self.clone(), stored.data_type())?));
+            return Ok(Arc::new(BytesCodec::new(self.clone(), stored.data_type(), nulls)?));
         }
-        Ok(Arc::new(ListsCodec::new(self.clone(), stored.data_type())?))
+        Ok(Arc::new(ListsCodec::new(self.clone(), stored.data_type(), nulls)?))
     }
 }
 
@@ -313,7 +315,10 @@ mod tests {
             (float(&[2]).format(TensorFormat::Npy), &lists(list(DataType::Float32)), "no npy cells"),
             (float(&[3]), &Field::new("x", DataType::FixedSizeBinary(10), true), "10 bytes"),
         ] {
-            let refused = tensor.codec(stored).and_then(|codec| codec.delivered(stored)).unwrap_err();
+            let refused = tensor
+                .codec(stored, NullOptions::default())
+                .and_then(|codec| codec.delivered(stored))
+                .unwrap_err();
             assert!(refused.to_string().contains(said), "{refused}");
         }
     }

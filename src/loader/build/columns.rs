@@ -29,34 +29,35 @@ impl LoaderBuilder {
         // All but the cast itself see the columns that it makes.
         let read = &cast_schema(stored, &cast)?;
         let mut codecs: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
+        let masked = self.null_masked(read)?;
         for name in self.spec.decode.keys() {
             let field = self.read_column(read, name, "decode")?;
-            codecs.insert(name, delivered(self.image_codec(read, name)?, field)?);
+            codecs.insert(name, delivered(self.image_codec(read, name, &masked)?, field)?);
         }
-        for (name, codec) in self.following(read)? {
+        for (name, codec) in self.following(read, &masked)? {
             if codecs.insert(name, codec).is_some() {
                 return Err(self.twice(name));
             }
         }
         for (name, decoder) in &self.decoders {
             let field = self.read_column(read, name, "decode_with")?;
-            let codec = DecoderCodec::new(decoder.clone()).map_err(|error| error.at(of_column(name)))?;
+            let codec = DecoderCodec::new(decoder.clone(), self.null_options(name, &masked));
+            let codec = codec.map_err(|error| error.at(of_column(name)))?;
             if codecs.insert(name, delivered(codec, field)?).is_some() {
                 return Err(self.twice(name));
             }
         }
         for (name, tensor) in &self.spec.tensors {
             let field = self.read_column(read, name, "decode")?;
-            let codec = tensor.codec(field).map_err(|error| error.at(of_column(name)))?;
+            let codec = tensor.codec(field, self.null_options(name, &masked));
+            let codec = codec.map_err(|error| error.at(of_column(name)))?;
             if codecs.insert(name, delivered_by(codec, field)?).is_some() {
                 return Err(self.twice(name));
             }
         }
-        let masked = self.null_masked(read)?;
         for (name, format) in &self.spec.texts {
             let field = self.read_column(read, name, "decode")?;
-            let is_masked = masked.iter().any(|masked| masked.name() == name);
-            let codec = TextCodec::new(*format, field, self.spec.fill_null.get(name), is_masked);
+            let codec = TextCodec::new(*format, field, self.null_options(name, &masked));
             let codec = codec.map_err(|error| error.at(of_column(name)))?;
             if codecs.insert(name, delivered(codec, field)?).is_some() {
                 return Err(self.twice(name));
@@ -82,7 +83,7 @@ impl LoaderBuilder {
         let declared = Declared::of(catalog).delivered_as(projection.stored_names(catalog));
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for field in &masked {
-            if self.spec.texts.contains_key(field.name()) {
+            if self.masks_decoded(field.name()) {
                 continue;
             }
             if codecs.contains_key(field.name().as_str()) {
@@ -93,9 +94,8 @@ impl LoaderBuilder {
         for (name, value) in &self.spec.fill_null {
             let field = self.read_column(read, name, "fill_null")?;
             let spec = &self.spec;
-            let is_used = spec.encode.contains_key(name)
-                || spec.pad.contains_key(name)
-                || spec.texts.contains_key(name);
+            let is_used =
+                spec.encode.contains_key(name) || spec.pad.contains_key(name) || self.fills_decoded(name);
             if is_used || fills.contains_key(name.as_str()) {
                 continue;
             }

@@ -6,6 +6,7 @@ use crate::arrow::datatypes::{Field, FieldRef, Schema};
 
 use super::LoaderBuilder;
 use super::columns::{delivered, of_column};
+use super::null_masks::Masked;
 use crate::catalog::Projection;
 use crate::column::{
     AlongCodec, Boxes, BoxesCodec, ColumnCodec, Follow, Followed, GeometryCodec, ImageCodec, KeypointsCodec,
@@ -19,30 +20,34 @@ type Column = (Arc<dyn ColumnCodec>, FieldRef);
 
 impl LoaderBuilder {
     /// The codec of a column of images.
-    pub(super) fn image_codec(&self, read: &Schema, name: &str) -> Result<ImageCodec> {
+    pub(super) fn image_codec(&self, read: &Schema, name: &str, masked: &Masked<'_>) -> Result<ImageCodec> {
         let Followed { image, of, .. } = self.followed(read, name)?;
         let is_followed = image.emits_geometry()
             || self.spec.follow.values().any(|follow| follow.image() == name)
             || self.spec.decode.values().any(|other| other.follows() == Some(name));
-        let codec = ImageCodec::new(image).shown_as(of);
+        let codec = ImageCodec::new(image).shown_as(of).with_nulls(self.null_options(name, masked));
+        let codec = codec.map_err(|error| error.at(of_column(name)))?;
         Ok(if is_followed { codec.followed() } else { codec })
     }
 
     /// The columns that follow an image, and those that go along with boxes.
-    pub(super) fn following(&self, read: &Schema) -> Result<Vec<(&str, Column)>> {
+    pub(super) fn following(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<(&str, Column)>> {
         let mut columns = Vec::new();
         for (name, follow) in &self.spec.follow {
             let field = self.read_column(read, name, "decode")?;
             let followed = self.followed(read, follow.image()).map_err(|error| error.at(of_column(name)))?;
+            let nulls = self.null_options(name, masked);
             let codec = match follow {
                 Follow::Boxes(boxes) => {
                     columns.extend(self.along(read, (name, field), boxes, &followed)?);
-                    delivered(BoxesCodec::new(boxes.clone(), followed), field)
+                    delivered(BoxesCodec::new(boxes.clone(), followed, nulls), field)
                 }
-                Follow::Keypoints(keypoints) => KeypointsCodec::new(keypoints, field, followed)
+                Follow::Keypoints(keypoints) => KeypointsCodec::new(keypoints, field, followed, nulls)
                     .map_err(|error| error.at(of_column(name)))
                     .and_then(|codec| delivered(codec, field)),
-                Follow::Mask(mask) => delivered(MaskCodec::new(mask, followed), field),
+                Follow::Mask(mask) => MaskCodec::new(mask, followed, nulls)
+                    .map_err(|error| error.at(of_column(name)))
+                    .and_then(|codec| delivered(codec, field)),
             };
             columns.push((name.as_str(), codec?));
         }

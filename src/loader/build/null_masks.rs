@@ -7,12 +7,17 @@ use crate::arrow::datatypes::{Field, FieldRef, Schema};
 
 use super::LoaderBuilder;
 use super::columns::{delivered, delivered_by, of_column, plain};
-use crate::column::{ColumnCodec, Declared, MaskedCodec, NullMaskCodec, Pad, masked_fill};
+use crate::column::{
+    ColumnCodec, Declared, Follow, MaskedCodec, NullMaskCodec, NullOptions, Pad, masked_fill,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{is_pattern, matches_name};
 
 /// A codec and the field that it delivers.
 type Column = (Arc<dyn ColumnCodec>, FieldRef);
+
+/// The columns that have a mask for their nulls.
+pub(super) type Masked<'a> = [&'a Field];
 
 impl LoaderBuilder {
     /// The columns that have a mask for their nulls, in the order of delivery.
@@ -45,6 +50,28 @@ impl LoaderBuilder {
         Ok(fields.filter(|field: &&Field| chosen.contains(field.name().as_str())).collect())
     }
 
+    /// What is said of the nulls of a column.
+    pub(super) fn null_options(&self, name: &str, masked: &Masked<'_>) -> NullOptions<'_> {
+        let is_masked = masked.iter().any(|field| field.name() == name);
+        NullOptions { fill: self.spec.fill_null.get(name), is_masked }
+    }
+
+    /// Whether the codec of a column that is decoded delivers nulls itself where it has a mask.
+    pub(super) fn masks_decoded(&self, name: &str) -> bool {
+        let spec = &self.spec;
+        self.fills_decoded(name) || spec.follow.contains_key(name)
+    }
+
+    /// Whether the codec of a column that is decoded fills nulls itself.
+    pub(super) fn fills_decoded(&self, name: &str) -> bool {
+        let spec = &self.spec;
+        spec.decode.contains_key(name)
+            || spec.tensors.contains_key(name)
+            || spec.texts.contains_key(name)
+            || matches!(spec.follow.get(name), Some(Follow::Mask(_)))
+            || self.decoders.iter().any(|(decoded, _)| decoded == name)
+    }
+
     /// A column with a value in the place of its nulls.
     pub(super) fn masked(&self, declared: &Declared, stored: &Field) -> Result<Column> {
         let given = self.spec.fill_null.get(stored.name());
@@ -55,7 +82,7 @@ impl LoaderBuilder {
     }
 
     /// The columns that say which values are there.
-    pub(super) fn null_masks(&self, read: &Schema, masked: &[&Field]) -> Result<Vec<Column>> {
+    pub(super) fn null_masks(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<Column>> {
         let columns = masked.iter().map(|field| {
             let name = Pad::mask_name(field.name());
             if read.index_of(&name).is_ok() {
@@ -72,6 +99,8 @@ impl LoaderBuilder {
 
 /// A mask for a column whose nulls another option deals with.
 pub(super) fn no_mask() -> Error {
-    Error::invalid("null_mask names a column for which another option says how it is delivered")
-        .hint("a column that is decoded, encoded or padded has no mask for its nulls; `fill_null` or `on_bad_row` is for them")
+    Error::invalid("null_mask names a column for which another option says how it is delivered").hint(
+        "a column that is encoded, padded or goes along with boxes has no mask for its nulls; `fill_null` or \
+             `on_bad_row` is for them",
+    )
 }

@@ -130,8 +130,10 @@ impl LoaderBuilder {
 
     /// Replaces the nulls of a column by a value of the column's type: a number, for times in the column's own unit, for
     /// booleans 0 or 1; a text; or bytes. In binary values of fixed length it fills each byte. In lists it replaces each
-    /// null value; a null list becomes an empty one, or where lists have a fixed length, one of this value alone. In names
-    /// `*`, `?` and `[0-9]` match several columns, as in all options by column. Default: nulls are delivered.
+    /// null value; a null list becomes an empty one, or where lists have a fixed length, one of this value alone. Of an image,
+    /// mask, tensor or decoded cell that is null all numbers have the value, as they are delivered: of an image after it is
+    /// normalised; one in its own size is empty. In names `*`, `?` and `[0-9]` match several columns, as in all options by column.
+    /// Default: nulls are delivered, and are bad rows where cells are decoded.
     pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
         self.spec.fill_null.insert(column.into(), value.into());
         self
@@ -139,8 +141,11 @@ impl LoaderBuilder {
 
     /// Delivers beside each of these columns which of its values are there: booleans `<name>.mask`, false where it is null,
     /// after the stored columns. The column itself has the value of [`fill_null`](Self::fill_null) there, or else 0, an empty
-    /// text or no bytes. For numbers, booleans, times, text, binary, and lists of fixed length, whose mask is for the row; in
-    /// names `*`, `?` and `[0-9]` match several. Default: none.
+    /// text or no bytes. For numbers, booleans, times, text, binary, and lists of fixed length, whose mask is for the row; for
+    /// images, masks, tensors and decoded cells; and for boxes and points, of which a null has none. In names `*`, `?` and `[0-9]`
+    /// match several. Default: none.
+    ///
+    /// An image that is null has no boxes and points, and masks of 0 or of their own fill.
     ///
     /// A null in a list that is there is a bad row, unless `fill_null` gives a value.
     pub fn null_mask<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {

@@ -1,0 +1,145 @@
+//! Nulls of columns that are decoded: what the options say of them, and what stands in their slots.
+
+use half::bf16;
+
+use crate::arrow::datatypes::DataType;
+use crate::arrow::names::TypeName;
+use crate::batch::{Fill, value_bytes};
+use crate::decode::PixelType;
+use crate::error::{Error, Result};
+
+/// What the options say of the nulls of a column.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NullOptions<'a> {
+    /// The value in their place.
+    pub(crate) fill: Option<&'a Fill>,
+    /// Whether another column says where they are.
+    pub(crate) is_masked: bool,
+}
+
+impl NullOptions<'_> {
+    /// Whether rows with a null are delivered.
+    pub(crate) fn are_delivered(self) -> bool {
+        self.is_masked || self.fill.is_some()
+    }
+}
+
+/// What stands in the slot of a null: one number, as often as it fits.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NullSlot {
+    number: Vec<u8>,
+}
+
+impl NullSlot {
+    /// That of slots of numbers of a type, or of booleans with a byte for each; `None` where a null is a bad row.
+    /// Without a fill it is 0.
+    ///
+    /// # Errors
+    /// The fill is not a value of the type.
+    pub(crate) fn new(nulls: NullOptions<'_>, item: &DataType) -> Result<Option<Self>> {
+        if !nulls.are_delivered() {
+            return Ok(None);
+        }
+        let zero = Fill::from(0.0);
+        let fill = nulls.fill.unwrap_or(&zero);
+        fill.check(item)?;
+        let number = fill.number().ok_or_else(|| unfit(fill, item))?;
+        let number = match item {
+            DataType::Boolean => vec![u8::from(number.whole() == Some(1))],
+            item => value_bytes(item, number)?,
+        };
+        Ok(Some(NullSlot { number }))
+    }
+
+    /// That of slots of pixels, as they are delivered.
+    pub(crate) fn of_pixels(nulls: NullOptions<'_>, pixels: PixelType) -> Result<Option<Self>> {
+        match pixels {
+            PixelType::U8 => NullSlot::new(nulls, &DataType::UInt8),
+            PixelType::U16 => NullSlot::new(nulls, &DataType::UInt16),
+            PixelType::F16 => NullSlot::new(nulls, &DataType::Float16),
+            PixelType::F32 => NullSlot::new(nulls, &DataType::Float32),
+            PixelType::BF16 => NullSlot::new(nulls, &DataType::Float32)?.map(NullSlot::halved).transpose(),
+        }
+    }
+
+    /// That of values of which a null has none.
+    pub(crate) fn empty(self) -> Self {
+        NullSlot { number: vec![0] }
+    }
+
+    /// Fills a slot.
+    pub(crate) fn write(&self, slot: &mut [u8]) {
+        match self.number.iter().all(|byte| *byte == 0) {
+            true => slot.fill(0),
+            false => slot
+                .chunks_exact_mut(self.number.len())
+                .for_each(|number| number.copy_from_slice(&self.number)),
+        }
+    }
+
+    /// A float32 as a bfloat16.
+    fn halved(self) -> Result<Self> {
+        let whole = match self.number[..] {
+            [a, b, c, d] => f32::from_ne_bytes([a, b, c, d]),
+            _ => 0.0,
+        };
+        let half = bf16::from_f32(whole);
+        if half.is_infinite() && whole.is_finite() {
+            return Err(Error::invalid(format!("fill_null value {whole} is not a value of type bfloat16")));
+        }
+        Ok(NullSlot { number: half.to_ne_bytes().to_vec() })
+    }
+}
+
+fn unfit(fill: &Fill, item: &DataType) -> Error {
+    Error::invalid(format!("fill_null value {fill} is not a value of type {}", TypeName(item)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(fill: Option<f64>, item: &DataType) -> Vec<u8> {
+        let fill = fill.map(Fill::from);
+        let nulls = NullOptions { fill: fill.as_ref(), is_masked: true };
+        let mut slot = vec![9; 8];
+        NullSlot::new(nulls, item).unwrap().unwrap().write(&mut slot);
+        slot
+    }
+
+    #[test]
+    fn a_slot_is_filled_with_the_number_or_with_zeros() {
+        assert_eq!(NullSlot::new(NullOptions::default(), &DataType::Int8).unwrap(), None);
+        for item in [DataType::Boolean, DataType::UInt8, DataType::Float64] {
+            assert_eq!(written(None, &item), [0; 8]);
+        }
+        assert_eq!(written(Some(1.0), &DataType::Boolean), [1; 8]);
+        assert_eq!(written(Some(255.0), &DataType::UInt8), [255; 8]);
+        assert_eq!(written(Some(-2.0), &DataType::Int16), (-2i16).to_ne_bytes().repeat(4));
+        assert_eq!(written(Some(0.5), &DataType::Float32), 0.5f32.to_ne_bytes().repeat(2));
+    }
+
+    #[test]
+    fn a_number_that_a_type_of_pixels_does_not_have_is_refused() {
+        let of = |number: f64, pixels| {
+            let fill = Fill::from(number);
+            NullSlot::of_pixels(NullOptions { fill: Some(&fill), is_masked: false }, pixels)
+        };
+        for (number, pixels) in [
+            (256.0, PixelType::U8),
+            (-1.0, PixelType::U16),
+            (0.5, PixelType::U8),
+            (1e6, PixelType::F16),
+            (3.4e38, PixelType::BF16),
+            (1e39, PixelType::F32),
+        ] {
+            let error = of(number, pixels).unwrap_err().to_string();
+            assert!(error.contains("is not a value of type"), "{error}");
+        }
+        let half = of(-1.5, PixelType::BF16).unwrap().unwrap();
+        assert_eq!(half, NullSlot { number: bf16::from_f32(-1.5).to_ne_bytes().to_vec() });
+        let text = Fill::from("none");
+        let nulls = NullOptions { fill: Some(&text), is_masked: true };
+        assert!(NullSlot::of_pixels(nulls, PixelType::F32).is_err());
+    }
+}
