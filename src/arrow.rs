@@ -10,6 +10,7 @@ pub(crate) mod convert;
 #[doc(hidden)]
 pub mod names;
 pub(crate) mod nested;
+pub(crate) mod vectors;
 mod widen;
 
 pub use arrow_array::{ffi, record_batch};

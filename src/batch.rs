@@ -26,7 +26,7 @@ pub use fill::Fill;
 pub(crate) use fill::fill;
 pub(crate) use fixed::{Number, value_bytes};
 pub(crate) use lists::{StoredList, stored_lists};
-pub use nulls::{needs_values, null_rows};
+pub use nulls::{needs_values, null_field, null_rows};
 pub use selection::{Run, Selection};
 pub(crate) use views::exchange_views;
 pub(crate) use weight::{heaviest, is_variable, longest, weigh};

@@ -73,7 +73,8 @@ class Loader:
         Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several: ``"feature_*"``;
         a column that is also named is where it is named. They do so in ``decode``, ``encode``, ``pad``, ``fill_null``,
         ``null_mask`` and ``cast`` as well, where a name decides before a pattern. ``"meta.author"`` is that field of a structure, which is delivered
-        with the fields that are named alone; the others are not fetched. Default: all columns.
+        with the fields that are named alone; the others are not fetched. Vectors of Spark ML, dense and sparse ones, are
+        lists of all their values, and the other arguments see these lists. Default: all columns.
     decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text or Json, optional
         How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
         ``{"boxes": forebay.Boxes(of="image")}`` for what is cropped and mirrored with them, and ``{"x":
@@ -174,7 +175,7 @@ class Loader:
         Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or of
         the columns that are named. What is null in a structure that is null is null. The other arguments name such a column
         as it is delivered, but for ``filter``, which names stored ones; structures that ``decode`` or ``encode`` names stay
-        whole.
+        whole, and so do vectors of Spark ML.
     cast : mapping from str to dtype, optional
         Types that the values of columns are cast to: ``{"price": "float32", "feature_*": "float16"}``. For numbers,
         booleans, decimals, text that is a number, times (to integers, in their own unit), and lists of these, by their

@@ -30,7 +30,8 @@ pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
 /// - numbers and booleans have shape ``(N,)`` and their own type,
 /// - decoded images have shape ``(N, H, W, C)`` or ``(N, C, H, W)``,
 /// - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
-/// - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries,
+/// - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries, and a vector of
+///   Spark ML, dense or sparse, one of all its values,
 /// - a structure is a dict of its fields, each of them any of these again,
 /// - times are ``datetime64`` or ``timedelta64``,
 /// - text, other binary and decimals are arrays of Python objects, copied one by one; text that is decoded as

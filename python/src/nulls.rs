@@ -2,7 +2,7 @@
 
 use forebay::arrow::array::Array;
 use forebay::arrow::datatypes::{DataType, Field};
-use forebay::internals::batch::null_rows;
+use forebay::internals::batch::{null_field, null_rows};
 use forebay::{Error, ErrorKind, Place};
 use pyo3::prelude::*;
 
@@ -37,11 +37,17 @@ fn fill(data_type: &DataType) -> Option<&'static str> {
 pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array, of: Origin) -> PyResult<()> {
     let Some(row) = null_rows(array).first().copied() else { return Ok(()) };
     let name = field.name();
-    let what = if array.is_null(row) { "is null" } else { "holds a null" };
+    let path = null_field(array, row);
+    let what = match (array.is_null(row), path.is_empty()) {
+        (true, _) => "is null".to_owned(),
+        (false, true) => "holds a null".to_owned(),
+        (false, false) => format!("holds a null in its field \"{name}.{}\"", path.join(".")),
+    };
     let error =
         Error::new(ErrorKind::BadRow, format!("row {row} of this batch {what}, and an array has no nulls"))
             .at(Place::default().column(name.as_str()));
     let moves = match of {
+        Origin::Loader if !path.is_empty() => moves_of_a_field(field, &path),
         Origin::Loader => moves_of_a_loader(field, array.is_null(row)),
         Origin::Mix => moves_of_a_mix(field),
     };
@@ -60,6 +66,25 @@ fn moves_of_a_loader(field: &Field, is_row: bool) -> String {
         _ => format!(" or null_mask=[{name:?}]"),
     };
     format!("pass fill_null={{{name:?}: {fill}}}{mask}, {LEAVE_OUT}")
+}
+
+/// A field of a structure is filled once it is a column of its own.
+fn moves_of_a_field(field: &Field, path: &[String]) -> String {
+    let mut inside = field;
+    for name in path {
+        let fields = match inside.data_type() {
+            DataType::Struct(fields) => fields,
+            // Of structures in a list no field is a column.
+            _ => return LEAVE_OUT.into(),
+        };
+        let Some((_, found)) = fields.find(name) else { return LEAVE_OUT.into() };
+        inside = found;
+    }
+    let (column, name) = (field.name(), format!("{}.{}", field.name(), path.join(".")));
+    match fill(inside.data_type()) {
+        Some(fill) => format!("pass flatten=[{column:?}] and fill_null={{{name:?}: {fill}}}, {LEAVE_OUT}"),
+        None => LEAVE_OUT.into(),
+    }
 }
 
 /// Whether its cells were decoded to arrays.

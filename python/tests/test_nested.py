@@ -259,9 +259,10 @@ def test_a_null_that_an_array_cannot_hold_is_named(tmp_path: Path) -> None:
         batch = next(iter(loader))
         with pytest.raises(fb.NullError, match='column "texts": row 2 of this batch is null.*fill_null={"texts": ""}'):
             batch["texts"]
-        with pytest.raises(fb.NullError, match='column "numbers": row 1 of this batch holds a null') as caught:
+        said = r'column "numbers": row 1 of this batch holds a null in its field "numbers\.x"'
+        with pytest.raises(fb.NullError, match=said) as caught:
             batch["numbers"]
-        assert "fill_null" not in str(caught.value)
+        assert 'pass flatten=["numbers"] and fill_null={"numbers.x": 0.0}' in str(caught.value)
         # What is missing in a structure is missing in its fields.
         assert batch["names"]["name"].tolist() == ["a", None, None, "d"]
     with fb.Loader(tmp_path, batch_size=4, columns=["texts"], fill_null={"texts": ""}) as loader:
@@ -395,3 +396,26 @@ def test_a_schema_of_arrow_that_is_not_of_the_columns_is_not_used(tmp_path: Path
     pq.write_table(pa.table({"x": deep}), tmp_path / "deep.parquet")
     with fb.Loader(tmp_path / "deep.parquet") as loader:
         assert [batch.num_rows for batch in loader] == [2]
+
+
+def test_a_null_in_a_structure_is_named_with_its_way_out(tmp_path: Path) -> None:
+    inner = pa.array([{"w": 3, "h": None}, {"w": 4, "h": 2}])
+    meta = pa.StructArray.from_arrays([pa.array(["a", "b"]), inner], ["name", "size"])
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"meta": meta, "boxes": pa.array([[{"w": 1}], [{"w": None}]])}), path)
+    with fb.Loader(path) as loader:
+        batch = next(iter(loader))
+        said = (
+            r'column "meta": row 0 of this batch holds a null in its field "meta\.size\.h".*'
+            r'\(pass flatten=\["meta"\] and fill_null=\{"meta\.size\.h": 0\.0\}, leave such rows out'
+        )
+        with pytest.raises(fb.NullError, match=said):
+            batch["meta"]
+        said = r'column "boxes": row 1 of this batch holds a null in its field "boxes\.w".*\(leave such rows out'
+        with pytest.raises(fb.NullError, match=said):
+            batch["boxes"]
+    with fb.Loader(path, flatten=["meta"], fill_null={"meta.size.h": 0.0}) as loader:
+        assert next(iter(loader))["meta.size.h"].tolist() == [0, 2]
+    with fb.Loader(path, columns=["meta"], on_bad_row=fb.Skip(at_most=0)) as loader:
+        with pytest.raises(fb.BadRowError, match=r'row 0, column "meta".*null where a value is needed, in "meta\.size\.h"'):
+            list(loader)

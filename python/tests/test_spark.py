@@ -263,6 +263,38 @@ def test_vectors_are_arrays(spark: Any, tmp_path: Path) -> None:
             list(loader)[0]["features"]
 
 
+def test_vectors_that_spark_wrote_by_itself_are_the_same_arrays(spark: Any, tmp_path: Path) -> None:
+    from pyspark.ml.linalg import Matrices, Vectors
+    from pyspark.mllib.linalg import Vectors as Earlier
+
+    frame = spark.createDataFrame(
+        [
+            (0, Vectors.dense(1.0, 2.0, 0.5), Earlier.sparse(3, {1: 7.0}), [Vectors.sparse(2, [1], [9.0])]),
+            (1, Vectors.sparse(3, [0, 2], [4.0, 5.0]), Earlier.dense([1.0, 2.0, 3.0]), []),
+            (2, None, None, None),
+        ],
+        ["id", "features", "earlier", "several"],
+    )
+    frame.coalesce(1).write.parquet(str(tmp_path / "written"))
+    with fb.Loader(tmp_path / "written", on_bad_row=fb.Skip(at_most=1)) as loader:
+        batch = next(iter(loader))
+        assert batch["features"].tolist() == [[1.0, 2.0, 0.5], [4.0, 0.0, 5.0]]
+        assert batch["earlier"].tolist() == [[0.0, 7.0, 0.0], [1.0, 2.0, 3.0]]
+        assert batch["several"].tolist() == [[[0.0, 9.0]], []]
+    both = ["id", "features", "earlier"]
+    made = fb.spark.dataset(frame.select(*both), tmp_path, name="made")
+
+    def arrow(dataset: Any) -> pa.Table:
+        with fb.Loader(dataset, columns=both) as loader:
+            return pa.Table.from_batches([batch.to_arrow() for batch in loader]).sort_by("id")
+
+    written, converted = arrow(tmp_path / "written"), arrow(made)
+    assert written.equals(converted) and written.schema.equals(converted.schema)
+    spark.createDataFrame([(Matrices.dense(1, 2, [1.0, 2.0]),)], ["m"]).write.parquet(str(tmp_path / "matrices"))
+    with pytest.raises(fb.UnsupportedError, match='column "m": type matrix of Spark ML is not read'):
+        fb.Loader(tmp_path / "matrices")
+
+
 def test_what_cannot_be_written_is_refused(spark: Any, tmp_path: Path) -> None:
     from pyspark.ml.linalg import Matrices
 

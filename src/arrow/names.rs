@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::datatypes::{DataType, IntervalUnit, TimeUnit};
+use super::vectors::SparkMl;
 
 /// The name of a type: `int64`, `string`, `list<float32>[4]`, `struct<x: int32, y: string>`.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,9 @@ impl fmt::Display for TypeName<'_> {
                 write!(f, "list<{}>[{length}]", TypeName(item.data_type()))
             }
             DataType::Struct(fields) => {
+                if let Some(kind) = SparkMl::of(self.0) {
+                    return f.write_str(kind.name());
+                }
                 f.write_str("struct<")?;
                 for (at, field) in fields.iter().enumerate() {
                     let separator = if at > 0 { ", " } else { "" };
@@ -82,6 +86,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::datatypes::Field;
+    use super::super::vectors::tests::vector;
     use super::*;
 
     #[test]
@@ -110,6 +115,7 @@ mod tests {
             (DataType::FixedSizeList(field("item", DataType::Float32), 4), "list<float32>[4]"),
             (list(pair.clone()), "list<struct<x: int32, y: string>>"),
             (DataType::Map(field("entries", pair), false), "map<int32, string>"),
+            (list(vector()), "list<vector of Spark ML>"),
         ] {
             assert_eq!(TypeName(&data_type).to_string(), name);
         }

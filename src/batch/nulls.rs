@@ -1,6 +1,6 @@
 //! Rows with a null in columns whose arrays cannot hold one.
 
-use crate::arrow::array::{Array, AsArray, OffsetSizeTrait};
+use crate::arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use crate::arrow::datatypes::DataType;
 
 /// Whether a column of this type becomes arrays in which each row needs a value: numbers, booleans, times, binary of fixed
@@ -53,6 +53,47 @@ pub fn null_rows(column: &dyn Array) -> Vec<usize> {
     if rows.len() > own { in_order(rows) } else { rows }
 }
 
+/// The path of the field in which a value is missing that is needed, of a row of a gathered column, however
+/// deep in structures and lists of them. It is empty where that is the row itself, or a value of a list.
+pub fn null_field(column: &dyn Array, row: usize) -> Vec<String> {
+    // The other rows are not looked at.
+    if column.len() > 1 {
+        return null_field(column.slice(row, 1).as_ref(), 0);
+    }
+    if column.is_null(row) {
+        return Vec::new();
+    }
+    let within = |items: &dyn Array, from: usize, to: usize| {
+        let missing = null_rows(items.slice(from, to - from).as_ref());
+        missing.first().map_or(Vec::new(), |item| null_field(items, from + item))
+    };
+    match column.data_type() {
+        DataType::Struct(fields) => {
+            let mut each = fields.iter().zip(column.as_struct().columns());
+            let is_missing = |member: &ArrayRef| null_rows(member.as_ref()).binary_search(&row).is_ok();
+            match each.find(|(_, member)| is_missing(member)) {
+                Some((field, member)) => {
+                    [vec![field.name().clone()], null_field(member.as_ref(), row)].concat()
+                }
+                None => Vec::new(),
+            }
+        }
+        DataType::LargeList(_) => {
+            let (list, offsets) = (column.as_list::<i64>(), column.as_list::<i64>().value_offsets());
+            within(list.values(), offsets[row] as usize, offsets[row + 1] as usize)
+        }
+        DataType::FixedSizeList(_, length) => {
+            let length = usize::try_from(*length).unwrap_or(0);
+            within(column.as_fixed_size_list().values(), row * length, (row + 1) * length)
+        }
+        DataType::Map(..) => {
+            let (map, offsets) = (column.as_map(), column.as_map().value_offsets());
+            within(map.entries(), offsets[row] as usize, offsets[row + 1] as usize)
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// The lists, given by their offsets, that have items in which a value is missing.
 fn rows_of<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<usize> {
     let offset = |at: usize| offsets[at].as_usize();
@@ -84,9 +125,34 @@ fn in_order(mut rows: Vec<usize>) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::arrow::array::{FixedSizeListArray, Int32Array, LargeListArray};
-    use crate::arrow::datatypes::Int32Type;
+    use crate::arrow::array::{FixedSizeListArray, Int32Array, LargeListArray, StructArray};
+    use crate::arrow::datatypes::{Field, Int32Type};
+
+    #[test]
+    fn a_null_in_a_structure_has_the_path_of_its_field() {
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), Some(2), None]));
+        let whole: ArrayRef = Arc::new(Int32Array::from(vec![7, 8, 9]));
+        let structure = |fields: [(&str, &ArrayRef); 2], nulls: Option<Vec<bool>>| -> ArrayRef {
+            let of = |(name, array): &(&str, &ArrayRef)| Field::new(*name, array.data_type().clone(), true);
+            let columns = fields.iter().map(|(_, array)| (*array).clone()).collect();
+            Arc::new(StructArray::new(fields.iter().map(of).collect(), columns, nulls.map(Into::into)))
+        };
+        let inside = structure([("a", &whole), ("b", &numbers)], None);
+        let outside = structure([("id", &whole), ("in", &inside)], Some(vec![true, false, true]));
+        assert_eq!(null_rows(&outside), [1, 2]);
+        assert_eq!(null_field(&outside, 1), [""; 0]);
+        assert_eq!(null_field(&outside, 2), ["in", "b"]);
+        let item = Arc::new(Field::new("item", outside.data_type().clone(), true));
+        let offsets = crate::arrow::buffer::OffsetBuffer::from_lengths([1, 2]);
+        let lists = LargeListArray::new(item, offsets, outside, None);
+        assert_eq!(null_field(&lists, 1), [""; 0], "a structure that is an item");
+        let item = Arc::new(Field::new("item", inside.data_type().clone(), true));
+        let pairs = FixedSizeListArray::new(item, 3, inside, None);
+        assert_eq!(null_field(&pairs, 0), ["b"]);
+    }
 
     #[test]
     fn a_row_is_found_once_however_deep_its_nulls_lie() {

@@ -4,7 +4,8 @@
 //! decoded, the lengths are in its views and offsets.
 
 use crate::arrow::array::{Array, AsArray, GenericByteViewArray, MAX_INLINE_VIEW_LEN};
-use crate::arrow::datatypes::{ByteViewType, DataType};
+use crate::arrow::datatypes::{ByteViewType, DataType, Int8Type, Int32Type};
+use crate::arrow::vectors::{SPARSE, SparkMl};
 
 /// Bytes of a value beside its own: an offset of 64 bits.
 const OFFSET: u64 = 8;
@@ -50,6 +51,12 @@ enum Lengths<'a> {
     /// Lists of one length.
     FixedLists(usize, Items<'a>),
     Struct(Vec<Lengths<'a>>),
+    /// Vectors of Spark ML, as the lists that they are delivered as.
+    Vectors {
+        types: &'a [i8],
+        sizes: &'a [i32],
+        values: Box<Lengths<'a>>,
+    },
     /// All are equal.
     Fixed(u64),
 }
@@ -90,7 +97,17 @@ impl<'a> Lengths<'a> {
                 Lengths::FixedLists(usize::try_from(*length).unwrap_or(0), Items::of(values))
             }
             DataType::Struct(_) => {
-                let fields = array.as_struct().columns().iter();
+                let fields = array.as_struct().columns();
+                if let (Some(SparkMl::Vector), [types, sizes, _, values]) =
+                    (SparkMl::of(array.data_type()), fields)
+                {
+                    return Lengths::Vectors {
+                        types: types.as_primitive::<Int8Type>().values(),
+                        sizes: sizes.as_primitive::<Int32Type>().values(),
+                        values: Box::new(Lengths::within(values.as_ref())),
+                    };
+                }
+                let fields = fields.iter();
                 Lengths::Struct(fields.map(|field| Lengths::within(field.as_ref())).collect())
             }
             other => Lengths::Fixed(width(other)),
@@ -114,6 +131,10 @@ impl<'a> Lengths<'a> {
             }
             Lengths::FixedLists(length, items) => items.between(row * length, (row + 1) * length),
             Lengths::Struct(fields) => fields.iter().map(|field| field.at(row)).sum(),
+            Lengths::Vectors { types, sizes, values } => match types[row] {
+                SPARSE => OFFSET + u64::try_from(sizes[row]).unwrap_or(0) * size_of::<f64>() as u64,
+                _ => values.at(row),
+            },
             Lengths::Fixed(bytes) => *bytes,
         }
     }
@@ -151,9 +172,22 @@ mod tests {
     use std::sync::Arc;
 
     use crate::arrow::array::{ArrayRef, Int32Array, ListArray, StringViewArray};
-    use crate::arrow::datatypes::Int32Type;
+    use crate::arrow::vectors::tests::vectors;
 
     use super::*;
+
+    #[test]
+    fn sparse_vectors_take_what_their_size_says() {
+        let vectors: ArrayRef = Arc::new(vectors(&[
+            Some((1, None, None, Some(vec![1.0, 2.0]))),
+            None,
+            Some((0, Some(i32::MAX), Some(vec![7]), Some(vec![1.0]))),
+        ]));
+        assert!(is_variable(vectors.data_type()));
+        assert_eq!(weigh(&[&vectors], &[(0, 0)]), 8 + 16);
+        assert_eq!(longest(&vectors), 8 + 8 * i32::MAX as u64);
+        assert_eq!(longest(&vectors.slice(0, 2)), 8 + 16);
+    }
 
     #[test]
     fn what_rows_take_is_known_from_their_lengths() {

@@ -3,6 +3,7 @@
 use crate::arrow::datatypes::{DataType, Field};
 use crate::arrow::names::TypeName;
 use crate::arrow::nested::with_fields;
+use crate::arrow::vectors::{SparkMl, TYPE, VALUES};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Memory for one view: its length, prefix, buffer and offset.
@@ -70,8 +71,18 @@ fn unread(field: &Field) -> Error {
             format!("type {shown} is not read: the months of intervals would be lost"),
         )
         .hint("leave it out with `columns`, or write it as a number or a duration"),
-        false => Error::new(ErrorKind::Unsupported, format!("type {shown} is not read"))
-            .hint("leave it out with `columns`"),
+        false => {
+            let error = Error::new(ErrorKind::Unsupported, format!("type {shown} is not read"));
+            match SparkMl::of(field.data_type()) {
+                Some(SparkMl::Matrix) => {
+                    let [kind, values] = [TYPE, VALUES].map(|part| format!("{}.{part}", field.name()));
+                    error.hint(format!(
+                        "leave it out with `columns`, or read fields of it, such as {kind:?} and {values:?}"
+                    ))
+                }
+                _ => error.hint("leave it out with `columns`"),
+            }
+        }
     };
     error.at(Place::default().column(field.name().as_str()))
 }
@@ -94,7 +105,10 @@ fn outline(data_type: &DataType) -> String {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) => format!("list<{}>", outline(item.data_type())),
         DataType::FixedSizeList(item, length) => format!("list<{}>[{length}]", outline(item.data_type())),
-        DataType::Struct(fields) => format!("struct of {}", fields.len()),
+        DataType::Struct(fields) => match SparkMl::of(data_type) {
+            Some(kind) => kind.name().to_owned(),
+            None => format!("struct of {}", fields.len()),
+        },
         DataType::Map(..) => "map".to_owned(),
         other => TypeName(other).to_string(),
     }
@@ -113,7 +127,9 @@ fn is_read(data_type: &DataType) -> bool {
         // The Parquet crate makes no rows of lists without items.
         DataType::FixedSizeList(item, length) => *length > 0 && is_read(item.data_type()),
         DataType::Struct(fields) => {
-            !fields.is_empty() && fields.iter().all(|field| is_read(field.data_type()))
+            SparkMl::of(data_type) != Some(SparkMl::Matrix)
+                && !fields.is_empty()
+                && fields.iter().all(|field| is_read(field.data_type()))
         }
         other => is_number(other),
     }

@@ -25,6 +25,7 @@ mod ragged;
 mod tensor;
 mod tensors;
 mod text;
+mod vectors;
 
 use std::fmt;
 use std::sync::Arc;
@@ -57,6 +58,7 @@ pub(crate) use tensors::{Declared, tensor_shape};
 pub use tensors::{Tensor, TensorFormat};
 pub(crate) use text::TextCodec;
 pub use text::TextFormat;
+pub(crate) use vectors::VectorCodec;
 
 use crate::batch::{Selection, gather};
 use crate::decode::{RowKey, Size, Workspace};
@@ -123,6 +125,17 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
     /// How many times the bytes of a stored value one of a batch has, at most. For [`Slot::Gathered`] alone.
     fn growth(&self) -> usize {
         1
+    }
+
+    /// Whether values are gathered, and that is all. For [`Slot::Gathered`] alone.
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    /// Whether values have bytes in a batch that are not stored, so that they are weighed whatever a row takes in
+    /// the end. For [`Slot::Gathered`] alone.
+    fn is_expanded(&self) -> bool {
+        false
     }
 
     /// Whether each row takes as much as the longest of its batch. For [`Slot::Gathered`] alone.

@@ -31,6 +31,10 @@ impl ColumnCodec for PlainCodec {
         gather(sources, selection, self.fill.as_ref())
     }
 
+    fn is_plain(&self) -> bool {
+        self.fill.is_none()
+    }
+
     /// Once for a row group is less work than for each batch, which then gathers no validity.
     fn prepare(&self, column: ArrayRef) -> Result<ArrayRef> {
         match &self.fill {

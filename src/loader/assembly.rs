@@ -200,7 +200,9 @@ impl Assembly {
             (picks, made_of) = self.rows_of_samples(&mut sources, &picks, padded as usize);
         }
         let (permits, longest) = (self.hand_over.permits(), self.arrivals.longest());
-        let bytes = self.maker.collator.lengths.weigh(permits, longest, &sources, &picks)?;
+        let collator = &self.maker.collator;
+        let place = |source: &Resident, row, column| collator.place(source, row, column);
+        let bytes = collator.lengths.weigh(permits, longest, &sources, &picks, place)?;
         Ok(StepRows { sources, picks, made_of, bytes, end, padded })
     }
 

@@ -12,6 +12,7 @@ mod renames;
 pub(super) mod rewind;
 mod samples;
 mod settle;
+mod vectors;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -201,6 +202,7 @@ impl LoaderBuilder {
             lengths: Lengths {
                 columns: lengths.columns,
                 to_longest: lengths.to_longest,
+                expanded: lengths.expanded,
                 others: lengths.others,
                 largest: sizing.largest_batch(),
                 of_a_sample: spec.samples.rows_of_each(),

@@ -25,8 +25,8 @@ use crate::arrow::array::{
 use crate::arrow::buffer::BooleanBuffer;
 use crate::arrow::compute::{concat, take};
 use crate::arrow::datatypes::{DataType, Field, SchemaRef};
-use crate::batch::{Selection, gather, is_narrow, needs_values, null_rows};
-use crate::catalog::{Catalog, RowId};
+use crate::batch::{Selection, gather, is_narrow, needs_values, null_field, null_rows};
+use crate::catalog::{Catalog, RowId, joined};
 use crate::column::{ColumnCodec, RowCells, Slot, images, tensor};
 use crate::decode::{RowKey, Workspace};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result, caught};
@@ -269,7 +269,15 @@ impl BatchRows {
         let missing = null_rows(gathered).into_iter().filter_map(|at| {
             let (source, place) = view.picks[at];
             let resident = &self.sources[source as usize];
-            let error = Error::new(ErrorKind::BadRow, "null where a value is needed");
+            let path = null_field(gathered, at);
+            let cause = match path.is_empty() {
+                true => "null where a value is needed".to_owned(),
+                false => {
+                    let field = joined(collator.schema.field(column).name(), &path);
+                    format!("null where a value is needed, in {field:?}")
+                }
+            };
+            let error = Error::new(ErrorKind::BadRow, cause);
             resident.lost.is_none().then(|| (at, error.at(collator.place(resident, place, column))))
         });
         missing.collect()
@@ -793,7 +801,8 @@ impl Collator {
         self.catalog.groups[resident.part.group as usize].first_row + resident.row_in_group(place)
     }
 
-    fn place(&self, resident: &Resident, place: u32, column: usize) -> Place {
+    /// The place of a row of a resident's deal in a column.
+    pub(super) fn place(&self, resident: &Resident, place: u32, column: usize) -> Place {
         let group = &self.catalog.groups[resident.part.group as usize];
         Place::file(self.catalog.files[group.file].location.clone())
             .row_group(group.index)

@@ -7,8 +7,12 @@ use crate::arrow::array::{Array, RecordBatch};
 use super::semaphore::BatchSemaphore;
 use super::sizing::words;
 use crate::batch::{heaviest, longest, weigh};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 use crate::reader::{Resident, Rows};
+
+/// The next move where values that are not stored make a batch too large.
+const EXPANDED_HINT: &str = "sparse vectors are delivered with all of their zeros: read their fields \
+                             \"indices\" and \"values\" by name in `columns` to have them as they are stored";
 
 /// Known bounds of the bytes of a batch before its rows are known.
 #[derive(Debug)]
@@ -17,6 +21,8 @@ pub(crate) struct Lengths {
     pub(crate) columns: Vec<usize>,
     /// Of them those whose values take as much as the longest of their batch.
     pub(crate) to_longest: Vec<usize>,
+    /// Of them those whose values are expanded once they are gathered.
+    pub(crate) expanded: Vec<usize>,
     /// Bytes that a row takes in all others.
     pub(crate) others: u64,
     /// Bytes that one batch may take.
@@ -35,15 +41,17 @@ impl Lengths {
     /// else the exact number.
     ///
     /// # Errors
-    /// The batch is larger than one may be.
+    /// The batch is larger than one may be. `place` is that of a row in a column, of a source and a place in its
+    /// deal.
     pub(super) fn weigh(
         &self,
         permits: &BatchSemaphore,
         longest: u64,
         sources: &[Arc<Resident>],
         picks: &[(u32, u32)],
+        place: impl Fn(&Resident, u32, usize) -> Place,
     ) -> Result<u64> {
-        let Lengths { columns, to_longest, others, largest, of_a_sample } = self;
+        let Lengths { columns, to_longest, others, largest, of_a_sample, .. } = self;
         let rows = picks.len() as u64;
         if columns.is_empty() || rows == 0 {
             return Ok(0);
@@ -84,6 +92,25 @@ impl Lengths {
             true => format!("`batch_size={fits}` may fit, or raise `memory` to {enough}"),
             false => format!("raise `memory` to {enough}"),
         };
-        Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
+        let error = Error::new(ErrorKind::TooLarge, cause).hint(hint);
+        Err(match self.most_expanded(&all, &stored) {
+            Some((column, pick)) => {
+                let (source, at) = picks[pick];
+                error.hint_also(EXPANDED_HINT).at(place(&sources[source as usize], at, column))
+            }
+            None => error,
+        })
+    }
+
+    /// The column that takes the most of a batch, if its values are expanded, and its row that takes the most.
+    fn most_expanded(&self, all: &[Arc<Rows>], stored: &[(u32, u32)]) -> Option<(usize, usize)> {
+        let of = |column: usize| -> Vec<&dyn Array> {
+            all.iter().map(|rows| rows.batch.column(column).as_ref()).collect()
+        };
+        let &most = self.columns.iter().max_by_key(|column| weigh(&of(**column), stored))?;
+        let sources = of(most);
+        // The first of equals is the last that is asked for.
+        let row = (0..stored.len()).rev().max_by_key(|row| weigh(&sources, &stored[*row..row + 1]))?;
+        self.expanded.contains(&most).then_some((most, row))
     }
 }

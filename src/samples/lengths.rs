@@ -5,6 +5,7 @@ use crate::arrow::datatypes::{
     DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use crate::arrow::names::TypeName;
+use crate::arrow::vectors::{SPARSE, SparkMl};
 use crate::error::Error;
 
 /// In place of the length of a row that has none.
@@ -26,6 +27,7 @@ pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Err
         DataType::FixedSizeList(_, length) => {
             Box::new((0..column.len()).map(|row| column.is_valid(row).then_some((*length).into())))
         }
+        vectors if SparkMl::of(vectors) == Some(SparkMl::Vector) => of_vectors(column)?,
         DataType::Utf8View => of_views(column, column.as_string_view().lengths()),
         DataType::BinaryView => of_views(column, column.as_binary_view().lengths()),
         DataType::Int8 => whole!(Int8Type),
@@ -66,6 +68,21 @@ fn of_offsets<'a, O: Copy + Into<i64>>(column: &'a ArrayRef, offsets: &'a [O]) -
     Box::new(lengths.enumerate().map(|(row, length)| column.is_valid(row).then_some(length)))
 }
 
+/// The lengths of vectors as lists of all their values.
+fn of_vectors(column: &ArrayRef) -> Result<Found<'_>, (Option<usize>, Error)> {
+    let [types, sizes, _, values] = column.as_struct().columns() else {
+        return Ok(Box::new(std::iter::empty()));
+    };
+    let (types, sizes) = (types.as_primitive::<Int8Type>(), sizes.as_primitive::<Int32Type>());
+    let stored = lengths(values)?;
+    let lengths = types.iter().zip(sizes).zip(stored).enumerate();
+    Ok(Box::new(lengths.map(|(row, ((kind, size), stored))| match kind {
+        _ if column.is_null(row) => None,
+        Some(SPARSE) => size.map(i128::from),
+        _ => Some(stored).filter(|stored| *stored != NO_LENGTH).map(i128::from),
+    })))
+}
+
 fn of_views<'a>(column: &'a ArrayRef, lengths: impl Iterator<Item = u32> + 'a) -> Found<'a> {
     Box::new(lengths.enumerate().map(|(row, length)| column.is_valid(row).then_some(length.into())))
 }
@@ -76,6 +93,7 @@ mod tests {
 
     use super::*;
     use crate::arrow::array::{Float32Array, Int64Array, ListArray, StringViewArray};
+    use crate::arrow::vectors::tests::vectors;
 
     #[test]
     fn lists_texts_and_numbers_say_lengths() {
@@ -87,6 +105,17 @@ mod tests {
         assert_eq!(lengths(&texts).unwrap(), [3, NO_LENGTH]);
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7, 0]));
         assert_eq!(lengths(&numbers).unwrap(), [7, 0]);
+    }
+
+    #[test]
+    fn vectors_are_as_long_as_the_lists_that_they_are_delivered_as() {
+        let vectors: ArrayRef = Arc::new(vectors(&[
+            Some((1, None, None, Some(vec![1.0, 2.0]))),
+            Some((0, Some(9), Some(vec![7]), Some(vec![1.0]))),
+            None,
+            Some((0, None, Some(vec![7]), Some(vec![1.0]))),
+        ]));
+        assert_eq!(lengths(&vectors).unwrap(), [2, 9, NO_LENGTH, NO_LENGTH]);
     }
 
     #[test]

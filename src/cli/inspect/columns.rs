@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::arrow::names::TypeName;
+use crate::arrow::vectors::SparkMl;
 use crate::catalog::Catalog;
 use crate::catalog::Group;
 use crate::column::is_packed;
@@ -154,7 +155,7 @@ fn spell(encoding: Encoding) -> String {
 /// The type of a leaf's column as a reader of the batches sees it.
 fn delivered(field: &Field, parts: &[String]) -> String {
     match field.data_type() {
-        DataType::Struct(fields) if parts.len() > 1 => {
+        DataType::Struct(fields) if parts.len() > 1 && SparkMl::of(field.data_type()).is_none() => {
             let inner = fields.iter().find(|inner| inner.name() == &parts[1]);
             inner.map_or_else(|| TypeName(field.data_type()).to_string(), |inner| named(inner))
         }

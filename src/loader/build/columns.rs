@@ -9,6 +9,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use super::LoaderBuilder;
 use super::casts::cast_schema;
 use super::null_masks::no_mask;
+use super::vectors::{after_vectors, listed_schema, mask_of_vectors};
 use crate::batch::{Fill, is_variable, longest};
 use crate::catalog::{Catalog, Projection};
 use crate::column::{
@@ -25,9 +26,10 @@ impl LoaderBuilder {
     /// The codec of each column, and the schema of batches. Refuses impossible combinations.
     pub(super) fn codecs(&self, projection: &Projection) -> Result<(Vec<Arc<dyn ColumnCodec>>, SchemaRef)> {
         let stored = projection.schema();
-        let cast = self.cast_columns(stored)?;
-        // All but the cast itself see the columns that it makes.
-        let read = &cast_schema(stored, &cast)?;
+        // All others see vectors as lists, and all but the cast itself the columns that it makes.
+        let listed = &listed_schema(stored);
+        let cast = self.cast_columns(listed)?;
+        let read = &cast_schema(listed, &cast)?;
         let mut codecs: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         let masked = self.null_masked(read)?;
         for name in self.spec.decode.keys() {
@@ -106,16 +108,17 @@ impl LoaderBuilder {
         }
         let fields = read.fields();
         codecs.extend(fills);
-        let each = fields.iter().zip(stored.fields()).map(|(field, stored)| {
-            let column = match codecs.remove(field.name().as_str()) {
-                Some(column) => column,
-                None => plain(&declared, field, None)?,
-            };
-            self.after_cast(column, stored, &cast)
-        });
+        let each =
+            fields.iter().zip(listed.fields()).zip(stored.fields()).map(|((field, listed), stored)| {
+                let column = match codecs.remove(field.name().as_str()) {
+                    Some(column) => column,
+                    None => plain(&declared, field, None)?,
+                };
+                after_vectors(self.after_cast(column, listed, &cast)?, stored)
+            });
         let mut each = each.collect::<Result<Vec<_>>>()?;
         each.extend(self.geometries(read)?);
-        each.extend(self.pad_masks(read)?);
+        each.extend(self.pad_masks(read, stored)?);
         each.extend(self.null_masks(read, &masked)?);
         let (codecs, mut fields): (Vec<_>, Vec<_>) = each.into_iter().unzip();
         if self.spec.row_id {
@@ -140,7 +143,7 @@ impl LoaderBuilder {
     }
 
     /// The columns that say which values of padded lists are their own.
-    fn pad_masks(&self, read: &Schema) -> Result<Vec<(Arc<dyn ColumnCodec>, FieldRef)>> {
+    fn pad_masks(&self, read: &Schema, stored: &Schema) -> Result<Vec<(Arc<dyn ColumnCodec>, FieldRef)>> {
         let masked = self.spec.pad.iter().filter(|(_, pad)| pad.has_mask());
         let columns = masked.map(|(column, pad)| {
             let name = Pad::mask_name(column);
@@ -153,7 +156,8 @@ impl LoaderBuilder {
             }
             let field = self.read_column(read, column, "pad")?;
             let place = read.index_of(column).unwrap_or_default();
-            delivered(PadMaskCodec { pad: pad.clone(), column: place, name }, field)
+            let mask = delivered(PadMaskCodec { pad: pad.clone(), column: place, name }, field)?;
+            Ok(mask_of_vectors(mask, stored.field(place)))
         });
         columns.collect()
     }
@@ -185,7 +189,9 @@ impl LoaderBuilder {
             bytes_of_row.keys.push(is_key);
             if let Some(bytes) = codec.row_bytes() {
                 bytes_of_row.others += bytes;
-                continue;
+                if !codec.is_expanded() {
+                    continue;
+                }
             }
             if is_key && is_variable(field.data_type()) {
                 let values = catalog.keys_of(stored).flatten().map(|key| longest(&key.value));
@@ -198,6 +204,7 @@ impl LoaderBuilder {
                     // Each time it is weighed as it is stored.
                     bytes_of_row.columns.extend(repeat_n(column, codec.growth()));
                     bytes_of_row.to_longest.extend(codec.is_to_longest().then_some(column));
+                    bytes_of_row.expanded.extend(codec.is_expanded().then_some(column));
                     variable.push(column);
                 }
                 Slot::Gathered => alike.push(column),
@@ -218,7 +225,7 @@ impl LoaderBuilder {
             let (bytes, are_known) = lengths
                 .fold((0u64, true), |sum, (bytes, known)| (sum.0.saturating_add(bytes), sum.1 && known));
             bytes_of_row.of_values = (bytes / catalog.rows().max(1)).max(1);
-            bytes_of_row.are_known = are_known;
+            bytes_of_row.are_known = are_known && bytes_of_row.expanded.is_empty();
         }
         Ok(bytes_of_row)
     }
@@ -246,11 +253,13 @@ pub(super) struct RowBytes {
     pub(super) columns: Vec<usize>,
     /// Of them those whose values take as much as the longest of their batch.
     pub(super) to_longest: Vec<usize>,
+    /// Of them those whose values are expanded once they are gathered.
+    pub(super) expanded: Vec<usize>,
     /// Bytes of all others.
     pub(super) others: u64,
     /// Bytes of those, on average, as far as known.
     of_values: u64,
-    /// Whether the average is known: not where values are repeated, which footers do not count.
+    /// Whether the average is known: not where values are repeated or expanded, which footers do not count.
     pub(super) are_known: bool,
 }
 

@@ -26,7 +26,8 @@ impl LoaderBuilder {
 
     /// The columns to read, in the order of delivery; `*`, `?` and `[0-9]` match several: `feature_*`. A column that is also
     /// named is where it is named. `meta.author` is that field of a structure, which is delivered with the fields that are
-    /// named alone; the others are not fetched. Default: all.
+    /// named alone; the others are not fetched. Vectors of Spark ML, dense and sparse ones, are delivered as lists of all their
+    /// values, and every other option sees these lists. Default: all.
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.spec.columns = Some(names.into_iter().map(Into::into).collect());
         self
@@ -34,7 +35,8 @@ impl LoaderBuilder {
 
     /// Delivers the fields of structures as columns of their own, `meta.author`, at any depth: of all structures with `true`,
     /// or of the columns that are named. A field of a structure that is null is null. Options name such a column as it is
-    /// delivered. Structures that [`decode`](Self::decode) or a like option names stay whole. Default: none.
+    /// delivered. Structures that [`decode`](Self::decode) or a like option names stay whole, and so do vectors of Spark ML.
+    /// Default: none.
     ///
     /// ```no_run
     /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {

@@ -6,7 +6,9 @@ use crate::arrow::datatypes::{DataType, Field};
 
 use super::LoaderBuilder;
 use super::columns::of_column;
+use super::vectors::check_fields;
 use crate::arrow::names::TypeName;
+use crate::arrow::vectors::SparkMl;
 use crate::catalog::{Projection, Reads, Selected, joined};
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::loader::spec::Flatten;
@@ -39,8 +41,16 @@ impl LoaderBuilder {
                         format!("flatten names column {name:?}, which is not among the columns to read");
                     return Err(Error::invalid(cause).hint("add it to `columns`"));
                 }
+                if paths.contains(&(column, Vec::new())) {
+                    return Err(Error::invalid(
+                        "cannot be flattened: it is delivered as lists of all values",
+                    )
+                    .hint("leave it out of `flatten`, or name the fields to read in `columns`")
+                    .at(of_column(name)));
+                }
             }
         }
+        self.check_values(&paths)?;
         let mut selected = self.selected(paths, &is_flat)?;
         self.name_selected(&mut selected)?;
         catalog.select(selected)
@@ -88,17 +98,42 @@ impl LoaderBuilder {
         joined(self.dataset.catalog.schema.field(*column).name(), path)
     }
 
-    /// The field at a path, or where it is a structure that is flattened, the fields in it.
-    fn fields(&self, (column, path): Path, is_flat: &[bool]) -> Vec<Path> {
+    /// The type of the field at a path of a column.
+    fn type_at(&self, column: usize, path: &[String]) -> &DataType {
         let mut data_type = self.dataset.catalog.schema.field(column).data_type();
-        for name in &path {
+        for name in path {
             let DataType::Struct(fields) = data_type else { break };
             let Some((_, field)) = fields.find(name) else { break };
             data_type = field.data_type();
         }
+        data_type
+    }
+
+    /// Refuses the values of vectors and matrices without what tells those of sparse ones.
+    fn check_values(&self, paths: &[Path]) -> Result<()> {
+        for (column, path) in paths {
+            let Some((_, structure)) = path.split_last() else { continue };
+            let fields: Vec<&str> = paths
+                .iter()
+                .filter(|(other, path)| other == column && path.len() == structure.len() + 1)
+                .filter_map(|(_, path)| path.strip_prefix(structure)?.first().map(String::as_str))
+                .collect();
+            let name = joined(self.dataset.catalog.schema.field(*column).name(), structure);
+            check_fields(&name, self.type_at(*column, structure), &fields)?;
+        }
+        Ok(())
+    }
+
+    /// The field at a path, or where it is a structure that is flattened, the fields in it.
+    fn fields(&self, (column, path): Path, is_flat: &[bool]) -> Vec<Path> {
+        let data_type = self.type_at(column, &path);
         let here = (column, path);
         match data_type {
-            DataType::Struct(fields) if is_flat[column] && !self.is_made_of_it(&self.name(&here)) => {
+            DataType::Struct(fields)
+                if is_flat[column]
+                    && SparkMl::of(data_type) != Some(SparkMl::Vector)
+                    && !self.is_made_of_it(&self.name(&here)) =>
+            {
                 let inside = |field: &Field| (column, [here.1.clone(), vec![field.name().clone()]].concat());
                 fields.iter().flat_map(|field| self.fields(inside(field), is_flat)).collect()
             }

@@ -1,0 +1,300 @@
+"""Vectors of Spark ML: dense and sparse ones in a column, as lists of all their values; and matrices, which are refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+#: As Spark's files have them; those of pyarrow may have nulls anywhere.
+VECTOR = pa.struct(
+    [
+        pa.field("type", pa.int8(), nullable=False),
+        pa.field("size", pa.int32()),
+        pa.field("indices", pa.list_(pa.field("element", pa.int32(), nullable=False))),
+        pa.field("values", pa.list_(pa.field("element", pa.float64(), nullable=False))),
+    ]
+)
+MATRIX = pa.struct(
+    [
+        ("type", pa.int8()),
+        ("numRows", pa.int32()),
+        ("numCols", pa.int32()),
+        ("colPtrs", pa.list_(pa.int32())),
+        ("rowIndices", pa.list_(pa.int32())),
+        ("values", pa.list_(pa.float64())),
+        ("isTransposed", pa.bool_()),
+    ]
+)
+
+
+def dense(*values: float) -> dict[str, Any]:
+    return {"type": 1, "size": None, "indices": None, "values": list(values)}
+
+
+def sparse(size: int, indices: list[int], values: list[float]) -> dict[str, Any]:
+    return {"type": 0, "size": size, "indices": indices, "values": values}
+
+
+ROWS = [dense(1.0, 2.0, 3.0), sparse(3, [0, 2], [4.0, 5.0]), sparse(3, [], []), dense(0.0, -1.0, 0.5)]
+EXPECTED = [[1.0, 2.0, 3.0], [4.0, 0.0, 5.0], [0.0, 0.0, 0.0], [0.0, -1.0, 0.5]]
+
+
+def write(path: Path, rows: list[Any], kind: pa.DataType = VECTOR, **more: pa.Array) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"id": range(len(rows)), "features": pa.array(rows, kind), **more}), path, row_group_size=50)
+    return path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write(tmp_path / "vectors" / "a.parquet", ROWS * 50)
+
+
+def test_dense_and_sparse_vectors_are_lists_of_all_values(table: Path, tmp_path: Path) -> None:
+    for columns in (None, ["features"], ["id", "feat*"]):
+        with fb.Loader(table, columns=columns, batch_size=100) as loader:
+            assert repr(loader.schema).splitlines()[-1].startswith("features: list<float64>")
+            assert loader.schema.layout()[-1] == ("features", "ragged", "<f8", ())
+            batches = list(loader)
+            assert [batch["features"].tolist() for batch in batches] == [EXPECTED * 25] * 2
+            assert batches[0]["features"].values.dtype == np.float64
+    # Fields that may be null anywhere, and offsets of 64 bits, as Polars and DuckDB write them.
+    large = pa.struct(
+        [
+            ("type", pa.int8()),
+            ("size", pa.int32()),
+            ("indices", pa.large_list(pa.int32())),
+            ("values", pa.large_list(pa.float64())),
+        ]
+    )
+    with fb.Loader(write(tmp_path / "large.parquet", ROWS, large)) as loader:
+        assert next(iter(loader))["features"].tolist() == EXPECTED
+
+
+def test_polars_keeps_what_makes_a_vector(table: Path, tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    polars.read_parquet(table).write_parquet(tmp_path / "polars.parquet")
+    with fb.Loader(tmp_path / "polars.parquet", batch_size=4) as loader:
+        assert next(iter(loader))["features"].tolist() == EXPECTED
+
+
+def test_the_options_of_lists_see_lists(table: Path) -> None:
+    def first(column: str = "features", **options: Any) -> Any:
+        with fb.Loader(table, batch_size=4, **options) as loader:
+            return next(iter(loader))[column]
+
+    shaped = first(decode={"features": fb.Tensor("float64", (3,))})
+    assert shaped.shape == (4, 3) and shaped.tolist() == EXPECTED
+    cast = first(cast={"features": "float32"}, decode={"features": fb.Tensor("float32", (3,))})
+    assert cast.dtype == np.float32 and cast.tolist() == EXPECTED
+    padded = first(pad={"features": fb.Pad(4, value=-1.0, mask=True)})
+    assert padded.tolist() == [[*row, -1.0] for row in EXPECTED]
+    mask = first("features.mask", pad={"features": fb.Pad(4, mask=True)})
+    assert mask.tolist() == [[True, True, True, False]] * 4
+    assert first(pad={"features": fb.Pad()}).tolist() == EXPECTED
+    assert first("x", rename={"features": "x"}).tolist() == EXPECTED
+    with pytest.raises(fb.BadRowError, match='row 3, column "features": 0.5 has no place in int8'):
+        with fb.Loader(table, cast={"features": "int8"}, batch_size=4) as loader:
+            list(loader)
+    with pytest.raises(fb.BadRowError, match="a list of 3 values where .* takes 2"):
+        first(decode={"features": fb.Tensor("float64", (2,))})
+    with pytest.raises(fb.InvalidError, match="lists of numbers have a mask with pad"):
+        first(null_mask=["features"])
+
+
+def test_a_null_is_that_of_a_list(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", [*ROWS, None])
+    with fb.Loader(path) as loader:
+        batch = next(iter(loader))
+        assert batch.to_arrow().column("features").to_pylist() == [*EXPECTED, None]
+        with pytest.raises(fb.NullError, match='column "features": row 4 of this batch is null.*fill_null'):
+            batch["features"]
+    with fb.Loader(path, fill_null={"features": 0.0}) as loader:
+        assert next(iter(loader))["features"].tolist() == [*EXPECTED, []]
+    with fb.Loader(path, on_bad_row=fb.Skip(at_most=1)) as loader:
+        assert next(iter(loader))["features"].tolist() == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("bad", "cause"),
+    [
+        (sparse(3, [0, 3], [1.0, 2.0]), "index 3 where its size is 3"),
+        (sparse(3, [-1], [1.0]), "index -1 where its size is 3"),
+        (sparse(3, [1, 1], [1.0, 2.0]), "index 1 after 1, and they ascend"),
+        (sparse(3, [0], [1.0, 2.0]), "1 indices, and 2 values"),
+        (sparse(2**31 - 1, [2**31 - 1], [1.0]), "takes .* GiB, over"),
+        ({**sparse(3, [0], [1.0]), "size": None}, "sparse, without a size"),
+        ({**sparse(3, [0], [1.0]), "indices": None}, "sparse, without indices"),
+        ({**dense(1.0), "values": None}, "it has no values"),
+        ({**dense(1.0), "type": 7}, r"its type is 7, neither 0 \(sparse\) nor 1 \(dense\)"),
+    ],
+)
+def test_a_bad_vector_is_a_bad_row(tmp_path: Path, bad: dict[str, Any], cause: str) -> None:
+    path = write(tmp_path / "a.parquet", [*ROWS * 13, bad, *ROWS[1:]])
+    with fb.Loader(path, batch_size=4, shuffle=fb.Shuffle(seed=1), memory="512MiB") as loader:
+        with pytest.raises((fb.BadRowError, fb.TooLargeError), match=cause) as caught:
+            list(loader)
+    place = caught.value
+    assert (place.file, place.row_group, place.row, place.column) == (str(path), 1, 2, "features")
+    if isinstance(place, fb.TooLargeError):
+        return
+    with fb.Loader(path, batch_size=4, on_bad_row=fb.Skip(at_most=1)) as loader:
+        assert sum((batch["features"].tolist() for batch in loader), []) == EXPECTED * 13 + EXPECTED[1:]
+        assert len(loader.skipped()) == 1
+
+
+def test_a_batch_of_large_sparse_vectors_is_counted_before_it_is_made(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", [sparse(2**24, [5], [1.0])] * 60)
+    for options in (
+        {},
+        {"pad": {"features": fb.Pad(8, truncate=True)}},
+        {"pad": {"features": fb.Pad()}},
+        {"decode": {"features": fb.Tensor("float64", (3,))}},
+    ):
+        with fb.Loader(path, batch_size=30, memory="1GiB", **options) as loader:  # type: ignore[arg-type]
+            said = r'a batch of 30 rows takes 3\.\d GiB, over .*batch_size=1 may fit, or raise memory.*"indices" and "values"'
+            with pytest.raises(fb.TooLargeError, match=said) as caught:
+                list(loader)
+            assert (caught.value.row_group, caught.value.row, caught.value.column) == (0, 0, "features")
+    # As they are stored, they take what is stored.
+    stored = ["features.indices", "features.values"]
+    with fb.Loader(path, columns=stored, flatten=True, batch_size=30, memory="64MiB") as loader:
+        assert next(iter(loader))["features.indices"].tolist() == [[5]] * 30
+
+
+def test_large_sparse_vectors_stay_within_the_budget(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", [sparse(2**20, [5], [1.0])] * 120)
+    script = f"""
+        import resource
+        import forebay as fb
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        loader = fb.Loader({str(path)!r}, batch_size=4, memory="256MiB", threads=2)
+        ones = sum(batch["features"].values.sum() for batch in loader)
+        print(int(ones), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+        """
+    lines = [line.strip() for line in script.strip().splitlines()]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    ones, mebibytes = map(int, done.stdout.split())
+    # Two batches of 32 MiB are in the making beside those that are counted.
+    assert ones == 120 and mebibytes < 256 + 2 * 2 * 32
+
+
+def test_the_values_of_sparse_vectors_are_not_read_without_their_indices(table: Path) -> None:
+    said = (
+        r'column "features\.values": the stored values of a sparse vector of Spark ML are its non-zeros alone '
+        r'\(read "features", .*or "features\.indices" beside it\)'
+    )
+    for options in ({"columns": ["features.values"]}, {"columns": ["features.size", "features.values"]}):
+        for flatten in (False, True):
+            with pytest.raises(fb.InvalidError, match=said):
+                fb.Loader(table, flatten=flatten, **options)
+    with fb.Loader(table, columns=["features.type", "features.values"], batch_size=4) as loader:
+        features = next(iter(loader))["features"]
+        assert features["type"].tolist() == [1, 0, 0, 1]
+        assert features["values"].tolist() == [row["values"] for row in ROWS]
+    with fb.Loader(table, columns=["features.indices", "features.values"], batch_size=4) as loader:
+        said = 'row 0 of this batch holds a null in its field "features.indices"'
+        with pytest.raises(fb.NullError, match=said):
+            next(iter(loader))["features"]
+
+
+def test_flatten_leaves_vectors_whole(table: Path, tmp_path: Path) -> None:
+    with fb.Loader(table, flatten=True, batch_size=4) as loader:
+        assert next(iter(loader))["features"].tolist() == EXPECTED
+    with pytest.raises(fb.InvalidError, match="cannot be flattened: it is delivered as lists of all values"):
+        fb.Loader(table, flatten=["features"])
+    fields = ["features.type", "features.values"]
+    with fb.Loader(table, columns=fields, flatten=["features"], batch_size=4) as loader:
+        assert next(iter(loader))["features.type"].tolist() == [1, 0, 0, 1]
+    user = pa.array([{"name": "a", "v": row, "all": [row, row]} for row in ROWS])
+    user = user.cast(pa.struct([("name", pa.string()), ("v", VECTOR), ("all", pa.list_(VECTOR))]))
+    nested = write(tmp_path / "nested.parquet", ROWS, user=user)
+    with fb.Loader(nested, flatten=True) as loader:
+        batch = next(iter(loader))
+        assert batch["user.v"].tolist() == EXPECTED
+        assert batch["user.all"].tolist() == [[row, row] for row in EXPECTED]
+    with fb.Loader(nested, columns=["user"]) as loader:
+        user = next(iter(loader))["user"]
+        assert user["v"].tolist() == EXPECTED and user["name"].tolist() == ["a"] * 4
+    with pytest.raises(fb.InvalidError, match=r'column "user\.v\.values": the stored values of a sparse vector'):
+        fb.Loader(nested, columns=["user.v.values"])
+
+
+def test_filters_refuse_vectors_and_buckets_take_them(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(fb.InvalidError, match="the column has type vector of Spark ML, which a filter cannot compare"):
+        fb.Loader(table, filter=[("features", "==", 1.0)])
+    rows = [dense(*[1.0] * (1 + row % 4)) if row % 2 else sparse(1 + row % 4, [0], [1.0]) for row in range(200)]
+    path = write(tmp_path / "a.parquet", rows)
+    samples = fb.Bucket("features", rows=4)
+    with fb.Loader(path, samples=samples, batch_size=4, pad={"features": fb.Pad()}) as loader:
+        assert sum(len(batch["id"]) for batch in loader) == 200
+    with pytest.raises(fb.InvalidError, match="holds vector of Spark ML, which is not packed"):
+        fb.Loader(table, samples=fb.Pack("features", length=8))
+
+
+def test_mixes_states_and_caches_have_the_rows_of_the_file(table: Path, tmp_path: Path) -> None:
+    lists = tmp_path / "lists.parquet"
+    kind = pa.list_(pa.field("element", pa.float64(), nullable=False))
+    pq.write_table(pa.table({"id": range(200, 400), "features": pa.array(EXPECTED * 50, kind)}), lists)
+    with fb.Mix([(table, 1), (lists, 1)], batch_size=20, stop="last") as mix:
+        rows = [row for batch in mix for row in zip(batch["id"].tolist(), batch["features"].tolist(), strict=True)]
+    assert len(rows) == 400 and all(EXPECTED[number % 4] == features for number, features in rows)
+
+    def run(state: Any = None, stop: int | None = None, **options: Any) -> tuple[list[Any], Any]:
+        shuffle = fb.Shuffle(seed=3)
+        with fb.Loader(table, batch_size=8, shuffle=shuffle, on_bad_row=fb.Skip(at_most=0), **options) as loader:
+            if state is not None:
+                loader.load_state_dict(state)
+            taken: list[Any] = []
+            for batch in loader:
+                taken += zip(batch["id"].tolist(), batch["features"].tolist(), strict=True)
+                if len(taken) == stop:
+                    break
+            return taken, loader.state_dict()
+
+    whole, _ = run()
+    assert sorted(whole) == [(number, EXPECTED[number % 4]) for number in range(200)]
+    begun, state = run(stop=64)
+    assert begun + run(state)[0] == whole
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes=64 << 20)
+    assert [run(cache=cache)[0] for _ in range(2)] == [whole, whole]
+
+
+def test_matrices_are_refused_by_name(tmp_path: Path) -> None:
+    one = {"type": 1, "numRows": 1, "numCols": 2, "colPtrs": None, "rowIndices": None, "isTransposed": False}
+    matrices = pa.array([{**one, "values": [1.0, 2.0]}] * 4, MATRIX)
+    path = write(tmp_path / "a.parquet", ROWS, m=matrices)
+    said = r'column "m": type matrix of Spark ML is not read \(leave it out .*"m\.type" and "m\.values"\)'
+    for columns in (None, ["m"]):
+        with pytest.raises(fb.UnsupportedError, match=said):
+            fb.Loader(path, columns=columns)
+    said = r'the stored values of a sparse matrix of Spark ML are its non-zeros alone \(read "m\.type" as well'
+    with pytest.raises(fb.InvalidError, match=said):
+        fb.Loader(path, columns=["m.values"])
+    with fb.Loader(path, columns=["features", "m.type", "m.values"]) as loader:
+        batch = next(iter(loader))
+        assert batch["m"]["values"].padded().tolist() == [[1.0, 2.0]] * 4
+        assert batch["features"].tolist() == EXPECTED
+
+
+def test_the_type_has_its_name(table: Path) -> None:
+    assert "features: vector of Spark ML" in repr(fb.Dataset(table).schema)
+    inspected = subprocess.run(
+        [sys.executable, "-m", "forebay", "inspect", str(table), "--json", "-"], capture_output=True, text=True, check=True
+    )
+    columns = json.loads(inspected.stdout)["columns"]
+    kinds = {column["type"] for column in columns if column["name"].startswith("features.")}
+    assert kinds == {"vector of Spark ML"}
+    other = pa.struct([("type", pa.int8()), ("size", pa.int64())])
+    with fb.Loader(write(table.with_name("other") / "b.parquet", [{"type": 1, "size": 2}], other)) as loader:
+        assert set(next(iter(loader))["features"]) == {"type", "size"}

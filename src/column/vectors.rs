@@ -1,0 +1,470 @@
+//! Vectors of Spark ML as lists of all their values, and every other codec of the column sees these.
+//!
+//! Vectors are kept as they are stored, in the window and in a row cache, and made lists once they are
+//! gathered, batch by batch: until then a sparse vector of a million values takes as little memory as in the file.
+
+use std::sync::Arc;
+
+use super::{BadValue, ColumnCodec, GatheredRows, Noun, Slot};
+use crate::arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, Float64Array, Int8Array, Int32Array, LargeListArray,
+    MapArray, StructArray,
+};
+use crate::arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use crate::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int8Type, Int32Type};
+use crate::arrow::vectors::{DENSE, SPARSE, SparkMl, holds_vectors, with_lists};
+use crate::batch::{Selection, gather};
+use crate::error::{Error, ErrorKind, OrFail, Result};
+use crate::monitor::Stage;
+
+/// Delivers a column whose vectors are made lists first.
+#[derive(Debug)]
+pub(crate) struct VectorCodec {
+    /// What becomes of the lists.
+    inner: Arc<dyn ColumnCodec>,
+}
+
+impl VectorCodec {
+    /// `inner` gathers, and was made for the field [with lists](with_lists).
+    ///
+    /// Fails with `Invalid` for a column that goes along with images.
+    pub(crate) fn new(inner: Arc<dyn ColumnCodec>) -> Result<Self> {
+        if inner.slot() != Slot::Gathered || inner.follows().is_some() {
+            return Err(Error::invalid("holds vectors of Spark ML, which do not follow images")
+                .hint("write them as lists, as vector_to_array of Spark makes them"));
+        }
+        Ok(VectorCodec { inner })
+    }
+
+    /// The mask of padded vectors, which is made of their column.
+    pub(crate) fn of_mask(inner: Arc<dyn ColumnCodec>) -> Self {
+        VectorCodec { inner }
+    }
+}
+
+impl ColumnCodec for VectorCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        self.inner.delivered(&with_lists(stored))
+    }
+
+    fn stage(&self) -> Stage {
+        self.inner.stage()
+    }
+
+    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let (lists, bad) = as_lists(&gather(sources, selection, None)?)?;
+        if self.inner.is_plain() {
+            return Ok((lists, bad));
+        }
+        let all = Selection::of_one((0..lists.len() as u32).collect());
+        let (rows, refused) = self.inner.gather_rows(&[lists.as_ref()], &all)?;
+        if bad.is_empty() {
+            return Ok((rows, refused));
+        }
+        // What comes of the list in the place of a bad vector says nothing.
+        let is_bad = |row: &usize| bad.binary_search_by_key(row, |(bad, _)| *bad).is_ok();
+        let others: Vec<BadValue> = refused.into_iter().filter(|(row, _)| !is_bad(row)).collect();
+        let mut refused: Vec<BadValue> = bad.into_iter().chain(others).collect();
+        refused.sort_by_key(|(row, _)| *row);
+        Ok((rows, refused))
+    }
+
+    fn row_bytes(&self) -> Option<u64> {
+        self.inner.row_bytes()
+    }
+
+    fn growth(&self) -> usize {
+        self.inner.growth()
+    }
+
+    fn is_expanded(&self) -> bool {
+        true
+    }
+
+    fn is_to_longest(&self) -> bool {
+        self.inner.is_to_longest()
+    }
+
+    fn follows(&self) -> Option<usize> {
+        self.inner.follows()
+    }
+
+    fn unknown_values(&self) -> u64 {
+        self.inner.unknown_values()
+    }
+
+    fn noun(&self) -> Noun {
+        self.inner.noun()
+    }
+}
+
+/// The fields of gathered vectors.
+struct Vectors<'a> {
+    rows: &'a StructArray,
+    types: &'a Int8Array,
+    sizes: &'a Int32Array,
+    indices: Lists<'a, Int32Array>,
+    values: Lists<'a, Float64Array>,
+}
+
+/// Lists of numbers.
+struct Lists<'a, A> {
+    lists: &'a LargeListArray,
+    numbers: &'a A,
+}
+
+/// Why a structure is no vector.
+type Cause = String;
+
+impl<'a> Vectors<'a> {
+    fn of(rows: &'a StructArray) -> Option<Self> {
+        let [types, sizes, indices, values] = rows.columns() else { return None };
+        let (indices, values) = (indices.as_list_opt::<i64>()?, values.as_list_opt::<i64>()?);
+        Some(Vectors {
+            rows,
+            types: types.as_primitive_opt::<Int8Type>()?,
+            sizes: sizes.as_primitive_opt::<Int32Type>()?,
+            indices: Lists { lists: indices, numbers: indices.values().as_primitive_opt::<Int32Type>()? },
+            values: Lists { lists: values, numbers: values.values().as_primitive_opt::<Float64Type>()? },
+        })
+    }
+
+    /// The vectors as lists, empty ones in the place of those that are bad, and these in order.
+    fn as_lists(&self) -> Result<(ArrayRef, Vec<BadValue>)> {
+        let mut bad = Vec::new();
+        let mut end = 0;
+        let mut offsets = vec![0; 1];
+        for row in 0..self.rows.len() {
+            if self.rows.is_valid(row) {
+                match self.length(row) {
+                    Ok(length) => end += length as i64,
+                    Err(cause) => bad.push((row, refusal(&cause))),
+                }
+            }
+            offsets.push(end);
+        }
+        let DataType::LargeList(item) = self.values.lists.data_type() else { return Err(no_vectors()) };
+        let are_all_dense = *offsets == **self.values.lists.offsets();
+        let values = match are_all_dense {
+            true => self.values.numbers.clone(),
+            false => self.all_values(&offsets)?.into(),
+        };
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let nulls = self.rows.nulls().cloned();
+        let made = LargeListArray::try_new(item.clone(), offsets, Arc::new(values), nulls).or_fail()?;
+        Ok((Arc::new(made), bad))
+    }
+
+    /// How many values a vector has.
+    fn length(&self, row: usize) -> Result<usize, Cause> {
+        let size = self.sizes.is_valid(row).then(|| self.sizes.value(row));
+        let values = self.values.of(row).ok_or("it has no values")?;
+        if has_nulls(self.values.numbers, &values) {
+            return Err("null among its values".into());
+        }
+        let indices = self.indices.of(row);
+        match self.types.is_valid(row).then(|| self.types.value(row)) {
+            Some(DENSE) => match (size, indices) {
+                (Some(size), _) if usize::try_from(size).ok() != Some(values.len()) => {
+                    Err(format!("dense, of size {size}, with {} values", values.len()))
+                }
+                (_, Some(indices)) if !indices.is_empty() => {
+                    Err(format!("dense, with {} indices", indices.len()))
+                }
+                _ => Ok(values.len()),
+            },
+            Some(SPARSE) => {
+                let size = size.ok_or("sparse, without a size")?;
+                let length = usize::try_from(size).map_err(|_| format!("sparse, of size {size}"))?;
+                let indices = indices.ok_or("sparse, without indices")?;
+                if indices.len() != values.len() {
+                    return Err(format!("{} indices, and {} values", indices.len(), values.len()));
+                }
+                if has_nulls(self.indices.numbers, &indices) {
+                    return Err("null among its indices".into());
+                }
+                let mut next = 0;
+                for &index in &self.indices.numbers.values()[indices] {
+                    if index < 0 || index >= size {
+                        return Err(format!("index {index} where its size is {size}"));
+                    }
+                    if index < next {
+                        return Err(format!("index {index} after {}, and they ascend", next - 1));
+                    }
+                    next = index + 1;
+                }
+                Ok(length)
+            }
+            Some(other) => Err(format!("its type is {other}, neither {SPARSE} (sparse) nor {DENSE} (dense)")),
+            None => Err("its type is null".into()),
+        }
+    }
+
+    /// The values of all vectors, at these offsets.
+    fn all_values(&self, offsets: &[i64]) -> Result<Vec<f64>> {
+        let count = offsets.last().map_or(0, |end| *end as usize);
+        let mut all = Vec::new();
+        let too_large = || {
+            let bytes = count.saturating_mul(size_of::<f64>());
+            Error::new(ErrorKind::TooLarge, format!("vectors of {bytes} bytes do not fit the memory"))
+                .hint("use a smaller `batch_size`")
+        };
+        all.try_reserve_exact(count).map_err(|_| too_large())?;
+        all.resize(count, 0.0);
+        for (row, place) in offsets.windows(2).enumerate() {
+            let to = &mut all[place[0] as usize..place[1] as usize];
+            // Bad ones have no place.
+            let Some(values) = self.values.of(row).filter(|_| !to.is_empty()) else { continue };
+            let values = &self.values.numbers.values()[values];
+            match (self.types.value(row), self.indices.of(row)) {
+                (SPARSE, Some(indices)) => {
+                    let indices = &self.indices.numbers.values()[indices];
+                    for (index, value) in indices.iter().zip(values) {
+                        to[*index as usize] = *value;
+                    }
+                }
+                _ => to.copy_from_slice(values),
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl<A> Lists<'_, A> {
+    /// Where the numbers of a list are; `None` for a null.
+    fn of(&self, row: usize) -> Option<std::ops::Range<usize>> {
+        let offsets = self.lists.value_offsets();
+        self.lists.is_valid(row).then(|| offsets[row] as usize..offsets[row + 1] as usize)
+    }
+}
+
+/// Vectors at any depth of a gathered column as lists, and the rows that hold bad ones, in order.
+fn as_lists(array: &ArrayRef) -> Result<(ArrayRef, Vec<BadValue>)> {
+    if !holds_vectors(array.data_type()) {
+        return Ok((array.clone(), Vec::new()));
+    }
+    let nulls = array.nulls().cloned();
+    match array.data_type() {
+        vectors if SparkMl::of(vectors) == Some(SparkMl::Vector) => {
+            Vectors::of(array.as_struct()).ok_or_else(no_vectors)?.as_lists()
+        }
+        DataType::Struct(fields) => {
+            let (mut columns, mut bad) = (Vec::with_capacity(fields.len()), Vec::new());
+            for column in array.as_struct().columns() {
+                let (column, of_field) = as_lists(column)?;
+                columns.push(column);
+                bad.extend(of_field);
+            }
+            let fields = fields.iter().map(|field| Arc::new(with_lists(field))).collect();
+            let made = StructArray::try_new_with_length(fields, columns, nulls, array.len()).or_fail()?;
+            Ok((Arc::new(made), in_rows(array, bad, Some)))
+        }
+        DataType::LargeList(item) => {
+            let lists = array.as_list::<i64>();
+            let (values, bad) = as_lists(lists.values())?;
+            let item = Arc::new(with_lists(item));
+            let made = LargeListArray::try_new(item, lists.offsets().clone(), values, nulls).or_fail()?;
+            let row = |at: usize| row_of(lists.value_offsets(), |offset| *offset as usize <= at);
+            Ok((Arc::new(made), in_rows(array, bad, row)))
+        }
+        DataType::FixedSizeList(item, length) => {
+            let (values, bad) = as_lists(array.as_fixed_size_list().values())?;
+            let item = Arc::new(with_lists(item));
+            let made = FixedSizeListArray::try_new(item, *length, values, nulls).or_fail()?;
+            let each = usize::try_from(*length).unwrap_or(1).max(1);
+            Ok((Arc::new(made), in_rows(array, bad, |at| Some(at / each))))
+        }
+        DataType::Map(entries, sorted) => {
+            let map = array.as_map();
+            let stored: ArrayRef = Arc::new(map.entries().clone());
+            let (values, bad) = as_lists(&stored)?;
+            let (entries, offsets) = (Arc::new(with_lists(entries)), map.offsets().clone());
+            let values = values.as_struct().clone();
+            let made = MapArray::try_new(entries, offsets, values, nulls, *sorted).or_fail()?;
+            let row = |at: usize| row_of(map.value_offsets(), |offset| *offset as usize <= at);
+            Ok((Arc::new(made), in_rows(array, bad, row)))
+        }
+        _ => Err(no_vectors()),
+    }
+}
+
+/// The rows that hold bad values: each once, and none that is null.
+fn in_rows(array: &dyn Array, values: Vec<BadValue>, row: impl Fn(usize) -> Option<usize>) -> Vec<BadValue> {
+    let rows = values.into_iter().filter_map(|(value, error)| Some((row(value)?, error)));
+    let mut rows: Vec<BadValue> =
+        rows.filter(|(row, _)| *row < array.len() && array.is_valid(*row)).collect();
+    rows.sort_by_key(|(row, _)| *row);
+    rows.dedup_by_key(|(row, _)| *row);
+    rows
+}
+
+fn row_of<O>(offsets: &[O], is_before: impl FnMut(&O) -> bool) -> Option<usize> {
+    offsets.partition_point(is_before).checked_sub(1)
+}
+
+fn has_nulls(numbers: &dyn Array, range: &std::ops::Range<usize>) -> bool {
+    let nulls = numbers.nulls().filter(|nulls| nulls.null_count() > 0);
+    nulls.is_some_and(|nulls| nulls.slice(range.start, range.len()).null_count() > 0)
+}
+
+fn refusal(cause: &str) -> Error {
+    Error::new(ErrorKind::BadRow, format!("no vector of Spark ML: {cause}"))
+}
+
+fn no_vectors() -> Error {
+    Error::new(ErrorKind::Internal, "a column of vectors has other fields")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrow::array::{ListArray, StringViewArray};
+    use crate::arrow::vectors::lists_of;
+    use crate::arrow::vectors::tests::{Stored, vectors};
+    use crate::column::{Pad, PadCodec, PlainCodec};
+
+    fn dense(values: &[f64]) -> Option<Stored> {
+        Some((DENSE, None, None, Some(values.to_vec())))
+    }
+
+    fn sparse(size: i32, indices: &[i32], values: &[f64]) -> Option<Stored> {
+        Some((SPARSE, Some(size), Some(indices.to_vec()), Some(values.to_vec())))
+    }
+
+    /// A column as it is delivered, and its bad rows with the reasons.
+    fn delivered(column: &dyn Array) -> (ArrayRef, Vec<(usize, String)>) {
+        let field = Field::new("x", column.data_type().clone(), true);
+        let codec = VectorCodec::new(Arc::new(PlainCodec::default())).unwrap();
+        let all = Selection::of_one((0..column.len() as u32).collect());
+        let (rows, refused) = codec.gather_rows(&[column], &all).unwrap();
+        assert_eq!(rows.data_type(), codec.delivered(&field).unwrap().data_type());
+        (rows, refused.into_iter().map(|(row, error)| (row, error.cause().to_owned())).collect())
+    }
+
+    fn values(lists: &dyn Array) -> Vec<Option<Vec<f64>>> {
+        let lists = lists.as_list::<i64>();
+        lists.iter().map(|list| Some(list?.as_primitive::<Float64Type>().values().to_vec())).collect()
+    }
+
+    #[test]
+    fn dense_and_sparse_vectors_are_lists_of_all_values() {
+        let mixed = vectors(&[
+            dense(&[1.0, 2.0]),
+            None,
+            sparse(4, &[0, 3], &[5.0, -0.0]),
+            sparse(2, &[], &[]),
+            dense(&[]),
+            sparse(0, &[], &[]),
+        ]);
+        let (rows, bad) = delivered(&mixed);
+        assert!(bad.is_empty(), "{bad:?}");
+        let all = |values: &[f64]| Some(values.to_vec());
+        let expected =
+            [all(&[1.0, 2.0]), None, all(&[5.0, 0.0, 0.0, -0.0]), all(&[0.0; 2]), all(&[]), all(&[])];
+        assert_eq!(values(&rows), expected);
+        let (rows, _) = delivered(&mixed.slice(2, 3));
+        assert_eq!(values(&rows), expected[2..5]);
+        let (rows, _) = delivered(&vectors(&[dense(&[1.0]), None, dense(&[2.0, 3.0])]));
+        assert_eq!(values(&rows), [all(&[1.0]), None, all(&[2.0, 3.0])]);
+        let (rows, _) = delivered(&vectors(&[]));
+        assert!(rows.is_empty());
+    }
+
+    #[test]
+    fn a_bad_vector_is_a_bad_row_and_never_other_numbers() {
+        let good = dense(&[7.0]);
+        for (bad, cause) in [
+            (sparse(3, &[3], &[1.0]), "index 3 where its size is 3"),
+            (sparse(3, &[-1], &[1.0]), "index -1 where its size is 3"),
+            (sparse(3, &[1, 1], &[1.0, 2.0]), "index 1 after 1, and they ascend"),
+            (sparse(3, &[2, 0], &[1.0, 2.0]), "index 0 after 2, and they ascend"),
+            (sparse(3, &[0], &[1.0, 2.0]), "1 indices, and 2 values"),
+            (sparse(-1, &[], &[]), "sparse, of size -1"),
+            (sparse(i32::MAX, &[i32::MAX], &[1.0]), "index 2147483647 where its size is 2147483647"),
+            (Some((SPARSE, None, Some(vec![0]), Some(vec![1.0]))), "sparse, without a size"),
+            (Some((SPARSE, Some(1), None, Some(vec![1.0]))), "sparse, without indices"),
+            (Some((SPARSE, Some(1), Some(vec![0]), None)), "it has no values"),
+            (Some((DENSE, None, None, None)), "it has no values"),
+            (Some((DENSE, Some(2), None, Some(vec![1.0]))), "dense, of size 2, with 1 values"),
+            (Some((DENSE, None, Some(vec![0]), Some(vec![1.0]))), "dense, with 1 indices"),
+            (Some((2, None, None, Some(vec![1.0]))), "its type is 2, neither 0 (sparse) nor 1 (dense)"),
+        ] {
+            let (rows, refused) = delivered(&vectors(&[good.clone(), bad, good.clone()]));
+            assert_eq!(refused, [(1, format!("no vector of Spark ML: {cause}"))]);
+            let all = values(&rows);
+            assert_eq!((&all[0], &all[2]), (&Some(vec![7.0]), &Some(vec![7.0])));
+        }
+    }
+
+    #[test]
+    fn a_null_inside_a_vector_is_a_bad_row() {
+        let whole = vectors(&[sparse(2, &[0], &[1.0]), dense(&[1.0])]);
+        let lists = |nulls: usize| -> Vec<ArrayRef> {
+            let indices = [Some(vec![(nulls != 2).then_some(0)]), None];
+            let values = [Some(vec![Some(1.0)]), Some(vec![(nulls != 3).then_some(1.0)])];
+            vec![
+                Arc::new(Int8Array::from(vec![Some(SPARSE), (nulls != 0).then_some(DENSE)])),
+                whole.column(1).clone(),
+                Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(indices)),
+                Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(values)),
+            ]
+        };
+        for (nulls, bad) in [
+            (0, vec![(1, "its type is null")]),
+            (2, vec![(0, "null among its indices")]),
+            (3, vec![(1, "null among its values")]),
+            (4, vec![]),
+        ] {
+            let column = StructArray::new(whole.fields().clone(), lists(nulls), None);
+            let bad: Vec<_> = bad
+                .into_iter()
+                .map(|(row, cause)| (row, format!("no vector of Spark ML: {cause}")))
+                .collect();
+            assert_eq!(delivered(&column).1, bad);
+        }
+    }
+
+    #[test]
+    fn vectors_in_structures_and_lists_are_lists_there() {
+        let stored = vectors(&[dense(&[1.0]), sparse(2, &[1], &[2.0]), sparse(1, &[1], &[2.0])]);
+        let names: ArrayRef = Arc::new(StringViewArray::from(vec!["a", "b", "c"]));
+        let field = |name: &str, array: &dyn Array| Field::new(name, array.data_type().clone(), true);
+        let fields = vec![field("name", &names), field("v", &stored)].into();
+        let structure = StructArray::new(fields, vec![names, Arc::new(stored.clone())], None);
+        let (rows, bad) = delivered(&structure);
+        assert_eq!(values(rows.as_struct().column(1))[..2], [Some(vec![1.0]), Some(vec![0.0, 2.0])]);
+        assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [2]);
+
+        let item = Arc::new(field("item", &structure));
+        let lists = ListArray::new(item, OffsetBuffer::from_lengths([2, 0, 1]), Arc::new(structure), None);
+        let (rows, bad) = delivered(&lists);
+        assert_eq!(rows.as_list::<i64>().value_offsets(), [0, 2, 2, 3]);
+        assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [2]);
+
+        let item = Arc::new(field("item", &stored));
+        let two = stored.slice(0, 2);
+        let pairs = FixedSizeListArray::new(item, 2, Arc::new(two), None);
+        let (rows, bad) = delivered(&pairs);
+        assert_eq!(values(rows.as_fixed_size_list().values()), [Some(vec![1.0]), Some(vec![0.0, 2.0])]);
+        assert!(bad.is_empty());
+    }
+
+    #[test]
+    fn what_comes_after_sees_lists() {
+        let stored = vectors(&[sparse(2, &[1], &[2.0]), sparse(1, &[1], &[2.0]), dense(&[1.0, 2.0, 3.0])]);
+        let listed = Field::new("x", lists_of(stored.data_type()), true);
+        let pad = PadCodec::new(&Pad::new(2), &listed, None).unwrap();
+        let codec = VectorCodec::new(Arc::new(pad)).unwrap();
+        assert_eq!((codec.row_bytes(), codec.is_expanded()), (Some(16), true));
+        let rows = Selection::new(vec![(0, 2), (0, 1), (0, 0)]);
+        let (padded, refused) = codec.gather_rows(&[&stored], &rows).unwrap();
+        let values = padded.as_fixed_size_list().values().as_primitive::<Float64Type>().clone();
+        assert_eq!(&values.values()[4..], &[0.0, 2.0]);
+        let refused: Vec<_> = refused.iter().map(|(row, error)| (*row, error.cause())).collect();
+        let expected = [
+            (0, "a list of 3 values, which is padded to 2"),
+            (1, "no vector of Spark ML: index 1 where its size is 1"),
+        ];
+        assert_eq!(refused, expected);
+    }
+}
