@@ -337,6 +337,20 @@ def test_names_from_a_file_are_spelled_out_where_a_terminal_would_obey(tmp_path:
             assert r"\u{202e}" in shown
 
 
+@pytest.mark.parametrize("nested", [False, True], ids=["flat", "in a list"])
+def test_times_of_96_bits_that_spark_wrote_are_of_microseconds(tmp_path: Path, nested: bool) -> None:
+    times = [datetime.datetime(9999, 12, 31, 23, 59, 59, 999999), None, datetime.datetime(1, 1, 1)]
+    kind = pa.list_(pa.timestamp("us")) if nested else pa.timestamp("us")
+    cells = pa.array([[time] for time in times] if nested else times, kind)
+    stored = pa.table({"x": [1, 2, 3], "t": cells}).replace_schema_metadata({"org.apache.spark.version": "3.5.0"})
+    pq.write_table(stored, tmp_path / "x.parquet", use_deprecated_int96_timestamps=True, store_schema=False)
+    for _ in range(2):
+        with fb.Loader(tmp_path, batch_size=3) as loader:
+            rows = pa.record_batch(next(iter(loader))).column("t").cast(pa.large_list(kind.value_type) if nested else kind)
+            assert rows.to_pylist() == cells.to_pylist()
+        fb.Dataset(tmp_path).write_index()
+
+
 def test_next_moves_are_written_as_python_takes_them(tmp_path: Path, plain: Path) -> None:
     far = pa.table({"x": [1], "far": pa.array([datetime.datetime(3020, 5, 17)], pa.timestamp("us"))})
     pq.write_table(far, tmp_path / "x.parquet", use_deprecated_int96_timestamps=True, store_schema=False)

@@ -1,7 +1,7 @@
 //! The columns of a file as Arrow has them: as the writer's own schema says, which is among the file's metadata, unless that is
 //! not one of these columns. A column that has no Arrow type is refused by itself.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use flatbuffers::InvalidFlatbuffer;
 use parquet::arrow::{encode_arrow_schema, parquet_to_arrow_schema};
+use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::KeyValue;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Metadata, Schema};
+use crate::arrow::datatypes::{DataType, Field, FieldRef, Metadata, Schema, TimeUnit};
 use crate::arrow::ipc::convert::try_fb_to_schema;
 use crate::arrow::ipc::root_as_message;
 use crate::arrow::nested::with_fields;
@@ -20,6 +21,9 @@ use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// The key under which Arrow writers keep their schema.
 pub(crate) const ARROW_SCHEMA: &str = "ARROW:schema";
+
+/// How the keys begin under which Spark keeps its own.
+const SPARK: &str = "org.apache.spark.";
 
 /// What the Parquet crate says of a writer's schema that is not one of the columns, or that nests deeper than it reads.
 const MISFITS: [&str; 3] = ["incompatible arrow schema", "expected field named", "DepthLimitReached"];
@@ -36,6 +40,14 @@ pub(crate) type Refusals = BTreeMap<String, Error>;
 
 /// All columns of a file. Programs that drop or rename columns leave the writer's schema as it was.
 pub(crate) fn arrow_schema(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) -> Result<Schema> {
+    let schema = as_written(parquet, key_values)?;
+    Ok(match is_of_spark(key_values) {
+        true => in_microseconds(parquet, schema),
+        false => schema,
+    })
+}
+
+fn as_written(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) -> Result<Schema> {
     let error = match parquet_to_arrow_schema(parquet, key_values) {
         Ok(schema) => return Ok(schema),
         Err(error) => error,
@@ -48,7 +60,7 @@ pub(crate) fn arrow_schema(parquet: &SchemaDescriptor, key_values: Option<&Vec<K
     match writers_schema(key_values) {
         Some(Written { schema, is_mended: true }) => {
             let others = key_values.into_iter().flatten().filter(|pair| pair.key != ARROW_SCHEMA);
-            arrow_schema(parquet, Some(&others.cloned().chain([pair(&schema)]).collect()))
+            as_written(parquet, Some(&others.cloned().chain([pair(&schema)]).collect()))
         }
         _ => Err(error).or_fail(),
     }
@@ -70,10 +82,52 @@ pub(super) fn readable(
     let written = written.filter(|schema| schema.fields().len() == count);
     let mut found = Found { parquet, written, fields: Vec::new(), refused: Refusals::new() };
     found.add(0..count)?;
+    let schema = Schema::new(found.fields);
     match found.refused.len() == count {
         true => Err(error),
-        false => Ok((Schema::new(found.fields), found.refused)),
+        false if is_of_spark(key_values) => Ok((in_microseconds(parquet, schema), found.refused)),
+        false => Ok((schema, found.refused)),
     }
+}
+
+/// What of a file's metadata says how its columns are typed.
+pub(super) fn type_hints(key_values: Option<&Vec<KeyValue>>) -> Vec<KeyValue> {
+    let of = |wanted: &dyn Fn(&str) -> bool| key_values.into_iter().flatten().find(|pair| wanted(&pair.key));
+    let arrow = of(&|key| key == ARROW_SCHEMA).cloned();
+    let spark = of(&|key| key.starts_with(SPARK)).map(|_| KeyValue::new(SPARK.to_owned(), None));
+    arrow.into_iter().chain(spark).collect()
+}
+
+/// Whether Spark wrote a file, and no Arrow writer after it.
+fn is_of_spark(key_values: Option<&Vec<KeyValue>>) -> bool {
+    let has = |start: &str| key_values.into_iter().flatten().any(|pair| pair.key.starts_with(start));
+    has(SPARK) && !has(ARROW_SCHEMA)
+}
+
+/// The columns with times of 96 bits in microseconds, which is what Spark counts in: in nanoseconds, years after 2262, such
+/// as the 9999 that stands for "no end", have no value.
+fn in_microseconds(parquet: &SchemaDescriptor, schema: Schema) -> Schema {
+    let leaves = parquet.columns().iter().enumerate();
+    let int96 = leaves.filter(|(_, column)| column.physical_type() == PhysicalType::INT96);
+    let int96: HashSet<usize> = int96.map(|(leaf, _)| parquet.get_column_root_idx(leaf)).collect();
+    if int96.is_empty() {
+        return schema;
+    }
+    let fields = schema.fields().iter().enumerate().map(|(root, field)| match int96.contains(&root) {
+        true => Arc::new(with_microseconds(field)),
+        false => field.clone(),
+    });
+    Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())
+}
+
+fn with_microseconds(field: &Field) -> Field {
+    let data_type = match field.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+            DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+        }
+        other => with_fields(other, with_microseconds),
+    };
+    field.clone().with_data_type(data_type)
 }
 
 struct Found<'a> {
@@ -94,7 +148,7 @@ impl Found<'_> {
             let fields = schema.fields()[columns.clone()].to_vec();
             vec![pair(&Schema::new(fields))]
         });
-        let error = match arrow_schema(&SchemaDescriptor::new(Arc::new(message)), written.as_ref()) {
+        let error = match as_written(&SchemaDescriptor::new(Arc::new(message)), written.as_ref()) {
             Ok(schema) if schema.fields().len() == columns.len() => {
                 self.fields.extend(schema.fields().iter().cloned());
                 return Ok(());

@@ -7,7 +7,7 @@ use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::{FileMetaData, KeyValue};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
-use super::arrow_schema::{ARROW_SCHEMA, Refusals, readable};
+use super::arrow_schema::{Refusals, readable, type_hints};
 use super::{Projection, types};
 use crate::arrow::datatypes::{Field, Schema, SchemaRef};
 use crate::error::{Error, ErrorKind, OrFail, Result};
@@ -179,8 +179,8 @@ impl<'a> ProjectedLeaves<'a> {
 /// The columns seen so far: files that were written alike share one value, which is most of what a footer weighs.
 #[derive(Debug, Default)]
 pub(crate) struct KnownColumns {
-    /// Each with the schema that its Arrow writer kept.
-    known: Mutex<Vec<(Option<String>, Arc<FileColumns>)>>,
+    /// Each with what says how it is typed.
+    known: Mutex<Vec<(Vec<KeyValue>, Arc<FileColumns>)>>,
     placed: Mutex<HashMap<SharedBy, Placed>>,
 }
 
@@ -201,22 +201,20 @@ impl KnownColumns {
     ///
     /// Fails with `Corrupt` for a schema that makes no sense.
     pub(crate) fn of_file(&self, metadata: &FileMetaData) -> Result<Arc<FileColumns>> {
-        let pairs = metadata.key_value_metadata();
-        let hint = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == ARROW_SCHEMA)).cloned();
-        let hint_text = hint.as_ref().and_then(|pair| pair.value.clone());
+        let hints = type_hints(metadata.key_value_metadata());
         let created_by = metadata.created_by();
         let mut known = lock(&self.known);
-        let alike = known.iter().find(|(text, columns)| {
-            *text == hint_text
+        let alike = known.iter().find(|(of, columns)| {
+            *of == hints
                 && columns.created_by.as_deref() == created_by
                 && *columns.parquet == *metadata.schema_descr()
         });
         if let Some((_, columns)) = alike {
             return Ok(columns.clone());
         }
-        let hint = hint.map(|pair| vec![pair]);
-        let columns = Arc::new(FileColumns::new(metadata.schema_descr_ptr(), created_by, hint.as_ref())?);
-        known.push((hint_text, columns.clone()));
+        let columns = FileColumns::new(metadata.schema_descr_ptr(), created_by, Some(&hints))?;
+        let columns = Arc::new(columns);
+        known.push((hints, columns.clone()));
         Ok(columns)
     }
 
