@@ -59,6 +59,15 @@ impl Deny {
         self.rows.is_empty() && self.values.values().all(Vec::is_empty)
     }
 
+    /// Bytes that it takes while the rows are selected: of each value copies, texts and what a filter makes of it.
+    pub(super) fn bytes(&self) -> u64 {
+        const COPIES: u64 = 10;
+        const COPIES_OF_ROWS: u64 = 3;
+        let rows = self.rows.len() as u64 * size_of::<RowId>() as u64;
+        let values: u64 = self.values.values().flatten().map(Value::bytes).sum();
+        values.saturating_mul(COPIES).saturating_add(rows * COPIES_OF_ROWS)
+    }
+
     /// The numbers of rows that are denied, ascending.
     #[cfg(feature = "cli")]
     pub(crate) fn row_ids(&self) -> &[RowId] {

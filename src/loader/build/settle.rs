@@ -168,7 +168,7 @@ impl LoaderBuilder {
             dealt_bits: 0,
             least: 0,
         };
-        let filters = spec.filter.as_ref().map_or(0, Filter::bytes);
+        let filters = spec.filter.as_ref().map_or(0, Filter::bytes).saturating_add(spec.deny.bytes());
         let footers = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE / self.among);
         sizing.check_beside(footers.saturating_add(filters))?;
         if spec.filter.is_some() || !spec.samples.are_rows() {
