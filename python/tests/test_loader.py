@@ -342,8 +342,11 @@ def test_times_of_96_bits_that_spark_wrote_are_of_microseconds(tmp_path: Path, n
     times = [datetime.datetime(9999, 12, 31, 23, 59, 59, 999999), None, datetime.datetime(1, 1, 1)]
     kind = pa.list_(pa.timestamp("us")) if nested else pa.timestamp("us")
     cells = pa.array([[time] for time in times] if nested else times, kind)
-    stored = pa.table({"x": [1, 2, 3], "t": cells}).replace_schema_metadata({"org.apache.spark.version": "3.5.0"})
-    pq.write_table(stored, tmp_path / "x.parquet", use_deprecated_int96_timestamps=True, store_schema=False)
+    stored = pa.table({"x": [1, 2, 3], "t": cells})
+    options: Any = {"use_deprecated_int96_timestamps": True, "store_schema": False}
+    with pq.ParquetWriter(tmp_path / "x.parquet", stored.schema, **options) as writer:
+        writer.write_table(stored)
+        writer.add_key_value_metadata({"org.apache.spark.version": "3.5.0"})
     for _ in range(2):
         with fb.Loader(tmp_path, batch_size=3) as loader:
             rows = pa.record_batch(next(iter(loader))).column("t").cast(pa.large_list(kind.value_type) if nested else kind)
