@@ -132,9 +132,13 @@ class ColumnExpression(_Node):
         >>> fb.Loader("data/train/", columns=["id"], filter=fb.col("id").is_in([3, 4, 999])).num_rows
         2
         """
-        if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        # Late: it reads expressions.
+        from .filters import is_list
+
+        if not is_list(values):
             raise InvalidError(f"is_in needs a list of values, got {values!r}")
-        found = [value_of(value, repr(self)) for value in values]
+        beside = repr(self)
+        found = [value_of(value, beside) for value in values]
         if isinstance(values, (set, frozenset)):
             # A set has no order of its own, and the filter is part of what identifies an order.
             found.sort(key=repr)

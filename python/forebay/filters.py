@@ -77,7 +77,7 @@ def _term(term: Any) -> dict[str, Any]:
     if not isinstance(op, str) or op not in FILTER_OPERATORS:
         raise InvalidError(f"the operator of a filter must be one of {', '.join(FILTER_OPERATORS)}, got {op!r}")
     if op in ("in", "not in"):
-        if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        if not is_list(value):
             raise InvalidError(f"({column!r}, {op!r}, {value!r}): {op} needs a list of values")
         values = [value_of(item, f"column {column!r}") for item in value]
         # A set has no order of its own, and the filter is part of what identifies an order.
@@ -89,9 +89,13 @@ def _term(term: Any) -> dict[str, Any]:
 
 def value_of(value: Any, beside: str) -> bool | int | float | str:
     """A value to compare with, as the library reads it; ``beside`` names what it is compared with."""
-    if hasattr(value, "dtype") and getattr(value, "shape", None) == ():  # a numpy scalar
+    if _is_masked(value):
+        raise InvalidError(f"{beside}: a value in a filter is masked (leave it out, as with .compressed())")
+    if hasattr(value, "dtype") and getattr(value, "shape", None) == ():  # a scalar of numpy or torch
         # A time of numpy has no item of as fine a unit.
-        value = str(value) if value.dtype.kind == "M" else value.item()
+        value = str(value) if getattr(value.dtype, "kind", None) == "M" else value.item()
+    elif hasattr(value, "as_py"):  # a scalar of pyarrow
+        value = value.as_py()
     if isinstance(value, (datetime.date, datetime.datetime)):
         value = value.isoformat()
     if isinstance(value, bytes):
@@ -113,6 +117,17 @@ def value_of(value: Any, beside: str) -> bool | int | float | str:
             f"{beside}: a value in a filter must be a number, bool, str, bytes, date or datetime, got {value!r}"
         )
     return value
+
+
+def _is_masked(value: Any) -> bool:
+    """Whether it is what a masked array of numpy has in place of a value."""
+    mask = getattr(value, "mask", None)
+    return getattr(value, "shape", None) == () and getattr(mask, "shape", None) == () and bool(mask)
+
+
+def is_list(values: Any) -> bool:
+    """Whether it can be a list of values: neither a text nor an array without dimensions."""
+    return not isinstance(values, (str, bytes)) and hasattr(values, "__iter__") and getattr(values, "shape", None) != ()
 
 
 def _listed(terms: Any) -> Any:

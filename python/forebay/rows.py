@@ -197,7 +197,7 @@ def _values(column: str, listed: Any) -> list[Any]:
     if isinstance(listed, (str, os.PathLike)):
         read: list[Any] = json.loads(_forebay.denied_values(column, *locations(listed)))["values"][column]
         return read
-    if isinstance(listed, (bytes, Mapping)) or not isinstance(listed, Iterable):
+    if isinstance(listed, Mapping) or not filters.is_list(listed):
         raise InvalidError(f"deny[{column!r}] must be a list of values or the file of one, got {listed!r}")
     return [filters.value_of(value, f"deny[{column!r}]") for value in listed]
 

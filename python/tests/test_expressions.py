@@ -423,3 +423,29 @@ def test_what_python_would_make_of_a_slip_is_refused(table: Path) -> None:
         deep = ~deep
     with pytest.raises(fb.InvalidError, match="inside one another|recursion"):
         fb.Loader(table, filter=deep)
+
+
+def test_values_of_arrays_are_what_they_hold_and_a_masked_one_is_refused(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    pq.write_table(pa.table({"id": [0, 1, 2], "x": [0, 1, 3]}), tmp_path / "a.parquet")
+    data = fb.Dataset(tmp_path)
+    masked = np.ma.array([1, 3], mask=[False, True])
+    for values in [pa.array([1, 3]), pa.chunked_array([[1], [3]]), torch.tensor([1, 3]), np.array([1, 3])]:
+        assert ids(data, fb.col("x").is_in(values)) == [1, 2]
+        with fb.Loader(tmp_path, deny={"x": values}) as loader:
+            assert [row for batch in loader for row in batch["id"].tolist()] == [0]
+    assert ids(data, fb.col("x") == torch.tensor(3)) == ids(data, fb.col("x") == pa.scalar(3)) == [2]
+    assert ids(data, fb.col("x") == np.ma.array([1, 3], mask=[True, False])[1]) == [2]
+    with pytest.raises(fb.InvalidError, match="masked"):
+        fb.col("x").is_in(masked)
+    with pytest.raises(fb.InvalidError, match="masked"):
+        _ = fb.col("x") == masked[1]
+    with pytest.raises(fb.InvalidError, match="masked"):
+        fb.Loader(tmp_path, deny={"x": masked})
+    for scalar in [np.array(1), torch.tensor(1)]:
+        with pytest.raises(fb.InvalidError, match="list of values"):
+            fb.col("x").is_in(scalar)
+        with pytest.raises(fb.InvalidError, match="list of values"):
+            fb.Loader(tmp_path, deny={"x": scalar})
+        with pytest.raises(fb.InvalidError, match="list of values"):
+            fb.Loader(tmp_path, filter=[("x", "in", scalar)])
