@@ -133,7 +133,7 @@ class ColumnExpression(_Node):
         2
         """
         # Late: it reads expressions.
-        from .filters import is_list
+        from .filters import is_list, value_of
 
         if not is_list(values):
             raise InvalidError(f"is_in needs a list of values, got {values!r}")

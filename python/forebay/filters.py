@@ -16,6 +16,9 @@ from .sizes import given
 
 __all__: list[str] = []
 
+#: The integers that a filter compares with: those of int64 and uint64.
+SMALLEST, LARGEST = -(1 << 63), (1 << 64) - 1
+
 _FORM = (
     "pass [(column, op, value), ...], all of which must hold, a list of such lists, one of which must hold, or an "
     "expression such as fb.col('label') < 100"
@@ -89,6 +92,9 @@ def _term(term: Any) -> dict[str, Any]:
 
 def value_of(value: Any, beside: str) -> bool | int | float | str:
     """A value to compare with, as the library reads it; ``beside`` names what it is compared with."""
+    if (type(value) is int and SMALLEST <= value <= LARGEST) or (type(value) is str and value.isascii()):
+        # Most values of long lists.
+        return value
     if _is_masked(value):
         raise InvalidError(f"{beside}: a value in a filter is masked (leave it out, as with .compressed())")
     if hasattr(value, "dtype") and getattr(value, "shape", None) == ():  # a scalar of numpy or torch
@@ -110,7 +116,7 @@ def value_of(value: Any, beside: str) -> bool | int | float | str:
             raise InvalidError(f"{beside}: text in a filter must be valid Unicode, got {value!r}") from None
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidError(f"{beside}: a number in a filter must be finite, got {value}")
-    if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 63) <= value < 1 << 64:
+    if isinstance(value, int) and not isinstance(value, bool) and not SMALLEST <= value <= LARGEST:
         raise InvalidError(f"{beside}: an int in a filter must be from -2**63 to 2**64 - 1, got {given(value)}")
     if not isinstance(value, (bool, int, float, str)):
         raise InvalidError(
