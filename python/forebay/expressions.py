@@ -133,12 +133,12 @@ class ColumnExpression(_Node):
         2
         """
         # Late: it reads expressions.
-        from .filters import is_list, value_of
+        from . import filters
 
-        if not is_list(values):
+        if not filters.is_list(values):
             raise InvalidError(f"is_in needs a list of values, got {values!r}")
         beside = repr(self)
-        found = [value_of(value, beside) for value in values]
+        found = [filters.value_of(value, beside) for value in values]
         if isinstance(values, (set, frozenset)):
             # A set has no order of its own, and the filter is part of what identifies an order.
             found.sort(key=repr)
