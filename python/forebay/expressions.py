@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import InvalidError
+from .literals import is_list, value_of
 from .sizes import given
 from .values import whole
 
@@ -132,13 +133,10 @@ class ColumnExpression(_Node):
         >>> fb.Loader("data/train/", columns=["id"], filter=fb.col("id").is_in([3, 4, 999])).num_rows
         2
         """
-        # Late: it reads expressions.
-        from . import filters
-
-        if not filters.is_list(values):
+        if not is_list(values):
             raise InvalidError(f"is_in needs a list of values, got {values!r}")
         beside = repr(self)
-        found = [filters.value_of(value, beside) for value in values]
+        found = [value_of(value, beside) for value in values]
         if isinstance(values, (set, frozenset)):
             # A set has no order of its own, and the filter is part of what identifies an order.
             found.sort(key=repr)
@@ -321,14 +319,6 @@ def operand(value: Any, beside: ColumnExpression) -> ColumnExpression:
         raise InvalidError(f"{beside!r} was compared with {value!r} (use is_in for a list of values)")
     found = value_of(value, repr(beside))
     return ColumnExpression._of({"literal": found}, repr(found))
-
-
-def value_of(value: Any, beside: str) -> bool | int | float | str:
-    """A value as the library reads it."""
-    # Late: it reads expressions.
-    from .filters import value_of as checked
-
-    return checked(value, beside)
 
 
 def _combined(name: str, sign: str, left: Expression, right: Any) -> Expression:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _forebay, filters
+from . import _forebay
 from .errors import InvalidError, IoError
+from .literals import is_list, value_of
 from .locations import locations
 from .sizes import given
 
@@ -197,9 +198,9 @@ def _values(column: str, listed: Any) -> list[Any]:
     if isinstance(listed, (str, os.PathLike)):
         read: list[Any] = json.loads(_forebay.denied_values(column, *locations(listed)))["values"][column]
         return read
-    if isinstance(listed, Mapping) or not filters.is_list(listed):
+    if isinstance(listed, Mapping) or not is_list(listed):
         raise InvalidError(f"deny[{column!r}] must be a list of values or the file of one, got {listed!r}")
-    return [filters.value_of(value, f"deny[{column!r}]") for value in listed]
+    return [value_of(value, f"deny[{column!r}]") for value in listed]
 
 
 def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
