@@ -29,7 +29,7 @@ pub(crate) use lists::{StoredList, stored_lists};
 pub use nulls::{needs_values, null_field, null_rows};
 pub use selection::{Run, Selection};
 pub(crate) use views::exchange_views;
-pub(crate) use weight::{heaviest, is_variable, longest, weigh};
+pub(crate) use weight::{heaviest, is_variable, longest, weigh, weigh_each};
 
 use crate::error::{Error, ErrorKind, OrFail, Result};
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -132,7 +134,8 @@ def test_a_null_is_that_of_a_list(tmp_path: Path) -> None:
         (sparse(3, [-1], [1.0]), "index -1 where its size is 3"),
         (sparse(3, [1, 1], [1.0, 2.0]), "index 1 after 1, and they ascend"),
         (sparse(3, [0], [1.0, 2.0]), "1 indices, and 2 values"),
-        (sparse(2**31 - 1, [2**31 - 1], [1.0]), "takes .* GiB, over"),
+        (sparse(2**31 - 1, [2**31 - 1], [1.0]), "index 2147483647 where its size is 2147483647"),
+        (sparse(-1, [], []), "sparse, of size -1"),
         ({**sparse(3, [0], [1.0]), "size": None}, "sparse, without a size"),
         ({**sparse(3, [0], [1.0]), "indices": None}, "sparse, without indices"),
         ({**dense(1.0), "values": None}, "it has no values"),
@@ -142,15 +145,37 @@ def test_a_null_is_that_of_a_list(tmp_path: Path) -> None:
 def test_a_bad_vector_is_a_bad_row(tmp_path: Path, bad: dict[str, Any], cause: str) -> None:
     path = write(tmp_path / "a.parquet", [*ROWS * 13, bad, *ROWS[1:]])
     with fb.Loader(path, batch_size=4, shuffle=fb.Shuffle(seed=1), memory="512MiB") as loader:
-        with pytest.raises((fb.BadRowError, fb.TooLargeError), match=cause) as caught:
+        with pytest.raises(fb.BadRowError, match=f"{cause}.*on_bad_row") as caught:
             list(loader)
     place = caught.value
     assert (place.file, place.row_group, place.row, place.column) == (str(path), 1, 2, "features")
-    if isinstance(place, fb.TooLargeError):
-        return
-    with fb.Loader(path, batch_size=4, on_bad_row=fb.Skip(at_most=1)) as loader:
+    with fb.Loader(path, batch_size=4, on_bad_row=fb.Skip(at_most=1), memory="512MiB") as loader:
         assert sum((batch["features"].tolist() for batch in loader), []) == EXPECTED * 13 + EXPECTED[1:]
         assert len(loader.skipped()) == 1
+    buckets = fb.Bucket("features", rows=4)
+    with fb.Loader(path, samples=buckets, batch_size=4) as loader:
+        with pytest.raises(fb.BadRowError, match=f"{cause}.*on_bad_row"):
+            list(loader)
+    with fb.Loader(path, samples=buckets, batch_size=4, on_bad_row=fb.Skip(at_most=1)) as loader:
+        assert sum(len(batch["features"]) for batch in loader) == 55 and len(loader.skipped()) == 1
+
+
+def test_a_vector_too_large_for_a_batch_of_its_own_says_what_helps(tmp_path: Path) -> None:
+    large = sparse(5_000_000, [4_999_999], [1.0])
+    path = write(tmp_path / "a.parquet", [*ROWS, large, *ROWS])
+    asked: dict[str, Any] = {"columns": ["features"], "threads": 1, "shuffle": None}
+    with fb.Loader(path, batch_size=4, memory="64MiB", **asked) as loader:
+        with pytest.raises(fb.TooLargeError, match="this row takes 38.2 MiB alone: raise memory to") as caught:
+            list(loader)
+    said = str(caught.value)
+    assert (caught.value.row, caught.value.column) == (4, "features") and "may fit" not in said
+    found = re.search(r"raise memory to ([\d.]+) MiB with batch_size=1, or leave row id (\d+) out with deny", said)
+    assert found is not None
+    memory, row = f"{math.ceil(float(found[1]))}MiB", int(found[2])
+    with fb.Loader(path, batch_size=1, memory=memory, **asked) as loader:
+        assert sum(batch["features"][0].sum() for batch in loader) == 2 * sum(map(sum, EXPECTED)) + 1
+    with fb.Loader(path, batch_size=4, memory="64MiB", deny=[row], **asked) as loader:
+        assert sum(len(batch["features"]) for batch in loader) == 8
 
 
 def test_a_batch_of_large_sparse_vectors_is_counted_before_it_is_made(tmp_path: Path) -> None:

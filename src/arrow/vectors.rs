@@ -3,6 +3,10 @@
 //! Spark says in a file's metadata which columns are such, but programs that rewrite its files keep the
 //! structures alone: they are known by their fields.
 
+mod rows;
+
+pub(crate) use rows::Vectors;
+
 use super::datatypes::{DataType, Field};
 use super::nested::with_fields;
 

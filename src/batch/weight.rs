@@ -4,8 +4,8 @@
 //! decoded, the lengths are in its views and offsets.
 
 use crate::arrow::array::{Array, AsArray, GenericByteViewArray, MAX_INLINE_VIEW_LEN};
-use crate::arrow::datatypes::{ByteViewType, DataType, Int8Type, Int32Type};
-use crate::arrow::vectors::{SPARSE, SparkMl};
+use crate::arrow::datatypes::{ByteViewType, DataType};
+use crate::arrow::vectors::Vectors;
 
 /// Bytes of a value beside its own: an offset of 64 bits.
 const OFFSET: u64 = 8;
@@ -35,8 +35,13 @@ pub(crate) fn weigh(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
 
 /// The bytes of the one among them that takes the most.
 pub(crate) fn heaviest(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
+    weigh_each(sources, picks).into_iter().max().unwrap_or(0)
+}
+
+/// The bytes of each.
+pub(crate) fn weigh_each(sources: &[&dyn Array], picks: &[(u32, u32)]) -> Vec<u64> {
     let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::of(*source)).collect();
-    picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).max().unwrap_or(0)
+    picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).collect()
 }
 
 /// The lengths of an array's values.
@@ -51,12 +56,8 @@ enum Lengths<'a> {
     /// Lists of one length.
     FixedLists(usize, Items<'a>),
     Struct(Vec<Lengths<'a>>),
-    /// Vectors of Spark ML, as the lists that they are delivered as.
-    Vectors {
-        types: &'a [i8],
-        sizes: &'a [i32],
-        values: Box<Lengths<'a>>,
-    },
+    /// Vectors of Spark ML, as the lists that they are delivered as. A bad one is delivered as an empty list.
+    Vectors(Vectors<'a>),
     /// All are equal.
     Fixed(u64),
 }
@@ -97,17 +98,10 @@ impl<'a> Lengths<'a> {
                 Lengths::FixedLists(usize::try_from(*length).unwrap_or(0), Items::of(values))
             }
             DataType::Struct(_) => {
-                let fields = array.as_struct().columns();
-                if let (Some(SparkMl::Vector), [types, sizes, _, values]) =
-                    (SparkMl::of(array.data_type()), fields)
-                {
-                    return Lengths::Vectors {
-                        types: types.as_primitive::<Int8Type>().values(),
-                        sizes: sizes.as_primitive::<Int32Type>().values(),
-                        values: Box::new(Lengths::within(values.as_ref())),
-                    };
+                if let Some(vectors) = Vectors::of(array) {
+                    return Lengths::Vectors(vectors);
                 }
-                let fields = fields.iter();
+                let fields = array.as_struct().columns().iter();
                 Lengths::Struct(fields.map(|field| Lengths::within(field.as_ref())).collect())
             }
             other => Lengths::Fixed(width(other)),
@@ -131,10 +125,10 @@ impl<'a> Lengths<'a> {
             }
             Lengths::FixedLists(length, items) => items.between(row * length, (row + 1) * length),
             Lengths::Struct(fields) => fields.iter().map(|field| field.at(row)).sum(),
-            Lengths::Vectors { types, sizes, values } => match types[row] {
-                SPARSE => OFFSET + u64::try_from(sizes[row]).unwrap_or(0) * size_of::<f64>() as u64,
-                _ => values.at(row),
-            },
+            Lengths::Vectors(vectors) => {
+                let length = vectors.length(row).ok().flatten().unwrap_or(0);
+                OFFSET + length as u64 * size_of::<f64>() as u64
+            }
             Lengths::Fixed(bytes) => *bytes,
         }
     }
@@ -172,21 +166,26 @@ mod tests {
     use std::sync::Arc;
 
     use crate::arrow::array::{ArrayRef, Int32Array, ListArray, StringViewArray};
+    use crate::arrow::datatypes::Int32Type;
     use crate::arrow::vectors::tests::vectors;
 
     use super::*;
 
     #[test]
-    fn sparse_vectors_take_what_their_size_says() {
+    fn sparse_vectors_take_what_their_size_says_and_bad_ones_nothing() {
+        let bad = |index| Some((0, Some(i32::MAX), Some(vec![index]), Some(vec![1.0])));
         let vectors: ArrayRef = Arc::new(vectors(&[
             Some((1, None, None, Some(vec![1.0, 2.0]))),
             None,
             Some((0, Some(i32::MAX), Some(vec![7]), Some(vec![1.0]))),
+            bad(-1),
+            bad(i32::MAX),
         ]));
         assert!(is_variable(vectors.data_type()));
         assert_eq!(weigh(&[&vectors], &[(0, 0)]), 8 + 16);
         assert_eq!(longest(&vectors), 8 + 8 * i32::MAX as u64);
         assert_eq!(longest(&vectors.slice(0, 2)), 8 + 16);
+        assert_eq!(weigh_each(&[&vectors], &[(0, 1), (0, 3), (0, 4)]), [8; 3]);
     }
 
     #[test]

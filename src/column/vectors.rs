@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use super::{BadValue, ColumnCodec, GatheredRows, Noun, Slot};
 use crate::arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, Float64Array, Int8Array, Int32Array, LargeListArray,
-    MapArray, StructArray,
+    Array, ArrayRef, AsArray, FixedSizeListArray, Float64Array, LargeListArray, MapArray, StructArray,
 };
 use crate::arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int8Type, Int32Type};
-use crate::arrow::vectors::{DENSE, SPARSE, SparkMl, holds_vectors, with_lists};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::vectors::{SparkMl, Vectors, holds_vectors, with_lists};
 use crate::batch::{Selection, gather};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::monitor::Stage;
@@ -98,144 +97,51 @@ impl ColumnCodec for VectorCodec {
     }
 }
 
-/// The fields of gathered vectors.
-struct Vectors<'a> {
-    rows: &'a StructArray,
-    types: &'a Int8Array,
-    sizes: &'a Int32Array,
-    indices: Lists<'a, Int32Array>,
-    values: Lists<'a, Float64Array>,
+/// Gathered vectors as lists, empty ones in the place of those that are bad, and these in order.
+fn lists_of_vectors(rows: &StructArray) -> Result<(ArrayRef, Vec<BadValue>)> {
+    let vectors = Vectors::of(rows).ok_or_else(no_vectors)?;
+    let mut bad = Vec::new();
+    let mut end = 0;
+    let mut offsets = vec![0; 1];
+    for row in 0..rows.len() {
+        match vectors.length(row) {
+            Ok(length) => end += length.unwrap_or(0) as i64,
+            Err(cause) => bad.push((row, refusal(&cause))),
+        }
+        offsets.push(end);
+    }
+    let stored = rows.columns().last().and_then(|values| values.as_list_opt::<i64>());
+    let stored = stored.ok_or_else(no_vectors)?;
+    let DataType::LargeList(item) = stored.data_type() else { return Err(no_vectors()) };
+    let values = match *offsets == **stored.offsets() {
+        // All of them are dense.
+        true => stored.values().clone(),
+        false => Arc::new(Float64Array::from(all_values(&vectors, &offsets)?)),
+    };
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    let made = LargeListArray::try_new(item.clone(), offsets, values, rows.nulls().cloned()).or_fail()?;
+    Ok((Arc::new(made), bad))
 }
 
-/// Lists of numbers.
-struct Lists<'a, A> {
-    lists: &'a LargeListArray,
-    numbers: &'a A,
-}
-
-/// Why a structure is no vector.
-type Cause = String;
-
-impl<'a> Vectors<'a> {
-    fn of(rows: &'a StructArray) -> Option<Self> {
-        let [types, sizes, indices, values] = rows.columns() else { return None };
-        let (indices, values) = (indices.as_list_opt::<i64>()?, values.as_list_opt::<i64>()?);
-        Some(Vectors {
-            rows,
-            types: types.as_primitive_opt::<Int8Type>()?,
-            sizes: sizes.as_primitive_opt::<Int32Type>()?,
-            indices: Lists { lists: indices, numbers: indices.values().as_primitive_opt::<Int32Type>()? },
-            values: Lists { lists: values, numbers: values.values().as_primitive_opt::<Float64Type>()? },
-        })
-    }
-
-    /// The vectors as lists, empty ones in the place of those that are bad, and these in order.
-    fn as_lists(&self) -> Result<(ArrayRef, Vec<BadValue>)> {
-        let mut bad = Vec::new();
-        let mut end = 0;
-        let mut offsets = vec![0; 1];
-        for row in 0..self.rows.len() {
-            if self.rows.is_valid(row) {
-                match self.length(row) {
-                    Ok(length) => end += length as i64,
-                    Err(cause) => bad.push((row, refusal(&cause))),
-                }
-            }
-            offsets.push(end);
-        }
-        let DataType::LargeList(item) = self.values.lists.data_type() else { return Err(no_vectors()) };
-        let are_all_dense = *offsets == **self.values.lists.offsets();
-        let values = match are_all_dense {
-            true => self.values.numbers.clone(),
-            false => self.all_values(&offsets)?.into(),
-        };
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-        let nulls = self.rows.nulls().cloned();
-        let made = LargeListArray::try_new(item.clone(), offsets, Arc::new(values), nulls).or_fail()?;
-        Ok((Arc::new(made), bad))
-    }
-
-    /// How many values a vector has.
-    fn length(&self, row: usize) -> Result<usize, Cause> {
-        let size = self.sizes.is_valid(row).then(|| self.sizes.value(row));
-        let values = self.values.of(row).ok_or("it has no values")?;
-        if has_nulls(self.values.numbers, &values) {
-            return Err("null among its values".into());
-        }
-        let indices = self.indices.of(row);
-        match self.types.is_valid(row).then(|| self.types.value(row)) {
-            Some(DENSE) => match (size, indices) {
-                (Some(size), _) if usize::try_from(size).ok() != Some(values.len()) => {
-                    Err(format!("dense, of size {size}, with {} values", values.len()))
-                }
-                (_, Some(indices)) if !indices.is_empty() => {
-                    Err(format!("dense, with {} indices", indices.len()))
-                }
-                _ => Ok(values.len()),
-            },
-            Some(SPARSE) => {
-                let size = size.ok_or("sparse, without a size")?;
-                let length = usize::try_from(size).map_err(|_| format!("sparse, of size {size}"))?;
-                let indices = indices.ok_or("sparse, without indices")?;
-                if indices.len() != values.len() {
-                    return Err(format!("{} indices, and {} values", indices.len(), values.len()));
-                }
-                if has_nulls(self.indices.numbers, &indices) {
-                    return Err("null among its indices".into());
-                }
-                let mut next = 0;
-                for &index in &self.indices.numbers.values()[indices] {
-                    if index < 0 || index >= size {
-                        return Err(format!("index {index} where its size is {size}"));
-                    }
-                    if index < next {
-                        return Err(format!("index {index} after {}, and they ascend", next - 1));
-                    }
-                    next = index + 1;
-                }
-                Ok(length)
-            }
-            Some(other) => Err(format!("its type is {other}, neither {SPARSE} (sparse) nor {DENSE} (dense)")),
-            None => Err("its type is null".into()),
+/// The values of all vectors, at these offsets.
+fn all_values(vectors: &Vectors<'_>, offsets: &[i64]) -> Result<Vec<f64>> {
+    let count = offsets.last().map_or(0, |end| *end as usize);
+    let mut all = Vec::new();
+    let too_large = || {
+        let bytes = count.saturating_mul(size_of::<f64>());
+        Error::new(ErrorKind::TooLarge, format!("vectors of {bytes} bytes do not fit the memory"))
+            .hint("use a smaller `batch_size`")
+    };
+    all.try_reserve_exact(count).map_err(|_| too_large())?;
+    all.resize(count, 0.0);
+    for (row, place) in offsets.windows(2).enumerate() {
+        let to = &mut all[place[0] as usize..place[1] as usize];
+        // Bad ones have no place.
+        if !to.is_empty() {
+            vectors.copy_to(row, to);
         }
     }
-
-    /// The values of all vectors, at these offsets.
-    fn all_values(&self, offsets: &[i64]) -> Result<Vec<f64>> {
-        let count = offsets.last().map_or(0, |end| *end as usize);
-        let mut all = Vec::new();
-        let too_large = || {
-            let bytes = count.saturating_mul(size_of::<f64>());
-            Error::new(ErrorKind::TooLarge, format!("vectors of {bytes} bytes do not fit the memory"))
-                .hint("use a smaller `batch_size`")
-        };
-        all.try_reserve_exact(count).map_err(|_| too_large())?;
-        all.resize(count, 0.0);
-        for (row, place) in offsets.windows(2).enumerate() {
-            let to = &mut all[place[0] as usize..place[1] as usize];
-            // Bad ones have no place.
-            let Some(values) = self.values.of(row).filter(|_| !to.is_empty()) else { continue };
-            let values = &self.values.numbers.values()[values];
-            match (self.types.value(row), self.indices.of(row)) {
-                (SPARSE, Some(indices)) => {
-                    let indices = &self.indices.numbers.values()[indices];
-                    for (index, value) in indices.iter().zip(values) {
-                        to[*index as usize] = *value;
-                    }
-                }
-                _ => to.copy_from_slice(values),
-            }
-        }
-        Ok(all)
-    }
-}
-
-impl<A> Lists<'_, A> {
-    /// Where the numbers of a list are; `None` for a null.
-    fn of(&self, row: usize) -> Option<std::ops::Range<usize>> {
-        let offsets = self.lists.value_offsets();
-        self.lists.is_valid(row).then(|| offsets[row] as usize..offsets[row + 1] as usize)
-    }
+    Ok(all)
 }
 
 /// Vectors at any depth of a gathered column as lists, and the rows that hold bad ones, in order.
@@ -245,9 +151,7 @@ fn as_lists(array: &ArrayRef) -> Result<(ArrayRef, Vec<BadValue>)> {
     }
     let nulls = array.nulls().cloned();
     match array.data_type() {
-        vectors if SparkMl::of(vectors) == Some(SparkMl::Vector) => {
-            Vectors::of(array.as_struct()).ok_or_else(no_vectors)?.as_lists()
-        }
+        vectors if SparkMl::of(vectors) == Some(SparkMl::Vector) => lists_of_vectors(array.as_struct()),
         DataType::Struct(fields) => {
             let (mut columns, mut bad) = (Vec::with_capacity(fields.len()), Vec::new());
             for column in array.as_struct().columns() {
@@ -302,11 +206,6 @@ fn row_of<O>(offsets: &[O], is_before: impl FnMut(&O) -> bool) -> Option<usize> 
     offsets.partition_point(is_before).checked_sub(1)
 }
 
-fn has_nulls(numbers: &dyn Array, range: &std::ops::Range<usize>) -> bool {
-    let nulls = numbers.nulls().filter(|nulls| nulls.null_count() > 0);
-    nulls.is_some_and(|nulls| nulls.slice(range.start, range.len()).null_count() > 0)
-}
-
 fn refusal(cause: &str) -> Error {
     Error::new(ErrorKind::BadRow, format!("no vector of Spark ML: {cause}"))
 }
@@ -318,9 +217,10 @@ fn no_vectors() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrow::array::{ListArray, StringViewArray};
-    use crate::arrow::vectors::lists_of;
+    use crate::arrow::array::{Int8Array, ListArray, StringViewArray};
+    use crate::arrow::datatypes::{Float64Type, Int32Type};
     use crate::arrow::vectors::tests::{Stored, vectors};
+    use crate::arrow::vectors::{DENSE, SPARSE, lists_of};
     use crate::column::{Pad, PadCodec, PlainCodec};
 
     fn dense(values: &[f64]) -> Option<Stored> {

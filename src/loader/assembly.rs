@@ -201,8 +201,8 @@ impl Assembly {
         }
         let (permits, longest) = (self.hand_over.permits(), self.arrivals.longest());
         let collator = &self.maker.collator;
-        let place = |source: &Resident, row, column| collator.place(source, row, column);
-        let bytes = collator.lengths.weigh(permits, longest, &sources, &picks, place)?;
+        let row = |source: &Resident, row, column| collator.found_row(source, row, column);
+        let bytes = collator.lengths.weigh(permits, longest, &sources, &picks, row)?;
         Ok(StepRows { sources, picks, made_of, bytes, end, padded })
     }
 

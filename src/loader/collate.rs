@@ -17,7 +17,7 @@ use rayon::ThreadPool;
 use super::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
 use super::batch_group::PackRows;
 use super::buffer_pool::{BufferPool, PooledBuffer};
-use super::lengths::Lengths;
+use super::lengths::{FoundRow, Lengths};
 use super::queue::Sender;
 use crate::arrow::array::{
     Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
@@ -808,5 +808,12 @@ impl Collator {
             .row_group(group.index)
             .row(resident.row_in_group(place))
             .column(self.schema.field(column).name().as_str())
+    }
+
+    /// The same row with its number.
+    pub(super) fn found_row(&self, resident: &Resident, place: u32, column: usize) -> FoundRow {
+        let first = self.catalog.first_row_id(resident.part.group as usize);
+        let id = RowId::new(first + resident.row_in_group(place) as i64);
+        FoundRow { place: self.place(resident, place, column), id }
     }
 }

@@ -6,7 +6,8 @@ use crate::arrow::array::{Array, RecordBatch};
 
 use super::semaphore::BatchSemaphore;
 use super::sizing::words;
-use crate::batch::{heaviest, longest, weigh};
+use crate::batch::{heaviest, longest, weigh, weigh_each};
+use crate::catalog::RowId;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::reader::{Resident, Rows};
 
@@ -41,17 +42,16 @@ impl Lengths {
     /// else the exact number.
     ///
     /// # Errors
-    /// The batch is larger than one may be. `place` is that of a row in a column, of a source and a place in its
-    /// deal.
+    /// The batch is larger than one may be. `row` finds one of a source by its place in the deal.
     pub(super) fn weigh(
         &self,
         permits: &BatchSemaphore,
         longest: u64,
         sources: &[Arc<Resident>],
         picks: &[(u32, u32)],
-        place: impl Fn(&Resident, u32, usize) -> Place,
+        row: impl Fn(&Resident, u32, usize) -> FoundRow,
     ) -> Result<u64> {
-        let Lengths { columns, to_longest, others, largest, of_a_sample, .. } = self;
+        let Lengths { columns, to_longest, others, largest, .. } = self;
         let rows = picks.len() as u64;
         if columns.is_empty() || rows == 0 {
             return Ok(0);
@@ -64,8 +64,7 @@ impl Lengths {
         let stored = |&(source, place): &(u32, u32)| (source, sources[source as usize].row_at(place));
         let stored: Vec<(u32, u32)> = picks.iter().map(stored).collect();
         let exactly = columns.iter().map(|&column| {
-            let sources: Vec<&dyn Array> =
-                all.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
+            let sources = of_column(&all, column);
             match to_longest.contains(&column) {
                 false => weigh(&sources, &stored),
                 true => heaviest(&sources, &stored).saturating_mul(rows),
@@ -79,38 +78,97 @@ impl Lengths {
             // Another program changed the lengths: the batch will be made of other rows.
             return Ok(*largest);
         }
+        let heavy = self.heaviest_of(&all, &stored);
+        let (source, at) = picks[heavy.row];
+        let found = row(&sources[source as usize], at, heavy.column);
+        Err(self.too_large(bytes, rows, &heavy, found))
+    }
+
+    /// What weighs the most of the rows of a batch, of which there are some.
+    fn heaviest_of(&self, all: &[Arc<Rows>], stored: &[(u32, u32)]) -> Heaviest {
+        let of_each = |column: &usize| weigh_each(&of_column(all, *column), stored);
+        let each: Vec<Vec<u64>> = self.columns.iter().map(of_each).collect();
+        let sample = usize::try_from(self.of_a_sample).unwrap_or(1).max(1);
+        let of_sample = |from: usize| -> u64 {
+            let to = stored.len().min(from + sample);
+            let others = self.others.saturating_mul((to - from) as u64);
+            let columns = self.columns.iter().zip(&each).map(|(column, bytes)| {
+                let bytes = &bytes[from..to];
+                match self.to_longest.contains(column) {
+                    false => bytes.iter().sum(),
+                    true => bytes.iter().max().copied().unwrap_or(0).saturating_mul(bytes.len() as u64),
+                }
+            });
+            columns.fold(others, u64::saturating_add)
+        };
+        // The first of equals.
+        let samples = (0..stored.len()).step_by(sample).map(|from| (from, of_sample(from)));
+        let (from, bytes) =
+            samples.reduce(|most, one| if one.1 > most.1 { one } else { most }).unwrap_or((0, 0));
+        let alone = (bytes > self.largest).then_some(bytes);
+        let sum = |bytes: &Vec<u64>| bytes.iter().sum::<u64>();
+        let column = (0..each.len()).rev().max_by_key(|&at| sum(&each[at])).unwrap_or(0);
+        let among = match alone {
+            Some(_) => from..stored.len().min(from + sample),
+            None => 0..stored.len(),
+        };
+        let row = among.rev().max_by_key(|&row| each[column][row]).unwrap_or(0);
+        Heaviest { alone, column: self.columns[column], row }
+    }
+
+    /// The refusal of a batch of so many `bytes` and `rows`.
+    fn too_large(&self, bytes: u64, rows: u64, heavy: &Heaviest, found: FoundRow) -> Error {
+        let largest = self.largest;
         let cause = format!(
             "a batch of {rows} rows takes {}, over the {} that one may take of the memory budget",
             words(bytes),
-            words(*largest)
+            words(largest)
         );
-        let samples = u128::from(rows) / u128::from((*of_a_sample).max(1));
-        let fits = (samples * u128::from(*largest) / u128::from(bytes)).max(1);
         // A batch may take a sixth of any budget.
-        let enough = words(bytes.saturating_mul(6));
-        let hint = match samples > 1 {
-            true => format!("`batch_size={fits}` may fit, or raise `memory` to {enough}"),
-            false => format!("raise `memory` to {enough}"),
+        let enough = |bytes: u64| words(bytes.saturating_mul(6));
+        let samples = u128::from(rows) / u128::from(self.of_a_sample.max(1));
+        let hint = match heavy.alone {
+            Some(bytes) => {
+                let what = if self.of_a_sample > 1 { "the window of this row" } else { "this row" };
+                let memory = enough(bytes);
+                let fewer = if samples > 1 { " with `batch_size=1`" } else { "" };
+                format!(
+                    "{what} takes {} alone: raise `memory` to {memory}{fewer}, or leave row id {} out with `deny`",
+                    words(bytes),
+                    found.id
+                )
+            }
+            None => {
+                let fits = (samples * u128::from(largest) / u128::from(bytes)).max(1);
+                format!("`batch_size={fits}` may fit, or raise `memory` to {}", enough(bytes))
+            }
         };
         let error = Error::new(ErrorKind::TooLarge, cause).hint(hint);
-        Err(match self.most_expanded(&all, &stored) {
-            Some((column, pick)) => {
-                let (source, at) = picks[pick];
-                error.hint_also(EXPANDED_HINT).at(place(&sources[source as usize], at, column))
-            }
-            None => error,
-        })
+        match (self.expanded.contains(&heavy.column), heavy.alone) {
+            (true, _) => error.hint_also(EXPANDED_HINT).at(found.place),
+            (false, Some(_)) => error.at(found.place),
+            (false, None) => error,
+        }
     }
+}
 
-    /// The column that takes the most of a batch, if its values are expanded, and its row that takes the most.
-    fn most_expanded(&self, all: &[Arc<Rows>], stored: &[(u32, u32)]) -> Option<(usize, usize)> {
-        let of = |column: usize| -> Vec<&dyn Array> {
-            all.iter().map(|rows| rows.batch.column(column).as_ref()).collect()
-        };
-        let &most = self.columns.iter().max_by_key(|column| weigh(&of(**column), stored))?;
-        let sources = of(most);
-        // The first of equals is the last that is asked for.
-        let row = (0..stored.len()).rev().max_by_key(|row| weigh(&sources, &stored[*row..row + 1]))?;
-        self.expanded.contains(&most).then_some((most, row))
-    }
+/// A row of the data set, for messages.
+pub(super) struct FoundRow {
+    pub(super) place: Place,
+    pub(super) id: RowId,
+}
+
+/// What weighs the most of a batch.
+struct Heaviest {
+    /// The bytes of the sample that takes the most, if it is too large for a batch of its own.
+    alone: Option<u64>,
+    /// The column that takes the most.
+    column: usize,
+    /// The row that takes the most of it, among all or in that sample.
+    row: usize,
+}
+
+/// A column of each source.
+fn of_column(all: &[Arc<Rows>], column: usize) -> Vec<&dyn Array> {
+    all.iter().map(|rows| rows.batch.column(column).as_ref()).collect()
 }

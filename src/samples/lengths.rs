@@ -5,7 +5,7 @@ use crate::arrow::datatypes::{
     DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use crate::arrow::names::TypeName;
-use crate::arrow::vectors::{SPARSE, SparkMl};
+use crate::arrow::vectors::Vectors;
 use crate::error::Error;
 
 /// In place of the length of a row that has none.
@@ -21,13 +21,15 @@ pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Err
             Box::new(column.as_primitive::<$type>().iter().map(|it| it.map(i128::from)))
         };
     }
+    if let Some(vectors) = Vectors::of(column) {
+        return Ok((0..column.len()).map(|row| of_vector(&vectors, row)).collect());
+    }
     let found: Found<'_> = match column.data_type() {
         DataType::List(_) => of_offsets(column, column.as_list::<i32>().value_offsets()),
         DataType::LargeList(_) => of_offsets(column, column.as_list::<i64>().value_offsets()),
         DataType::FixedSizeList(_, length) => {
             Box::new((0..column.len()).map(|row| column.is_valid(row).then_some((*length).into())))
         }
-        vectors if SparkMl::of(vectors) == Some(SparkMl::Vector) => of_vectors(column)?,
         DataType::Utf8View => of_views(column, column.as_string_view().lengths()),
         DataType::BinaryView => of_views(column, column.as_binary_view().lengths()),
         DataType::Int8 => whole!(Int8Type),
@@ -53,7 +55,8 @@ pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Err
         let fitting = u32::try_from(length).ok().filter(|length| *length != NO_LENGTH);
         let fitting = fitting.ok_or_else(|| {
             let error = Error::invalid(format!("is {length}, which is no length"));
-            (Some(row), error.hint("lengths are from 0 to 2^32 - 2"))
+            let hint = "lengths are from 0 to 2^32 - 2; leave such rows out with `filter` or `deny`";
+            (Some(row), error.hint(hint))
         });
         lengths.push(fitting?);
     }
@@ -68,19 +71,10 @@ fn of_offsets<'a, O: Copy + Into<i64>>(column: &'a ArrayRef, offsets: &'a [O]) -
     Box::new(lengths.enumerate().map(|(row, length)| column.is_valid(row).then_some(length)))
 }
 
-/// The lengths of vectors as lists of all their values.
-fn of_vectors(column: &ArrayRef) -> Result<Found<'_>, (Option<usize>, Error)> {
-    let [types, sizes, _, values] = column.as_struct().columns() else {
-        return Ok(Box::new(std::iter::empty()));
-    };
-    let (types, sizes) = (types.as_primitive::<Int8Type>(), sizes.as_primitive::<Int32Type>());
-    let stored = lengths(values)?;
-    let lengths = types.iter().zip(sizes).zip(stored).enumerate();
-    Ok(Box::new(lengths.map(|(row, ((kind, size), stored))| match kind {
-        _ if column.is_null(row) => None,
-        Some(SPARSE) => size.map(i128::from),
-        _ => Some(stored).filter(|stored| *stored != NO_LENGTH).map(i128::from),
-    })))
+/// The length of a vector as the list of all its values. A bad one has none: it is refused once it is delivered.
+fn of_vector(vectors: &Vectors<'_>, row: usize) -> u32 {
+    let length = vectors.length(row).ok().flatten();
+    length.and_then(|length| u32::try_from(length).ok()).unwrap_or(NO_LENGTH)
 }
 
 fn of_views<'a>(column: &'a ArrayRef, lengths: impl Iterator<Item = u32> + 'a) -> Found<'a> {
@@ -108,14 +102,17 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_as_long_as_the_lists_that_they_are_delivered_as() {
+    fn vectors_are_as_long_as_their_lists_and_bad_ones_have_no_length() {
         let vectors: ArrayRef = Arc::new(vectors(&[
             Some((1, None, None, Some(vec![1.0, 2.0]))),
             Some((0, Some(9), Some(vec![7]), Some(vec![1.0]))),
             None,
             Some((0, None, Some(vec![7]), Some(vec![1.0]))),
+            Some((0, Some(-1), Some(vec![]), Some(vec![]))),
+            Some((0, Some(7), Some(vec![7]), Some(vec![1.0]))),
         ]));
-        assert_eq!(lengths(&vectors).unwrap(), [2, 9, NO_LENGTH, NO_LENGTH]);
+        let none = [NO_LENGTH; 4];
+        assert_eq!(lengths(&vectors).unwrap(), [&[2, 9], &none[..]].concat());
     }
 
     #[test]

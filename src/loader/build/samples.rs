@@ -22,7 +22,7 @@ use crate::samples::{
 const NAMED: usize = 5;
 
 /// Counts what the values of a column decide in another way than before: what was kept of them is not used then.
-const KEPT_VERSION: u32 = 3;
+const KEPT_VERSION: u32 = 4;
 
 /// Bytes that locate a row of a sample while its batch is made.
 const PLACE: u64 = 24;
