@@ -209,6 +209,13 @@ impl Error {
         self.hint(hint)
     }
 
+    /// The same failure with the option that it is about in front of its cause.
+    #[must_use]
+    pub(crate) fn about(mut self, option: &str) -> Self {
+        self.0.cause = format!("{option}: {}", self.0.cause);
+        self
+    }
+
     /// The same failure with this hint if it is of a damaged file and has none.
     #[must_use]
     pub(crate) fn hint_if_damaged(self, hint: &str) -> Self {

@@ -106,8 +106,9 @@ class Loader:
         Rows to leave out of every epoch, as if they were not stored. A list of row ids, or a file of one: text with a row
         id in each line, remarks after ``#``, or Parquet with a column ``row_id``. Values of a column:
         ``{"url": ["https://..."]}``, or ``{"url": "urls.txt"}`` for a file, of text with a value in each line or of Parquet
-        with a column of that name. Or what :meth:`which` and :meth:`skipped` return, or a list of several of these. Files are read once, here. A state that was saved with
-        other rows left out is taken between two epochs only. Default: none.
+        with a column of that name: numbers, booleans, dates, times and text. Or what :meth:`which` and :meth:`skipped`
+        return, or a list of several of these. Files are read once, here. A state that was saved with other rows left out is
+        taken between two epochs only. Default: none.
     skip_steps : iterable of (int, int), optional
         Steps to pass over, each range its first step and the one after its last: ``[(4000, 4010)]``. They are counted
         through all epochs from the first step of epoch 0, as if none were passed over. A state brings its own where none

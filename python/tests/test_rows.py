@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import json
 import os
 import pickle
@@ -202,6 +203,51 @@ def test_each_row_counts_once_over_all_ranks(numbers: Path, world: int, batch_si
         for n in batch["n"][batch["row_mask"]].tolist()
     ]
     assert sorted(counted) == list(range(ROWS))
+
+
+VALUES: dict[str, tuple[pa.Array, list[str]]] = {
+    "uint64": (pa.array([0, 2**63, 2**64 - 1], pa.uint64()), ["9223372036854775808", "18446744073709551615"]),
+    "float32": (pa.array([0.5, 0.1, -2.0], pa.float32()), []),
+    "float64": (pa.array([0.5, 0.1, -2.0]), ["0.1", "-2"]),
+    "bool": (pa.array([False, True, True]), ["true"]),
+    "date": (pa.array([0, 18_000, -1], pa.date32()), ["2019-04-14", "1969-12-31"]),
+    "time": (pa.array([0, 1_500_000, -1], pa.timestamp("us")), ["1970-01-01T00:00:01.500000", "1969-12-31T23:59:59.999999"]),
+    "zone": (pa.array([0, 1_500, -1], pa.timestamp("ms", "UTC")), ["1970-01-01T00:00:01.5Z", "1969-12-31T23:59:59.999Z"]),
+    "text": (pa.array(["a", "b", "c"]), ["b", "c"]),
+    "bytes": (pa.array([b"a", b"b", b"c"]), ["b", "c"]),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_file_of_values_has_any_that_a_filter_compares(tmp_path: Path, kind: str) -> None:
+    values, lines = VALUES[kind]
+    data, listed, text = (tmp_path / name for name in ("data.parquet", "list.parquet", "list.txt"))
+    pq.write_table(pa.table({"id": [0, 1, 2], "u": values}), data)
+    pq.write_table(pa.table({"u": values.slice(1)}), listed)
+    text.write_text("".join(f"{line}\r\n" for line in lines), encoding="utf-8-sig")
+    for list_ in (listed, text)[: 1 + bool(lines)]:
+        with fb.Loader(data, deny={"u": list_}) as loader:
+            assert next(iter(loader))["id"].tolist() == [0]
+
+
+def test_a_file_of_values_that_is_none_is_named(tmp_path: Path) -> None:
+    data, listed = tmp_path / "data.parquet", tmp_path / "list.parquet"
+    pq.write_table(pa.table({"id": [0, 1, 2], "u": [0, 1, 2]}), data)
+    for column, said in (
+        (pa.array([[1]]), "deny: a list of values has type list<int64>.*can be listed"),
+        (pa.array([1.0, float("nan")]), "deny: a list of values has NaN"),
+        (pa.array([b"\xff"]), "deny: a list of values has type binary.*text in UTF-8"),
+        (pa.array([datetime.time(1)]), "deny: a list of values has type time"),
+    ):
+        pq.write_table(pa.table({"u": column}), listed)
+        with pytest.raises(fb.InvalidError, match=rf'list\.parquet.*, column "u": {said}'):
+            fb.Loader(data, deny={"u": listed})
+    with pytest.raises(fb.UnknownColumnError, match=r"list\.parquet.*: deny: .*id"):
+        fb.Loader(data, deny={"id": listed})
+    with pytest.raises(fb.UnknownColumnError, match="deny: "):
+        fb.Loader(data, deny={"v": ["x"]})
+    with pytest.raises(fb.InvalidError, match='deny: the column has type int64, which a filter cannot compare with "x"'):
+        fb.Loader(data, deny={"u": ["x"]})
 
 
 def test_rows_that_were_skipped_become_a_list_to_deny(tmp_path: Path) -> None:

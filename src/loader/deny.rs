@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::arrow::datatypes::DataType;
 use crate::catalog::{Catalog, RowId};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::reader::Filter;
 use crate::reader::filter::{Value, col};
 use crate::row_set::RowSet;
+use crate::source::is_pattern;
 
 /// Rows that are left out of every epoch, as if they were not stored: by their [numbers](RowId), or by the values of a column.
 /// Default: none.
@@ -81,7 +83,7 @@ impl Deny {
     }
 
     /// A filter that selects the rows whose values are not denied, if some are.
-    pub(super) fn filter(&self) -> Option<Filter> {
+    fn filter(&self) -> Option<Filter> {
         let given = self.values.iter().filter(|(_, values)| !values.is_empty());
         // A null is in no list, so that it stays.
         let kept = given.map(|(column, values)| !col(column.as_str()).in_list(values.iter().cloned()));
@@ -98,7 +100,7 @@ impl Deny {
     }
 
     /// What a position says of it: the same for the same rows, in whatever order they were given.
-    pub(super) fn digest(&self) -> Option<String> {
+    fn digest(&self) -> Option<String> {
         if self.is_empty() {
             return None;
         }
@@ -116,27 +118,61 @@ impl Deny {
         Some(format!("{:032x}", xxh3_128(hashed.as_bytes())))
     }
 
-    /// The same list for the columns of a data set: numbers that are written as text are numbers where a column has them.
+    /// The same list for the columns of a data set: numbers and booleans that are written as text are such where a
+    /// column has them.
     ///
     /// # Errors
-    /// There is no such column, or it cannot have such values.
-    pub(super) fn of(mut self, catalog: &Catalog) -> Result<Self> {
+    /// There is no such column.
+    pub(super) fn typed(mut self, catalog: &Catalog) -> Result<Self> {
         for (column, values) in &mut self.values {
-            if catalog.schema.field(catalog.column(column)?).data_type().is_integer() {
-                for value in values {
-                    if let Value::Text(text) = value
-                        && let Ok(number) = text.trim().parse::<i64>()
-                    {
-                        *value = Value::Int(number);
-                    }
+            let found = catalog.column(column).map_err(|error| error.about("deny"));
+            let column = match is_pattern(column) {
+                true => found.map_err(|error| error.hint("values are of one column each: name it"))?,
+                false => found?,
+            };
+            let data_type = catalog.schema.field(column).data_type();
+            for value in values {
+                if let Value::Text(text) = value
+                    && let Some(typed) = value_of(text.trim(), data_type)
+                {
+                    *value = typed;
                 }
             }
         }
-        self.filter().map_or(Ok(()), |filter| filter.validate(catalog)).map_err(|error| {
-            let cause = format!("deny: {}", error.cause());
-            Error::new(error.kind(), cause).at(error.place().clone())
-        })?;
         Ok(self)
+    }
+
+    /// What is made of it for a data set.
+    ///
+    /// # Errors
+    /// A column cannot have such values.
+    pub(super) fn checked(&self, catalog: &Catalog) -> Result<Denied> {
+        let filter = self.filter();
+        let valid = filter.as_ref().map_or(Ok(()), |filter| filter.validate(catalog));
+        valid.map_err(|error| error.about("deny"))?;
+        Ok(Denied { filter, digest: self.digest() })
+    }
+}
+
+/// What is made of a list of denied rows, once: the list may be long.
+pub(super) struct Denied {
+    /// Selects the rows whose values are not denied, if some are.
+    pub(super) filter: Option<Filter>,
+    /// What a position says of the list.
+    pub(super) digest: Option<String>,
+}
+
+/// What a text is the value of in a column of this type, if not of a text.
+fn value_of(text: &str, data_type: &DataType) -> Option<Value> {
+    match data_type {
+        DataType::Boolean => text.to_ascii_lowercase().parse::<bool>().ok().map(Value::from),
+        _ if data_type.is_integer() || data_type.is_floating() => {
+            let whole =
+                text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<u64>().map(Value::from));
+            let float = || text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from);
+            whole.ok().or_else(float)
+        }
+        _ => None,
     }
 }
 

@@ -6,15 +6,21 @@ use super::build::columns::ROW_ID;
 use super::dataset::Dataset;
 use super::deny::Deny;
 use crate::arrow::array::{Array, AsArray, RecordBatch};
-use crate::arrow::datatypes::{DataType, Int64Type};
+use crate::arrow::datatypes::{
+    DataType, Date32Type, Date64Type, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt64Type,
+};
 use crate::arrow::names::TypeName;
 use crate::catalog::RowId;
 use crate::error::{Error, ErrorKind, Foreign, Place, Result};
 use crate::paths;
-use crate::reader::filter::Value;
+use crate::reader::filter::{Value, written};
 
 /// Rows of a list that are read at a time.
 const ROWS_AT_ONCE: u64 = 65_536;
+
+/// What editors of Windows write in front of a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl Deny {
     /// The rows of a list in a file: of text, with a [number](RowId) at the beginning of each line and remarks after `#`; or of
@@ -29,9 +35,7 @@ impl Deny {
             read_column(location, ROW_ID, |read| {
                 let Some(numbers) = read.as_primitive_opt::<Int64Type>() else {
                     let cause = format!("column {ROW_ID:?} has type {}", TypeName(read.data_type()));
-                    return Err(Error::invalid(cause)
-                        .at(Place::file(location))
-                        .hint("the numbers of rows are integers"));
+                    return Err(Error::invalid(cause).hint("the numbers of rows are integers"));
                 };
                 rows.extend(numbers.iter().flatten().map(RowId::new));
                 Ok(())
@@ -44,6 +48,7 @@ impl Deny {
             let in_line = |error: Error| {
                 let cause = format!("line {}: {}", at + 1, error.cause());
                 Error::invalid(cause)
+                    .about("deny")
                     .at(Place::file(location))
                     .hint("each line has the number of one row, and remarks after `#`; for values of a column name the column")
             };
@@ -53,6 +58,7 @@ impl Deny {
     }
 
     /// The values of a column in a file: of text, one in each line as it is; or of Parquet, with a column of that name.
+    /// Numbers, booleans, dates, times and text can be listed.
     ///
     /// # Errors
     /// The file cannot be read, or has values that a filter cannot compare.
@@ -60,22 +66,18 @@ impl Deny {
         let mut values: Vec<Value> = Vec::new();
         if is_parquet(location) {
             read_column(location, column, |read| {
-                match read.data_type() {
-                    DataType::Int64 => {
-                        values.extend(read.as_primitive::<Int64Type>().iter().flatten().map(Value::Int));
-                    }
-                    DataType::Utf8View => {
-                        values.extend(read.as_string_view().iter().flatten().map(Value::from));
-                    }
-                    DataType::LargeUtf8 => {
-                        values.extend(read.as_string::<i64>().iter().flatten().map(Value::from));
-                    }
-                    other => {
-                        return Err(Error::invalid(format!("a list of values has type {}", TypeName(other)))
-                            .hint("whole numbers and text can be listed"));
-                    }
+                let before = values.len();
+                if add_values(read, &mut values).is_none() {
+                    let cause = format!("a list of values has type {}", TypeName(read.data_type()));
+                    return Err(Error::invalid(cause)
+                        .hint("numbers, booleans, dates, times and text in UTF-8 can be listed"));
                 }
-                Ok(())
+                let is_odd = |value: &&Value| matches!(value, Value::Float(float) if !float.is_finite());
+                match values[before..].iter().find(is_odd) {
+                    Some(Value::Float(odd)) => Err(Error::invalid(format!("a list of values has {odd}"))
+                        .hint("leave it out of the list, and such rows out with `filter`")),
+                    _ => Ok(()),
+                }
             })?;
         } else {
             let text =
@@ -92,30 +94,74 @@ fn is_parquet(location: &str) -> bool {
 }
 
 fn read_text(location: &str, wanted: &str) -> Result<String> {
-    let path =
-        paths::local(location).map_err(|error| error.hint("a list of text is a file of this machine"))?;
-    let in_file = |error: Error| error.at(Place::file(location));
-    let bytes = fs::read(path).map_err(|error| in_file(error.into_error()).hint(wanted))?;
-    String::from_utf8(bytes).map_err(|_| {
-        in_file(Error::new(ErrorKind::Invalid, "the list is not text in UTF-8"))
+    let in_list = |error: Error| error.about("deny").at(Place::file(location));
+    let path = paths::local(location)
+        .map_err(|error| in_list(error.hint("a list of text is a file of this machine")))?;
+    let bytes = fs::read(path).map_err(|error| in_list(error.into_error()).hint(wanted))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        in_list(Error::new(ErrorKind::Invalid, "the list is not text in UTF-8"))
             .hint("a list in Parquet has a name that ends in .parquet")
-    })
+    })?;
+    Ok(text.strip_prefix(BYTE_ORDER_MARK).map(str::to_owned).unwrap_or(text))
 }
 
-/// Reads a column of a list, whole numbers as `Int64`.
+/// Reads a column of a list, in types that [`add_values`] takes.
 fn read_column(location: &str, column: &str, mut each: impl FnMut(&dyn Array) -> Result<()>) -> Result<()> {
-    let dataset = Dataset::open(location)?;
-    let stored = dataset.catalog().schema.field(dataset.catalog().column(column)?).data_type().clone();
-    let mut loader = dataset.loader().columns([column]).batch_size(ROWS_AT_ONCE).epochs(1).threads(1);
-    if stored.is_integer() {
-        loader = loader.cast(column, DataType::Int64);
+    let mut read = || -> Result<()> {
+        let dataset = Dataset::open(location)?;
+        let stored = dataset.catalog().schema.field(dataset.catalog().column(column)?).data_type().clone();
+        let mut loader = dataset.loader().columns([column]).batch_size(ROWS_AT_ONCE).epochs(1).threads(1);
+        if stored.is_integer() && stored != DataType::UInt64 {
+            loader = loader.cast(column, DataType::Int64);
+        } else if stored.is_floating() {
+            loader = loader.cast(column, DataType::Float64);
+        }
+        if dataset.rows() == 0 {
+            return Ok(());
+        }
+        for batch in loader.build()?.epoch(0) {
+            let batch: RecordBatch = batch?;
+            each(batch.column(0).as_ref()).map_err(|error| error.at(Place::default().column(column)))?;
+        }
+        Ok(())
+    };
+    read().map_err(|error| error.about("deny").at(Place::file(location)))
+}
+
+/// Adds the values of a column; `None` where a filter compares with none of its type.
+fn add_values(column: &dyn Array, values: &mut Vec<Value>) -> Option<()> {
+    macro_rules! counts {
+        ($type:ty) => {{
+            let counts = column.as_primitive::<$type>().iter().flatten();
+            for count in counts {
+                values.push(Value::from(written(count.into(), column.data_type())?));
+            }
+        }};
     }
-    if dataset.rows() == 0 {
-        return Ok(());
+    macro_rules! all {
+        ($column:expr) => {
+            values.extend($column.iter().flatten().map(Value::from))
+        };
     }
-    for batch in loader.build()?.epoch(0) {
-        let batch: RecordBatch = batch?;
-        each(batch.column(0).as_ref())?;
+    match column.data_type() {
+        DataType::Int64 => all!(column.as_primitive::<Int64Type>()),
+        DataType::UInt64 => all!(column.as_primitive::<UInt64Type>()),
+        DataType::Float64 => all!(column.as_primitive::<Float64Type>()),
+        DataType::Boolean => all!(column.as_boolean()),
+        DataType::Utf8View => all!(column.as_string_view()),
+        DataType::LargeUtf8 => all!(column.as_string::<i64>()),
+        DataType::LargeBinary => {
+            for bytes in column.as_binary::<i64>().iter().flatten() {
+                values.push(Value::from(std::str::from_utf8(bytes).ok()?));
+            }
+        }
+        DataType::Date32 => counts!(Date32Type),
+        DataType::Date64 => counts!(Date64Type),
+        DataType::Timestamp(TimeUnit::Second, _) => counts!(TimestampSecondType),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => counts!(TimestampMillisecondType),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => counts!(TimestampMicrosecondType),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => counts!(TimestampNanosecondType),
+        _ => return None,
     }
-    Ok(())
+    Some(())
 }

@@ -39,6 +39,7 @@ pub use arithmetic::Arithmetic;
 pub use expr::{Expr, Operand, col, row_fraction, row_fraction_by};
 pub use op::Op;
 pub use term::{Term, Value};
+pub(crate) use times::written;
 
 use expr::Node;
 use index::GroupIndex;

@@ -305,6 +305,11 @@ fn lists_of_rows_are_read_from_text_and_parquet() {
     let dataset = Dataset::open(list("part-0.parquet").as_str()).unwrap();
     let deny = Deny::read_values("n", &list("numbers.txt")).unwrap();
     assert_eq!(delivered(&[dataset.loader().deny(deny).build().unwrap()], 0), [0]);
+    // Editors of Windows write a mark in front of text.
+    std::fs::write(list("marked.txt"), "\u{feff}1\r\n2\r\n").unwrap();
+    assert_eq!(Deny::read(&list("marked.txt")).unwrap(), Deny::rows([1, 2].map(RowId::new)));
+    let deny = Deny::read_values("n", &list("marked.txt")).unwrap();
+    assert_eq!(delivered(&[dataset.loader().deny(deny).build().unwrap()], 0), [0]);
 }
 
 #[test]

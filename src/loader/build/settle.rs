@@ -12,7 +12,7 @@ use crate::column::ColumnCodec;
 use crate::error::Result;
 use crate::loader::bad_rows::{BadRow, OnBadRow};
 use crate::loader::collate::SampleForm;
-use crate::loader::deny::{Deny, sets_of};
+use crate::loader::deny::{Denied, Deny, sets_of};
 use crate::loader::handle::Open;
 use crate::loader::machine::{default_memory, processors};
 use crate::loader::sizing::{Grouping, Sizing};
@@ -103,8 +103,9 @@ impl LoaderBuilder {
             skips: spec.skip_steps.is_empty(),
         };
         let catalog = self.dataset.catalog.clone();
-        spec.deny = spec.deny.of(&catalog)?;
-        let denied = spec.deny.digest();
+        spec.deny = spec.deny.typed(&catalog)?;
+        let checked = spec.deny.checked(&catalog)?;
+        let denied = checked.digest.clone();
         let projection = Arc::new(self.projection()?);
         let (codecs, schema) = self.codecs(&projection)?;
         let (schema, form) = self.form(&projection, schema)?;
@@ -174,7 +175,7 @@ impl LoaderBuilder {
         if spec.filter.is_some() || !spec.samples.are_rows() {
             fetcher.least = self.least_of_all(&fetcher, sizing.beside(footers.saturating_add(filters)))?;
         }
-        let found = self.select(io, &mut fetcher, &spec.deny, sizing.row_groups)?;
+        let found = self.select(io, &mut fetcher, &spec.deny, checked, sizing.row_groups)?;
         let FoundSamples { index: selected, largest, warning, left_out } = found;
         let sizing = match largest {
             Some(rows) => {
@@ -339,10 +340,17 @@ impl LoaderBuilder {
     }
 
     /// The samples, and a warning about rows or classes that there are not. Of row groups with few of the rows `fetcher` reads the pages that hold these from then on.
-    fn select(&self, io: &IoRuntime, fetcher: &mut Fetcher, deny: &Deny, limit: u64) -> Result<FoundSamples> {
+    fn select(
+        &self,
+        io: &IoRuntime,
+        fetcher: &mut Fetcher,
+        deny: &Deny,
+        denied: Denied,
+        limit: u64,
+    ) -> Result<FoundSamples> {
         let catalog = fetcher.catalog.clone();
         let mut selected = select::live_rows(&catalog)?;
-        for filter in deny.filter().into_iter().chain(self.spec.filter.clone()) {
+        for filter in denied.filter.into_iter().chain(self.spec.filter.clone()) {
             let columns = filter.columns();
             let names: Vec<&str> = columns.iter().map(String::as_str).collect();
             let projection = Arc::new(catalog.project(&names)?);
@@ -373,7 +381,7 @@ impl LoaderBuilder {
         let warning = (unknown > 0).then(|| {
             format!("{unknown} of the rows that `deny` lists are not in this data set: a row id holds for one root folder")
         });
-        let found = self.sample_index(io, fetcher, selected, deny.digest(), limit)?;
+        let found = self.sample_index(io, fetcher, selected, denied.digest, limit)?;
         let samples = &found.index;
         if samples.run_on() && !self.plan_only {
             let (of_heads, wanted) = (fetcher.clone(), Heads::wanted(samples));

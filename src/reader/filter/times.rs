@@ -58,6 +58,19 @@ pub(super) fn nanoseconds(text: &str, data_type: &DataType) -> Result<i128> {
     }
 }
 
+/// What [`nanoseconds`] reads as this count of the stored units of a type of dates or times; `None` for any other
+/// type, and for a time that no calendar has.
+pub(crate) fn written(count: i64, data_type: &DataType) -> Option<String> {
+    let nanoseconds = i128::from(count) * unit(data_type)?;
+    let seconds = i64::try_from(nanoseconds.div_euclid(SECOND)).ok()?;
+    let time = DateTime::from_timestamp(seconds, nanoseconds.rem_euclid(SECOND) as u32)?;
+    Some(match data_type {
+        DataType::Date32 => time.format("%Y-%m-%d").to_string(),
+        DataType::Timestamp(_, Some(_)) => time.format("%Y-%m-%dT%H:%M:%S%.fZ").to_string(),
+        _ => time.format("%Y-%m-%dT%H:%M:%S%.f").to_string(),
+    })
+}
+
 fn since_1970(time: NaiveDateTime) -> i128 {
     let time = time.and_utc();
     i128::from(time.timestamp()) * SECOND + i128::from(time.timestamp_subsec_nanos())
@@ -77,6 +90,14 @@ mod tests {
         assert_eq!(read("2024-05-17 12:30:00"), read("2024-05-17T12:30"));
         assert_eq!(nanoseconds("1970-01-01T01:00:00+01:00", &aware).unwrap(), 0);
         assert_eq!(nanoseconds("1970-01-01T00:00:00.000000001Z", &aware).unwrap(), 1);
+        for (count, data_type, text) in [
+            (-1, &DataType::Date32, "1969-12-31"),
+            (-1, &naive, "1969-12-31T23:59:59.999999"),
+            (1, &aware, "1970-01-01T00:00:00.000000001Z"),
+        ] {
+            assert_eq!(written(count, data_type).unwrap(), text);
+            assert_eq!(nanoseconds(text, data_type).unwrap(), i128::from(count) * unit(data_type).unwrap());
+        }
         for (text, data_type, hint) in [
             ("2024-05-17", &aware, "add an offset"),
             ("2024-05-17T12:30:00Z", &naive, "leave out the offset"),
