@@ -397,6 +397,35 @@ def test_an_array_with_rows_of_a_source_that_has_no_such_column_says_what_to_do(
         assert ("fill_null= of its loader" in said) == (column == "label"), "images are never null in their own source"
 
 
+def test_a_mask_that_one_source_makes_is_made_by_all_that_have_the_column(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"x": [1, None, 3], "tokens": [[1], [2, 3], []]}), tmp_path / f"{name}.parquet")
+    pq.write_table(pa.table({"y": [1, 2, 3]}), tmp_path / "c.parquet")
+
+    def source(name: str, **options: Any) -> fb.Loader:
+        return fb.Loader(tmp_path / f"{name}.parquet", **options)
+
+    x: dict[str, Any] = {"columns": ["x"]}
+    masked, filled = source("a", null_mask=["*"], **x), source("b", fill_null={"x": 7}, **x)
+    said = (
+        r'column "x": source 0 makes a mask of "x" \(null_mask\), and source 1 does not, but fills its nulls \(fill_null\) '
+        r'\(name "x" in null_mask of source 1 as well'
+    )
+    with pytest.raises(fb.InvalidError, match=said):
+        fb.Mix([(masked, 1), (filled, 1)], batch_size=2)
+    both = source("b", null_mask=["x"], fill_null={"x": 7}, **x)
+    with fb.Mix([(masked, 1), (both, 1)], batch_size=6) as mix:
+        batch = next(iter(mix))
+        found = sorted(zip(batch["x"].tolist(), batch["x.mask"].tolist(), strict=True))
+        assert found == [(0, False), (1, True), (1, True), (3, True), (3, True), (7, False)]
+    with fb.Mix([(masked, 1), (source("c"), 1)], batch_size=2) as mix:
+        assert next(iter(mix)).to_arrow().column("x.mask").null_count == 1, "it has no such column"
+    tokens: dict[str, Any] = {"columns": ["tokens"]}
+    plain, padded = (source(n, pad={"tokens": fb.Pad(4, mask=n == "b")}, **tokens) for n in ("a", "b"))
+    with pytest.raises(fb.InvalidError, match=r'source 1 makes a mask of "tokens" \(pad\), and source 0 does not'):
+        fb.Mix([(plain, 1), (padded, 1)], batch_size=2)
+
+
 def test_images_of_several_sources_are_one_array(documented: Path) -> None:
     image = {"image": fb.Image.resize(16, 16)}
     sources = [fb.Loader(documented / "data" / name, decode=image) for name in ("train", "val")]

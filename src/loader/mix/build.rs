@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use super::join::Joiner;
+use super::masks::{Delivered, check_masks};
 use super::{Inner, Mix, MixSpec, Plan, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::build::{LoaderBuilder, Numbers, Settled, monitor};
@@ -182,6 +183,10 @@ impl MixBuilder {
         let run = Run { rule, origin: Origin::of_sources(sources) };
         let first = Arc::new(run.epoch(0)?);
         let schemas: Vec<_> = checked.iter().map(|source| source.settled.schema.clone()).collect();
+        let delivered = checked
+            .iter()
+            .map(|Checked { settled, .. }| Delivered { spec: &settled.spec, schema: &settled.schema });
+        check_masks(&delivered.collect::<Vec<_>>())?;
         let joiner = Joiner::new(&schemas, spec.source)?;
         let divided = divide(checked, memory, &run, split, &first)?;
         let (monitor, pool) = (monitor(&spec.trace, threads)?, threads::pool(threads)?);

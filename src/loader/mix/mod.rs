@@ -2,13 +2,15 @@
 //! an epoch takes their batches in plan order.
 //!
 //! * [`build`](MixBuilder) checks the options, plans the run and divides the memory; [`spec`](MixSpec) has them,
-//! * [`epoch`](MixEpoch) takes the batches of sources, `join` makes one of them,
+//! * [`epoch`](MixEpoch) takes the batches of sources, `join` makes one of them; `masks` are made by all sources
+//!   or none,
 //! * [`position`](MixPosition) says how far an epoch got, `report` what it will read.
 
 mod build;
 mod caches;
 mod epoch;
 mod join;
+mod masks;
 mod position;
 mod report;
 mod rewind;

@@ -1,0 +1,60 @@
+//! Masks that only some sources make of a column.
+
+use crate::arrow::datatypes::Schema;
+use crate::column::Pad;
+use crate::error::{Error, Place, Result};
+use crate::loader::spec::LoaderSpec;
+use crate::source::matches_name;
+
+/// A source: its options, and the columns that it delivers.
+pub(super) struct Delivered<'a> {
+    pub(super) spec: &'a LoaderSpec,
+    pub(super) schema: &'a Schema,
+}
+
+impl Delivered<'_> {
+    /// The option that makes a mask of a column, if one does.
+    fn mask_of(&self, column: &str) -> Option<&'static str> {
+        self.schema.index_of(&Pad::mask_name(column)).ok()?;
+        let is_named = |name: &String| name == column || matches_name(name, column);
+        if self.spec.null_mask.iter().any(is_named) {
+            return Some("null_mask");
+        }
+        let is_padded = self.spec.pad.iter().any(|(name, pad)| is_named(name) && pad.has_mask());
+        is_padded.then_some("pad")
+    }
+
+    fn has(&self, column: &str) -> bool {
+        self.schema.index_of(column).is_ok()
+    }
+
+    fn fills(&self, column: &str) -> bool {
+        self.spec.fill_null.keys().any(|name| name == column || matches_name(name, column))
+    }
+}
+
+/// Refuses a column of which one source makes a mask and another does not: in the rows of the latter nobody would know what is
+/// there. In those of a source without the column, both are null.
+pub(super) fn check_masks(sources: &[Delivered<'_>]) -> Result<()> {
+    for (source, of) in sources.iter().enumerate() {
+        let columns = of.schema.fields().iter().map(|field| field.name().as_str());
+        for (column, option) in columns.filter_map(|column| Some((column, of.mask_of(column)?))) {
+            let lacks = |other: &Delivered<'_>| other.has(column) && other.mask_of(column).is_none();
+            let Some(other) = sources.iter().position(lacks) else { continue };
+            let fills = if sources[other].fills(column) { ", but fills its nulls (fill_null)" } else { "" };
+            let cause = format!(
+                "source {source} makes a mask of {column:?} ({option}), and source {other} does not{fills}"
+            );
+            let same = match option {
+                "pad" => format!("pad {column:?} with a mask in source {other} as well"),
+                _ => format!(
+                    "name {column:?} in `null_mask` of source {other} as well: beside it `fill_null` says which value stands \
+                     in place of a null"
+                ),
+            };
+            let hint = format!("{same}; or have no source make one");
+            return Err(Error::invalid(cause).hint(hint).at(Place::default().column(column)));
+        }
+    }
+    Ok(())
+}
