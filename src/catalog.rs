@@ -32,7 +32,7 @@ use crate::row_set::RowSet;
 use crate::snapshot::{Constant, Pin};
 
 pub use crate::snapshot::FileVersion;
-pub(crate) use arrow_schema::{ARROW_SCHEMA, Refusals, arrow_schema};
+pub(crate) use arrow_schema::{ARROW_SCHEMA, Refusals, arrow_schema, int96_roots};
 pub(crate) use cost::{PageMemory, value_width};
 pub(crate) use file_columns::{FileColumns, KnownColumns, Origin, ProjectedLeaves, SharedBy};
 pub use fingerprint::Fingerprint;

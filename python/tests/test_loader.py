@@ -349,9 +349,33 @@ def test_times_of_96_bits_that_spark_wrote_are_of_microseconds(tmp_path: Path, n
         writer.add_key_value_metadata({"org.apache.spark.version": "3.5.0"})
     for _ in range(2):
         with fb.Loader(tmp_path, batch_size=3) as loader:
-            rows = pa.record_batch(next(iter(loader))).column("t").cast(pa.large_list(kind.value_type) if nested else kind)
-            assert rows.to_pylist() == cells.to_pylist()
+            rows = pa.record_batch(next(iter(loader))).column("t")
+            assert (rows.type.value_type if nested else rows.type) == pa.timestamp("us", "UTC")
+            assert rows.cast(pa.large_list(kind.value_type) if nested else kind).to_pylist() == cells.to_pylist()
         fb.Dataset(tmp_path).write_index()
+
+
+def test_times_of_96_and_of_64_bits_that_spark_wrote_are_one_column(tmp_path: Path) -> None:
+    times = pa.array([datetime.datetime(2020, 5, 17, 1, 2, 3), None], pa.timestamp("us"))
+
+    def write(name: str, column: pa.Array, spark: bool, **options: Any) -> None:
+        schema = pa.schema([("t", column.type)])
+        with pq.ParquetWriter(tmp_path / name, schema, store_schema=False, **options) as writer:
+            writer.write_table(pa.table({"t": column}))
+            if spark:
+                writer.add_key_value_metadata({"org.apache.spark.version": "3.5.0"})
+
+    write("a.parquet", times, True, use_deprecated_int96_timestamps=True)
+    write("b.parquet", times.cast(pa.timestamp("us", "UTC")), True)
+    with fb.Loader(tmp_path, batch_size=4, shuffle=None) as loader:
+        rows = pa.record_batch(next(iter(loader)))["t"]
+        assert rows.type == pa.timestamp("us", "UTC")
+        assert rows.cast(pa.timestamp("us")).to_pylist() == times.to_pylist() * 2
+    # Of others' it is not known which moments they are.
+    write("a.parquet", times, False, use_deprecated_int96_timestamps=True)
+    for merge_schema in (False, True):
+        with pytest.raises(fb.UnsupportedError, match="which moments those without a zone are is not known"):
+            fb.Dataset(tmp_path, merge_schema=merge_schema).loader(columns=["t"])
 
 
 def test_next_moves_are_written_as_python_takes_them(tmp_path: Path, plain: Path) -> None:

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::array::{Array, ArrayRef, AsArray, StructArray};
-use super::datatypes::{DataType, Field, FieldRef, Fields};
+use super::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use super::error::ArrowError;
 
 /// The type with what `each` makes of the fields right inside it; as it is where it has none.
@@ -17,6 +17,15 @@ pub(crate) fn with_fields(data_type: &DataType, each: impl Fn(&Field) -> Field) 
         DataType::Map(entries, sorted) => DataType::Map(each(entries), *sorted),
         other => other.clone(),
     }
+}
+
+/// The field with `times` for its timestamps of nanoseconds, at any depth.
+pub(crate) fn with_times(field: &Field, times: &DataType) -> Field {
+    let data_type = match field.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => times.clone(),
+        other => with_fields(other, |inside| with_times(inside, times)),
+    };
+    field.clone().with_data_type(data_type)
 }
 
 /// A structure of the fields of two. Fields that both have are structures themselves. What is none is as `other` has it.

@@ -16,11 +16,14 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Metadata, Schema, TimeUnit};
 use crate::arrow::ipc::convert::try_fb_to_schema;
 use crate::arrow::ipc::root_as_message;
-use crate::arrow::nested::with_fields;
+use crate::arrow::nested::{with_fields, with_times};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// The key under which Arrow writers keep their schema.
 pub(crate) const ARROW_SCHEMA: &str = "ARROW:schema";
+
+/// The zone of Spark's moments.
+const UTC: &str = "UTC";
 
 /// How the keys begin under which Spark keeps its own.
 const SPARK: &str = "org.apache.spark.";
@@ -104,30 +107,27 @@ fn is_of_spark(key_values: Option<&Vec<KeyValue>>) -> bool {
     has(SPARK) && !has(ARROW_SCHEMA)
 }
 
-/// The columns with times of 96 bits in microseconds, which is what Spark counts in: in nanoseconds, years after 2262, such
-/// as the 9999 that stands for "no end", have no value.
+/// The columns with times of 96 bits in microseconds and in UTC, which is what Spark counts in: in nanoseconds,
+/// years after 2262, such as the 9999 that stands for "no end", have no value; and its times of 64 bits say UTC
+/// themselves.
 fn in_microseconds(parquet: &SchemaDescriptor, schema: Schema) -> Schema {
-    let leaves = parquet.columns().iter().enumerate();
-    let int96 = leaves.filter(|(_, column)| column.physical_type() == PhysicalType::INT96);
-    let int96: HashSet<usize> = int96.map(|(leaf, _)| parquet.get_column_root_idx(leaf)).collect();
+    let int96 = int96_roots(parquet);
     if int96.is_empty() {
         return schema;
     }
+    let times = DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()));
     let fields = schema.fields().iter().enumerate().map(|(root, field)| match int96.contains(&root) {
-        true => Arc::new(with_microseconds(field)),
+        true => Arc::new(with_times(field, &times)),
         false => field.clone(),
     });
     Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())
 }
 
-fn with_microseconds(field: &Field) -> Field {
-    let data_type = match field.data_type() {
-        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
-            DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
-        }
-        other => with_fields(other, with_microseconds),
-    };
-    field.clone().with_data_type(data_type)
+/// The columns that hold times of 96 bits.
+pub(crate) fn int96_roots(parquet: &SchemaDescriptor) -> HashSet<usize> {
+    let leaves = parquet.columns().iter().enumerate();
+    let int96 = leaves.filter(|(_, column)| column.physical_type() == PhysicalType::INT96);
+    int96.map(|(leaf, _)| parquet.get_column_root_idx(leaf)).collect()
 }
 
 struct Found<'a> {

@@ -94,7 +94,7 @@ impl<'a> Columns<'a> {
             }
             if let Err(Clash { other, types }) = self.columns[at].add(location, field, self.differences) {
                 let (want, got) = told_apart(&types[0], &types[1]);
-                let cause = format!("want {want} as in {other}, got {got}");
+                let cause = format!("want {want} as in {other}, got {got}{}", of_zones(&types));
                 let could_merge = common(&types.each_ref(), true).is_some();
                 self.refuse(location, field.name(), cause, could_merge);
             }
@@ -133,6 +133,16 @@ impl<'a> Columns<'a> {
         self.refused.entry(name.to_owned()).or_insert_with(|| {
             Error::new(ErrorKind::Unsupported, cause).at(Place::file(location).column(name)).hint(hint)
         });
+    }
+}
+
+/// What is to be said of two types that differ in whether they have a zone.
+fn of_zones(types: &[DataType; 2]) -> &'static str {
+    match types {
+        [DataType::Timestamp(_, one), DataType::Timestamp(_, other)] if one.is_some() != other.is_some() => {
+            ": which moments those without a zone are is not known"
+        }
+        _ => "",
     }
 }
 

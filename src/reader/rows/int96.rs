@@ -7,10 +7,9 @@ use parquet::basic::{LogicalType, Type};
 use super::{RowGroupReader, guarded};
 use crate::arrow::array::{Array, AsArray, OffsetSizeTrait, RecordBatch};
 use crate::arrow::buffer::NullBuffer;
-use crate::arrow::datatypes::{
-    DataType, Field, Schema, TimeUnit, TimestampNanosecondType, TimestampSecondType,
-};
-use crate::arrow::nested::with_fields;
+use crate::arrow::datatypes::{DataType, Schema, TimeUnit, TimestampNanosecondType, TimestampSecondType};
+use crate::arrow::nested::with_times;
+use crate::catalog::int96_roots;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
@@ -28,12 +27,10 @@ impl RowGroupReader<'_> {
         limit: u64,
     ) -> Result<()> {
         let columns = &self.footer.columns;
-        let leaves = columns.parquet.columns().iter().enumerate();
-        let int96 = leaves.filter(|(_, column)| column.physical_type() == Type::INT96);
-        let int96: Vec<usize> = int96.map(|(leaf, _)| columns.parquet.get_column_root_idx(leaf)).collect();
+        let int96 = int96_roots(&columns.parquet);
         for (column, &root) in roots.iter().enumerate().filter(|(_, root)| int96.contains(root)) {
             let field = columns.schema.field(root);
-            let seconds = in_seconds(field);
+            let seconds = with_times(field, &DataType::Timestamp(TimeUnit::Second, None));
             if seconds == *field {
                 continue;
             }
@@ -64,15 +61,6 @@ impl RowGroupReader<'_> {
         }
         Ok(())
     }
-}
-
-/// A field with times in whole seconds in place of nanoseconds.
-fn in_seconds(field: &Field) -> Field {
-    let data_type = match field.data_type() {
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => DataType::Timestamp(TimeUnit::Second, None),
-        other => with_fields(other, in_seconds),
-    };
-    field.clone().with_data_type(data_type)
 }
 
 /// The first row with a time that is another one in nanoseconds than in seconds, however deep. What is missing in a structure
