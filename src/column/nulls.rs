@@ -58,7 +58,14 @@ impl NullSlot {
             PixelType::U16 => NullSlot::new(nulls, &DataType::UInt16),
             PixelType::F16 => NullSlot::new(nulls, &DataType::Float16),
             PixelType::F32 => NullSlot::new(nulls, &DataType::Float32),
-            PixelType::BF16 => NullSlot::new(nulls, &DataType::Float32)?.map(NullSlot::halved).transpose(),
+            PixelType::BF16 => {
+                let refused = || {
+                    let fill = nulls.fill.map(Fill::to_string).unwrap_or_default();
+                    Error::invalid(format!("fill_null value {fill} is not a value of type bfloat16"))
+                };
+                let whole = NullSlot::new(nulls, &DataType::Float32).map_err(|_| refused())?;
+                whole.map(|whole| whole.halved().ok_or_else(refused)).transpose()
+            }
         }
     }
 
@@ -77,17 +84,14 @@ impl NullSlot {
         }
     }
 
-    /// A float32 as a bfloat16.
-    fn halved(self) -> Result<Self> {
+    /// A float32 as a bfloat16; `None` where it is larger than these are.
+    fn halved(self) -> Option<Self> {
         let whole = match self.number[..] {
             [a, b, c, d] => f32::from_ne_bytes([a, b, c, d]),
             _ => 0.0,
         };
         let half = bf16::from_f32(whole);
-        if half.is_infinite() && whole.is_finite() {
-            return Err(Error::invalid(format!("fill_null value {whole} is not a value of type bfloat16")));
-        }
-        Ok(NullSlot { number: half.to_ne_bytes().to_vec() })
+        (half.is_finite() || !whole.is_finite()).then(|| NullSlot { number: half.to_ne_bytes().to_vec() })
     }
 }
 
@@ -135,6 +139,10 @@ mod tests {
         ] {
             let error = of(number, pixels).unwrap_err().to_string();
             assert!(error.contains("is not a value of type"), "{error}");
+        }
+        for number in [1e39, 3.4e38] {
+            let error = of(number, PixelType::BF16).unwrap_err().to_string();
+            assert!(error.ends_with("is not a value of type bfloat16"), "{error}");
         }
         let half = of(-1.5, PixelType::BF16).unwrap().unwrap();
         assert_eq!(half, NullSlot { number: bf16::from_f32(-1.5).to_ne_bytes().to_vec() });
