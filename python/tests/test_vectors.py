@@ -318,8 +318,11 @@ def test_the_type_has_its_name(table: Path) -> None:
         [sys.executable, "-m", "forebay", "inspect", str(table), "--json", "-"], capture_output=True, text=True, check=True
     )
     columns = json.loads(inspected.stdout)["columns"]
-    kinds = {column["type"] for column in columns if column["name"].startswith("features.")}
-    assert kinds == {"vector of Spark ML"}
+    assert [(column["name"], column["type"]) for column in columns] == [("id", "int64"), ("features", "vector of Spark ML")]
+    metadata = pq.ParquetFile(table).metadata
+    chunks = [metadata.row_group(group).column(leaf) for group in range(metadata.num_row_groups) for leaf in range(1, 5)]
+    stored = sum(chunk.total_compressed_size for chunk in chunks)
+    assert (columns[1]["values"], columns[1]["stored_bytes"]) == (len(ROWS) * 50, stored)
     other = pa.struct([("type", pa.int8()), ("size", pa.int64())])
     with fb.Loader(write(table.with_name("other") / "b.parquet", [{"type": 1, "size": 2}], other)) as loader:
         assert set(next(iter(loader))["features"]) == {"type", "size"}

@@ -24,7 +24,10 @@ const FOLDERS: &str = "folders";
 /// The type of a column that `pack` wrote.
 const COEFFICIENTS: &str = "JPEG coefficients";
 
-/// One leaf column.
+/// The end of the path of the leaf that every vector has one value of.
+const VECTOR_TYPE: &str = ".type";
+
+/// One leaf column; the leaves of a vector of Spark ML are one.
 #[derive(Serialize)]
 pub(super) struct Column {
     /// Its path: the column's name, and for nested ones the names inside.
@@ -36,6 +39,8 @@ pub(super) struct Column {
     /// Binary values, or the bytes in Hugging Face's image struct: likely encoded images.
     #[serde(skip)]
     pub(super) binary: bool,
+    #[serde(skip)]
+    is_vector: bool,
     pub(super) stored_bytes: u64,
     pub(super) uncompressed_bytes: u64,
     pub(super) values: u64,
@@ -82,8 +87,8 @@ impl Stored {
         for chunk in footer.row_groups().iter().flat_map(|group| group.columns()) {
             // Files may order their columns differently.
             let name = chunk.column_path().string();
-            if let Some(column) = self.columns.iter_mut().find(|column| column.name == name) {
-                column.add(chunk);
+            if let Some(column) = self.columns.iter_mut().find(|column| column.has(&name)) {
+                column.add(&name, chunk);
             }
         }
         let bytes = |group: &Group| {
@@ -103,6 +108,7 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
         kind,
         nullable,
         binary: false,
+        is_vector: false,
         stored_bytes: 0,
         uncompressed_bytes: 0,
         values: 0,
@@ -115,6 +121,14 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
     let stored = leaves.map(|(leaf, descriptor)| {
         let parts = descriptor.path().parts();
         let field = parts.first().and_then(|root| catalog.schema.field_with_name(root).ok());
+        if let Some(vector) = field.and_then(|field| vector_in(field, parts)) {
+            let kind = SparkMl::Vector.name().to_owned();
+            return Column {
+                is_vector: true,
+                largest_page_bytes: pages.get(leaf).copied().flatten(),
+                ..empty(parts[..vector].join("."), kind, field.is_some_and(Field::is_nullable))
+            };
+        }
         let kind =
             field.map_or_else(|| descriptor.physical_type().to_string(), |field| delivered(field, parts));
         Column {
@@ -132,14 +146,36 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
             ..empty(field.name().clone(), TypeName(field.data_type()).to_string(), field.is_nullable())
         }
     });
-    stored.chain(constants).collect()
+    let mut columns: Vec<Column> = Vec::new();
+    for column in stored {
+        match columns.last_mut() {
+            Some(last) if last.is_vector && column.is_vector && last.name == column.name => {
+                last.largest_page_bytes = last.largest_page_bytes.max(column.largest_page_bytes);
+            }
+            _ => columns.push(column),
+        }
+    }
+    columns.extend(constants);
+    columns
 }
 
 impl Column {
-    fn add(&mut self, chunk: &ColumnChunkMetaData) {
+    /// Whether a leaf of this path belongs to it.
+    fn has(&self, leaf: &str) -> bool {
+        match leaf.strip_prefix(&self.name) {
+            Some("") => true,
+            Some(rest) => self.is_vector && rest.starts_with('.'),
+            None => false,
+        }
+    }
+
+    fn add(&mut self, leaf: &str, chunk: &ColumnChunkMetaData) {
         self.stored_bytes += chunk.byte_range().1;
         self.uncompressed_bytes += chunk.uncompressed_size().max(0) as u64;
-        self.values += chunk.num_values().max(0) as u64;
+        // Each vector has one type.
+        if !self.is_vector || leaf[self.name.len()..] == *VECTOR_TYPE {
+            self.values += chunk.num_values().max(0) as u64;
+        }
         let codec = chunk.compression().to_string().to_lowercase();
         // "zstd(zstdlevel(1))": the level does not matter here.
         self.codecs.insert(codec.split('(').next().unwrap_or_default().to_owned());
@@ -150,6 +186,19 @@ impl Column {
 
 fn spell(encoding: Encoding) -> String {
     encoding.to_string().to_lowercase().replace('_', " ")
+}
+
+/// How many parts of a leaf's path lead to the vector that it belongs to, in the column or in its structures.
+fn vector_in(field: &Field, parts: &[String]) -> Option<usize> {
+    let mut data_type = field.data_type();
+    for depth in 1..parts.len() {
+        if SparkMl::of(data_type) == Some(SparkMl::Vector) {
+            return Some(depth);
+        }
+        let DataType::Struct(fields) = data_type else { return None };
+        data_type = fields.iter().find(|inner| inner.name() == &parts[depth])?.data_type();
+    }
+    None
 }
 
 /// The type of a leaf's column as a reader of the batches sees it.
