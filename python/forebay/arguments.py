@@ -114,16 +114,15 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
                 f"decode[{name!r}] must be a forebay.Image, Boxes, Keypoints, Mask, Tensor, Text or Json, "
                 f"got {_kind(value)}"
             )
-    # Loaders that an earlier release pickled have none.
-    encode = arguments.get("encode") or {}
+    encode = arguments["encode"] or {}
     for name, value in encode.items():
         if not isinstance(value, (Vocabulary, Hash)):
             raise InvalidError(f"encode[{name!r}] must be a forebay.Vocabulary or a forebay.Hash, got {_kind(value)}")
-    pad = arguments.get("pad") or {}
+    pad = arguments["pad"] or {}
     for name, value in pad.items():
         if not isinstance(value, Pad):
             raise InvalidError(f"pad[{name!r}] must be a forebay.Pad, got {_kind(value)}")
-    samples = arguments.get("samples")
+    samples = arguments["samples"]
     if samples is not None and not isinstance(samples, (Window, Pack, Bucket, Sample)):
         raise InvalidError(f"samples must be a forebay.Window, Pack, Bucket or Sample, got {_kind(samples)}")
     memory, threads = arguments["memory"], arguments["threads"]
@@ -203,7 +202,7 @@ def functions(arguments: dict[str, Any]) -> Functions | None:
 
 def workers(arguments: dict[str, Any], functions: Functions | None) -> Workers:
     """Where the functions run."""
-    given = arguments.get("transform_workers", 0)
+    given = arguments["transform_workers"]
     found = given if isinstance(given, Workers) else Workers(given)
     if found.count > 0 and functions is None:
         raise InvalidError(
@@ -213,8 +212,7 @@ def workers(arguments: dict[str, Any], functions: Functions | None) -> Workers:
 
 
 def _flag(arguments: dict[str, Any], name: str) -> bool:
-    # Loaders that an earlier release pickled have none.
-    value = arguments.get(name, False)
+    value = arguments[name]
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidError(f"{name} must be True or False, got {value!r}")
     return bool(value)

@@ -201,8 +201,7 @@ class Mix(Loader):
         of_mix = ("batch_size", "global_batch_size", "drop_last", "epochs", "shard", "memory", "threads", "trace")
         options = {name: options[name] for name in of_mix if name in options}
         options["schedule"] = [(step, weights) for step, weights in own["schedule"].items()]
-        # Mixes that an earlier release pickled have no shares by chance.
-        options |= {name: own.get(name) for name in ("stop", "repeat", "source", "random_shares")}
+        options |= {name: own[name] for name in ("stop", "repeat", "source", "random_shares")}
         self._settle()
         self._datasets = datasets
         sources = [

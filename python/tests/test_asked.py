@@ -244,12 +244,6 @@ def test_a_state_is_small_whatever_the_filter(folders: list[Path]) -> None:
     with fb.Loader(folders[0], **options) as again:
         again.load_state_dict(state)
         assert [batch["n"].tolist() for batch in again] == rest
-    # As states of earlier releases had it.
-    text = json.loads(again._native.spec())["filter"]
-    whole = {**state, "order": {**state["order"], "filter": json.dumps(text, separators=(",", ":"))}}
-    with fb.Loader(folders[0], **options) as again:
-        again.load_state_dict(whole)
-        assert [batch["n"].tolist() for batch in again] == rest
     other = fb.col("n").is_in(list(range(0, 100_002, 2)))
     with fb.Loader(folders[0], **{**options, "filter": other}) as again:
         with pytest.raises(fb.StateMismatchError, match=r"saved with filter xxh3-128:\w+, this loader has xxh3-128"):

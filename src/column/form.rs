@@ -180,7 +180,7 @@ mod tests {
         ])
     }
 
-    /// Entries of earlier releases are found by this text.
+    /// Entries that other processes wrote are found by this text.
     #[test]
     fn keys_stay_as_they_were() {
         let forms = CacheForm::all(&codecs(), &stored(DataType::BinaryView));

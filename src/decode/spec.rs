@@ -146,8 +146,7 @@ fn default_max_pixels() -> u64 {
     DEFAULT_MAX_PIXELS
 }
 
-/// Whether a probability is that of an operation that is off, which is left out of the canonical form: that of earlier
-/// releases stands.
+/// Whether a probability is that of an operation that is off, which is left out of the canonical form.
 fn is_never(p: &f64) -> bool {
     *p == 0.0
 }

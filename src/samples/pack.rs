@@ -51,7 +51,7 @@ pub struct Pack {
     value: PackValue,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lengths: Option<String>,
-    /// Left out at its default, so that earlier positions are of the same packs.
+    /// Left out of positions at its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
 }

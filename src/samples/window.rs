@@ -61,7 +61,7 @@ pub struct Window {
     overlap: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     within: Option<String>,
-    /// Left out at its default, so that earlier positions are of the same windows.
+    /// Left out of positions at its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
     #[serde(default, skip_serializing_if = "Frames::are_together")]

@@ -247,13 +247,11 @@ impl Position {
             let words = |rows: Option<u64>| rows.map_or_else(|| "none".into(), |rows| rows.to_string());
             return differs("piece_rows", &words(saved.piece_rows), &words(here.piece_rows));
         }
-        // Positions of earlier releases have each text whole.
-        let is_other = |saved: &Option<String>, here: &Option<String>| saved.clone().map(kept_text) != *here;
-        if is_other(&saved.filter, &here.filter) {
+        if saved.filter != here.filter {
             let words = |filter: &Option<String>| filter.clone().unwrap_or_else(|| "none".into());
             return differs("filter", &words(&saved.filter), &words(&here.filter));
         }
-        if is_other(&saved.samples, &here.samples) {
+        if saved.samples != here.samples {
             let words = |samples: &Option<String>| samples.clone().unwrap_or_else(|| "rows".into());
             return differs("samples", &words(&saved.samples), &words(&here.samples));
         }

@@ -261,9 +261,9 @@ fn a_position_says_what_a_sample_is() {
     }
     let across = made(window().across(Across::File).into()).position();
     assert_eq!(dataset.rewind(&across, Default::default()).unwrap().step(0, 3, 0).unwrap().len(), 6);
-    assert!(!serde_json::to_string(&position).unwrap().contains("across"), "old states have no such field");
+    assert!(!serde_json::to_string(&position).unwrap().contains("across"), "a default is left out");
     let rows = made(Samples::Rows).position();
-    assert!(!serde_json::to_string(&rows).unwrap().contains("samples"), "old states have no such field");
+    assert!(!serde_json::to_string(&rows).unwrap().contains("samples"), "a default is left out");
     // The state alone is enough to name the rows, whatever was delivered of them.
     for samples in [Samples::from(Pack::split(["tokens"], 8)), sample.into()] {
         let loader = made(samples);
