@@ -277,6 +277,7 @@ def test_what_can_never_work_is_refused(nested: Path) -> None:
         ({"columns": ["meta.tags.element"]}, "no column"),
         ({"columns": ["id.x"]}, "no column"),
         ({"columns": ["meta.x*"], "flatten": True}, "no column matches"),
+        ({"flatten": ["met*"]}, r'flatten: there is no column "met\*", and it takes no patterns .name each column in flatten'),
         ({"columns": ["meta.*"]}, "no column matches"),
         ({"fill_null": {"meta.year": 0}}, "no column"),
     ):

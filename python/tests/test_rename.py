@@ -181,6 +181,7 @@ def test_what_can_never_work_is_refused(stored: Path) -> None:
     unknown: list[tuple[dict[str, Any], str]] = [
         ({"rename": {"tokns": "a"}}, 'did you mean "tokens"'),
         ({"rename": {"nothing": "a"}}, "no column"),
+        ({"rename": {"*": "a"}}, r'rename: there is no column "\*", and it takes no patterns .name each column in rename'),
         ({"rename": {"tokens": "input_ids"}, "fill_null": {"input_id": 0}}, 'did you mean "input_ids"'),
         ({"rename": {"tokens": "input_ids"}, "filter": [("input_ids", "=", 0)]}, "no column"),
         ({"rename": {"tokens": "input_ids"}, "columns": ["input_ids"]}, "no column"),

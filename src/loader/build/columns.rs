@@ -9,6 +9,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use super::LoaderBuilder;
 use super::casts::cast_schema;
 use super::null_masks::no_mask;
+use super::patterns::check_is_name;
 use super::vectors::{after_vectors, listed_schema, mask_of_vectors};
 use crate::batch::{Fill, is_variable, longest};
 use crate::catalog::{Catalog, Projection};
@@ -42,6 +43,7 @@ impl LoaderBuilder {
             }
         }
         for (name, decoder) in &self.decoders {
+            check_is_name("decode_with", name, read.column_with_name(name).is_some())?;
             let field = self.read_column(read, name, "decode_with")?;
             let codec = DecoderCodec::new(decoder.clone(), self.null_options(name, &masked));
             let codec = codec.map_err(|error| error.at(of_column(name)))?;

@@ -90,6 +90,15 @@ impl Names {
     }
 }
 
+/// Refuses a pattern in an option that takes names alone, where no column has it as its name.
+pub(super) fn check_is_name(option: &str, name: &str, is_there: bool) -> Result<()> {
+    if is_there || !is_pattern(name) {
+        return Ok(());
+    }
+    let cause = format!("{option}: there is no column {name:?}, and it takes no patterns");
+    Err(Error::new(ErrorKind::UnknownColumn, cause).hint(format!("name each column in `{option}`")))
+}
+
 /// Whether an option by column may have a pattern.
 fn has_patterns(spec: &LoaderSpec) -> bool {
     let LoaderSpec { cast, decode, follow, tensors, texts, encode, pad, fill_null, .. } = spec;

@@ -6,6 +6,7 @@ use crate::arrow::datatypes::{DataType, Field};
 
 use super::LoaderBuilder;
 use super::columns::of_column;
+use super::patterns::check_is_name;
 use super::vectors::check_fields;
 use crate::arrow::names::TypeName;
 use crate::arrow::vectors::SparkMl;
@@ -66,7 +67,9 @@ impl LoaderBuilder {
             Flatten::All(all) => Ok(fields.iter().map(|field| *all && can_be(field)).collect()),
             Flatten::Columns(names) => {
                 for name in names {
-                    let field = &fields[self.dataset.catalog.column(name)?];
+                    let place = self.dataset.catalog.column(name);
+                    check_is_name("flatten", name, place.is_ok())?;
+                    let field = &fields[place?];
                     if !can_be(field) {
                         let cause = match field.data_type() {
                             DataType::Struct(_) => "another option says how it is delivered".to_owned(),

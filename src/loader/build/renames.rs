@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::LoaderBuilder;
 use super::columns::of_column;
+use super::patterns::check_is_name;
 use crate::arrow::datatypes::Schema;
 use crate::catalog::{Reads, Selected, joined};
 use crate::error::{Error, ErrorKind, Result, nearest};
@@ -66,6 +67,9 @@ impl LoaderBuilder {
         }
         let is_there = self.dataset.catalog.column(name).is_ok() || self.path_is_there(name);
         if !is_there {
+            if let Err(error) = check_is_name("rename", name, is_there) {
+                return error;
+            }
             return match nearest(name, read.iter().map(String::as_str)) {
                 Some(near) => {
                     Error::new(ErrorKind::UnknownColumn, format!("there is no column {name:?} to rename"))
