@@ -134,3 +134,27 @@ def test_an_array_of_another_shape_than_declared_is_a_bad_row(tmp_path: Path) ->
     with fb.Loader(tmp_path, batch_size=5, on_bad_row=fb.Skip(at_most=1)) as loader:
         got = np.concatenate([batch["x"] for batch in loader])
     np.testing.assert_array_equal(got, np.delete(values, 20, axis=0))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 1, 3), (1, 2, 1, 3), (1, 2, 1, 3, 1)], ids=len)
+def test_an_array_that_is_null_has_a_mask(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    values = drawn(*shape)
+    kind, rows = nested(values).type, values.tolist()
+    rows[2] = rows[11] = None
+    features = {"x": {"_type": f"Array{len(shape)}D", "shape": list(shape), "dtype": "int64"}}
+    hugging_face(tmp_path / "a.parquet", {"x": pa.array(rows, kind)}, features)
+    for options, fill in (({"null_mask": ["x"]}, 0), ({"null_mask": ["*"], "fill_null": {"x": 7}}, 7)):
+        with fb.Loader(tmp_path, batch_size=5, shuffle=None, **options) as loader:  # type: ignore[arg-type]
+            assert loader.schema.layout()[0] == ("x", "dense", "<i8", shape)
+            batches = list(loader)
+        got, mask = (np.concatenate([batch[name] for batch in batches]) for name in ("x", "x.mask"))
+        assert np.flatnonzero(~mask).tolist() == [2, 11] and (got[~mask] == fill).all()
+        np.testing.assert_array_equal(got[mask], values[mask])
+    # A null inside is not what the mask says.
+    rows[20] = [None, *rows[20][1:]]
+    hugging_face(tmp_path / "a.parquet", {"x": pa.array(rows, kind)}, features)
+    with fb.Loader(tmp_path, null_mask=["x"], batch_size=5, shuffle=None) as loader:
+        with pytest.raises(fb.BadRowError, match='row group 2, row 2, column "x": null where int64'):
+            list(loader)
+    with fb.Loader(tmp_path, null_mask=["x"], batch_size=5, on_bad_row=fb.Skip(at_most=1)) as loader:
+        assert sum(len(batch["x"]) for batch in loader) == ROWS - 1

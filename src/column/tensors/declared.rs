@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::lists::{Unfit, block, rows_of};
-use super::{MAX_SIDES, described, levels, name_of};
+use super::{MAX_SIDES, Tensor, described, levels, name_of};
 use crate::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, UInt32Array};
 use crate::arrow::buffer::NullBuffer;
 use crate::arrow::compute::{concat, take};
@@ -17,7 +17,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use crate::batch::{Fill, Selection, gather};
 use crate::column::extension::{EXTENSION_METADATA, EXTENSION_NAME};
 use crate::column::tensor::{TENSOR, tensor_field};
-use crate::column::{ColumnCodec, GatheredRows, PlainCodec};
+use crate::column::{ColumnCodec, GatheredRows, NullOptions, PlainCodec};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// Schema metadata: the features of a data set of Hugging Face.
@@ -67,12 +67,35 @@ impl Declared {
         if let (Some(extension), [Some(length)]) = (extension(stored), &levels[..]) {
             return Some(Arc::new(FixedCodec::new(extension?, *length, fill)?));
         }
+        let (shape, values) = self.nested(stored)?;
+        let (shape, values) = (shape.to_vec(), values.clone());
+        Some(Arc::new(NestedCodec { shape, values, fill: fill.cloned() }))
+    }
+
+    /// The codec of a column of nested lists that is declared as tensors of one shape and has a mask for its
+    /// nulls: the mask is of whole rows, so that a null inside a row that is there is a bad row, unless `fill`
+    /// stands for it.
+    pub(crate) fn masked_codec(
+        &self,
+        stored: &Field,
+        fill: Option<&Fill>,
+    ) -> Option<Result<Arc<dyn ColumnCodec>>> {
+        if extension(stored).is_some() {
+            return None;
+        }
+        let (shape, values) = self.nested(stored)?;
+        Some(Tensor::new(values.clone(), shape).codec(stored, NullOptions { fill, is_masked: true }))
+    }
+
+    /// The shape that is declared of nested lists which fit it, and the type of their values.
+    fn nested<'a>(&'a self, stored: &'a Field) -> Option<(&'a [usize], &'a DataType)> {
+        let (levels, values) = levels(stored.data_type());
+        name_of(values)?;
         let shape = self.features.get(stored.name())?;
         let fits = levels.len() == shape.len()
             && levels.iter().zip(shape).all(|(level, side)| level.is_none_or(|length| length == *side))
             && tensor_field("", shape, values.clone()).is_ok();
-        let (shape, values) = (shape.clone(), values.clone());
-        fits.then(|| Arc::new(NestedCodec { shape, values, fill: fill.cloned() }) as Arc<dyn ColumnCodec>)
+        fits.then_some((shape, values))
     }
 }
 

@@ -75,6 +75,9 @@ impl LoaderBuilder {
     /// A column with a value in the place of its nulls.
     pub(super) fn masked(&self, declared: &Declared, stored: &Field) -> Result<Column> {
         let given = self.spec.fill_null.get(stored.name());
+        if let Some(codec) = declared.masked_codec(stored, given) {
+            return delivered_by(codec.map_err(|error| error.at(of_column(stored.name())))?, stored);
+        }
         let fill =
             masked_fill(stored.data_type(), given).map_err(|error| error.at(of_column(stored.name())))?;
         let (filled, _) = plain(declared, stored, Some(&fill))?;
