@@ -166,12 +166,14 @@ class Loader:
         times (in the column's own unit) and each byte of binary of fixed length, which takes as many bytes as well; an int
         is exact in columns of integers and times. For a column of lists it replaces each null inside; a list that is null becomes empty or, where all
         have as many numbers, a list of that value. All numbers of an image, mask or tensor that is null have it, as they are
-        delivered: of an image after normalisation. An image in its own size is empty.
+        delivered: of an image after normalisation. An image in its own size is empty. A pattern, ``{"*": 0}``, means those
+        of its columns that can have the value.
     null_mask : iterable of str, optional
         Columns, or patterns of their names as in ``columns``, beside which ``<name>.mask`` says which values are there:
         False where one is null. The array has the value of ``fill_null`` there, or else 0, ``""`` or ``b""``. For numbers,
         booleans, times, text, binary, lists of so many numbers, images, masks and tensors; and for boxes and points, of
-        which a null has none. What follows an image that is null is empty or 0. Default: none.
+        which a null has none. What follows an image that is null is empty or 0. A pattern means those of its columns that can
+        have a mask. Default: none.
     flatten : bool or iterable of str, default False
         Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or of
         the columns that are named. What is null in a structure that is null is null. The other arguments name such a column

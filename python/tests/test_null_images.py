@@ -194,8 +194,11 @@ def test_a_mask_a_box_and_a_point_of_an_image_that_is_there_may_be_null(tmp_path
         rest = {other: spec for other, spec in decode.items() if other in ("image", name)}
         with pytest.raises(fb.BadRowError, match=rf'row 1, column "{name}": {said}'):
             rows(tmp_path, rest, shuffle=None)
-    with pytest.raises(fb.InvalidError, match="fill_null gives a value for boxes"):
+    with pytest.raises(fb.InvalidError, match="fill_null gives a value for boxes.*null_mask delivers them empty"):
         rows(tmp_path, decode, fill_null={"boxes": 0})
+    found = rows(tmp_path, decode, null_mask=["*"], fill_null={"*": 255})
+    masks = {f"{name}.mask" for name in ("id", *decode)}
+    assert all(masks <= set(cells) and (cells["classes"] == 255).all() == (row % 2 == 1) for row, cells in found.items())
 
 
 def test_a_cell_with_a_path_alone_stays_a_bad_row(tmp_path: Path) -> None:

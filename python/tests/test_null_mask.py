@@ -235,6 +235,47 @@ def test_loaders_are_copied_and_shown_with_it(nulls: Path) -> None:
         assert "null_mask" not in repr(loader) and "null_mask" not in loader.spec
 
 
+def test_a_pattern_means_the_columns_that_it_can_apply_to(tmp_path: Path) -> None:
+    columns = {
+        "n": [1, None],
+        "f": [0.5, None],
+        "city": ["a", None],
+        "kind": ["a", None],
+        "tokens": [[1], None],
+        "padded": [[1], [2]],
+        "meta": [{"a": 1}, {"a": 2}],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    options: dict[str, Any] = {
+        "encode": {"kind": fb.Vocabulary(["a", "b"])},
+        "pad": {"padded": fb.Pad(1)},
+        "on_bad_row": fb.Skip(at_most=2),
+        "batch_size": 2,
+        "shuffle": None,
+    }
+    names = [*columns]
+    with fb.Loader(tmp_path, columns=names[:4], null_mask=["*"], fill_null={"*": 7, "kind": "b"}, **_without(options)) as loader:
+        batch = next(iter(loader))
+        assert [name for name in batch if name.endswith(".mask")] == ["n.mask", "f.mask", "city.mask"]
+        assert (batch["n"].tolist(), batch["f"].tolist(), batch["city"].tolist()) == ([1, 7], [0.5, 7], ["a", ""])
+        assert batch["kind"].tolist() == [0, 1]
+    with fb.Loader(tmp_path, null_mask=["*"], **options) as loader:
+        masks = [name for name in loader.schema.names if name.endswith(".mask")]
+        assert masks == ["n.mask", "f.mask", "city.mask"]
+        assert "null_mask=['*']" in repr(loader)
+    # Where it can apply to none, it says why.
+    for arguments, said in (
+        ({"columns": ["tokens"], "null_mask": ["*"]}, "no mask of their own.*pad"),
+        ({"columns": ["city"], "fill_null": {"*": 7}}, 'column "city".*give a text'),
+    ):
+        with pytest.raises(fb.InvalidError, match=said):
+            fb.Loader(tmp_path, **arguments)  # type: ignore[arg-type]
+
+
+def _without(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name != "pad"}
+
+
 def test_what_can_never_work_is_refused(tmp_path: Path) -> None:
     columns = {
         "id": [1, 2],

@@ -260,9 +260,14 @@ impl Noun {
             .hint("give a value with `fill_null`, or a mask with `null_mask`")
     }
 
-    /// A value for nulls of a column that has none to deliver.
-    pub(crate) fn no_fill(self) -> Error {
-        Error::invalid(format!("fill_null gives a value for {}, which have none", self.several))
-            .hint(format!("rows without {} are left out with `on_bad_row`", self.one))
+    /// A value for nulls of a column that has none to deliver, but a mask if it `has_mask`.
+    pub(crate) fn no_fill(self, has_mask: bool) -> Error {
+        let left_out = format!("rows without {} are left out with `on_bad_row`", self.one);
+        Error::invalid(format!("fill_null gives a value for {}, which have none", self.several)).hint(
+            match has_mask {
+                true => format!("`null_mask` delivers them empty, with a mask that says so; {left_out}"),
+                false => left_out,
+            },
+        )
     }
 }

@@ -32,7 +32,9 @@ impl LoaderBuilder {
         let cast = self.cast_columns(listed)?;
         let read = &cast_schema(listed, &cast)?;
         let mut codecs: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
-        let masked = self.null_masked(read)?;
+        let catalog = &self.dataset.catalog.schema;
+        let declared = Declared::of(catalog).delivered_as(projection.stored_names(catalog));
+        let masked = self.null_masked(read, &declared)?;
         for name in self.spec.decode.keys() {
             let field = self.read_column(read, name, "decode")?;
             codecs.insert(name, delivered(self.image_codec(read, name, &masked)?, field)?);
@@ -83,8 +85,6 @@ impl LoaderBuilder {
                 return Err(self.twice(name));
             }
         }
-        let catalog = &self.dataset.catalog.schema;
-        let declared = Declared::of(catalog).delivered_as(projection.stored_names(catalog));
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for field in &masked {
             if self.masks_decoded(field.name()) {
@@ -104,7 +104,7 @@ impl LoaderBuilder {
                 continue;
             }
             if let Some((codec, _)) = codecs.get(name.as_str()) {
-                return Err(codec.noun().no_fill().at(of_column(name)));
+                return Err(codec.noun().no_fill(self.masks_decoded(name)).at(of_column(name)));
             }
             fills.insert(name, plain(&declared, field, Some(value))?);
         }
@@ -134,8 +134,7 @@ impl LoaderBuilder {
 
     /// A column for which two options say how it is delivered.
     fn twice(&self, name: &str) -> Error {
-        let goes_along = self.spec.follow.values().any(|follow| follow.takes_along(name));
-        let error = match goes_along {
+        let error = match self.goes_along(name) {
             true => Error::invalid("goes along with boxes, and another option says how it is delivered")
                 .hint("a column goes along with one column of boxes, as it is stored"),
             false => Error::invalid("two options say how the column is delivered")

@@ -20,8 +20,9 @@ type Column = (Arc<dyn ColumnCodec>, FieldRef);
 pub(super) type Masked<'a> = [&'a Field];
 
 impl LoaderBuilder {
-    /// The columns that have a mask for their nulls, in the order of delivery.
-    pub(super) fn null_masked<'a>(&self, read: &'a Schema) -> Result<Vec<&'a Field>> {
+    /// The columns that have a mask for their nulls, in the order of delivery. A pattern means those that can have
+    /// one.
+    pub(super) fn null_masked<'a>(&self, read: &'a Schema, declared: &Declared) -> Result<Vec<&'a Field>> {
         let mut chosen = HashSet::new();
         let stored = &self.dataset.catalog.schema;
         for (at, name) in self.spec.null_mask.iter().enumerate() {
@@ -36,18 +37,37 @@ impl LoaderBuilder {
                 chosen.insert(name.as_str());
                 continue;
             }
-            let names = read.fields().iter().map(|field| field.name().as_str());
-            let before = chosen.len();
-            let mut matching = names.filter(|column| matches_name(name, column)).peekable();
-            if matching.peek().is_none() && before == chosen.len() {
+            let matching = read.fields().iter().filter(|field| matches_name(name, field.name()));
+            let matching: Vec<&Field> = matching.map(AsRef::as_ref).collect();
+            if matching.is_empty() {
                 let cause = format!("null_mask: no column that is read matches {name:?}");
                 return Err(Error::new(ErrorKind::UnknownColumn, cause)
                     .hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
             }
-            chosen.extend(matching);
+            let takes = |field: &&&Field| self.takes_mask(declared, field);
+            let fitting: Vec<&Field> = matching.iter().filter(takes).copied().collect();
+            // Where none can, it is said why.
+            let meant = if fitting.is_empty() { matching } else { fitting };
+            chosen.extend(meant.into_iter().map(|field| field.name().as_str()));
         }
         let fields = read.fields().iter().map(AsRef::as_ref);
         Ok(fields.filter(|field: &&Field| chosen.contains(field.name().as_str())).collect())
+    }
+
+    /// Whether nulls of a column can have a mask.
+    fn takes_mask(&self, declared: &Declared, field: &Field) -> bool {
+        let spec = &self.spec;
+        let name = field.name();
+        if self.masks_decoded(name) {
+            return true;
+        }
+        let is_other = spec.encode.contains_key(name) || spec.pad.contains_key(name);
+        !is_other && !self.goes_along(name) && self.masked(declared, field).is_ok()
+    }
+
+    /// Whether a column has the items of boxes.
+    pub(super) fn goes_along(&self, name: &str) -> bool {
+        self.spec.follow.values().any(|follow| follow.takes_along(name))
     }
 
     /// What is said of the nulls of a column.

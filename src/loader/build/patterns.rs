@@ -3,7 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::LoaderBuilder;
+use super::casts::cast_schema;
 use super::columns::of_column;
+use super::vectors::listed_schema;
+use crate::arrow::datatypes::Field;
+use crate::batch::Fill;
+use crate::column::{NullOptions, PadCodec, TextCodec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::spec::LoaderSpec;
 use crate::source::{is_pattern, matches_name};
@@ -28,8 +33,7 @@ impl LoaderBuilder {
             delivered.schema().fields().iter().map(|field| field.name().clone()).collect();
         let stored = self.dataset.catalog.schema.fields().iter().map(|field| field.name().clone());
         let names = Names { all: stored.chain(read.iter().cloned()).collect(), read };
-        let LoaderSpec { cast, decode, follow, tensors, texts, encode, pad, fill_null, .. } =
-            &mut builder.spec;
+        let LoaderSpec { cast, decode, follow, tensors, texts, encode, pad, .. } = &mut builder.spec;
         names.replace_in("cast", cast, &HashSet::new())?;
         // In Python they are one option.
         let named = decode.keys().chain(follow.keys()).chain(tensors.keys()).chain(texts.keys());
@@ -40,8 +44,38 @@ impl LoaderBuilder {
         names.replace_in("decode", texts, &named)?;
         names.replace_in("encode", encode, &HashSet::new())?;
         names.replace_in("pad", pad, &HashSet::new())?;
-        names.replace_in("fill_null", fill_null, &HashSet::new())?;
+        let mut fill_null = std::mem::take(&mut builder.spec.fill_null);
+        let listed = listed_schema(delivered.schema());
+        let read = cast_schema(&listed, &builder.cast_columns(&listed)?)?;
+        names.replace_where("fill_null", &mut fill_null, &HashSet::new(), |name, value| {
+            read.field_with_name(name).is_ok_and(|field| builder.takes_fill(field, value))
+        })?;
+        builder.spec.fill_null = fill_null;
         Ok(builder)
+    }
+
+    /// Whether a value can stand for nulls of a column, as the other options have it delivered.
+    fn takes_fill(&self, field: &Field, value: &Fill) -> bool {
+        let (spec, name) = (&self.spec, field.name());
+        let nulls = NullOptions { fill: Some(value), is_masked: false };
+        if let Some(format) = spec.texts.get(name) {
+            return TextCodec::new(*format, field, nulls).is_ok();
+        }
+        if let Some(tensor) = spec.tensors.get(name) {
+            return tensor.codec(field, nulls).is_ok();
+        }
+        if let Some(encoding) = spec.encode.get(name) {
+            return encoding.codec(field, Some(value)).is_ok();
+        }
+        if let Some(pad) = spec.pad.get(name) {
+            return PadCodec::new(pad, field, Some(value)).is_ok();
+        }
+        if self.fills_decoded(name) {
+            // The type of its numbers is checked where they are decoded.
+            return value.number().is_some();
+        }
+        let is_followed = spec.follow.contains_key(name) || self.goes_along(name);
+        !is_followed && value.check(field.data_type()).is_ok()
     }
 
     /// Whether `decode` makes images of a column, by its name or by a pattern.
@@ -63,18 +97,34 @@ impl Names {
         values: &mut BTreeMap<String, V>,
         named: &HashSet<String>,
     ) -> Result<()> {
+        self.replace_where(option, values, named, |_, _| true)
+    }
+
+    /// The same with the columns that a pattern can apply to.
+    fn replace_where<V: Clone + PartialEq>(
+        &self,
+        option: &str,
+        values: &mut BTreeMap<String, V>,
+        named: &HashSet<String>,
+        takes: impl Fn(&str, &V) -> bool,
+    ) -> Result<()> {
         let (mut found, patterns): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(values).into_iter().partition(|(name, _)| self.is_name(name));
         let is_named = |column: &str| found.contains_key(column) || named.contains(column);
         let mut matched: BTreeMap<&str, (&str, &V)> = BTreeMap::new();
         for (pattern, value) in &patterns {
-            let mut matching = self.read.iter().filter(|column| matches_name(pattern, column)).peekable();
-            if matching.peek().is_none() {
+            let matching = self.read.iter().filter(|column| matches_name(pattern, column));
+            let matching: Vec<&String> = matching.collect();
+            if matching.is_empty() {
                 let cause = format!("{option}: no column that is read matches {pattern:?}");
                 return Err(Error::new(ErrorKind::UnknownColumn, cause)
                     .hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
             }
-            for column in matching.filter(|column| !is_named(column)) {
+            let (fitting, others): (Vec<&String>, Vec<&String>) =
+                matching.into_iter().partition(|column| takes(column, value));
+            // Where it fits none, it is said why.
+            let meant = if fitting.is_empty() { others } else { fitting };
+            for column in meant.into_iter().filter(|column| !is_named(column)) {
                 let before = matched.insert(column, (pattern, value));
                 if let Some((other, _)) = before.filter(|(_, other)| *other != value) {
                     let cause = format!("{option}: both {other:?} and {pattern:?} match it, and they differ");
