@@ -41,6 +41,7 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         unsafe {
             if layout.size() < LARGE {
+                kept::about_to_free(block, layout.size());
                 MiMalloc.dealloc(block, layout)
             } else {
                 System.dealloc(block, layout)
