@@ -1,19 +1,18 @@
 """The compiled half. Only ``Batch``, ``Image`` and ``Schema`` are public, as attributes of ``forebay``."""
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, Literal, final
+from typing import Any, Literal, Protocol, final
 
 import numpy as np
 
-from .column import Column as PublicColumn
-from .torch_upload import Registrar
-from .types import (
+from .batch.column import Column as PublicColumn
+from .choices import (
     Across,
-    Frames,
     BoxFormat,
     CacheTier,
     ColumnKind,
     FilterOperator,
+    Frames,
     Interpolation,
     MaskType,
     Mixing,
@@ -22,6 +21,15 @@ from .types import (
     TensorFormat,
     TensorType,
 )
+
+class Registrar(Protocol):
+    """By which slots are registered with a device."""
+
+    def register(self, address: int, size: int) -> bool:
+        """Registers whole pages. Whether that was possible."""
+
+    def unregister(self, address: int) -> None:
+        """Ends the registration of the pages that begin here. May be called on any thread."""
 
 __version__: str
 __level__: str

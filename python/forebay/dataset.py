@@ -8,15 +8,18 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import _forebay, notebook
-from .arguments import options, store_options
+from . import _forebay
+from .columns.decoding import decoding
 from .errors import InvalidError, StateMismatchError
-from .locations import locations, shown
-from .values import whole
+from .index_exchange import opened_together
+from .one_pass import OnePass
+from .options.checks import mapping, names, whole
+from .options.locations import locations, shown
+from .options.storage import key_types, options, store_options
+from .reports import notebook
 
 if TYPE_CHECKING:
-    from .loader import Loader
-    from .tensor import Tensor
+    from .columns.tensor import Tensor
     from .types import Location
 
 __all__ = ["Dataset"]
@@ -77,8 +80,8 @@ class Dataset:
     <forebay.Dataset 'data/train/': 256 rows, 1 file>
     >>> dataset.columns
     ['image', 'label', 'id']
-    >>> train = dataset.loader(filter=[("id", "<", 200)], shuffle=fb.Shuffle(seed=17))
-    >>> val = dataset.loader(filter=[("id", ">=", 200)])
+    >>> train = fb.Loader(dataset, filter=[("id", "<", 200)], shuffle=fb.Shuffle(seed=17))
+    >>> val = fb.Loader(dataset, filter=[("id", ">=", 200)])
     >>> train.num_rows, val.num_rows
     (200, 56)
     """
@@ -210,9 +213,13 @@ class Dataset:
         count = min(whole(rows, "rows", 1), self.num_rows)
         if count == 0:
             raise InvalidError("the data set has no rows to sample")
-        with self.loader(columns=columns, decode=decode, batch_size=count, epochs=1) as loader:
-            batch: _forebay.Batch = next(iter(loader))
-            return batch
+        spec = {
+            "columns": None if columns is None else names(columns),
+            **decoding({} if decode is None else mapping(decode, "decode", "forebay.Image.resize(224, 224)")),
+            "batch_size": count,
+        }
+        with OnePass(self._native, spec) as batches:
+            return next(batches)
 
     def write_index(self) -> list[dict[str, Any]]:
         """Writes the footers of all files of the folder into one file in it, ``_forebay_index``.
@@ -308,7 +315,7 @@ class Dataset:
         Returns
         -------
         Dataset
-            Pass it to :class:`Loader`, or use :meth:`loader`.
+            Pass it to :class:`Loader`.
 
         Raises
         ------
@@ -329,14 +336,19 @@ class Dataset:
         >>> first.fingerprint == second.fingerprint
         True
         """
-        from .together import opened_together
-
-        options = {
+        options: dict[str, Any] = {
             "storage_options": storage_options,
             "merge_schema": merge_schema,
             "partition_types": partition_types,
         }
-        return opened_together(cls, urls, store, rank, timeout, options)
+        return opened_together(
+            urls,
+            store,
+            rank,
+            timeout,
+            reads=lambda: cls._for_others(urls, options),
+            takes=lambda index: cls(urls, index=index, **options),
+        )
 
     @classmethod
     def _for_others(cls, urls: Any, options: dict[str, Any]) -> Dataset:
@@ -344,35 +356,6 @@ class Dataset:
         dataset = cls.__new__(cls)
         dataset._open(urls, **options, filter=None, hand_on=True)
         return dataset
-
-    def loader(self, **options: Any) -> Loader:
-        """A loader over this data set.
-
-        Parameters
-        ----------
-        **options
-            Keyword arguments of :class:`Loader`, except ``storage_options``, ``merge_schema`` and
-            ``partition_types``.
-
-        Returns
-        -------
-        Loader
-            The same as ``forebay.Loader(dataset, **options)``.
-
-        Raises
-        ------
-        ForebayError
-            As :class:`Loader`.
-
-        Examples
-        --------
-        >>> import forebay as fb
-        >>> len(fb.Dataset("data/train/").loader(batch_size=32))
-        8
-        """
-        from .loader import Loader
-
-        return Loader(self, **options)
 
     def __copy__(self) -> Dataset:
         return self
@@ -407,6 +390,13 @@ def _several(urls: list[str]) -> str:
     return repr(urls[0]) + (f" and {more} more" if more else "")
 
 
+def refuse_options(urls: Any, **options: Any) -> None:
+    """Refuses what was said to a data set when it was opened, if ``urls`` is one."""
+    for name, given in options.items():
+        if isinstance(urls, Dataset) and given is not None and given is not False:
+            raise InvalidError(f"{name} and a Dataset were given (pass {name} to forebay.Dataset)")
+
+
 def opened(
     urls: Any,
     storage_options: dict[str, Any] | None,
@@ -424,12 +414,3 @@ def opened(
             "(make a new forebay.Dataset or forebay.Loader, or put the old files back)"
         )
     return dataset
-
-
-def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
-    """Types of folders' keys, by the names that numpy and pyarrow give them."""
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise InvalidError(f"partition_types must be a dict such as {{'day': 'date'}}, got {given!r}")
-    return {name: kind.__name__ if isinstance(kind, type) else str(kind) for name, kind in given.items()}

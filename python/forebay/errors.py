@@ -237,8 +237,3 @@ class InternalError(ForebayError, RuntimeError):
 
     Please report it, with the whole message and the output of ``forebay --version``.
     """
-
-
-# Shown and pickled under the shorter name, as before this module was public.
-for _name in __all__:
-    globals()[_name].__module__ = "forebay"

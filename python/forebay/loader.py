@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import warnings
@@ -10,39 +9,47 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
-from . import _forebay, notebook
-from .arguments import casts, checked, flattened, functions, mapping, names, options, renames, workers
-from .dataset import Dataset, opened
+from . import _forebay
+from .at_exit import close_at_exit
+from .dataset import Dataset, opened, refuse_options
 from .epoch import Epoch, SkippedRow
 from .errors import InvalidError, StateMismatchError
-from .expressions import Expression
-from .filters import settled
-from .locations import local, locations, shown
-from .misplaced import explained
-from .reports import Plan, Stats, numbers
-from .rows import Denied, RowPlace, add_to_list, steps
-from .shard import Shard
+from .filters.expressions import Expression
+from .filters.terms import settled
+from .options.cache import DiskCache
+from .options.checks import mapping, names, whole
+from .options.locations import local, locations, shown
+from .options.other_loaders import explained
+from .options.shuffle import Shuffle
+from .options.skip import Skip
+from .options.storage import options
+from .options.workers import Workers
+from .reports import notebook
+from .reports.reports import Plan, Stats, numbers
+from .rows.deny import Denied
+from .rows.listing import add_to_list
+from .rows.row_id import RowPlace
+from .rows.skip_steps import steps
+from .sharding.shard import Shard
+from .spec import casts, checked, flattened, functions, renames, workers
 from .transforms.libraries import Watch
 from .transforms.processes import processes
-from .values import DiskCache, Shuffle, Skip, Workers, whole
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from .encodings import Hash, Vocabulary
-    from .following import Boxes, Keypoints, Mask
-    from .pack import Bucket, Pack
-    from .pad import Pad
-    from .sample import Sample
-    from .tensor import Tensor
-    from .texts import Json, Text
-    from .types import Collate, Filter, Location, RowTransform, SpecDict, StateDict, TensorType, Transform
-    from .window import Window
+    from .categories import Hash, Vocabulary
+    from .choices import TensorType
+    from .columns.boxes_and_masks import Boxes, Keypoints, Mask
+    from .columns.pad import Pad
+    from .columns.tensor import Tensor
+    from .columns.text import Json, Text
+    from .samples.pack import Bucket, Pack
+    from .samples.weighted import Sample
+    from .samples.window import Window
+    from .types import Collate, Filter, Location, RowTransform, SpecDict, StateDict, Transform
 
 __all__ = ["Loader"]
-
-# Loaders that are still alive when the interpreter exits. Their threads have to end before Python does.
-_ALIVE: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
 class Origin(NamedTuple):
@@ -304,14 +311,9 @@ class Loader:
             "row_mask": row_mask,
             "trace": None if trace is None else local(trace, "trace"),
         }
-        of_data_set = {
-            "storage_options": storage_options is not None,
-            "merge_schema": bool(merge_schema),
-            "partition_types": partition_types is not None,
-        }
-        for name, given in of_data_set.items():
-            if isinstance(urls, Dataset) and given:
-                raise InvalidError(f"{name} and a Dataset were given (pass {name} to forebay.Dataset)")
+        refuse_options(
+            urls, storage_options=storage_options, merge_schema=merge_schema, partition_types=partition_types
+        )
         self._build()
 
     def _build(self, fingerprint: str | None = None) -> None:
@@ -329,7 +331,7 @@ class Loader:
             self._source = (dataset._absolute(), dataset.fingerprint)
         self._dataset = dataset
         self._native = _forebay.Loader(dataset._native, *arguments, numbered=self._numbered)
-        _ALIVE.add(self)
+        close_at_exit(self)
 
     def _settle(self) -> None:
         """Prepares what does not depend on the data set."""
@@ -773,9 +775,3 @@ def _rebuild(arguments: dict[str, Any], fingerprint: str | None) -> Loader:
     loader._arguments = arguments
     loader._build(fingerprint)
     return loader
-
-
-@atexit.register
-def _close_all() -> None:
-    for loader in list(_ALIVE):
-        loader.close()

@@ -22,9 +22,9 @@ from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from .adapters.missing import missing
+from .adapters.progress import TICK, Watched
 from .errors import InvalidError
-from .frameworks import missing
-from .progress import TICK, Watched
 
 try:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn

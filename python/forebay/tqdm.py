@@ -18,8 +18,8 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .frameworks import missing
-from .progress import TICK, Watched
+from .adapters.missing import missing
+from .adapters.progress import TICK, Watched
 
 try:
     from tqdm.auto import tqdm

@@ -48,7 +48,7 @@ def test_a_column_that_nobody_asked_for_refuses_nothing(tmp_path: Path, case: st
     assert rows(where, columns=["id"]) == want
     assert rows(where, columns=["id"], filter=fb.col("id") > 0) == want[1:]
     assert rows(where, columns=["id"], rename={"id": "x"}) == [{"x": 0}, {"x": 1}]
-    assert [batch["id"].tolist() for batch in data.loader(columns=["i*"], batch_size=2)] == [[0, 1]]
+    assert [batch["id"].tolist() for batch in fb.Loader(data, columns=["i*"], batch_size=2)] == [[0, 1]]
     refused = r'"x": .*choose other columns with columns='
     for options in ({}, {"columns": ["x"]}, {"columns": ["id"], "filter": fb.col("x") > 0}):
         with pytest.raises(fb.UnsupportedError, match=refused):

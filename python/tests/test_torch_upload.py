@@ -23,7 +23,7 @@ import forebay as fb
 from forebay.adapters import Batches
 
 torch = pytest.importorskip("torch")
-upload = pytest.importorskip("forebay.torch_upload")
+upload = pytest.importorskip("forebay.torch.upload")
 
 #: Eight batches of 1.6 MB are an epoch.
 SIDE, BATCH, EPOCHS = 128, 32, 6

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from forebay.trainers import ledger, registry
+from forebay.program.trainers import ledger, registry
 
 ROWS = 250
 

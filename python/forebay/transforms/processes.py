@@ -18,7 +18,7 @@ from multiprocessing.reduction import send_handle
 from typing import Any, TypeVar
 
 from ..errors import InvalidError, WorkerError
-from ..values import Workers
+from ..options.workers import Workers
 from .functions import Functions
 from .rejected import Outcome
 from .slots import Slot
