@@ -32,9 +32,9 @@ _SHOWN = 4
 class Vocabulary:
     """A list of values, each of which is encoded as its place: a frozen value for ``encode=``.
 
-    The column is delivered as ``int32``, and a column of lists as a :class:`Ragged` of them, or as an array with a row for
-    each list if all have one length. The values are all ``str``, for a column of text, all ``bytes``, for binary, or all
-    ``int``, for integers.
+    The column is delivered as ``int32``, and a column of lists as a :class:`Ragged` of them, or as an array with a row
+    for each list if all have one length. The values are all ``str``, for a column of text, all ``bytes``, for binary,
+    or all ``int``, for integers.
 
     Parameters
     ----------
@@ -180,8 +180,8 @@ class Vocabulary:
 class Hash:
     """Buckets that follow from the value alone: a frozen value for ``encode=``.
 
-    The column is delivered as ``int64``, and a column of lists as a :class:`Ragged` of them, or as an array with a row for
-    each list if all have one length. No value is unknown, and different ones may share a bucket.
+    The column is delivered as ``int64``, and a column of lists as a :class:`Ragged` of them, or as an array with a row
+    for each list if all have one length. No value is unknown, and different ones may share a bucket.
 
     The bucket is xxHash64 with the seed, of the UTF-8 bytes of a text, of binary, or of the eight bytes of an integer
     in little-endian order, modulo ``buckets``. It never changes: ``xxhash.xxh64_intdigest(value, seed) % buckets`` is

@@ -56,5 +56,7 @@ Mixing = Literal["window", "exact", "stored"]
 """How rows are shuffled."""
 
 ColumnKind = Literal["dense", "ragged", "struct", "text", "bytes", "object"]
-"""How a column is delivered: an array, :class:`forebay.Ragged`, a dict of its fields, or an array of ``str``, ``bytes`` or
-other objects."""
+"""How a column is delivered.
+
+As an array, :class:`forebay.Ragged`, a dict of its fields, or an array of ``str``, ``bytes`` or other objects.
+"""

@@ -44,15 +44,15 @@ class Dataset:
         Credentials and settings of the store, by the names that pandas and fsspec use.
     merge_schema : bool, default False
         Read files whose columns differ: a column that a file lacks is null there, and values are read in the narrowest
-        type that holds those of all files. By default a column that differs in more than its form is refused once it is read.
-        Columns may be in any order either way.
+        type that holds those of all files. By default a column that differs in more than its form is refused once it is
+        read. Columns may be in any order either way.
     partition_types : mapping from str to str, optional
-        Types of the keys of ``key=value`` folders: ``"string"``, ``"int8"`` to ``"uint64"``, ``"float32"``, ``"float64"``,
-        ``"bool"``, ``"date"`` or ``"timestamp"`` (microseconds, without a zone); types of numpy and pyarrow as well. Default:
-        ``int64`` if all values of a key are whole numbers, else text.
+        Types of the keys of ``key=value`` folders: ``"string"``, ``"int8"`` to ``"uint64"``, ``"float32"``,
+        ``"float64"``, ``"bool"``, ``"date"`` or ``"timestamp"`` (microseconds, without a zone); types of numpy and
+        pyarrow as well. Default: ``int64`` if all values of a key are whole numbers, else text.
     index : bytes, optional
-        The footers that another process of the run found: what :meth:`index` returned there. The files are listed, and no
-        footer is read that is in it; those of files that are others here are.
+        The footers that another process of the run found: what :meth:`index` returned there. The files are listed, and
+        no footer is read that is in it; those of files that are others here are.
 
     Raises
     ------
@@ -70,7 +70,8 @@ class Dataset:
     Warns
     -----
     RuntimeWarning
-        The folder's index (:meth:`write_index`) cannot be used, or ``index`` is of other files: footers are read without it.
+        The folder's index (:meth:`write_index`) cannot be used, or ``index`` is of other files: footers are read
+        without it.
 
     Examples
     --------
@@ -257,8 +258,8 @@ class Dataset:
     def index(self) -> bytes:
         """The footers of its files, to be handed on to other processes that open the same files.
 
-        ``fb.Dataset(urls, index=...)`` opens them with a listing, and reads none of these footers. :meth:`together` sends the
-        bytes through the store of a launcher; any broadcast will do, such as ``comm.bcast`` of mpi4py.
+        ``fb.Dataset(urls, index=...)`` opens them with a listing, and reads none of these footers. :meth:`together`
+        sends the bytes through the store of a launcher; any broadcast will do, such as ``comm.bcast`` of mpi4py.
 
         Returns
         -------
@@ -295,16 +296,16 @@ class Dataset:
     ) -> Dataset:
         """Opens a data set in all processes of a run, of which one reads the footers.
 
-        Rank 0 opens it and puts its index into the store of the launcher. The others wait for that, list the files, and read
-        no footer. Each checks that it has found the same data set.
+        Rank 0 opens it and puts its index into the store of the launcher. The others wait for that, list the files, and
+        read no footer. Each checks that it has found the same data set.
 
         Parameters
         ----------
         urls : str, os.PathLike or iterable of them
             The same text on all ranks: the place in the store is named by it.
         store : object with ``set(key, value)`` and ``get(key)``
-            Takes and returns bytes: a ``torch.distributed.TCPStore``, a ``FileStore``, that of a process group, or another
-            object. ``get`` waits for the key, or returns ``None`` while there is none.
+            Takes and returns bytes: a ``torch.distributed.TCPStore``, a ``FileStore``, that of a process group, or
+            another object. ``get`` waits for the key, or returns ``None`` while there is none.
         rank : int
             The rank of this process, from 0.
         timeout : float, default 600

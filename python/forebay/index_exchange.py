@@ -1,4 +1,7 @@
-"""How the processes of a run open a data set together: one reads the footers, the others take them from the launcher's store."""
+"""How the processes of a run open a data set together.
+
+One reads the footers, the others take them from the launcher's store.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +150,8 @@ def _put(store: Any, key: str, value: bytes) -> None:
 
 def _got(store: Any, key: str, until: float, seconds: float, where: str) -> bytes:
     """The value of a key, once it is there."""
-    # To ask whether it is there costs a message; torch's stores write a line of a log for each wait that ends without it.
+    # To ask whether it is there costs a message; torch's stores write a line of a log for each wait that ends without
+    # it.
     checks = callable(getattr(store, "check", None))
     waits = not checks and callable(getattr(store, "wait", None))
     while True:
@@ -188,7 +192,9 @@ def _read_header(value: bytes, where: str) -> dict[str, Any]:
         header: dict[str, Any] = json.loads(value)
         version = header["version"]
     except (ValueError, TypeError, KeyError):
-        raise CorruptError(f"{where}: the store has something else than an index (use a store of this run alone)") from None
+        raise CorruptError(
+            f"{where}: the store has something else than an index (use a store of this run alone)"
+        ) from None
     if version != _VERSION:
         raise StateMismatchError(
             f"{where}: another version of forebay put the index into the store (install one version on all ranks)"

@@ -97,8 +97,8 @@ def _check_sharding(train: Loader, sharding: Any) -> None:
     process, rows = rows_of_processes(sharding)
     wanted = Shard(**place_of(process, rows))
     given = train._arguments["shard"] or Shard(rank=0, world=1)
-    # A sharding of this process alone says nothing of the others. Where no two have the same rows, any order of the ranks
-    # is one.
+    # A sharding of this process alone says nothing of the others. Where no two have the same rows, any order of the
+    # ranks is one.
     if len(rows) > 1 and (given.world != wanted.world or (wanted.world < len(rows) and given.rank != wanted.rank)):
         raise InvalidError(
             f"the loader has {given!r}, and this sharding makes this process {wanted!r} (pass "
@@ -125,7 +125,7 @@ def _array(name: str, value: Any, device: Any, sharding: Any) -> Any:
             return jax.make_array_from_process_local_data(sharding, value)
         except (ValueError, IndexError) as error:
             raise InvalidError(
-                f"column {name!r}, of shape {value.shape}, cannot have {sharding}: {error} (pass a sharding of the rows, or "
-                "leave the column out with columns=)"
+                f"column {name!r}, of shape {value.shape}, cannot have {sharding}: {error} (pass a sharding of the "
+                "rows, or leave the column out with columns=)"
             ) from error
     return jax.device_put(value, device)

@@ -77,11 +77,12 @@ class Loader:
     urls : str, os.PathLike, iterable of them, or Dataset
         A path, URL or glob, a list of them, or a :class:`Dataset` that is open already.
     columns : iterable of str, optional
-        Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several: ``"feature_*"``;
-        a column that is also named is where it is named. They do so in ``decode``, ``encode``, ``pad``, ``fill_null``,
-        ``null_mask`` and ``cast`` as well, where a name decides before a pattern. ``"meta.author"`` is that field of a structure, which is delivered
-        with the fields that are named alone; the others are not fetched. Vectors of Spark ML, dense and sparse ones, are
-        lists of all their values, and the other arguments see these lists. Default: all columns.
+        Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several:
+        ``"feature_*"``; a column that is also named is where it is named. They do so in ``decode``, ``encode``,
+        ``pad``, ``fill_null``, ``null_mask`` and ``cast`` as well, where a name decides before a pattern.
+        ``"meta.author"`` is that field of a structure, which is delivered with the fields that are named alone; the
+        others are not fetched. Vectors of Spark ML, dense and sparse ones, are lists of all their values, and the other
+        arguments see these lists. Default: all columns.
     decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text or Json, optional
         How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
         ``{"boxes": forebay.Boxes(of="image")}`` for what is cropped and mirrored with them, and ``{"x":
@@ -94,11 +95,12 @@ class Loader:
         Columns of lists that are delivered as rows of one length: ``{"tokens": forebay.Pad(2048)}``. Default: lists are
         :class:`Ragged`.
     batch_size : int, default 32
-        Rows in a batch of this process, not of all ranks together. Of ``samples`` that are not rows, so many of them; of buckets 1
-        by default.
+        Rows in a batch of this process, not of all ranks together. Of ``samples`` that are not rows, so many of them;
+        of buckets 1 by default.
     global_batch_size : int, optional
-        Rows in a step of all ranks together, instead of ``batch_size``. Any number of ranks shares them, so that their batches
-        differ by a row at most, and a run that resumes on another number of ranks has the same rows in each step.
+        Rows in a step of all ranks together, instead of ``batch_size``. Any number of ranks shares them, so that their
+        batches differ by a row at most, and a run that resumes on another number of ranks has the same rows in each
+        step.
     drop_last : bool, default False
         Leave out the rows that do not fill a batch on every rank.
     epochs : int, optional
@@ -110,25 +112,27 @@ class Loader:
         lists those for which one list does. Operators: ``=``, ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and
         ``not in``. Expressions of ``pyarrow.compute`` and Polars are taken where they mean the same. Default: all rows.
     deny : str, os.PathLike, iterable of int or mapping, optional
-        Rows to leave out of every epoch, as if they were not stored. A list of row ids, or a file of one: text with a row
-        id in each line, remarks after ``#``, or Parquet with a column ``row_id``. Values of a column:
-        ``{"url": ["https://..."]}``, or ``{"url": "urls.txt"}`` for a file, of text with a value in each line or of Parquet
-        with a column of that name. Or what :meth:`which` and :meth:`skipped` return, or a list of several of these. Files are read once, here. A state that was saved with
-        other rows left out is taken between two epochs only. Default: none.
+        Rows to leave out of every epoch, as if they were not stored. A list of row ids, or a file of one: text with a
+        row id in each line, remarks after ``#``, or Parquet with a column ``row_id``. Values of a column: ``{"url":
+        ["https://..."]}``, or ``{"url": "urls.txt"}`` for a file, of text with a value in each line or of Parquet with
+        a column of that name. Or what :meth:`which` and :meth:`skipped` return, or a list of several of these. Files
+        are read once, here. A state that was saved with other rows left out is taken between two epochs only. Default:
+        none.
     skip_steps : iterable of (int, int), optional
         Steps to pass over, each range its first step and the one after its last: ``[(4000, 4010)]``. They are counted
-        through all epochs from the first step of epoch 0, as if none were passed over. A state brings its own where none
-        are given. Default: none.
+        through all epochs from the first step of epoch 0, as if none were passed over. A state brings its own where
+        none are given. Default: none.
     row_id : bool, default False
         Deliver which row each one is as a column ``row_id`` of int64: see :class:`RowId`.
     row_mask : bool, default False
         Deliver a column ``row_mask`` of booleans, in which each row of an epoch is True once over all ranks: a row is
         repeated, and False, where a rank would be without a batch. For exact evaluation.
     samples : Window, Pack, Bucket or Sample, optional
-        What one sample is, if it is not a row: ``forebay.Window(16, by="time", within="episode")`` for windows of consecutive
-        rows, ``forebay.Pack("tokens", 2048)`` for lists in rows of one length, ``forebay.Bucket("tokens", tokens=16384)`` for
-        batches of rows of similar length; or which rows an epoch has, ``forebay.Sample(by="label")`` for classes that come
-        alike. ``batch_size``, plans and states then count samples. Default: a row.
+        What one sample is, if it is not a row: ``forebay.Window(16, by="time", within="episode")`` for windows of
+        consecutive rows, ``forebay.Pack("tokens", 2048)`` for lists in rows of one length, ``forebay.Bucket("tokens",
+        tokens=16384)`` for batches of rows of similar length; or which rows an epoch has,
+        ``forebay.Sample(by="label")`` for classes that come alike. ``batch_size``, plans and states then count samples.
+        Default: a row.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
     shard : Shard, optional
@@ -144,10 +148,10 @@ class Loader:
         as a number for the whole batch, are passed on. It runs a few batches ahead, on one thread of its own or where
         ``transform_workers`` says, and its results arrive in order. Default: no transform.
     transform_rows : callable, optional
-        A function from one row to the row that is delivered: a :class:`Row`, which is a dict of the columns' values, in,
-        a dict out. The values of a column, which are numpy arrays or tensors of one shape, or numbers, become one array;
-        text and other objects become an array of objects. :func:`rng` has the random numbers of a row. It runs where
-        ``transform`` does, before it. Default: none.
+        A function from one row to the row that is delivered: a :class:`Row`, which is a dict of the columns' values,
+        in, a dict out. The values of a column, which are numpy arrays or tensors of one shape, or numbers, become one
+        array; text and other objects become an array of objects. :func:`rng` has the random numbers of a row. It runs
+        where ``transform`` does, before it. Default: none.
     collate : callable, optional
         A function from a list of rows, each a dict, to a dict of columns, instead of making one array of each column.
         Default: none.
@@ -169,20 +173,21 @@ class Loader:
         ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them; ``"raise"`` ends the epoch at the first one.
     fill_null : mapping from str to int, float, str or bytes, optional
         Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1),
-        times (in the column's own unit) and each byte of binary of fixed length, which takes as many bytes as well; an int
-        is exact in columns of integers and times. For a column of lists it replaces each null inside; a list that is null becomes empty or, where all
-        have as many numbers, a list of that value. All numbers of an image, mask or tensor that is null have it, as they are
-        delivered: of an image after normalisation. An image in its own size is empty.
+        times (in the column's own unit) and each byte of binary of fixed length, which takes as many bytes as well; an
+        int is exact in columns of integers and times. For a column of lists it replaces each null inside; a list that
+        is null becomes empty or, where all have as many numbers, a list of that value. All numbers of an image, mask or
+        tensor that is null have it, as they are delivered: of an image after normalisation. An image in its own size is
+        empty.
     null_mask : iterable of str, optional
         Columns, or patterns of their names as in ``columns``, beside which ``<name>.mask`` says which values are there:
-        False where one is null. The array has the value of ``fill_null`` there, or else 0, ``""`` or ``b""``. For numbers,
-        booleans, times, text, binary, lists of so many numbers, images, masks and tensors; and for boxes and points, of
-        which a null has none. What follows an image that is null is empty or 0. Default: none.
+        False where one is null. The array has the value of ``fill_null`` there, or else 0, ``""`` or ``b""``. For
+        numbers, booleans, times, text, binary, lists of so many numbers, images, masks and tensors; and for boxes and
+        points, of which a null has none. What follows an image that is null is empty or 0. Default: none.
     flatten : bool or iterable of str, default False
-        Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or of
-        the columns that are named. What is null in a structure that is null is null. The other arguments name such a column
-        as it is delivered, but for ``filter``, which names stored ones; structures that ``decode`` or ``encode`` names stay
-        whole, and so do vectors of Spark ML.
+        Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or
+        of the columns that are named. What is null in a structure that is null is null. The other arguments name such a
+        column as it is delivered, but for ``filter``, which names stored ones; structures that ``decode`` or ``encode``
+        names stay whole, and so do vectors of Spark ML.
     cast : mapping from str to dtype, optional
         Types that the values of columns are cast to: ``{"price": "float32", "feature_*": "float16"}``. For numbers,
         booleans, decimals, text that is a number, times (to integers, in their own unit), and lists of these, by their
@@ -409,8 +414,8 @@ class Loader:
         Parameters
         ----------
         save : str or os.PathLike, optional
-            A file of text to which these rows are added, for ``deny``: the row id of each, with its place and the cause as
-            a remark. Those that it lists already stay.
+            A file of text to which these rows are added, for ``deny``: the row id of each, with its place and the cause
+            as a remark. Those that it lists already stay.
 
         Returns
         -------
@@ -431,8 +436,8 @@ class Loader:
         Parameters
         ----------
         step : int, optional
-            Which step, counted from the first one of epoch 0, or of ``epoch``, with the batches of this loader. Default:
-            the one that the training loop gets next; its list is empty where the epoch is over.
+            Which step, counted from the first one of epoch 0, or of ``epoch``, with the batches of this loader.
+            Default: the one that the training loop gets next; its list is empty where the epoch is over.
         epoch : int, optional
             The epoch in which ``step`` is counted.
         rank : int, optional
@@ -597,8 +602,8 @@ class Loader:
             Fill it with the row groups that this rank reads in the epoch that is under way or comes next, instead of
             all. With a window, a rank reads other row groups in each epoch.
         report : callable, optional
-            Called with the number of row groups that are done and of all, when it changes. :func:`forebay.tqdm.warm` and
-            :func:`forebay.rich.warm` show it.
+            Called with the number of row groups that are done and of all, when it changes. :func:`forebay.tqdm.warm`
+            and :func:`forebay.rich.warm` show it.
 
         Returns
         -------
@@ -638,7 +643,8 @@ class Loader:
         Returns
         -------
         dict
-            A few JSON values, the same on every rank, but for ``skipped`` where this one left bad rows out of the epoch.
+            A few JSON values, the same on every rank, but for ``skipped`` where this one left bad rows out of the
+            epoch.
 
         Examples
         --------
@@ -709,12 +715,12 @@ class Loader:
     def close(self) -> None:
         """Ends the epoch under way and the loader's threads, and closes its files.
 
-        The threads end when what they are at is done. A :class:`Dataset` that was given keeps its own: the two that wait
-        for storage.
+        The threads end when what they are at is done. A :class:`Dataset` that was given keeps its own: the two that
+        wait for storage.
 
         Iterating raises :class:`ClosedError` from then on. What is known without reading rows stays: the length,
-        ``schema``, ``plan``, ``stats`` and ``state_dict``. A ``with`` statement closes the loader at its end. Nothing is
-        written to the folder of its cache afterwards: for rows that are being written it waits for a second at most.
+        ``schema``, ``plan``, ``stats`` and ``state_dict``. A ``with`` statement closes the loader at its end. Nothing
+        is written to the folder of its cache afterwards: for rows that are being written it waits for a second at most.
         """
         if self._process != os.getpid():
             return

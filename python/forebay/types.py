@@ -94,7 +94,7 @@ Collate = Callable[[list[Any]], Mapping[str, Any]]
 
 
 FilterTerm = tuple[str, FilterOperator, Any]
-"""A column, an operator, and a number, bool, str, bytes, date, datetime or (for ``in`` and ``not in``) a list of them."""
+"""A column, an operator, and a number, bool, str, bytes, date or datetime, or a list of them for ``in``, ``not in``."""
 
 Filter = Union["Expression", Iterable[FilterTerm], Iterable[Iterable[FilterTerm]], Any]
 """An expression, terms, lists of terms, or an expression of ``pyarrow.compute`` or Polars."""
@@ -133,7 +133,7 @@ class SplitDict(TypedDict):
 
 
 class FilesDict(TypedDict):
-    """The files of a data set in a :class:`StateDict`: a few hundred bytes, by which a loader finds what changed since."""
+    """The files of a data set in a :class:`StateDict`: a few hundred bytes that tell a loader what changed since."""
 
     files: int
     """How many there are."""

@@ -214,7 +214,7 @@ def test_names_that_arrow_cannot_hand_over_are_said(tmp_path: Path) -> None:
             batch = next(iter(loader))
             assert batch["id"].tolist() == [1] and len(batch["s"]) == 1
             said = f'column "s" has a zero byte in the name of a field in it, "{name}".*columns='
-            for hand_over in (lambda: pa.schema(loader.schema), batch.to_arrow, lambda: pa.array(batch.column("s"))):
+            for hand_over in (lambda: pa.schema(loader.schema), batch.to_arrow, lambda batch=batch: pa.array(batch.column("s"))):
                 with pytest.raises(fb.InvalidError, match=said):
                     hand_over()
         assert rows(path, columns=["id"]) == [{"id": 1}]

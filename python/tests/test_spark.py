@@ -139,7 +139,7 @@ def test_two_programs_give_one_name(table: str, tmp_path: Path) -> None:
         command = [sys.executable, "-c", script, padding]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
         assert done.returncode == 0, done.stderr[-2000:]
-        names.add([line for line in done.stdout.splitlines() if line.startswith("name ")][0])
+        names.add(next(line for line in done.stdout.splitlines() if line.startswith("name ")))
     assert len(names) == 1
 
 
@@ -260,7 +260,7 @@ def test_vectors_are_arrays(spark: Any, tmp_path: Path) -> None:
     holes = spark.createDataFrame([(0, Vectors.dense(1.0)), (1, None)], frame.schema)
     with fb.Loader(fb.spark.dataset(holes, tmp_path, name="holes"), batch_size=2) as loader:
         with pytest.raises(fb.NullError, match="features"):
-            list(loader)[0]["features"]
+            next(iter(loader))["features"]
 
 
 def test_vectors_that_spark_wrote_by_itself_are_the_same_arrays(spark: Any, tmp_path: Path) -> None:

@@ -251,11 +251,11 @@ class Runtime:
         self.code = code
         self.asked: list[tuple[int, ...]] = []
 
-    def cudaHostRegister(self, *asked: int) -> int:  # noqa: N802 - its name
+    def cudaHostRegister(self, *asked: int) -> int:
         self.asked.append(asked)
         return self.code
 
-    def cudaHostUnregister(self, *asked: int) -> int:  # noqa: N802 - its name
+    def cudaHostUnregister(self, *asked: int) -> int:
         self.asked.append(asked)
         return self.code
 

@@ -104,7 +104,7 @@ class Watched:
         """How far an epoch is that fills a cache; nothing, if all that it needed so far was there."""
         if self._cache is None:
             return ""
-        looked_up, kept, misses = self._cache
+        _, kept, misses = self._cache
         if counts["/misses"] == misses:
             return ""
         if self._row_groups is None:

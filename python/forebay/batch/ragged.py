@@ -25,8 +25,8 @@ class Ragged:
     Parameters
     ----------
     values : numpy.ndarray, Ragged or dict
-        All items, row after row: an array of shape ``(items, ...)``, for lists of lists another :class:`Ragged` of so many
-        rows, for lists of structures a dict of these.
+        All items, row after row: an array of shape ``(items, ...)``, for lists of lists another :class:`Ragged` of so
+        many rows, for lists of structures a dict of these.
     offsets : numpy.ndarray
         Where each row begins, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
 
@@ -90,7 +90,8 @@ class Ragged:
             row = operator.index(row)
         except TypeError:
             raise InvalidError(
-                f"a row is an int or a slice, got {type(row).__name__} (take rows one by one, or make a matrix with .padded())"
+                f"a row is an int or a slice, got {type(row).__name__} "
+                "(take rows one by one, or make a matrix with .padded())"
             ) from None
         at = row + rows if row < 0 else row
         if not 0 <= at < rows:
@@ -193,8 +194,9 @@ class Ragged:
 class Images(Ragged):
     """Images of differing sizes: a :class:`Ragged` of rows of pixels, of which each image is an array.
 
-    Image ``i`` is a view of shape ``(height, width, channels)`` over the batch's memory. ``values.values`` are the pixels
-    of all images, of shape ``(pixels, channels)``. ``padded()`` is a new array of the largest height and width among them.
+    Image ``i`` is a view of shape ``(height, width, channels)`` over the batch's memory. ``values.values`` are the
+    pixels of all images, of shape ``(pixels, channels)``. ``padded()`` is a new array of the largest height and width
+    among them.
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ class Boxes:
     ``values`` have shape ``(boxes, 4)``: ``float32``, of the same format, in pixels of the image that is delivered.
     Each box is clipped to what is visible. A box that is not visible at all becomes an empty one at the border, as
     torchvision's ``ClampBoundingBoxes`` makes it, so that boxes and labels stay side by side; ``min_visible`` drops
-    such boxes instead. Where an image is rotated, the visible part of a box is rotated, and the box around it is clipped
-    again.
+    such boxes instead. Where an image is rotated, the visible part of a box is rotated, and the box around it is
+    clipped again.
 
     Coordinates are those of the image as it is seen: with ``exif_orientation()``, after it was turned. A null, a box
     without four finite numbers, or one whose right or bottom side comes first is a bad row. With ``null_mask`` a null
@@ -120,8 +120,8 @@ class Keypoints:
     stays on its pixel. Names such as "left eye" are not exchanged when an image is mirrored.
 
     Coordinates are those of the image as it is seen: with ``exif_orientation()``, after it was turned. A null, or a
-    point without as many finite numbers, is a bad row. With ``null_mask`` a null has no points; an image that is delivered
-    though it is null has none either.
+    point without as many finite numbers, is a bad row. With ``null_mask`` a null has no points; an image that is
+    delivered though it is null has none either.
 
     Parameters
     ----------
@@ -167,8 +167,8 @@ class Mask:
 
     Stored are PNG of one channel and of the image's size: class numbers as grey values, or as the indices of a palette.
     Delivered are arrays of shape ``(N, H, W)`` with the same numbers. A mask that is not such a PNG, or of another size
-    than its image, is a bad row. So is a null, unless ``fill_null`` or ``null_mask`` is for it. That of an image that is
-    delivered though it is null is 0, or the value of ``fill_null`` for the masks.
+    than its image, is a bad row. So is a null, unless ``fill_null`` or ``null_mask`` is for it. That of an image that
+    is delivered though it is null is 0, or the value of ``fill_null`` for the masks.
 
     Parameters
     ----------

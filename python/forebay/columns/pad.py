@@ -15,9 +15,9 @@ __all__ = ["Pad"]
 class Pad:
     """How a column of lists of numbers becomes rows of one length: a frozen value for ``pad=``.
 
-    The column is delivered as a numpy array of shape ``(rows, length)`` and the type of the numbers, made by the loader's
-    threads in the batch's own memory. Shorter lists are filled up at their end. A list that is null, or has a null among
-    the numbers that are delivered, is a bad row, unless ``fill_null`` gives a value.
+    The column is delivered as a numpy array of shape ``(rows, length)`` and the type of the numbers, made by the
+    loader's threads in the batch's own memory. Shorter lists are filled up at their end. A list that is null, or has a
+    null among the numbers that are delivered, is a bad row, unless ``fill_null`` gives a value.
 
     Parameters
     ----------

@@ -54,8 +54,8 @@ class _Node:
 class Expression(_Node):
     """A condition on rows, for ``filter=``: made by comparing a :func:`col`, or by :func:`row_fraction`.
 
-    Conditions combine with ``&`` (and), ``|`` (or) and ``~`` (not), each in parentheses. They are those of SQL: a condition
-    on null is neither true nor false, and so is its negation; a row is read where the whole is true. Only
+    Conditions combine with ``&`` (and), ``|`` (or) and ``~`` (not), each in parentheses. They are those of SQL: a
+    condition on null is neither true nor false, and so is its negation; a row is read where the whole is true. Only
     :meth:`ColumnExpression.is_in` is false for null.
 
     Examples
@@ -81,9 +81,9 @@ class Expression(_Node):
 class ColumnExpression(_Node):
     """A column, or arithmetic on numeric columns, to be compared: made by :func:`col`.
 
-    ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare it with a value or, if both are numbers, with another column. ``+``,
-    ``-``, ``*``, ``/``, ``//`` and ``%`` are exact on integers and in 64-bit floats otherwise, with the meaning that they
-    have in Python; integers that are divided by 0 give null.
+    ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare it with a value or, if both are numbers, with another
+    column. ``+``, ``-``, ``*``, ``/``, ``//`` and ``%`` are exact on integers and in 64-bit floats otherwise, with the
+    meaning that they have in Python; integers that are divided by 0 give null.
 
     Examples
     --------
@@ -268,8 +268,8 @@ def col(name: str) -> ColumnExpression:
 def row_fraction(fraction: float, *, seed: int, by: str | None = None) -> Expression:
     """A share of the rows, drawn by a hash: the same rows in every run and on every rank.
 
-    ``~fb.row_fraction(0.9, seed=1)`` are the rows that are left, so the two are a training and a validation set. Each row
-    is drawn by itself, so about that share of them is.
+    ``~fb.row_fraction(0.9, seed=1)`` are the rows that are left, so the two are a training and a validation set. Each
+    row is drawn by itself, so about that share of them is.
 
     Parameters
     ----------
@@ -278,8 +278,9 @@ def row_fraction(fraction: float, *, seed: int, by: str | None = None) -> Expres
     seed : int
         Another seed draws other rows.
     by : str, optional
-        A column of integers, text or binary, whose value decides: rows of one value stay together, such as all photographs
-        of one patient. Default: the place of a row, which is the path of its file in the data set and its number there.
+        A column of integers, text or binary, whose value decides: rows of one value stay together, such as all
+        photographs of one patient. Default: the place of a row, which is the path of its file in the data set and its
+        number there.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Filters that are written as expressions of pyarrow or Polars, in our own.
 
-What has exactly our meaning is translated, everything else is refused by its name. Neither package is imported: an expression
-brings its own.
+What has exactly our meaning is translated, everything else is refused by its name. Neither package is imported: an
+expression brings its own.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def translated(filter: Any) -> Expression | None:
             return _condition(_polars(json.loads(_serialized(filter))), filter)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             # A form that this reads no part of.
-            raise InvalidError(f"filter= cannot read this Polars expression: {filter} (write it with fb.col)") from error
+            raise InvalidError(
+                f"filter= cannot read this Polars expression: {filter} (write it with fb.col)"
+            ) from error
     return None
 
 
@@ -74,7 +76,7 @@ def _as_condition(found: Any) -> Expression | None:
 
 def _is_nan(column: ColumnExpression) -> Expression:
     """Whether a value is NaN; null for null."""
-    return ~(column == column)  # noqa: PLR0124
+    return ~(column == column)
 
 
 def _refused(package: str, what: str) -> InvalidError:
@@ -265,7 +267,7 @@ def _polars_function(function: Any, arguments: list[Any]) -> Expression:
         if function == {"Boolean": "IsNan"}:
             return _is_nan(first)
         if function == {"Boolean": "IsNotNan"}:
-            return first == first  # noqa: PLR0124
+            return first == first
         if function == {"Boolean": "IsNull"}:
             return first.is_null()
         if function == {"Boolean": "IsNotNull"}:

@@ -74,8 +74,8 @@ def batches(train: Loader, *, x: Any = _X, y: Any = _Y, sample_weight: Any = Non
     Raises
     ------
     InvalidError
-        ``train`` is not a :class:`forebay.Loader`, or has no shard although a ``keras.distribution.DataParallel`` has several
-        processes.
+        ``train`` is not a :class:`forebay.Loader`, or has no shard although a ``keras.distribution.DataParallel`` has
+        several processes.
 
     Examples
     --------
@@ -106,8 +106,8 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
     Keras asks for batches by number, in an order of its own, and before it trains it may draw some only to see what
     they look like. The numbers are ignored, and what was only looked at is given again.
 
-    Each call of Keras reads through an adapter of its own. TensorFlow goes on to draw through that of a call that was cut
-    short, in threads of its own: those get what nobody sees.
+    Each call of Keras reads through an adapter of its own. TensorFlow goes on to draw through that of a call that was
+    cut short, in threads of its own: those get what nobody sees.
     """
 
     def __init__(self, loader: Loader, x: Any, y: Any, sample_weight: Any) -> None:

@@ -103,7 +103,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         self._position: StateDict | None = None
         # Batches of the epoch that were trained before fit began, and that are trained now; since the last backup.
         self._before = self._done = self._since = 0
-        # Batches that were trained of the pass of Keras over the loader, which steps_per_epoch makes other than an epoch.
+        # Batches that were trained of the pass of Keras over the loader, which steps_per_epoch makes other than an
+        # epoch.
         self._passed = 0
         self._epoch = 0
         self._filter: Any = None
@@ -226,7 +227,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise IoError(
-                f"{self._folder}: the folder of backups could not be made: {error.strerror} (pass one that can be written to)"
+                f"{self._folder}: the folder of backups could not be made: {error.strerror} "
+                "(pass one that can be written to)"
             ) from None
         steps = self.params.get("steps")
         epoch, done = self._epoch, self._before + self._done

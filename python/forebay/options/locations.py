@@ -48,8 +48,8 @@ def locations(urls: Any) -> list[str]:
         raise InvalidError(f"urls must be locations of Parquet files, got a {kind} ({_OURS[kind]})")
     if isinstance(urls, Mapping) and not _is_table(urls):
         raise UnsupportedError(
-            f"a loader reads one data set, got a {kind} (to mix several by weight pass forebay.Mix([(location, weight), "
-            "...]); to read them as one, each row once, pass a list of locations)"
+            f"a loader reads one data set, got a {kind} (to mix several by weight pass forebay.Mix([(location, "
+            "weight), ...]); to read them as one, each row once, pass a list of locations)"
         )
     if _is_table(urls):
         raise InvalidError(

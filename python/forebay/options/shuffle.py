@@ -29,8 +29,9 @@ class Shuffle:
         Rows of the shuffle buffer. Default: as many as 1 GiB of decoded Parquet holds. In epoch 0 rows are dealt while
         the window fills, so its first batches come from few row groups.
     piece_rows : int, optional
-        Row groups of more rows are shuffled in pieces of at most so many, each of which is read by itself: for row groups
-        that take too much memory as a whole. Default: row groups are not cut. It is a part of the order, and of a position.
+        Row groups of more rows are shuffled in pieces of at most so many, each of which is read by itself: for row
+        groups that take too much memory as a whole. Default: row groups are not cut. It is a part of the order, and of
+        a position.
     lanes : int, optional
         Interleaved parts that make up the order, so that it does not depend on the world size. Default: the world size
         of the first start. Set it to the largest world that you may resume on.
@@ -124,7 +125,8 @@ class Shuffle:
         return cls(seed=0, lanes=lanes, mixing="stored")
 
     def __repr__(self) -> str:
-        given = [f"{name}={getattr(self, name)}" for name in ("window_rows", "piece_rows", "lanes") if getattr(self, name)]
+        names = ("window_rows", "piece_rows", "lanes")
+        given = [f"{name}={getattr(self, name)}" for name in names if getattr(self, name)]
         if self.mixing == "stored":
             return f"forebay.Shuffle.stored({', '.join(given)})"
         if self.mixing == "exact":

@@ -16,21 +16,21 @@ class Skip:
     """Leaves bad rows out of the batches and counts them, instead of raising.
 
     A batch is shorter by the rows that are left out of it, so that every rank has the same number of steps;
-    :meth:`Loader.skipped` lists them. No batch is empty: one without a row that can be delivered has the next row of its rank's
-    that can be. Bad rows are those whose image cannot be decoded, whose tensor has another shape,
-    or whose value is not in a vocabulary; those with a null in a column that needs values (numbers, booleans, times,
-    binary of fixed length, lists, structures of these) and has no ``fill_null``, and those of row groups that cannot be
-    read. Of an image only the part that is wanted is decoded:
-    damage outside that part, such as below a crop, is not seen.
+    :meth:`Loader.skipped` lists them. No batch is empty: one without a row that can be delivered has the next row of
+    its rank's that can be. Bad rows are those whose image cannot be decoded, whose tensor has another shape, or whose
+    value is not in a vocabulary; those with a null in a column that needs values (numbers, booleans, times, binary of
+    fixed length, lists, structures of these) and has no ``fill_null``, and those of row groups that cannot be read. Of
+    an image only the part that is wanted is decoded: damage outside that part, such as below a crop, is not seen.
 
     Parameters
     ----------
     at_most : int
-        Bad rows to tolerate in one epoch of one rank; one more raises after all. 0 or more. A state has the count, so a run
-        that resumes goes on from there.
+        Bad rows to tolerate in one epoch of one rank; one more raises after all. 0 or more. A state has the count, so a
+        run that resumes goes on from there.
     refill : bool, default False
-        Have batches keep their shape, for models that are compiled: the nearest row of the batch that is good stands in for a
-        bad one. It comes twice then, and with ``row_mask=True`` the column ``row_mask`` is True for one of the two.
+        Have batches keep their shape, for models that are compiled: the nearest row of the batch that is good stands in
+        for a bad one. It comes twice then, and with ``row_mask=True`` the column ``row_mask`` is True for one of the
+        two.
 
     Raises
     ------

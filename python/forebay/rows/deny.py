@@ -77,8 +77,9 @@ def _rows(part: Any) -> list[int]:
             raise InvalidError(f"deny has {part!r} in it, which is not known by a row id")
         return [int(part.row_id)]
     listed = _listed(part)
-    many = isinstance(listed, Iterable) and not isinstance(listed, bytes)
-    return [row for item in listed for row in (_rows(item) if _is_place(item) else [_row(item)])] if many else [_row(listed)]
+    if not isinstance(listed, Iterable) or isinstance(listed, bytes):
+        return [_row(listed)]
+    return [row for item in listed for row in (_rows(item) if _is_place(item) else [_row(item)])]
 
 
 def _row(part: Any) -> int:

@@ -16,7 +16,9 @@ __all__: list[str] = []
 def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
     """Adds rows, each with a remark, to a list in a file; those that it has already stay as they are."""
     if os.path.exists(path) and not os.path.isfile(path):
-        raise InvalidError(f"{path} is not a file: rows cannot be added to it (name one, or one that does not exist yet)")
+        raise InvalidError(
+            f"{path} is not a file: rows cannot be added to it (name one, or one that does not exist yet)"
+        )
     if path.lower().endswith(".parquet"):
         raise InvalidError(
             f"{path}: a list of rows is text, and a file of this name would be read as Parquet (name it .txt)"

@@ -15,9 +15,9 @@ __all__ = ["RowId", "RowPlace"]
 class RowId(int):
     """The number of a row: of the path of its file below what was opened, and its ordinal there.
 
-    It is the same in every process, for each order, filter and set of columns, and in every copy of the data set, and stays
-    the same when other files are added or removed. It does not say what the row holds: a file that is written again under
-    its name has the same numbers. ``row_id=True`` of :class:`Loader` delivers them as a column.
+    It is the same in every process, for each order, filter and set of columns, and in every copy of the data set, and
+    stays the same when other files are added or removed. It does not say what the row holds: a file that is written
+    again under its name has the same numbers. ``row_id=True`` of :class:`Loader` delivers them as a column.
 
     Examples
     --------

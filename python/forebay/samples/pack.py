@@ -24,40 +24,43 @@ class Pack:
 
     The columns are delivered with shape ``(packs, length)``, and no others are read. Beside them are, as int32:
 
-    - ``position_ids``, of this shape: the place of each number in its list, counted from where the list begins in the pack,
-    - ``segment_ids``, of this shape: which list of the pack a number is of, counted from 1; 0 where the pack is filled up,
-    - ``cu_seqlens``, a :class:`Ragged`: where the lists of a pack begin and end, from 0 to ``length``. What is filled up is a
-      list of its own at the end. :meth:`flash` makes what flash attention takes of it.
+    - ``position_ids``, of this shape: the place of each number in its list, counted from where the list begins in the
+      pack,
+    - ``segment_ids``, of this shape: which list of the pack a number is of, counted from 1; 0 where the pack is filled
+      up,
+    - ``cu_seqlens``, a :class:`Ragged`: where the lists of a pack begin and end, from 0 to ``length``. What is filled
+      up is a list of its own at the end. :meth:`flash` makes what flash attention takes of it.
 
-    Lists are packed within their row group, so that each of them fills up one pack or a few, unless ``across`` says otherwise.
-    Packs are the same in each epoch;
-    batches, plans and states count them. How long the lists are is read before the first epoch, and kept on local disk if that
-    took more than 4 MiB of local files or any request to a store.
+    Lists are packed within their row group, so that each of them fills up one pack or a few, unless ``across`` says
+    otherwise. Packs are the same in each epoch; batches, plans and states count them. How long the lists are is read
+    before the first epoch, and kept on local disk if that took more than 4 MiB of local files or any request to a
+    store.
 
     Parameters
     ----------
     columns : str or iterable of str
-        Column of lists of numbers; or several that are packed alike, whose lists are equally long in each row. Fields of
-        structures cannot be packed.
+        Column of lists of numbers; or several that are packed alike, whose lists are equally long in each row. Fields
+        of structures cannot be packed.
     length : int
         Numbers of a pack.
     split : bool, default True
-        Put one list after the other, cut where a pack ends. With False lists stay whole: each, from the longest on, is put
-        into the pack where it leaves the least room.
+        Put one list after the other, cut where a pack ends. With False lists stay whole: each, from the longest on, is
+        put into the pack where it leaves the least room.
     truncate : bool, default False
-        With ``split=False``, cut lists off that are longer than a pack. By default they are an error, or are left out with
-        ``on_bad_row=forebay.Skip(...)``.
+        With ``split=False``, cut lists off that are longer than a pack. By default they are an error, or are left out
+        with ``on_bad_row=forebay.Skip(...)``.
     value : float or mapping from str to float, default 0
-        The number that fills up a pack, which the columns' types and a float64 must have: of all columns, or of each by its
-        name, where a column that is not named has 0. Labels want -100, or whatever the loss leaves out:
+        The number that fills up a pack, which the columns' types and a float64 must have: of all columns, or of each by
+        its name, where a column that is not named has 0. Labels want -100, or whatever the loss leaves out:
         ``{"labels": -100}``.
     lengths : str, optional
-        Column of whole numbers that says how long the lists of each row are, to plan without reading the lists. A list of
-        another length is a bad row, and its pack is left out. Default: the lists of the first column are read for it.
+        Column of whole numbers that says how long the lists of each row are, to plan without reading the lists. A list
+        of another length is a bad row, and its pack is left out. Default: the lists of the first column are read for
+        it.
     across : {"row_group", "file", "dataset"}, default "row_group"
-        How far lists that are split run on: to the end of their row group, of their file, or through all files in the order of
-        their paths, where the keys of their folders are the same. Lists are then read twice: with their own row group, and with
-        that before, which runs on into it.
+        How far lists that are split run on: to the end of their row group, of their file, or through all files in the
+        order of their paths, where the keys of their folders are the same. Lists are then read twice: with their own
+        row group, and with that before, which runs on into it.
 
     Raises
     ------
@@ -174,7 +177,9 @@ def _values(values: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, fl
     """The number of each column that is named."""
     for name, value in values.items():
         if name not in columns:
-            raise InvalidError(f"value has a number for {name!r}, which is not packed (the columns are {list(columns)})")
+            raise InvalidError(
+                f"value has a number for {name!r}, which is not packed (the columns are {list(columns)})"
+            )
         check_filler(value)
     return dict(values)
 
@@ -183,22 +188,23 @@ def _values(values: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, fl
 class Bucket:
     """Samples of several rows of similar length, of one row group: a frozen value for ``samples=``.
 
-    Each bucket is a batch, so that little is filled up where rows are padded to the longest of their batch. With ``batch_size=n``
-    a batch is n buckets and holds up to n times their rows and tokens. All ranks have as many batches, however many rows these
-    have. The rows of a row group are sorted by length and cut into buckets, which are the
-    same in each epoch; plans and states count buckets. How long rows are is read before the first epoch, and kept on local disk
-    if that took more than 4 MiB of local files or any request to a store.
+    Each bucket is a batch, so that little is filled up where rows are padded to the longest of their batch. With
+    ``batch_size=n`` a batch is n buckets and holds up to n times their rows and tokens. All ranks have as many batches,
+    however many rows these have. The rows of a row group are sorted by length and cut into buckets, which are the same
+    in each epoch; plans and states count buckets. How long rows are is read before the first epoch, and kept on local
+    disk if that took more than 4 MiB of local files or any request to a store.
 
     Parameters
     ----------
     by : str
-        Column of lists or texts, whose length is meant, or of whole numbers that say it; by its stored name, as in filters. The
-        length of a text is that of its UTF-8, in bytes.
+        Column of lists or texts, whose length is meant, or of whole numbers that say it; by its stored name, as in
+        filters. The length of a text is that of its UTF-8, in bytes.
     rows : int, optional
         The most rows of a bucket.
     tokens : int, optional
-        The most values of a bucket, each row counted as long as the longest of them. A row that is longer is an error when the
-        loader is made, or is left out with ``on_bad_row=forebay.Skip(...)``. One of ``rows`` and ``tokens`` is needed.
+        The most values of a bucket, each row counted as long as the longest of them. A row that is longer is an error
+        when the loader is made, or is left out with ``on_bad_row=forebay.Skip(...)``. One of ``rows`` and ``tokens`` is
+        needed.
 
     Raises
     ------

@@ -17,33 +17,35 @@ __all__ = ["Sample"]
 class Sample:
     """Rows drawn by weight, in each epoch anew: a frozen value for ``samples=``.
 
-    A row comes as often as its weight says: on average exactly, and in each epoch rounded down or up. The same holds for all rows of
-    a class together, so ``Sample(by="label")`` gives each class the same number of rows in each epoch, to within one. What PyTorch
-    calls a ``WeightedRandomSampler`` draws each row independently, so that the numbers vary around these.
+    A row comes as often as its weight says: on average exactly, and in each epoch rounded down or up. The same holds
+    for all rows of a class together, so ``Sample(by="label")`` gives each class the same number of rows in each epoch,
+    to within one. What PyTorch calls a ``WeightedRandomSampler`` draws each row independently, so that the numbers vary
+    around these.
 
-    A sample is a row: batches are as ever, and ``len()``, plans and states count rows as they are drawn. All ranks have as many
-    batches. Which rows an epoch has depends on the data, the seed and its number alone. A row that comes several times in an epoch
-    has another random crop each time; its repeats are dealt over the time that its row group is in the window of the shuffle.
+    A sample is a row: batches are as ever, and ``len()``, plans and states count rows as they are drawn. All ranks have
+    as many batches. Which rows an epoch has depends on the data, the seed and its number alone. A row that comes
+    several times in an epoch has another random crop each time; its repeats are dealt over the time that its row group
+    is in the window of the shuffle.
 
-    The column is read before the first epoch, and what it says kept on local disk if that took more than 4 MiB of local files or any
-    request to a store. It has its stored name, as in filters.
+    The column is read before the first epoch, and what it says kept on local disk if that took more than 4 MiB of local
+    files or any request to a store. It has its stored name, as in filters.
 
     Parameters
     ----------
     weights : "balanced", mapping or str, optional
-        With ``by``, ``"balanced"`` for the same number of rows of each class, which is the default; or a mapping from classes to the
-        weight of each of their rows: ``{"cat": 3, "dog": 1}``. Without ``by``, the name of a column of numbers that holds the weight
-        of each row. Weights are 0 or more, and only their ratio counts.
+        With ``by``, ``"balanced"`` for the same number of rows of each class, which is the default; or a mapping from
+        classes to the weight of each of their rows: ``{"cat": 3, "dog": 1}``. Without ``by``, the name of a column of
+        numbers that holds the weight of each row. Weights are 0 or more, and only their ratio counts.
     by : str, optional
         Column of whole numbers, booleans or texts that says the class of each row.
     others : float, optional
         The weight of classes that a mapping does not have. Default: none, they are an error.
     replacement : bool, default True
-        Whether a row may come several times in an epoch. If not, a row whose weight would have it come more than once comes once,
-        and the others share the rest.
+        Whether a row may come several times in an epoch. If not, a row whose weight would have it come more than once
+        comes once, and the others share the rest.
     rows : int, optional
-        Rows of an epoch. Default: with replacement as many as there are rows with a weight over 0; without as many as the weights
-        permit without a row that comes for certain, for balanced classes as many of each as the rarest has.
+        Rows of an epoch. Default: with replacement as many as there are rows with a weight over 0; without as many as
+        the weights permit without a row that comes for certain, for balanced classes as many of each as the rarest has.
     seed : int, optional
         Seed of what is drawn. Default: that of the shuffle, 0 without one.
 
@@ -83,7 +85,9 @@ class Sample:
             if self.weights in (None, "balanced"):
                 raise InvalidError("a sample names no column (pass by=... for a column of classes)")
             if not isinstance(self.weights, str):
-                raise InvalidError(f"weights of classes were given, and no column of them (pass by=...): {self.weights!r}")
+                raise InvalidError(
+                    f"weights of classes were given, and no column of them (pass by=...): {self.weights!r}"
+                )
         elif self.weights is None:
             object.__setattr__(self, "weights", "balanced")
         elif isinstance(self.weights, Mapping):

@@ -26,42 +26,45 @@ __all__ = ["Window"]
 class Window:
     """Samples of several consecutive rows, which Petastorm calls an NGram: a frozen value for ``samples=``.
 
-    Each column has a value for each row of a window: numbers have shape ``(windows, rows)``, images ``(windows, rows, H, W, C)``;
-    text and lists are :class:`Ragged` with as many values. The rows of a window follow each other, as they are stored and among
-    those that a ``filter`` selects; ``across`` says whether they cross the borders of row groups. A row may be in several windows
-    or in none. Batches, plans and states count windows, the window of a shuffle counts rows. The images of a window have one
-    random crop, flip and change of colours, so that the frames of a clip stay together; ``frames`` says otherwise.
+    Each column has a value for each row of a window: numbers have shape ``(windows, rows)``, images ``(windows, rows,
+    H, W, C)``; text and lists are :class:`Ragged` with as many values. The rows of a window follow each other, as they
+    are stored and among those that a ``filter`` selects; ``across`` says whether they cross the borders of row groups.
+    A row may be in several windows or in none. Batches, plans and states count windows, the window of a shuffle counts
+    rows. The images of a window have one random crop, flip and change of colours, so that the frames of a clip stay
+    together; ``frames`` says otherwise.
 
-    The columns ``by`` and ``within`` are read before the first epoch. What they say is kept on local disk, if that took more
-    than 4 MiB of local files or any request to a store. They have their stored names, as in filters. A bad row counts once for
-    each window that it leaves out: ``at_most`` of :class:`Skip` is then a number of windows.
+    The columns ``by`` and ``within`` are read before the first epoch. What they say is kept on local disk, if that took
+    more than 4 MiB of local files or any request to a store. They have their stored names, as in filters. A bad row
+    counts once for each window that it leaves out: ``at_most`` of :class:`Skip` is then a number of windows.
 
     Parameters
     ----------
     fields : int or mapping from int to list of str
-        Rows of a window, which all columns have. Or columns by offset, as in ``{-1: ["x"], 0: ["x", "y"]}``: a window reaches
-        from the lowest offset to the highest, and a column has a value for each offset that lists it, in ascending order.
-        Without ``columns=`` these columns are read.
+        Rows of a window, which all columns have. Or columns by offset, as in ``{-1: ["x"], 0: ["x", "y"]}``: a window
+        reaches from the lowest offset to the highest, and a column has a value for each offset that lists it, in
+        ascending order. Without ``columns=`` these columns are read.
     by : str, optional
-        Column of numbers or times in which the rows of a window ascend. Rows that are not stored in this order are an error; a
-        row without a value is in no window. Default: none.
+        Column of numbers or times in which the rows of a window ascend. Rows that are not stored in this order are an
+        error; a row without a value is in no window. Default: none.
     gap : float or datetime.timedelta, optional
-        The most that a row may be after the one before in ``by``: a number, for times in the column's own unit, of floats to
-        their precision. Default: any.
+        The most that a row may be after the one before in ``by``: a number, for times in the column's own unit, of
+        floats to their precision. Default: any.
     overlap : bool or int, default True
-        With True a window begins with each row. With False windows share no row, and each begins later in ``by`` than the one
-        before ends. Or the number of rows that a window shares with the one before.
+        With True a window begins with each row. With False windows share no row, and each begins later in ``by`` than
+        the one before ends. Or the number of rows that a window shares with the one before.
     within : str, optional
-        Column in which all rows of a window have one value, such as an episode, whose rows are stored together. Default: none.
+        Column in which all rows of a window have one value, such as an episode, whose rows are stored together.
+        Default: none.
     across : {"row_group", "file", "dataset"}, default "row_group"
-        How far a window runs on. By default to the end of the row group in which it begins, so that the rows near the end are in
-        fewer windows. With ``"file"`` into the row groups after it, and with ``"dataset"`` into the files after it as well, in the
-        order of their paths, where the keys of their folders are the same. Each row group is then read with the first rows of
-        those after it: by pages, where the files have an offset index (pyarrow's ``write_page_index=True``), or are local with
-        1 MiB or more of a column in a row group; else these are read whole, and so twice. Lists always are.
+        How far a window runs on. By default to the end of the row group in which it begins, so that the rows near the
+        end are in fewer windows. With ``"file"`` into the row groups after it, and with ``"dataset"`` into the files
+        after it as well, in the order of their paths, where the keys of their folders are the same. Each row group is
+        then read with the first rows of those after it: by pages, where the files have an offset index (pyarrow's
+        ``write_page_index=True``), or are local with 1 MiB or more of a column in a row group; else these are read
+        whole, and so twice. Lists always are.
     frames : {"together", "alone"}, default "together"
-        What the images of a window draw. By default the same for all of its rows, and anew for each window that a row is in.
-        With ``"alone"`` each row draws for itself, and has the same pixels in all windows of an epoch.
+        What the images of a window draw. By default the same for all of its rows, and anew for each window that a row
+        is in. With ``"alone"`` each row draws for itself, and has the same pixels in all windows of an epoch.
 
     Raises
     ------
@@ -136,8 +139,8 @@ class Window:
         Returns
         -------
         dict
-            Each column that the offset has: its values for that row of each window. A structure is a dict of its fields, and
-            lists are in a list.
+            Each column that the offset has: its values for that row of each window. A structure is a dict of its
+            fields, and lists are in a list.
 
         Raises
         ------

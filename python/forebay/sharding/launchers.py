@@ -58,8 +58,8 @@ def nothing(environ: Mapping[str, str]) -> InvalidError:
         )
     if "PMIX_RANK" in environ:
         return InvalidError(
-            f"PMIX_RANK={environ['PMIX_RANK']}, and no variable says how many processes there are (start with mpirun or "
-            f"srun, or {NEXT})"
+            f"PMIX_RANK={environ['PMIX_RANK']}, and no variable says how many processes there are (start with mpirun "
+            f"or srun, or {NEXT})"
         )
     pairs = [read for read in (*_LAUNCHERS, _SLURM) if isinstance(read, _Pair)]
     lone = [name for pair in pairs for name in (pair.rank, pair.world) if name in environ]
@@ -125,8 +125,8 @@ def _tensorflow(environ: Mapping[str, str]) -> Said | None:
     if job not in _TRAINERS or number is None or number >= counts[job]:
         there = ", ".join(f"{count} of {name}" for name, count in counts.items() if count) or "no workers"
         raise InvalidError(
-            f"TF_CONFIG says that this process is task {index!r} of {job!r}, and its cluster has {there} (correct it, or "
-            f"{NEXT})"
+            f"TF_CONFIG says that this process is task {index!r} of {job!r}, and its cluster has {there} (correct it, "
+            f"or {NEXT})"
         )
     before = sum(counts[name] for name in _TRAINERS[: _TRAINERS.index(job)])
     world = sum(counts[name] for name in _TRAINERS)
@@ -162,7 +162,7 @@ def _slurm(environ: Mapping[str, str]) -> Said | None:
 
 
 def _is_batch_script(environ: Mapping[str, str]) -> bool:
-    """Whether this is the script of a job of SLURM: it has the variables of its first task, and srun did not start it."""
+    """Whether srun did not start this process of a job of SLURM: its script has the variables of the first task."""
     return "SLURM_JOB_ID" in environ and "SLURM_STEP_ID" not in environ and "SLURM_STEPID" not in environ
 
 

@@ -112,8 +112,8 @@ class Shard:
     def from_sharding(cls, sharding: Any) -> Shard:
         """The share of this process of JAX, for global batches with this sharding.
 
-        Processes whose devices hold the same rows of a batch, such as those of one replica of a model that is split over
-        them, have the same rank and read the same rows.
+        Processes whose devices hold the same rows of a batch, such as those of one replica of a model that is split
+        over them, have the same rank and read the same rows.
 
         Parameters
         ----------

@@ -135,8 +135,8 @@ def dataset(
 
     The folder is named by the plan of the DataFrame and by the path, size and time of each file that it reads, so that
     the same program finds what it wrote, and another selection, another function or a file that changed is written
-    anew. A plan that does not determine its rows, as that of a DataFrame made of rows of Python, is written anew by each
-    call, with a warning of the logger ``forebay``, unless ``name`` is given.
+    anew. A plan that does not determine its rows, as that of a DataFrame made of rows of Python, is written anew by
+    each call, with a warning of the logger ``forebay``, unless ``name`` is given.
 
     Vectors of ``pyspark.ml`` become arrays, sparse ones with all of their zeros.
 
@@ -152,8 +152,8 @@ def dataset(
         Folder for the data sets, which Spark's executors and the training processes reach: a path on one machine or on
         a shared file system, or a URL such as ``s3://acme/prepared`` or ``hdfs://...``.
     name : str, optional
-        Name of the folder, for a DataFrame whose plan does not determine its rows, such as one of a table in memory. Two
-        DataFrames of one name that have the same columns are taken for the same. Default: the plan's hash.
+        Name of the folder, for a DataFrame whose plan does not determine its rows, such as one of a table in memory.
+        Two DataFrames of one name that have the same columns are taken for the same. Default: the plan's hash.
     dtype : "float32" or "float64", optional
         The type of all floats and doubles, also within arrays and structures, and of vectors. Default: their own, and
         ``float64`` for vectors.
@@ -173,8 +173,8 @@ def dataset(
     Raises
     ------
     InvalidError
-        ``frame`` is not a DataFrame of classic Spark, or is a stream; another argument is malformed; or a function of the
-        DataFrame raises.
+        ``frame`` is not a DataFrame of classic Spark, or is a stream; another argument is malformed; or a function of
+        the DataFrame raises.
     UnsupportedError
         A column has a type of a user's that is not a vector.
     IoError, DeniedError
@@ -196,7 +196,9 @@ def dataset(
     options, dtype = _Options.of(row_group_size, compression), spark_columns.precision(dtype)
     with told("the DataFrame cannot be read", "correct it, or see Spark's log"):
         if frame.isStreaming:
-            raise InvalidError("frame is a stream, which has no end (write it to a table, and pass a DataFrame of that)")
+            raise InvalidError(
+                "frame is a stream, which has no end (write it to a table, and pass a DataFrame of that)"
+            )
         converted = spark_columns.converted(frame, dtype)
         named = _name(frame) if name is None else name
         form = _form(converted, options)
@@ -225,7 +227,8 @@ def _name(frame: Any) -> str:
     try:
         return spark_plan.name(frame)
     except UnsupportedError as error:
-        _LOG.warning("the DataFrame is written anew by each call, and a state of the one before does not fit: %s", error)
+        said = "the DataFrame is written anew by each call, and a state of the one before does not fit: %s"
+        _LOG.warning(said, error)
         return f"unnamed-{uuid.uuid4().hex}"
 
 

@@ -39,7 +39,9 @@ def precision(dtype: Any) -> str | None:
     except TypeError:
         name = ""
     if name not in _PRECISIONS:
-        raise InvalidError(f"dtype must be 'float32' or 'float64', got {dtype!r} (leave it out to keep the columns' types)")
+        raise InvalidError(
+            f"dtype must be 'float32' or 'float64', got {dtype!r} (leave it out to keep the columns' types)"
+        )
     return name
 
 

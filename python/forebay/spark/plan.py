@@ -27,7 +27,9 @@ _OPAQUE = re.compile(r"Scala(UDF|UDAF|Aggregator)|Hive\w*(UDF|Function)\w*|Typed
 _CLOCKS = re.compile(r"Current\w+|Now|LocalTimestamp|Uuid")
 
 #: Settings that do not change the rows of a plan.
-_NEUTRAL_SETTINGS = re.compile(r"spark\.sql\.(warehouse|artifact|shuffle|adaptive|debug|execution|ui|files|session\.id)\b")
+_NEUTRAL_SETTINGS = re.compile(
+    r"spark\.sql\.(warehouse|artifact|shuffle|adaptive|debug|execution|ui|files|session\.id)\b"
+)
 #: Those that change them, and have a default that may depend on the machine or the release.
 _SETTINGS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive")
 

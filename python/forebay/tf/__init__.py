@@ -44,9 +44,9 @@ tf_distribute.teach()
 def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
     """The loader's batches as tensors, one epoch per iteration, for a training loop of one's own.
 
-    Each batch is one conversion without ``tf.data``, and the loader's state counts those that the training step received:
-    a run that is interrupted resumes at the next row. On the CPU the tensors share the batch's memory where its alignment
-    allows.
+    Each batch is one conversion without ``tf.data``, and the loader's state counts those that the training step
+    received: a run that is interrupted resumes at the next row. On the CPU the tensors share the batch's memory where
+    its alignment allows.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
     Returns
     -------
     Batches
-        Iterable once per epoch, with ``len(train)`` batches, of the types that :func:`dataset` has; and structures, as a
-        dict of their fields, and windows of text, which it does not have.
+        Iterable once per epoch, with ``len(train)`` batches, of the types that :func:`dataset` has; and structures, as
+        a dict of their fields, and windows of text, which it does not have.
 
     Raises
     ------
@@ -99,12 +99,12 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     An element is a dict of tensors, or ``(x, y)`` if ``x`` says which columns are the input. Lists of differing lengths
     are ragged tensors, text and bytes are strings, times are ``int64`` in the column's unit.
 
-    A batch is one call of Python, and TensorFlow shares its memory where its alignment allows. The loader's state counts
-    what TensorFlow took, which may be a few batches more than the model got. :func:`batches` counts exactly.
+    A batch is one call of Python, and TensorFlow shares its memory where its alignment allows. The loader's state
+    counts what TensorFlow took, which may be a few batches more than the model got. :func:`batches` counts exactly.
 
-    Under ``tf.distribute`` with several workers, each passes the data set of a loader with its own shard. A strategy divides
-    it no further: each worker gets the batches of its loader, which its replicas share. A loader without a shard, or with
-    that of another worker, is refused there.
+    Under ``tf.distribute`` with several workers, each passes the data set of a loader with its own shard. A strategy
+    divides it no further: each worker gets the batches of its loader, which its replicas share. A loader without a
+    shard, or with that of another worker, is refused there.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def _leaf(value: Any, name: str | None = None) -> Any:
 
 
 def _can_be_shared(value: Any) -> bool:
-    """Whether TensorFlow can use the memory of an array as it is. It aborts the process for memory that is not aligned."""
+    """Whether TensorFlow can use the memory of an array as it is; it aborts the process if that is not aligned."""
     return (
         isinstance(value, np.ndarray)
         and value.dtype.kind in "biufc"

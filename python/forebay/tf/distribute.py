@@ -1,9 +1,9 @@
 """Loaders under ``tf.distribute``: each worker trains on the batches of its own shard.
 
 A strategy divides what it is given. It leaves each worker one part of the batches, and takes a batch for that of all
-workers, of which each replica gets a piece. A loader with a shard is divided already, and its batches are a worker's own.
-A data set has an option for the first and none for the second. So the two methods of strategies that take data sets look
-here whether one comes from a loader, and leave all others as they are.
+workers, of which each replica gets a piece. A loader with a shard is divided already, and its batches are a worker's
+own. A data set has an option for the first and none for the second. So the two methods of strategies that take data
+sets look here whether one comes from a loader, and leave all others as they are.
 """
 
 from __future__ import annotations

@@ -55,9 +55,9 @@ def batches(
 ) -> Batches[dict[str, Any]]:
     """The loader's batches as dicts of tensors, one epoch per iteration.
 
-    On the CPU the tensors share the batch's memory. For a CUDA device each batch is copied on a stream of its own, ahead
-    of the training step. Images and tensors are copied from the memory that they were decoded into, which is registered
-    with the CUDA runtime once for many batches; other columns go through pinned memory.
+    On the CPU the tensors share the batch's memory. For a CUDA device each batch is copied on a stream of its own,
+    ahead of the training step. Images and tensors are copied from the memory that they were decoded into, which is
+    registered with the CUDA runtime once for many batches; other columns go through pinned memory.
 
     Dense columns have the shapes and types of the numpy arrays; bfloat16 images are ``torch.bfloat16``. Lists of
     differing lengths become nested tensors with the layout ``torch.jagged``. Types that torch does not have stay as
@@ -105,7 +105,8 @@ def batches(
     if target.type == "cuda":
         if not torch.cuda.is_available():
             raise InvalidError(
-                f"device={str(target)!r}: torch finds no CUDA device (leave device out where torch.cuda.is_available() is false)"
+                f"device={str(target)!r}: torch finds no CUDA device "
+                "(leave device out where torch.cuda.is_available() is false)"
             )
         upload = Upload(train, form, CudaLane(target), CudaRegistrar(target))
         return Batches(train, upload.start, ahead=ahead, finish=upload.finish, copied=lambda begun: _bytes(begun.batch))

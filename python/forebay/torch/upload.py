@@ -1,8 +1,9 @@
 """Batches copied to a CUDA device beside the training step, from the memory that they were made in.
 
-A device copies by itself only from memory that is registered with its runtime. The loader makes the images and tensors of
-batch after batch in the same slots, so each slot is registered once, when it is first copied from, and the copy of every
-batch begins right there. A column that is in no slot, such as one of numbers, goes through memory that torch keeps for it.
+A device copies by itself only from memory that is registered with its runtime. The loader makes the images and tensors
+of batch after batch in the same slots, so each slot is registered once, when it is first copied from, and the copy of
+every batch begins right there. A column that is in no slot, such as one of numbers, goes through memory that torch
+keeps for it.
 
 A slot may be written again as soon as nobody has the batch. So a batch is kept here until the device has copied it.
 """
@@ -90,8 +91,9 @@ class CudaRegistrar:
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"{size} bytes of a loader cannot be registered with {self._device}, so that each batch is copied once more "
-                f"on the host: {cause} (raise the limit of locked memory, or pass a smaller memory= to forebay.Loader)",
+                f"{size} bytes of a loader cannot be registered with {self._device}, so that each batch is copied once "
+                f"more on the host: {cause} (raise the limit of locked memory, or pass a smaller memory= to "
+                "forebay.Loader)",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -19,10 +19,10 @@ __all__: list[str] = []
 
 
 class InOrder:
-    """Batches as the training loop gets them: rejected rows are counted in the order of the epoch, and no batch is empty.
+    """Batches as the training loop gets them.
 
-    A batch without a row has the first one of the next batch that has any, and after the last batch of the epoch that of the
-    first one.
+    Rejected rows are counted in the order of the epoch, and no batch is empty: one without a row has the first row
+    of the next batch that has any, and after the last batch of the epoch that of the first one.
     """
 
     def __init__(self, native: _forebay.Epoch, source: Ahead | Several, functions: Functions) -> None:

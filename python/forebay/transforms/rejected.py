@@ -20,7 +20,7 @@ ROW_MASK = "row_mask"
 class Outcome(NamedTuple):
     """Which rows of a batch functions rejected."""
 
-    rejected: list[tuple[int, str]] = []
+    rejected: Sequence[tuple[int, str]] = ()
     """Their ordinals in the batch, and why."""
     stand_ins: int = 0
     """Rows that take their place."""

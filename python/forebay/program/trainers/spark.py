@@ -1,4 +1,7 @@
-"""Spark's TorchDistributor, which has workers of its own: the process that starts them dies with the one that is killed."""
+"""Spark's TorchDistributor, which has workers of its own.
+
+The process that starts them dies with the one that is killed.
+"""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
         fits = len(ids) // (FEWEST_STEPS * world)
         move = f"--batch-size {fits} fits" if fits else "use more rows, or fewer ranks"
         raise InvalidError(
-            f"{_counted(len(ids), 'row')} in steps of {global_batch} make {_counted(steps, 'step')}; a run that is killed "
-            f"needs {FEWEST_STEPS} ({move})"
+            f"{_counted(len(ids), 'row')} in steps of {global_batch} make {_counted(steps, 'step')}; a run that is "
+            f"killed needs {FEWEST_STEPS} ({move})"
         )
     every = max(round(steps * CHECKPOINT_AFTER), KILLED_AFTER + 1)
     counts: dict[str, Any] = {}
