@@ -66,11 +66,12 @@ dist: setup ## What users install, into dist/: wheel and program for each level 
 test: setup lint deny test-rust test-python docs ## Everything that CI runs
 
 .PHONY: lint
-lint: setup ## rustfmt, clippy and rustdoc, warnings denied
+lint: setup ## rustfmt, clippy, rustdoc and ruff, warnings denied
 	@tools/setup lint
 	@$(STEP) "rustfmt" cargo fmt --all --check
 	@$(STEP) "clippy" cargo clippy --release --all-targets --workspace -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(STEP) "rustdoc" cargo doc --release --no-deps --workspace
+	@cd python && ../$(STEP) "ruff" ruff check --quiet --no-cache --config pyproject.toml . ../examples ../benches ../tools
 
 .PHONY: deny
 deny: ## Licences, bans, sources and advisories of the dependencies

@@ -56,10 +56,9 @@ def main() -> None:
                 loss.backward()
                 optimizer.step()
                 step += 1
-                if shard.rank == 0:
-                    if step % arguments.every == 0 or step == last:
-                        print(f"epoch {(step - 1) // len(train)}, step {step}: loss {loss.item():.3f}", flush=True)
-                        save(arguments.checkpoint, model, optimizer, train, step)
+                if shard.rank == 0 and (step % arguments.every == 0 or step == last):
+                    print(f"epoch {(step - 1) // len(train)}, step {step}: loss {loss.item():.3f}", flush=True)
+                    save(arguments.checkpoint, model, optimizer, train, step)
                 if step == last:
                     break
         if shard.rank == 0:

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from forebay.trainers.cases import RunError, case
-from forebay.trainers.job import ROWS, Job
-from forebay.trainers.registry import TRAINERS
-from forebay.trainers.verify import row_ids
+from forebay.program.trainers.cases import RunError, case
+from forebay.program.trainers.job import ROWS, Job
+from forebay.program.trainers.registry import TRAINERS
+from forebay.program.trainers.verify import row_ids
 
 NUMBER_OF_ROWS, STEPS, EPOCHS = 240, 10, 2
 

@@ -48,8 +48,8 @@ def main():
 def contestants(counts):
     """The loader, its workers, and the function that it has."""
     found = [("forebay", 0, "rows")]
-    for count in counts:
-        found += [("forebay", count, "rows"), ("threads", count, "rows"), ("torch", count, "rows")]
+    for workers in counts:
+        found += [("forebay", workers, "rows"), ("threads", workers, "rows"), ("torch", workers, "rows")]
     return found
 
 

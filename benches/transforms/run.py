@@ -8,11 +8,12 @@ from pathlib import Path
 
 import albumentations
 import cv2
-import forebay as fb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from turns import usage
+
+import forebay as fb
 
 BATCH = 64
 

@@ -26,8 +26,9 @@ from collections import Counter
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-import forebay as fb
 from common import FAR, URL, conditions, drawn, middle, parser, sent, served, stored_bytes, table
+
+import forebay as fb
 
 PUBLISHED_ROWS, CLASSES, SIDE = 30_607, 257, 299
 GLOBAL_BATCH = 64

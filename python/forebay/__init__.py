@@ -3,14 +3,13 @@
 :class:`Loader` delivers batches of a :class:`Dataset`, and :class:`Mix` those of several by weight. The small values
 :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`,
 :class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Window`, :class:`Pack`,
-:class:`Bucket`, :class:`Sample`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options, :func:`col` begins a filter, and
-:func:`rng` has the random numbers of a row.
+:class:`Bucket`, :class:`Sample`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options, :func:`col`
+begins a filter, and :func:`rng` has the random numbers of a row.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``, ``forebay.spark``,
-``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.tqdm`` and ``forebay.rich`` are imported when they are first
-used, and need the framework that they are named for.
-``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the exceptions, ``forebay.types`` the types for
-annotations.
+``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.tqdm`` and ``forebay.rich`` are imported when they are
+first used, and need the framework that they are named for. ``forebay.adapters`` is for other frameworks,
+``forebay.errors`` has the exceptions, ``forebay.types`` the types for annotations.
 
 Examples
 --------
@@ -40,9 +39,14 @@ from . import _level  # noqa: F401  first: it chooses what is imported next
 # isort: split
 from . import adapters, errors, types
 from ._forebay import Batch, Image, Schema, __version__
-from .column import Column
+from .batch.column import Column
+from .batch.ragged import Ragged
+from .categories import Hash, Vocabulary
+from .columns.boxes_and_masks import Boxes, Keypoints, Mask
+from .columns.pad import Pad
+from .columns.tensor import Tensor
+from .columns.text import Json, Text
 from .dataset import Dataset
-from .encodings import Hash, Vocabulary
 from .epoch import Epoch, SkippedRow
 from .errors import (
     BadRow,
@@ -63,23 +67,22 @@ from .errors import (
     UnsupportedError,
     WorkerError,
 )
-from .expressions import ColumnExpression, Expression, col, row_fraction
-from .following import Boxes, Keypoints, Mask
+from .filters.expressions import ColumnExpression, Expression, col, row_fraction
 from .loader import Loader
 from .mix import Mix, SourcePlace
-from .pack import Bucket, Pack
-from .pad import Pad
-from .program import main
-from .ragged import Ragged
-from .reports import MixPlan, Plan, Stats
-from .rows import RowId, RowPlace
-from .sample import Sample
+from .options.cache import DiskCache
+from .options.shuffle import Shuffle
+from .options.skip import Skip
+from .options.workers import Workers
+from .program.main import main
+from .public import publish
+from .reports.reports import MixPlan, Plan, Stats
+from .rows.row_id import RowId, RowPlace
+from .samples.pack import Bucket, Pack
+from .samples.weighted import Sample
+from .samples.window import Window
+from .sharding.shard import Shard
 from .transforms.rows import Row, rng
-from .shard import Shard
-from .tensor import Tensor
-from .texts import Json, Text
-from .values import DiskCache, Shuffle, Skip, Workers
-from .window import Window
 
 __all__ = [
     "BadRow",
@@ -148,38 +151,7 @@ __all__ = [
 
 Mapping.register(Batch)
 
-for _class in (
-    Boxes,
-    Column,
-    ColumnExpression,
-    Dataset,
-    DiskCache,
-    Epoch,
-    Expression,
-    Json,
-    Keypoints,
-    Loader,
-    Mask,
-    Mix,
-    MixPlan,
-    Pad,
-    Plan,
-    Ragged,
-    Row,
-    RowId,
-    RowPlace,
-    Shard,
-    Shuffle,
-    Skip,
-    SkippedRow,
-    SourcePlace,
-    Stats,
-    Tensor,
-    Text,
-    Workers,
-):
-    _class.__module__ = "forebay"
-Hash.__module__ = Vocabulary.__module__ = rng.__module__ = "forebay"
+publish(__name__)
 
 _FRAMEWORKS = ("accelerate", "hf", "jax", "keras", "lightning", "ray", "rich", "spark", "tf", "torch", "tqdm")
 

@@ -1,19 +1,18 @@
 """The compiled half. Only ``Batch``, ``Image`` and ``Schema`` are public, as attributes of ``forebay``."""
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, Literal, final
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from typing import Any, Literal, Protocol, final
 
 import numpy as np
 
-from .column import Column as PublicColumn
-from .torch_upload import Registrar
-from .types import (
+from .batch.column import Column as PublicColumn
+from .choices import (
     Across,
-    Frames,
     BoxFormat,
     CacheTier,
     ColumnKind,
     FilterOperator,
+    Frames,
     Interpolation,
     MaskType,
     Mixing,
@@ -22,6 +21,15 @@ from .types import (
     TensorFormat,
     TensorType,
 )
+
+class Registrar(Protocol):
+    """By which slots are registered with a device."""
+
+    def register(self, address: int, size: int) -> bool:
+        """Registers whole pages. Whether that was possible."""
+
+    def unregister(self, address: int) -> None:
+        """Ends the registration of the pages that begin here. May be called on any thread."""
 
 __version__: str
 __level__: str
@@ -780,7 +788,7 @@ class Epoch:
     @property
     def skipped(self) -> Skipped: ...
     def pull(self, asks: bool = False) -> Step | None: ...
-    def settle(self, step: Step, rejected: list[tuple[int, str]]) -> Step: ...
+    def settle(self, step: Step, rejected: Sequence[tuple[int, str]]) -> Step: ...
     def repeats(self, rows: int) -> None: ...
     def check_open(self) -> None: ...
     def asks(self) -> None: ...

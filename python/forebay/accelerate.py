@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from . import adapters
 from .adapters import check_loader, check_shard
+from .adapters.missing import missing
 from .errors import InvalidError
-from .frameworks import missing
-from .shard import Shard
+from .sharding.shard import Shard
 from .torch import batches as of_torch
 
 try:

@@ -8,15 +8,18 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import _forebay, notebook
-from .arguments import options, store_options
+from . import _forebay
+from .columns.decoding import decoding
 from .errors import InvalidError, StateMismatchError
-from .locations import locations, shown
-from .values import whole
+from .index_exchange import opened_together
+from .one_pass import OnePass
+from .options.checks import mapping, names, whole
+from .options.locations import locations, shown
+from .options.storage import key_types, options, store_options
+from .reports import notebook
 
 if TYPE_CHECKING:
-    from .loader import Loader
-    from .tensor import Tensor
+    from .columns.tensor import Tensor
     from .types import Location
 
 __all__ = ["Dataset"]
@@ -41,15 +44,15 @@ class Dataset:
         Credentials and settings of the store, by the names that pandas and fsspec use.
     merge_schema : bool, default False
         Read files whose columns differ: a column that a file lacks is null there, and values are read in the narrowest
-        type that holds those of all files. By default a column that differs in more than its form is refused once it is read.
-        Columns may be in any order either way.
+        type that holds those of all files. By default a column that differs in more than its form is refused once it is
+        read. Columns may be in any order either way.
     partition_types : mapping from str to str, optional
-        Types of the keys of ``key=value`` folders: ``"string"``, ``"int8"`` to ``"uint64"``, ``"float32"``, ``"float64"``,
-        ``"bool"``, ``"date"`` or ``"timestamp"`` (microseconds, without a zone); types of numpy and pyarrow as well. Default:
-        ``int64`` if all values of a key are whole numbers, else text.
+        Types of the keys of ``key=value`` folders: ``"string"``, ``"int8"`` to ``"uint64"``, ``"float32"``,
+        ``"float64"``, ``"bool"``, ``"date"`` or ``"timestamp"`` (microseconds, without a zone); types of numpy and
+        pyarrow as well. Default: ``int64`` if all values of a key are whole numbers, else text.
     index : bytes, optional
-        The footers that another process of the run found: what :meth:`index` returned there. The files are listed, and no
-        footer is read that is in it; those of files that are others here are.
+        The footers that another process of the run found: what :meth:`index` returned there. The files are listed, and
+        no footer is read that is in it; those of files that are others here are.
 
     Raises
     ------
@@ -67,7 +70,8 @@ class Dataset:
     Warns
     -----
     RuntimeWarning
-        The folder's index (:meth:`write_index`) cannot be used, or ``index`` is of other files: footers are read without it.
+        The folder's index (:meth:`write_index`) cannot be used, or ``index`` is of other files: footers are read
+        without it.
 
     Examples
     --------
@@ -77,8 +81,8 @@ class Dataset:
     <forebay.Dataset 'data/train/': 256 rows, 1 file>
     >>> dataset.columns
     ['image', 'label', 'id']
-    >>> train = dataset.loader(filter=[("id", "<", 200)], shuffle=fb.Shuffle(seed=17))
-    >>> val = dataset.loader(filter=[("id", ">=", 200)])
+    >>> train = fb.Loader(dataset, filter=[("id", "<", 200)], shuffle=fb.Shuffle(seed=17))
+    >>> val = fb.Loader(dataset, filter=[("id", ">=", 200)])
     >>> train.num_rows, val.num_rows
     (200, 56)
     """
@@ -210,9 +214,13 @@ class Dataset:
         count = min(whole(rows, "rows", 1), self.num_rows)
         if count == 0:
             raise InvalidError("the data set has no rows to sample")
-        with self.loader(columns=columns, decode=decode, batch_size=count, epochs=1) as loader:
-            batch: _forebay.Batch = next(iter(loader))
-            return batch
+        spec = {
+            "columns": None if columns is None else names(columns),
+            **decoding({} if decode is None else mapping(decode, "decode", "forebay.Image.resize(224, 224)")),
+            "batch_size": count,
+        }
+        with OnePass(self._native, spec) as batches:
+            return next(batches)
 
     def write_index(self) -> list[dict[str, Any]]:
         """Writes the footers of all files of the folder into one file in it, ``_forebay_index``.
@@ -250,8 +258,8 @@ class Dataset:
     def index(self) -> bytes:
         """The footers of its files, to be handed on to other processes that open the same files.
 
-        ``fb.Dataset(urls, index=...)`` opens them with a listing, and reads none of these footers. :meth:`together` sends the
-        bytes through the store of a launcher; any broadcast will do, such as ``comm.bcast`` of mpi4py.
+        ``fb.Dataset(urls, index=...)`` opens them with a listing, and reads none of these footers. :meth:`together`
+        sends the bytes through the store of a launcher; any broadcast will do, such as ``comm.bcast`` of mpi4py.
 
         Returns
         -------
@@ -288,16 +296,16 @@ class Dataset:
     ) -> Dataset:
         """Opens a data set in all processes of a run, of which one reads the footers.
 
-        Rank 0 opens it and puts its index into the store of the launcher. The others wait for that, list the files, and read
-        no footer. Each checks that it has found the same data set.
+        Rank 0 opens it and puts its index into the store of the launcher. The others wait for that, list the files, and
+        read no footer. Each checks that it has found the same data set.
 
         Parameters
         ----------
         urls : str, os.PathLike or iterable of them
             The same text on all ranks: the place in the store is named by it.
         store : object with ``set(key, value)`` and ``get(key)``
-            Takes and returns bytes: a ``torch.distributed.TCPStore``, a ``FileStore``, that of a process group, or another
-            object. ``get`` waits for the key, or returns ``None`` while there is none.
+            Takes and returns bytes: a ``torch.distributed.TCPStore``, a ``FileStore``, that of a process group, or
+            another object. ``get`` waits for the key, or returns ``None`` while there is none.
         rank : int
             The rank of this process, from 0.
         timeout : float, default 600
@@ -308,7 +316,7 @@ class Dataset:
         Returns
         -------
         Dataset
-            Pass it to :class:`Loader`, or use :meth:`loader`.
+            Pass it to :class:`Loader`.
 
         Raises
         ------
@@ -329,14 +337,19 @@ class Dataset:
         >>> first.fingerprint == second.fingerprint
         True
         """
-        from .together import opened_together
-
-        options = {
+        options: dict[str, Any] = {
             "storage_options": storage_options,
             "merge_schema": merge_schema,
             "partition_types": partition_types,
         }
-        return opened_together(cls, urls, store, rank, timeout, options)
+        return opened_together(
+            urls,
+            store,
+            rank,
+            timeout,
+            reads=lambda: cls._for_others(urls, options),
+            takes=lambda index: cls(urls, index=index, **options),
+        )
 
     @classmethod
     def _for_others(cls, urls: Any, options: dict[str, Any]) -> Dataset:
@@ -344,35 +357,6 @@ class Dataset:
         dataset = cls.__new__(cls)
         dataset._open(urls, **options, filter=None, hand_on=True)
         return dataset
-
-    def loader(self, **options: Any) -> Loader:
-        """A loader over this data set.
-
-        Parameters
-        ----------
-        **options
-            Keyword arguments of :class:`Loader`, except ``storage_options``, ``merge_schema`` and
-            ``partition_types``.
-
-        Returns
-        -------
-        Loader
-            The same as ``forebay.Loader(dataset, **options)``.
-
-        Raises
-        ------
-        ForebayError
-            As :class:`Loader`.
-
-        Examples
-        --------
-        >>> import forebay as fb
-        >>> len(fb.Dataset("data/train/").loader(batch_size=32))
-        8
-        """
-        from .loader import Loader
-
-        return Loader(self, **options)
 
     def __copy__(self) -> Dataset:
         return self
@@ -407,6 +391,13 @@ def _several(urls: list[str]) -> str:
     return repr(urls[0]) + (f" and {more} more" if more else "")
 
 
+def refuse_options(urls: Any, **options: Any) -> None:
+    """Refuses what was said to a data set when it was opened, if ``urls`` is one."""
+    for name, given in options.items():
+        if isinstance(urls, Dataset) and given is not None and given is not False:
+            raise InvalidError(f"{name} and a Dataset were given (pass {name} to forebay.Dataset)")
+
+
 def opened(
     urls: Any,
     storage_options: dict[str, Any] | None,
@@ -424,12 +415,3 @@ def opened(
             "(make a new forebay.Dataset or forebay.Loader, or put the old files back)"
         )
     return dataset
-
-
-def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
-    """Types of folders' keys, by the names that numpy and pyarrow give them."""
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise InvalidError(f"partition_types must be a dict such as {{'day': 'date'}}, got {given!r}")
-    return {name: kind.__name__ if isinstance(kind, type) else str(kind) for name, kind in given.items()}

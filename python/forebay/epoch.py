@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from . import _forebay
 from .errors import InvalidError
-from .rows import RowId
+from .options.workers import Workers
+from .rows.row_id import RowId
 from .transforms.ahead import Ahead, Made
 from .transforms.dispatch import in_processes
 from .transforms.functions import Functions
-from .transforms.libraries import OneThread
-from .transforms.rejected import InOrder, Outcome
+from .transforms.in_order import InOrder
+from .transforms.libraries import OneThread, Watch
+from .transforms.processes import Processes
+from .transforms.rejected import Outcome
 from .transforms.several import Flow, Several, in_threads
-
-if TYPE_CHECKING:
-    from .loader import Loader
 
 __all__ = ["Epoch", "SkippedRow"]
 
@@ -84,10 +84,26 @@ class Pulled(NamedTuple):
     step: Receipt
 
 
+class Owner(Protocol):
+    """The loader of an epoch, as the epoch knows it."""
+
+    _arguments: dict[str, Any]
+    _native: _forebay.Loader
+    _functions: Functions | None
+    _workers: Workers
+    _processes: Processes | None
+    _watch: Watch
+    _generation: int
+    """Rises when a state is loaded."""
+
+    def _check_process(self) -> None:
+        """Refuses a forked child."""
+
+
 class Receipt(NamedTuple):
     """By which a loader counts a batch of its own."""
 
-    loader: Loader
+    loader: Owner
     step: _forebay.Step
 
 
@@ -108,7 +124,7 @@ class Epoch(Iterator[Any]):
     (100,)
     """
 
-    def __init__(self, loader: Loader, native: _forebay.Epoch) -> None:
+    def __init__(self, loader: Owner, native: _forebay.Epoch) -> None:
         self._loader = loader
         self._native = native
         self._generation = loader._generation
@@ -254,13 +270,13 @@ class Epoch(Iterator[Any]):
         return f"<forebay.Epoch {self.number} of {self._loader!r}>"
 
 
-def _transformed(loader: Loader, native: _forebay.Epoch) -> InOrder | None:
+def _transformed(loader: Owner, native: _forebay.Epoch) -> InOrder | None:
     """The functions of a loader at work on an epoch, if it has any."""
     functions = loader._functions
     return None if functions is None else InOrder(native, _at_work(loader, native, functions), functions)
 
 
-def _at_work(loader: Loader, native: _forebay.Epoch, functions: Functions) -> Ahead | Several:
+def _at_work(loader: Owner, native: _forebay.Epoch, functions: Functions) -> Ahead | Several:
     workers = loader._workers
     if workers.count == 0:
         return Ahead(loader._native, native, functions, loader._watch)

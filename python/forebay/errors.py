@@ -138,15 +138,16 @@ class BadRowError(ForebayError, ValueError):
 class BadRow(BadRowError):
     """Raised by a function of yours, in ``transform_rows`` or ``collate``: this row is bad.
 
-    With ``on_bad_row=forebay.Skip(at_most=...)`` the row is left out, listed and counted as any other bad row. Otherwise the
-    epoch ends with a :class:`BadRowError` that says which row it is.
+    With ``on_bad_row=forebay.Skip(at_most=...)`` the row is left out, listed and counted as any other bad row.
+    Otherwise the epoch ends with a :class:`BadRowError` that says which row it is.
 
     Parameters
     ----------
     why : str, optional
         What is wrong with the row.
     at : mapping or int, optional
-        In ``collate``, which row it is: one of the list, or its place in the list. ``collate`` is then called again without it.
+        In ``collate``, which row it is: one of the list, or its place in the list. ``collate`` is then called again
+        without it.
 
     Examples
     --------
@@ -237,8 +238,3 @@ class InternalError(ForebayError, RuntimeError):
 
     Please report it, with the whole message and the output of ``forebay --version``.
     """
-
-
-# Shown and pickled under the shorter name, as before this module was public.
-for _name in __all__:
-    globals()[_name].__module__ = "forebay"

@@ -27,10 +27,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .adapters import check_shard
+from .adapters.missing import missing
 from .errors import StateMismatchError
-from .frameworks import missing
 from .loader import Loader
-from .shard import Shard
+from .sharding.shard import Shard
 from .torch import batches
 
 try:

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .adapters import Batches, check_loader, columns
+from .adapters.missing import missing
 from .errors import InvalidError
-from .frameworks import missing
-from .shard import Ranges, Shard, place_of
-from .values import whole
+from .options.checks import whole
+from .sharding.devices import place_of, rows_of_processes
+from .sharding.shard import Shard
 
 try:
     import jax
@@ -91,34 +92,13 @@ def batches(
     return Batches(train, convert, ahead=ahead, copied=_bytes)
 
 
-def rows_of_processes(sharding: Any) -> tuple[int, dict[int, Ranges]]:
-    """The number of this process, and the rows of a batch that the devices of each process of a sharding hold."""
-    _check_kind(sharding)
-    if isinstance(sharding, jax.sharding.NamedSharding):
-        # That of the rows alone: other dimensions have their own sizes.
-        first = sharding.spec[0] if len(sharding.spec) else None
-        sharding = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(first))
-    # As many as any sharding of these devices divides.
-    total = len(sharding.device_set)
-    rows: dict[int, set[tuple[int, int]]] = {}
-    for device, (of_device, *_) in sharding.devices_indices_map((total,)).items():
-        start, stop, _ = of_device.indices(total)
-        rows.setdefault(device.process_index, set()).add((start, stop))
-    return jax.process_index(), {process: frozenset(ranges) for process, ranges in rows.items()}
-
-
-def _check_kind(sharding: Any) -> None:
-    if not isinstance(sharding, jax.sharding.Sharding):
-        raise InvalidError(f"sharding must be a jax.sharding.Sharding, got {sharding!r}")
-
-
 def _check_sharding(train: Loader, sharding: Any) -> None:
     """Refuses a shard with which the parts of a global batch are not the parts that the sharding has."""
     process, rows = rows_of_processes(sharding)
     wanted = Shard(**place_of(process, rows))
     given = train._arguments["shard"] or Shard(rank=0, world=1)
-    # A sharding of this process alone says nothing of the others. Where no two have the same rows, any order of the ranks
-    # is one.
+    # A sharding of this process alone says nothing of the others. Where no two have the same rows, any order of the
+    # ranks is one.
     if len(rows) > 1 and (given.world != wanted.world or (wanted.world < len(rows) and given.rank != wanted.rank)):
         raise InvalidError(
             f"the loader has {given!r}, and this sharding makes this process {wanted!r} (pass "
@@ -145,7 +125,7 @@ def _array(name: str, value: Any, device: Any, sharding: Any) -> Any:
             return jax.make_array_from_process_local_data(sharding, value)
         except (ValueError, IndexError) as error:
             raise InvalidError(
-                f"column {name!r}, of shape {value.shape}, cannot have {sharding}: {error} (pass a sharding of the rows, or "
-                "leave the column out with columns=)"
+                f"column {name!r}, of shape {value.shape}, cannot have {sharding}: {error} (pass a sharding of the "
+                "rows, or leave the column out with columns=)"
             ) from error
     return jax.device_put(value, device)

@@ -25,10 +25,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .adapters import Batches, check_loader, check_shard
+from .adapters.missing import missing
 from .errors import InvalidError, StateMismatchError
-from .frameworks import missing
 from .loader import Loader
-from .shard import Shard
+from .sharding.shard import Shard
 
 try:
     import lightning

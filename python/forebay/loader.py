@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import warnings
@@ -10,39 +9,47 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
-from . import _forebay, notebook
-from .arguments import casts, checked, flattened, functions, mapping, names, options, renames, workers
-from .dataset import Dataset, opened
+from . import _forebay
+from .at_exit import close_at_exit
+from .dataset import Dataset, opened, refuse_options
 from .epoch import Epoch, SkippedRow
 from .errors import InvalidError, StateMismatchError
-from .expressions import Expression
-from .filters import settled
-from .locations import local, locations, shown
-from .misplaced import explained
-from .reports import Plan, Stats, numbers
-from .rows import Denied, RowPlace, add_to_list, steps
-from .shard import Shard
+from .filters.expressions import Expression
+from .filters.terms import settled
+from .options.cache import DiskCache
+from .options.checks import mapping, names, whole
+from .options.locations import local, locations, shown
+from .options.other_loaders import explained
+from .options.shuffle import Shuffle
+from .options.skip import Skip
+from .options.storage import options
+from .options.workers import Workers
+from .reports import notebook
+from .reports.reports import Plan, Stats, numbers
+from .rows.deny import Denied
+from .rows.listing import add_to_list
+from .rows.row_id import RowPlace
+from .rows.skip_steps import steps
+from .sharding.shard import Shard
+from .spec import casts, checked, flattened, functions, renames, workers
 from .transforms.libraries import Watch
 from .transforms.processes import processes
-from .values import DiskCache, Shuffle, Skip, Workers, whole
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from .encodings import Hash, Vocabulary
-    from .following import Boxes, Keypoints, Mask
-    from .pack import Bucket, Pack
-    from .pad import Pad
-    from .sample import Sample
-    from .tensor import Tensor
-    from .texts import Json, Text
-    from .types import Collate, Filter, Location, RowTransform, SpecDict, StateDict, TensorType, Transform
-    from .window import Window
+    from .categories import Hash, Vocabulary
+    from .choices import TensorType
+    from .columns.boxes_and_masks import Boxes, Keypoints, Mask
+    from .columns.pad import Pad
+    from .columns.tensor import Tensor
+    from .columns.text import Json, Text
+    from .samples.pack import Bucket, Pack
+    from .samples.weighted import Sample
+    from .samples.window import Window
+    from .types import Collate, Filter, Location, RowTransform, SpecDict, StateDict, Transform
 
 __all__ = ["Loader"]
-
-# Loaders that are still alive when the interpreter exits. Their threads have to end before Python does.
-_ALIVE: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
 class Origin(NamedTuple):
@@ -70,11 +77,12 @@ class Loader:
     urls : str, os.PathLike, iterable of them, or Dataset
         A path, URL or glob, a list of them, or a :class:`Dataset` that is open already.
     columns : iterable of str, optional
-        Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several: ``"feature_*"``;
-        a column that is also named is where it is named. They do so in ``decode``, ``encode``, ``pad``, ``fill_null``,
-        ``null_mask`` and ``cast`` as well, where a name decides before a pattern. ``"meta.author"`` is that field of a structure, which is delivered
-        with the fields that are named alone; the others are not fetched. Vectors of Spark ML, dense and sparse ones, are
-        lists of all their values, and the other arguments see these lists. Default: all columns.
+        Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several:
+        ``"feature_*"``; a column that is also named is where it is named. They do so in ``decode``, ``encode``,
+        ``pad``, ``fill_null``, ``null_mask`` and ``cast`` as well, where a name decides before a pattern.
+        ``"meta.author"`` is that field of a structure, which is delivered with the fields that are named alone; the
+        others are not fetched. Vectors of Spark ML, dense and sparse ones, are lists of all their values, and the other
+        arguments see these lists. Default: all columns.
     decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text or Json, optional
         How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
         ``{"boxes": forebay.Boxes(of="image")}`` for what is cropped and mirrored with them, and ``{"x":
@@ -87,11 +95,12 @@ class Loader:
         Columns of lists that are delivered as rows of one length: ``{"tokens": forebay.Pad(2048)}``. Default: lists are
         :class:`Ragged`.
     batch_size : int, default 32
-        Rows in a batch of this process, not of all ranks together. Of ``samples`` that are not rows, so many of them; of buckets 1
-        by default.
+        Rows in a batch of this process, not of all ranks together. Of ``samples`` that are not rows, so many of them;
+        of buckets 1 by default.
     global_batch_size : int, optional
-        Rows in a step of all ranks together, instead of ``batch_size``. Any number of ranks shares them, so that their batches
-        differ by a row at most, and a run that resumes on another number of ranks has the same rows in each step.
+        Rows in a step of all ranks together, instead of ``batch_size``. Any number of ranks shares them, so that their
+        batches differ by a row at most, and a run that resumes on another number of ranks has the same rows in each
+        step.
     drop_last : bool, default False
         Leave out the rows that do not fill a batch on every rank.
     epochs : int, optional
@@ -103,26 +112,27 @@ class Loader:
         lists those for which one list does. Operators: ``=``, ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and
         ``not in``. Expressions of ``pyarrow.compute`` and Polars are taken where they mean the same. Default: all rows.
     deny : str, os.PathLike, iterable of int or mapping, optional
-        Rows to leave out of every epoch, as if they were not stored. A list of row ids, or a file of one: text with a row
-        id in each line, remarks after ``#``, or Parquet with a column ``row_id``. Values of a column:
-        ``{"url": ["https://..."]}``, or ``{"url": "urls.txt"}`` for a file, of text with a value in each line or of Parquet
-        with a column of that name: numbers, booleans, dates, times and text. Or what :meth:`which` and :meth:`skipped`
-        return, or a list of several of these. Files are read once, here. A state that was saved with other rows left out is
-        taken between two epochs only. Default: none.
+        Rows to leave out of every epoch, as if they were not stored. A list of row ids, or a file of one: text with a
+        row id in each line, remarks after ``#``, or Parquet with a column ``row_id``. Values of a column: ``{"url":
+        ["https://..."]}``, or ``{"url": "urls.txt"}`` for a file, of text with a value in each line or of Parquet with
+        a column of that name: numbers, booleans, dates, times and text. Or what :meth:`which` and :meth:`skipped`
+        return, or a list of several of these. Files are read once, here. A state that was saved with other rows left
+        out is taken between two epochs only. Default: none.
     skip_steps : iterable of (int, int), optional
         Steps to pass over, each range its first step and the one after its last: ``[(4000, 4010)]``. They are counted
-        through all epochs from the first step of epoch 0, as if none were passed over. A state brings its own where none
-        are given. Default: none.
+        through all epochs from the first step of epoch 0, as if none were passed over. A state brings its own where
+        none are given. Default: none.
     row_id : bool, default False
         Deliver which row each one is as a column ``row_id`` of int64: see :class:`RowId`.
     row_mask : bool, default False
         Deliver a column ``row_mask`` of booleans, in which each row of an epoch is True once over all ranks: a row is
         repeated, and False, where a rank would be without a batch. For exact evaluation.
     samples : Window, Pack, Bucket or Sample, optional
-        What one sample is, if it is not a row: ``forebay.Window(16, by="time", within="episode")`` for windows of consecutive
-        rows, ``forebay.Pack("tokens", 2048)`` for lists in rows of one length, ``forebay.Bucket("tokens", tokens=16384)`` for
-        batches of rows of similar length; or which rows an epoch has, ``forebay.Sample(by="label")`` for classes that come
-        alike. ``batch_size``, plans and states then count samples. Default: a row.
+        What one sample is, if it is not a row: ``forebay.Window(16, by="time", within="episode")`` for windows of
+        consecutive rows, ``forebay.Pack("tokens", 2048)`` for lists in rows of one length, ``forebay.Bucket("tokens",
+        tokens=16384)`` for batches of rows of similar length; or which rows an epoch has,
+        ``forebay.Sample(by="label")`` for classes that come alike. ``batch_size``, plans and states then count samples.
+        Default: a row.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
     shard : Shard, optional
@@ -138,10 +148,10 @@ class Loader:
         as a number for the whole batch, are passed on. It runs a few batches ahead, on one thread of its own or where
         ``transform_workers`` says, and its results arrive in order. Default: no transform.
     transform_rows : callable, optional
-        A function from one row to the row that is delivered: a :class:`Row`, which is a dict of the columns' values, in,
-        a dict out. The values of a column, which are numpy arrays or tensors of one shape, or numbers, become one array;
-        text and other objects become an array of objects. :func:`rng` has the random numbers of a row. It runs where
-        ``transform`` does, before it. Default: none.
+        A function from one row to the row that is delivered: a :class:`Row`, which is a dict of the columns' values,
+        in, a dict out. The values of a column, which are numpy arrays or tensors of one shape, or numbers, become one
+        array; text and other objects become an array of objects. :func:`rng` has the random numbers of a row. It runs
+        where ``transform`` does, before it. Default: none.
     collate : callable, optional
         A function from a list of rows, each a dict, to a dict of columns, instead of making one array of each column.
         Default: none.
@@ -163,22 +173,22 @@ class Loader:
         ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them; ``"raise"`` ends the epoch at the first one.
     fill_null : mapping from str to int, float, str or bytes, optional
         Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1),
-        times (in the column's own unit) and each byte of binary of fixed length, which takes as many bytes as well; an int
-        is exact in columns of integers and times. For a column of lists it replaces each null inside; a list that is null becomes empty or, where all
-        have as many numbers, a list of that value. All numbers of an image, mask or tensor that is null have it, as they are
-        delivered: of an image after normalisation. An image in its own size is empty. A pattern, ``{"*": 0}``, means those
-        of its columns that can have the value.
+        times (in the column's own unit) and each byte of binary of fixed length, which takes as many bytes as well; an
+        int is exact in columns of integers and times. For a column of lists it replaces each null inside; a list that
+        is null becomes empty or, where all have as many numbers, a list of that value. All numbers of an image, mask or
+        tensor that is null have it, as they are delivered: of an image after normalisation. An image in its own size is
+        empty. A pattern, ``{"*": 0}``, means those of its columns that can have the value.
     null_mask : iterable of str, optional
         Columns, or patterns of their names as in ``columns``, beside which ``<name>.mask`` says which values are there:
-        False where one is null. The array has the value of ``fill_null`` there, or else 0, ``""`` or ``b""``. For numbers,
-        booleans, times, text, binary, lists of so many numbers, images, masks and tensors; and for boxes and points, of
-        which a null has none. What follows an image that is null is empty or 0. A pattern means those of its columns that can
-        have a mask. Default: none.
+        False where one is null. The array has the value of ``fill_null`` there, or else 0, ``""`` or ``b""``. For
+        numbers, booleans, times, text, binary, lists of so many numbers, images, masks and tensors; and for boxes and
+        points, of which a null has none. What follows an image that is null is empty or 0. A pattern means those of its
+        columns that can have a mask. Default: none.
     flatten : bool or iterable of str, default False
-        Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or of
-        the columns that are named. What is null in a structure that is null is null. The other arguments name such a column
-        as it is delivered, but for ``filter``, which names stored ones; structures that ``decode`` or ``encode`` names stay
-        whole, and so do vectors of Spark ML.
+        Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or
+        of the columns that are named. What is null in a structure that is null is null. The other arguments name such a
+        column as it is delivered, but for ``filter``, which names stored ones; structures that ``decode`` or ``encode``
+        names stay whole, and so do vectors of Spark ML.
     cast : mapping from str to dtype, optional
         Types that the values of columns are cast to: ``{"price": "float32", "feature_*": "float16"}``. For numbers,
         booleans, decimals, text that is a number, times (to integers, in their own unit), and lists of these, by their
@@ -307,14 +317,9 @@ class Loader:
             "row_mask": row_mask,
             "trace": None if trace is None else local(trace, "trace"),
         }
-        of_data_set = {
-            "storage_options": storage_options is not None,
-            "merge_schema": bool(merge_schema),
-            "partition_types": partition_types is not None,
-        }
-        for name, given in of_data_set.items():
-            if isinstance(urls, Dataset) and given:
-                raise InvalidError(f"{name} and a Dataset were given (pass {name} to forebay.Dataset)")
+        refuse_options(
+            urls, storage_options=storage_options, merge_schema=merge_schema, partition_types=partition_types
+        )
         self._build()
 
     def _build(self, fingerprint: str | None = None) -> None:
@@ -332,7 +337,7 @@ class Loader:
             self._source = (dataset._absolute(), dataset.fingerprint)
         self._dataset = dataset
         self._native = _forebay.Loader(dataset._native, *arguments, numbered=self._numbered)
-        _ALIVE.add(self)
+        close_at_exit(self)
 
     def _settle(self) -> None:
         """Prepares what does not depend on the data set."""
@@ -410,8 +415,8 @@ class Loader:
         Parameters
         ----------
         save : str or os.PathLike, optional
-            A file of text to which these rows are added, for ``deny``: the row id of each, with its place and the cause as
-            a remark. Those that it lists already stay.
+            A file of text to which these rows are added, for ``deny``: the row id of each, with its place and the cause
+            as a remark. Those that it lists already stay.
 
         Returns
         -------
@@ -432,8 +437,8 @@ class Loader:
         Parameters
         ----------
         step : int, optional
-            Which step, counted from the first one of epoch 0, or of ``epoch``, with the batches of this loader. Default:
-            the one that the training loop gets next; its list is empty where the epoch is over.
+            Which step, counted from the first one of epoch 0, or of ``epoch``, with the batches of this loader.
+            Default: the one that the training loop gets next; its list is empty where the epoch is over.
         epoch : int, optional
             The epoch in which ``step`` is counted.
         rank : int, optional
@@ -598,8 +603,8 @@ class Loader:
             Fill it with the row groups that this rank reads in the epoch that is under way or comes next, instead of
             all. With a window, a rank reads other row groups in each epoch.
         report : callable, optional
-            Called with the number of row groups that are done and of all, when it changes. :func:`forebay.tqdm.warm` and
-            :func:`forebay.rich.warm` show it.
+            Called with the number of row groups that are done and of all, when it changes. :func:`forebay.tqdm.warm`
+            and :func:`forebay.rich.warm` show it.
 
         Returns
         -------
@@ -639,7 +644,8 @@ class Loader:
         Returns
         -------
         dict
-            A few JSON values, the same on every rank, but for ``skipped`` where this one left bad rows out of the epoch.
+            A few JSON values, the same on every rank, but for ``skipped`` where this one left bad rows out of the
+            epoch.
 
         Examples
         --------
@@ -710,12 +716,12 @@ class Loader:
     def close(self) -> None:
         """Ends the epoch under way and the loader's threads, and closes its files.
 
-        The threads end when what they are at is done. A :class:`Dataset` that was given keeps its own: the two that wait
-        for storage.
+        The threads end when what they are at is done. A :class:`Dataset` that was given keeps its own: the two that
+        wait for storage.
 
         Iterating raises :class:`ClosedError` from then on. What is known without reading rows stays: the length,
-        ``schema``, ``plan``, ``stats`` and ``state_dict``. A ``with`` statement closes the loader at its end. Nothing is
-        written to the folder of its cache afterwards: for rows that are being written it waits for a second at most.
+        ``schema``, ``plan``, ``stats`` and ``state_dict``. A ``with`` statement closes the loader at its end. Nothing
+        is written to the folder of its cache afterwards: for rows that are being written it waits for a second at most.
         """
         if self._process != os.getpid():
             return
@@ -776,9 +782,3 @@ def _rebuild(arguments: dict[str, Any], fingerprint: str | None) -> Loader:
     loader._arguments = arguments
     loader._build(fingerprint)
     return loader
-
-
-@atexit.register
-def _close_all() -> None:
-    for loader in list(_ALIVE):
-        loader.close()

@@ -10,18 +10,19 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from . import _forebay
-from .arguments import checked
+from .at_exit import close_at_exit
 from .dataset import Dataset, opened
 from .epoch import SkippedRow
 from .errors import InvalidError, StateMismatchError
-from .loader import _ALIVE, _DEFAULTS, Loader
-from .locations import local, locations
-from .misplaced import explained
-from .reports import MixPlan, numbers
-from .rows import RowId
-from .shard import Shard
-from .sizes import given
-from .values import Workers, named, whole
+from .loader import _DEFAULTS, Loader
+from .options.checks import given, named, whole
+from .options.locations import local, locations
+from .options.other_loaders import explained
+from .options.workers import Workers
+from .reports.reports import MixPlan, numbers
+from .rows.row_id import RowId
+from .sharding.shard import Shard
+from .spec import checked
 
 if TYPE_CHECKING:
     from .types import Collate, Location, MixStateDict, RowTransform, Transform
@@ -77,8 +78,8 @@ class Mix(Loader):
 
     Each step has its share of every source, rounded to whole rows of each lane, so that no sum over steps is off by a
     row of each lane. There are as many lanes as ranks unless a source has ``lanes=``; with more, such as 64 lanes and
-    batches of 64, a batch can be of one source alone. A pass over a source has each of its rows once, in the order that its own loader has in that
-    epoch. Every epoch begins a new pass over every source.
+    batches of 64, a batch can be of one source alone. A pass over a source has each of its rows once, in the order that
+    its own loader has in that epoch. Every epoch begins a new pass over every source.
 
     Parameters
     ----------
@@ -93,9 +94,9 @@ class Mix(Loader):
         Other weights from a step on, counted through all epochs: ``{10_000: [0.5, 0.5]}``. Default: the weights do not
         change.
     random_shares : int, optional
-        Draw the source of each row by chance, from this seed: with a probability that is its weight, so that a step has the
-        share of a source on average, and each 32 steps have it exactly. All epochs draw the same sources, in units of one
-        row of each lane. Default: each step has the exact share of each source.
+        Draw the source of each row by chance, from this seed: with a probability that is its weight, so that a step has
+        the share of a source on average, and each 32 steps have it exactly. All epochs draw the same sources, in units
+        of one row of each lane. Default: each step has the exact share of each source.
     stop : {"first", "last"}, default "first"
         Whether an epoch ends with the first source that ends, or when each has given all of its rows.
     repeat : bool, default True
@@ -211,7 +212,7 @@ class Mix(Loader):
         self._mix = _forebay.Mix(sources, options, numbered=self._numbered)
         # What an epoch and a loader ask of it, a mix answers as well.
         self._native = cast(_forebay.Loader, self._mix)
-        _ALIVE.add(self)
+        close_at_exit(self)
 
     def which(  # type: ignore[override]  # the places say of which source
         self, step: int | None = None, *, epoch: int | None = None, rank: int | None = None

@@ -26,10 +26,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .adapters import Batches, check_loader, check_shard
+from .adapters.missing import missing
 from .errors import InvalidError
-from .frameworks import missing
 from .loader import Loader
-from .shard import Shard
+from .sharding.shard import Shard
 
 try:
     import ray
@@ -166,8 +166,8 @@ def report(
 def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
     """Fills the caches of all nodes of the cluster at the same time, before they train.
 
-    Each node that has processors puts all rows of the data set into its own cache, as far as they fit: with a window, its
-    workers read other row groups in each epoch. Where the data set is larger than the disk of a node,
+    Each node that has processors puts all rows of the data set into its own cache, as far as they fit: with a window,
+    its workers read other row groups in each epoch. Where the data set is larger than the disk of a node,
     ``train.warm(share=True)`` in the training function fills the cache with what that worker reads in its next epoch.
 
     Parameters
@@ -188,7 +188,8 @@ def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
     ForebayError
         A row group cannot be read.
     ray.exceptions.RayError
-        A node left the cluster, or the process on it ended. What else ``build`` raises comes as Ray's error of the same type.
+        A node left the cluster, or the process on it ended. What else ``build`` raises comes as Ray's error of the same
+        type.
 
     Examples
     --------
@@ -211,8 +212,8 @@ def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
     try:
         filled = ray.get(tasks)
     except BaseException:
-        # After an error or Ctrl-C, the others end too. Ray can end this process if one is cancelled that has just ended.
-        # After a shutdown none runs, and Ray would wait for a new cluster.
+        # After an error or Ctrl-C, the others end too. Ray can end this process if one is cancelled that has just
+        # ended. After a shutdown none runs, and Ray would wait for a new cluster.
         running = ray.wait(tasks, num_returns=len(tasks), timeout=0)[1] if ray.is_initialized() else []
         for task in running:
             ray.cancel(task, force=True)

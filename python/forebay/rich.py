@@ -22,9 +22,9 @@ from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from .adapters.missing import missing
+from .adapters.progress import TICK, Watched
 from .errors import InvalidError
-from .frameworks import missing
-from .progress import TICK, Watched
 
 try:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StatsColumn", "bar", "warm"]
 
-# Bars of epochs that are not over when the interpreter exits. rich draws each once more when it ends, and cannot do that
-# any later.
+# Bars of epochs that are not over when the interpreter exits. rich draws each once more when it ends, and cannot do
+# that any later.
 _SHOWN: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()
 
 
@@ -178,7 +178,8 @@ def _display(given: Progress | None) -> Any:
     """The user's display, which the user ends; or one that ends with the epoch."""
     if given is not None:
         return nullcontext(given)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), StatsColumn())
+    task = TextColumn("{task.description}")
+    columns = (task, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), StatsColumn())
     return Progress(*columns)
 
 

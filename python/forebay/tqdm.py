@@ -18,8 +18,8 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .frameworks import missing
-from .progress import TICK, Watched
+from .adapters.missing import missing
+from .adapters.progress import TICK, Watched
 
 try:
     from tqdm.auto import tqdm
@@ -35,9 +35,9 @@ __all__ = ["bar", "warm"]
 def bar(batches: Any, *, loader: Loader | None = None, **options: Any) -> Iterator[Any]:
     """The batches of one epoch behind a bar: steps, rows a second, and the share of its time that the loop waited.
 
-    The bar begins where a resumed epoch does, and counts the batches that the training loop took. Beside it is the stage
-    that the loop waited for most in the last ten seconds, as in :meth:`forebay.Loader.stats`; and while the epoch fills
-    a cache, how many of its row groups are there. It is brought up to date while the loop waits too.
+    The bar begins where a resumed epoch does, and counts the batches that the training loop took. Beside it is the
+    stage that the loop waited for most in the last ten seconds, as in :meth:`forebay.Loader.stats`; and while the epoch
+    fills a cache, how many of its row groups are there. It is brought up to date while the loop waits too.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ def bar(batches: Any, *, loader: Loader | None = None, **options: Any) -> Iterat
     loader : Loader, optional
         The loader behind ``batches``, if they are something else.
     **options
-        Options of ``tqdm``, such as ``desc``, ``leave``, ``disable`` or ``file``. ``total`` is not one: it is the loader's.
+        Options of ``tqdm``, such as ``desc``, ``leave``, ``disable`` or ``file``. ``total`` is not one: it is the
+        loader's.
 
     Returns
     -------

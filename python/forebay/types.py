@@ -13,8 +13,24 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
 
+from .choices import (
+    Across,
+    BoxFormat,
+    CacheTier,
+    ColumnKind,
+    FilterOperator,
+    Frames,
+    Interpolation,
+    MaskType,
+    Mixing,
+    PixelLayout,
+    PixelType,
+    TensorFormat,
+    TensorType,
+)
+
 if TYPE_CHECKING:
-    from .expressions import Expression
+    from .filters.expressions import Expression
     from .transforms.rows import Row
 
 __all__ = [
@@ -63,10 +79,6 @@ __all__ = [
     "VerdictDict",
 ]
 
-Across = Literal["row_group", "file", "dataset"]
-"""How far a window or a pack runs on."""
-Frames = Literal["together", "alone"]
-"""What the images of a window draw."""
 
 Location = str | os.PathLike[str]
 """A path, URL or glob."""
@@ -80,57 +92,12 @@ RowTransform = Callable[["Row"], Mapping[str, Any]]
 Collate = Callable[[list[Any]], Mapping[str, Any]]
 """From a list of rows, each a dict, to a dict of columns."""
 
-FilterOperator = Literal["=", "==", "!=", "<", "<=", ">", ">=", "in", "not in"]
-"""How a filter compares."""
 
 FilterTerm = tuple[str, FilterOperator, Any]
-"""A column, an operator, and a number, bool, str, bytes, date, datetime or (for ``in`` and ``not in``) a list of them."""
+"""A column, an operator, and a number, bool, str, bytes, date or datetime, or a list of them for ``in``, ``not in``."""
 
 Filter = Union["Expression", Iterable[FilterTerm], Iterable[Iterable[FilterTerm]], Any]
 """An expression, terms, lists of terms, or an expression of ``pyarrow.compute`` or Polars."""
-
-PixelType = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
-"""Type of a pixel."""
-
-PixelLayout = Literal["NHWC", "NCHW"]
-"""Order of the axes of an image."""
-
-BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
-"""The four numbers of a box: two corners; a corner and the size; the centre and the size."""
-
-Interpolation = Literal["nearest", "bilinear"]
-"""How the pixels of a turned image are made."""
-
-MaskType = Literal["uint8", "uint16"]
-"""Type of the numbers of a mask."""
-TensorType = Literal[
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-]
-"""Type of a value of a tensor."""
-
-TensorFormat = Literal["raw", "npy", "npz"]
-"""How a cell of bytes holds a tensor."""
-
-CacheTier = Literal["auto", "rows", "coefficients", "resized", "pixels"]
-"""Form in which a cache keeps images."""
-
-Mixing = Literal["window", "exact", "stored"]
-"""How rows are shuffled."""
-
-ColumnKind = Literal["dense", "ragged", "struct", "text", "bytes", "object"]
-"""How a column is delivered: an array, :class:`forebay.Ragged`, a dict of its fields, or an array of ``str``, ``bytes`` or
-other objects."""
 
 
 class _OrderDict(TypedDict):
@@ -166,7 +133,7 @@ class SplitDict(TypedDict):
 
 
 class FilesDict(TypedDict):
-    """The files of a data set in a :class:`StateDict`: a few hundred bytes, by which a loader finds what changed since."""
+    """The files of a data set in a :class:`StateDict`: a few hundred bytes that tell a loader what changed since."""
 
     files: int
     """How many there are."""

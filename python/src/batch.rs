@@ -206,7 +206,7 @@ impl Batch {
     /// UnknownColumnError
     ///     The batch has no such column.
     fn column<'py>(slf: Bound<'py, Self>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("forebay.column")?.getattr("Column")?.call1((slf, name))
+        slf.py().import("forebay.batch.column")?.getattr("Column")?.call1((slf, name))
     }
 
     /// The batch as Arrow, without a copy: nulls, text and nested values as they are stored.
@@ -304,7 +304,7 @@ impl Batch {
     /// Names, types and first values of the columns, for a notebook.
     fn _repr_html_<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let types = schema::described(slf.get().batch.schema_ref());
-        slf.py().import("forebay.notebook")?.call_method1("of_batch", (slf, types))
+        slf.py().import("forebay.reports.notebook")?.call_method1("of_batch", (slf, types))
     }
 
     fn __repr__(&self) -> String {

@@ -55,6 +55,6 @@ impl Offsets {
             _ => self.0.iter().map(|offset| offset - first).collect(),
         };
         let offsets = view::of(py, Dense::flat(offsets, Element::Int(8)))?;
-        py.import("forebay.ragged")?.getattr(class)?.call1((items, offsets))
+        py.import("forebay.batch.ragged")?.getattr(class)?.call1((items, offsets))
     }
 }

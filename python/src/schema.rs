@@ -84,7 +84,8 @@ impl Schema {
 
     /// Names and types, for a notebook.
     fn _repr_html_<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("forebay.notebook")?.call_method1("of_schema", (self.names(), described(&self.schema)))
+        py.import("forebay.reports.notebook")?
+            .call_method1("of_schema", (self.names(), described(&self.schema)))
     }
 
     fn __repr__(&self) -> String {

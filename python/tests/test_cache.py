@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import ids, small
 
 import forebay as fb
-from conftest import ids, small
 
 ROW_GROUPS = 13
 

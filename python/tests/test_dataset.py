@@ -63,7 +63,7 @@ def test_a_data_set_without_rows_has_no_sample(tmp_path: Path) -> None:
 
 def test_loaders_share_what_was_read_of_a_data_set(plain: Path) -> None:
     dataset = fb.Dataset(plain)
-    with dataset.loader(filter=[("id", "<", 900)]) as train, fb.Loader(dataset, filter=[("id", ">=", 900)]) as val:
+    with fb.Loader(dataset, filter=[("id", "<", 900)]) as train, fb.Loader(dataset, filter=[("id", ">=", 900)]) as val:
         assert (train.num_rows, val.num_rows) == (900, 100)
         rows = [row for loader in (train, val) for batch in ids(loader) for row in batch]
         assert rows == list(range(ROWS))
@@ -75,7 +75,7 @@ def test_loaders_share_what_was_read_of_a_data_set(plain: Path) -> None:
 
 def test_a_data_set_outlives_its_loaders_and_they_outlive_it(plain: Path) -> None:
     dataset = fb.Dataset(plain)
-    with dataset.loader(batch_size=100) as loader:
+    with fb.Loader(dataset, batch_size=100) as loader:
         del dataset
         assert len(ids(loader)) == 10
 
@@ -84,7 +84,7 @@ def test_files_that_are_gone_are_not_looked_for_again(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": range(10)}), tmp_path / "a.parquet")
     dataset = fb.Dataset(tmp_path)
     (tmp_path / "a.parquet").unlink()
-    assert dataset.loader().num_rows == 10
+    assert fb.Loader(dataset).num_rows == 10
     with pytest.raises(fb.NotFoundError):
         fb.Dataset(tmp_path)
 
@@ -118,7 +118,7 @@ def test_repr_is_short_and_shows_no_secret(plain: Path) -> None:
     assert repr(dataset) == f"<forebay.Dataset {str(plain)!r}: 1,000 rows, 3 files>"
     secret = "https://ann:hunter2@example.org/data/a.parquet?X-Amz-Signature=cafe"
     dataset._storage_options = {"aws_secret_access_key": "s3cr3t"}
-    with dataset.loader() as loader:
+    with fb.Loader(dataset) as loader:
         for urls in (secret, [secret, str(plain)]):
             dataset._urls = urls
             for shown in (repr(dataset), str(dataset), repr(loader), f"{dataset}"):
@@ -137,7 +137,7 @@ def test_what_is_not_a_location_is_refused_as_a_loader_refuses_it(tmp_path: Path
 
 def test_what_is_open_already_is_not_opened_again(plain: Path) -> None:
     dataset = fb.Dataset(plain)
-    with dataset.loader() as loader:
+    with fb.Loader(dataset) as loader:
         for door, given, says in (
             (fb.Dataset, dataset, r"got a forebay\.Dataset \(it is open already: use it as it is, or pass it to"),
             (fb.Dataset, [dataset], r"urls\[0\] must be a str or a path, got Dataset \(to read several .* locations"),

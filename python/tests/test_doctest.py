@@ -6,7 +6,6 @@ import ast
 import doctest
 import importlib
 import inspect
-import pkgutil
 import re
 import sys
 from collections.abc import Iterator
@@ -20,38 +19,38 @@ from test_examples import environment
 import forebay as fb
 from forebay import types
 
+#: The rooms of frameworks, and what is installed for each.
 FRAMEWORKS = {
     "accelerate": "accelerate",
     "hf": "transformers",
     "jax": "jax",
     "keras": "keras",
-    "keras_resume": "keras",
     "lightning": "lightning",
     "ray": "ray",
     "rich": "rich",
     "spark": "pyspark",
-    "spark_columns": "pyspark",
-    "spark_errors": "pyspark",
-    "spark_folder": "pyspark",
-    "spark_plan": "pyspark",
     "tf": "tensorflow",
-    "tf_distribute": "tensorflow",
     "torch": "torch",
-    "torch_dataset": "torch",
     "tqdm": "tqdm",
 }
-MODULES = sorted(
-    found.name
-    for folder, prefix in ((fb.__path__, ""), ([f"{fb.__path__[0]}/transforms"], "transforms."))
-    for found in pkgutil.iter_modules(folder, prefix)
-    if found.name not in ("__main__", "_forebay", *FRAMEWORKS)
-)
+
+
+def files() -> list[str]:
+    """The modules of the package, but for those that run when they are imported, and trainers."""
+    folder = Path(fb.__file__).parent
+    parts = [path.relative_to(folder).with_suffix("").parts for path in folder.rglob("*.py")]
+    names = {".".join(part[:-1] if part[-1] == "__init__" else part) for part in parts}
+    return sorted(name for name in names if name not in ("", "__main__") and "trainers" not in name)
+
+
+MODULES = [name for name in files() if name.split(".")[0] not in FRAMEWORKS]
+OF_FRAMEWORKS = [name for name in files() if name.split(".")[0] in FRAMEWORKS]
 STUBS = ast.parse(Path(fb.__file__).with_name("_forebay.pyi").read_text())
 
 
 def module(name: str, monkeypatch: pytest.MonkeyPatch | None = None) -> ModuleType:
     """A module of the package. Skips, by name, where its framework is absent."""
-    framework = FRAMEWORKS.get(name)
+    framework = FRAMEWORKS.get(name.split(".")[0])
     if framework is not None:
         environ = environment(framework)
         if "keras" not in sys.modules and monkeypatch is not None and "KERAS_BACKEND" in environ:
@@ -105,7 +104,7 @@ def test_an_example_prints_what_it_shows(name: str, documented: Path, monkeypatc
     check_examples(name, text)
 
 
-@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.parametrize("name", OF_FRAMEWORKS)
 def test_the_examples_of_a_framework_run(name: str, documented: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = module(name, monkeypatch)
     monkeypatch.chdir(documented)

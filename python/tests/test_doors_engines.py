@@ -246,7 +246,7 @@ def test_nothing_is_left_of_an_engine(engine: str, tmp_path: Path, temporary: Pa
     while (left := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left, left
-    assert not [path for path in temporary.rglob("*forebay*")], sorted(temporary.rglob("*forebay*"))
+    assert not list(temporary.rglob("*forebay*")), sorted(temporary.rglob("*forebay*"))
     # Those of tests beside this one come and go.
     while (left := shared() - before) and time.monotonic() < deadline:
         time.sleep(0.1)

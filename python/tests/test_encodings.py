@@ -249,6 +249,10 @@ def test_a_vocabulary_of_a_column_is_sorted_by_count(data: Path, columns: dict[s
     assert sorted(few.values) == ["Berlin", "Paris"]
     with pytest.raises(fb.InvalidError, match="counted 1000 times or more"):
         fb.Vocabulary.of(data, column="text", min_count=1000)
+    with pytest.raises(fb.InvalidError, match=r"storage_options and a Dataset were given \(pass storage_options to"):
+        fb.Vocabulary.of(fb.Dataset(data), column="text", storage_options={"index": "off"})
+    with pytest.raises(fb.InvalidError, match=r"fill_null\['text'\] must be a number, str or bytes"):
+        fb.Vocabulary.of(data, column="text", fill_null=[])
 
 
 def test_a_vocabulary_leaves_out_nulls_or_counts_them_as_a_value(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
+from forebay.filters.terms import settled
 
 ROWS = 240
 
@@ -159,7 +160,7 @@ class Draw:
 
 def ids(data: fb.Dataset, filter: Any) -> list[int]:
     try:
-        with data.loader(columns=["id"], filter=filter, batch_size=64, threads=1) as loader:
+        with fb.Loader(data, columns=["id"], filter=filter, batch_size=64, threads=1) as loader:
             return sorted(int(row) for batch in loader for row in batch["id"])
     except fb.InvalidError as error:
         if "no row is selected" not in str(error):
@@ -210,7 +211,7 @@ def test_expressions_of_pyarrow_that_mean_something_else_are_refused() -> None:
         with pytest.raises(fb.InvalidError, match=said):
             fb.Loader("nowhere", filter=expression)
     both = pc.field("x").isin(pa.array([1, None]))
-    assert repr(fb.filters.settled(both)) == "fb.col('x').is_in([1]) | fb.col('x').is_null()"
+    assert repr(settled(both)) == "fb.col('x').is_in([1]) | fb.col('x').is_null()"
 
 
 def test_columns_of_booleans_are_conditions_and_nan_can_be_asked_for(tmp_path: Path) -> None:
@@ -275,7 +276,7 @@ def test_arithmetic_is_that_of_python(table: Path) -> None:
     assert ids(data, known & (f % 2.5 < 1)) == want(lambda a, b, f: f % 2.5 < 1)
     assert ids(data, known & (-b == 3)) == want(lambda a, b, f: -b == 3)
     with pytest.raises(fb.InvalidError, match="more than 128 bits"):
-        data.loader(filter=a * 2**62 * 2**62 * 2**62 > 0)
+        fb.Loader(data, filter=a * 2**62 * 2**62 * 2**62 > 0)
 
 
 def test_numbers_are_compared_to_the_last_bit(tmp_path: Path) -> None:
@@ -322,9 +323,9 @@ def test_dates_are_compared_in_lists_of_terms_too(table: Path) -> None:
     assert of_day and ids(data, [("day", "==", day)]) == ids(data, [("day", "in", ["2024-05-09"])]) == of_day
     assert ids(data, [("us", "<", time)]) == ids(data, fb.col("us") < np.datetime64(time)) != []
     with pytest.raises(fb.InvalidError, match="write 2024-05-17"):
-        data.loader(filter=[("day", "<", "9.5.2024")])
+        fb.Loader(data, filter=[("day", "<", "9.5.2024")])
     with pytest.raises(fb.InvalidError, match="dates and times as texts"):
-        data.loader(filter=fb.col("us") < 17)
+        fb.Loader(data, filter=fb.col("us") < 17)
 
 
 def test_a_fraction_and_its_complement_are_all_rows(table: Path) -> None:
@@ -350,9 +351,9 @@ def test_a_fraction_by_a_column_keeps_its_values_together(table: Path) -> None:
             sides.setdefault(row[column], set()).add(row["id"] in drawn)
         assert all(len(side) == 1 for side in sides.values()) and 0 < len(drawn) < ROWS
     with pytest.raises(fb.InvalidError, match="not drawn by"):
-        data.loader(filter=fb.row_fraction(0.5, seed=3, by="f64"))
+        fb.Loader(data, filter=fb.row_fraction(0.5, seed=3, by="f64"))
     with pytest.raises(fb.UnknownColumnError):
-        data.loader(filter=fb.row_fraction(0.5, seed=3, by="patient"))
+        fb.Loader(data, filter=fb.row_fraction(0.5, seed=3, by="patient"))
 
 
 def test_an_expression_is_a_part_of_the_state_and_pickles(table: Path) -> None:

@@ -23,7 +23,7 @@ def folder(plain: Path, tmp_path: Path) -> Path:
 
 
 def requests(dataset: fb.Dataset) -> int:
-    with dataset.loader(columns=["id"]) as loader:
+    with fb.Loader(dataset, columns=["id"]) as loader:
         return loader.stats().to_dict()["traffic"]["requests"]
 
 
@@ -53,7 +53,7 @@ def test_a_file_that_was_written_again_is_read(folder: Path) -> None:
     pq.write_table(table, first)
     dataset = fb.Dataset(folder)
     assert requests(dataset) == 2
-    with dataset.loader(columns=["id"], batch_size=len(ids)) as loader:
+    with fb.Loader(dataset, columns=["id"], batch_size=len(ids)) as loader:
         assert set(next(iter(loader))["id"].tolist()) == {-1}
 
 

@@ -7,9 +7,10 @@ import subprocess
 import sys
 
 import pytest
+
 from forebay import _forebay, _level
 
-V3 = "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma abm movbe xsave".split()
+V3 = "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma abm movbe xsave".split()  # noqa: SIM905
 
 
 @pytest.mark.parametrize(

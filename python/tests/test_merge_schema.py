@@ -53,8 +53,8 @@ def test_columns_that_differ_are_merged_as_pyarrow_merges_them(folder: Path, tmp
     cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
     for extra in ({}, {"cache": cache}, {"cache": cache}, {"filter": fb.col("id") >= 0}):
         found = {}
-        with data.loader(
-            columns=["id", "x", "old", "new"], **options, **extra, fill_null={"x": -9, "new": 0}
+        with fb.Loader(
+            data, columns=["id", "x", "old", "new"], **options, **extra, fill_null={"x": -9, "new": 0}
         ) as loader:
             assert str(pa.schema(loader.schema).field("x").type) == "float"
             for batch in loader:
@@ -66,7 +66,7 @@ def test_columns_that_differ_are_merged_as_pyarrow_merges_them(folder: Path, tmp
                     found[row] = (x, old, new)
         null = {row["id"]: (-9 if row["x"] is None else row["x"], row["old"], row["new"] or []) for row in want}
         assert found == null
-    with data.loader(columns=["s"], batch_size=200) as loader:
+    with fb.Loader(data, columns=["s"], batch_size=200) as loader:
         (batch,) = loader
         assert pa.record_batch(batch)["s"].to_pylist() == [row["s"] for row in want]
 
@@ -76,7 +76,7 @@ def test_a_filter_reads_a_merged_column_in_its_own_type(folder: Path) -> None:
     want = merged()
 
     def ids(filter: Any) -> list[int]:
-        with data.loader(columns=["id"], filter=filter) as loader:
+        with fb.Loader(data, columns=["id"], filter=filter) as loader:
             return sorted(int(row) for batch in loader for row in batch["id"])
 
     assert ids(fb.col("id") > 120) == list(range(121, 150))
@@ -127,7 +127,7 @@ def test_folders_and_a_merge_go_together(tmp_path: Path) -> None:
         pq.write_table(pa.table(columns), folder / "a.parquet")
     filter = (fb.col("day") >= 2) & ~fb.col("extra").is_null()
     alone = fb.Loader(tmp_path / "t", merge_schema=True, filter=filter)
-    shared = fb.Dataset(tmp_path / "t", merge_schema=True).loader(filter=filter)
+    shared = fb.Loader(fb.Dataset(tmp_path / "t", merge_schema=True), filter=filter)
     for loader in (alone, shared):
         (batch,) = loader
         assert batch["id"].tolist() == [20, 21, 22, 23, 24] and set(batch["extra"]) == {"e"}
@@ -145,7 +145,7 @@ def test_folders_that_are_left_out_take_no_columns_with_them(tmp_path: Path) -> 
     filter = fb.col("day") < 3
     data = fb.Dataset(tmp_path / "t", merge_schema=True)
     alone = fb.Loader(tmp_path / "t", merge_schema=True, filter=filter)
-    shared = data.loader(filter=filter)
+    shared = fb.Loader(data, filter=filter)
     assert str(alone.schema) == str(shared.schema) and alone.state_dict() == shared.state_dict()
     assert pa.schema(alone.schema).field("id").type == pa.int64()
     for loader in (alone, shared):

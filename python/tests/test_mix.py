@@ -185,7 +185,7 @@ def test_a_state_resumes_anywhere_on_any_world(folders: tuple[Path, Path]) -> No
                 wholes.append(sorted(rows(batch)))
                 states.append(mix.state_dict())
     assert all(len(json.dumps(state)) < 4_000 for state in states)
-    for at in sorted(random.sample(range(len(wholes)), 8)) + [0, len(wholes) - 1]:
+    for at in [*sorted(random.sample(range(len(wholes)), 8)), 0, len(wholes) - 1]:
         world = random.choice([1, 2, 3, 4, 5])
         ranks: list[list[list[Row]]] = []
         for rank in range(world):

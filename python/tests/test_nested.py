@@ -200,7 +200,7 @@ def test_arrays_are_of_the_whole_batch(tmp_path: Path) -> None:
     longest = max(len(row) for row in want["matrix"])
     widest = max(len(inner) for row in want["matrix"] for inner in row)
     assert batch["matrix"].padded(fill=0).shape == (ROWS, longest, widest)
-    assert batch["tags"].tolist() == [[dict(key=key, value=value) for key, value in row] for row in want["tags"]]
+    assert batch["tags"].tolist() == [[{"key": key, "value": value} for key, value in row] for row in want["tags"]]
 
 
 def test_rows_that_are_cut_out_are_ragged_again() -> None:

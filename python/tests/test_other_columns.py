@@ -48,7 +48,7 @@ def test_a_column_that_nobody_asked_for_refuses_nothing(tmp_path: Path, case: st
     assert rows(where, columns=["id"]) == want
     assert rows(where, columns=["id"], filter=fb.col("id") > 0) == want[1:]
     assert rows(where, columns=["id"], rename={"id": "x"}) == [{"x": 0}, {"x": 1}]
-    assert [batch["id"].tolist() for batch in data.loader(columns=["i*"], batch_size=2)] == [[0, 1]]
+    assert [batch["id"].tolist() for batch in fb.Loader(data, columns=["i*"], batch_size=2)] == [[0, 1]]
     refused = r'"x": .*choose other columns with columns='
     for options in ({}, {"columns": ["x"]}, {"columns": ["id"], "filter": fb.col("x") > 0}):
         with pytest.raises(fb.UnsupportedError, match=refused):
@@ -214,7 +214,7 @@ def test_names_that_arrow_cannot_hand_over_are_said(tmp_path: Path) -> None:
             batch = next(iter(loader))
             assert batch["id"].tolist() == [1] and len(batch["s"]) == 1
             said = f'column "s" has a zero byte in the name of a field in it, "{name}".*columns='
-            for hand_over in (lambda: pa.schema(loader.schema), batch.to_arrow, lambda: pa.array(batch.column("s"))):
+            for hand_over in (lambda: pa.schema(loader.schema), batch.to_arrow, lambda batch=batch: pa.array(batch.column("s"))):
                 with pytest.raises(fb.InvalidError, match=said):
                     hand_over()
         assert rows(path, columns=["id"]) == [{"id": 1}]

@@ -77,13 +77,13 @@ def test_filters_leave_whole_folders_out(table: Path) -> None:
 
 
 def test_footers_of_folders_that_a_filter_leaves_out_are_not_read(table: Path) -> None:
-    with fb.Dataset(table).loader(columns=["id"], filter=fb.col("year") != 2023, shuffle=fb.Shuffle(seed=4)) as loader:
+    with fb.Loader(fb.Dataset(table), columns=["id"], filter=fb.col("year") != 2023, shuffle=fb.Shuffle(seed=4)) as loader:
         want = [batch["id"].tolist() for batch in loader]
         state = loader.state_dict()
     with pytest.raises(fb.InvalidError, match="cannot compare"):
         fb.Loader(table, filter=fb.col("year") == "2024")
     # One footer is read to see whether the files hold a column of that name: the first.
-    first, *others = sorted((table / "year=2023").rglob("*.parquet"))
+    _, *others = sorted((table / "year=2023").rglob("*.parquet"))
     for file in others:
         file.write_bytes(b"no footer")
     for filter in (fb.col("year") != 2023, ~(fb.col("year") <= 2023), [("year", "in", [2024, 2025])]):
@@ -180,7 +180,7 @@ def test_keys_have_the_types_that_are_declared(tmp_path: Path) -> None:
     schema = pa.schema([("day", pa.date32()), ("code", pa.string()), ("share", pa.float32())])
     want = ds.dataset(tmp_path / "t", partitioning=ds.partitioning(schema, flavor="hive")).to_table().sort_by("id")
     data = fb.Dataset(tmp_path / "t", partition_types=declared)
-    for loader in (data.loader(), fb.Loader(tmp_path / "t", partition_types=declared), pickle.loads(pickle.dumps(data)).loader()):
+    for loader in (fb.Loader(data), fb.Loader(tmp_path / "t", partition_types=declared), fb.Loader(pickle.loads(pickle.dumps(data)))):
         (batch,) = loader
         table = pa.table(pa.record_batch(batch))
         assert table["day"].to_pylist() == want["day"].to_pylist() and table["day"].type == pa.date32()
@@ -223,7 +223,7 @@ def test_a_key_that_only_some_files_store_is_refused(tmp_path: Path, stored: tup
     with fb.Loader(tmp_path / "t", merge_schema=merge, columns=["id"], batch_size=3) as loader:
         assert [batch["id"].tolist() for batch in loader] == [[1, 2, 3]]
     both = fb.Dataset([tmp_path / "t" / f"k={key}" for key in stored], merge_schema=merge)
-    (batch,) = both.loader()
+    (batch,) = fb.Loader(both)
     assert sorted(batch["k"].tolist()) == [key * 100 for key in stored]
 
 

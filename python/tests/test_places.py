@@ -94,7 +94,7 @@ held = []
 try:
     while True: held.append(open("/dev/null"))
 except OSError: pass
-try: data.loader()
+try: fb.Loader(data)
 except fb.IoError as error: del held; print(error)
 """
     ran = script(full, tmp_path)

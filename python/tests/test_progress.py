@@ -16,8 +16,8 @@ import pytest
 from conftest import small
 
 import forebay as fb
-from forebay import progress
-from forebay.progress import Watched
+from forebay.adapters import progress
+from forebay.adapters.progress import Watched
 
 
 @pytest.fixture(params=["tqdm", "rich"])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.trainers.registry import TRAINERS
+from forebay.program.trainers.registry import TRAINERS
 
 MATRIX = Path(__file__).resolve().parents[2] / "benches" / "resume"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 from collections import Counter
@@ -100,7 +101,7 @@ def test_repeats_of_a_row_are_apart(animals: Path) -> None:
     # In stored order too: the 30 rows of a row group have few of the rarest, each of which comes six or seven times.
     stored = made(animals, fb.Sample(by="label"), shuffle=None)
     order = [row for batch in stored for row in batch["id"].tolist()]
-    assert sum(one == after for one, after in zip(order, order[1:])) < 8
+    assert sum(one == after for one, after in itertools.pairwise(order)) < 8
 
 
 @pytest.mark.parametrize("samples", [fb.Sample(by="kind"), fb.Sample("weight", rows=300, replacement=False)], ids=repr)

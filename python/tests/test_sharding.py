@@ -14,7 +14,7 @@ import pytest
 from conftest import small
 
 import forebay as fb
-from forebay.shard import place_of
+from forebay.sharding.devices import place_of
 
 
 def ranges(*of: tuple[int, int]) -> frozenset[tuple[int, int]]:

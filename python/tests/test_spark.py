@@ -71,7 +71,7 @@ def test_a_frame_is_written_once_and_found_again(spark: Any, table: str, tmp_pat
 
 
 def test_what_may_be_other_rows_has_another_name(spark: Any, table: str, tmp_path: Path) -> None:
-    from forebay.spark_plan import name
+    from forebay.spark.plan import name
 
     csv = tmp_path / "table.csv"
     csv.write_text("a;b,c\n1;2,3\n")
@@ -124,7 +124,7 @@ def test_what_may_be_other_rows_has_another_name(spark: Any, table: str, tmp_pat
 def test_two_programs_give_one_name(table: str, tmp_path: Path) -> None:
     script = f"""if True:
         import forebay as fb
-        from forebay.spark_plan import name
+        from forebay.spark.plan import name
         from pyspark.sql import SparkSession, functions as F
         builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
         spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
@@ -139,7 +139,7 @@ def test_two_programs_give_one_name(table: str, tmp_path: Path) -> None:
         command = [sys.executable, "-c", script, padding]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
         assert done.returncode == 0, done.stderr[-2000:]
-        names.add([line for line in done.stdout.splitlines() if line.startswith("name ")][0])
+        names.add(next(line for line in done.stdout.splitlines() if line.startswith("name ")))
     assert len(names) == 1
 
 
@@ -260,7 +260,7 @@ def test_vectors_are_arrays(spark: Any, tmp_path: Path) -> None:
     holes = spark.createDataFrame([(0, Vectors.dense(1.0)), (1, None)], frame.schema)
     with fb.Loader(fb.spark.dataset(holes, tmp_path, name="holes"), batch_size=2) as loader:
         with pytest.raises(fb.NullError, match="features"):
-            list(loader)[0]["features"]
+            next(iter(loader))["features"]
 
 
 def test_vectors_that_spark_wrote_by_itself_are_the_same_arrays(spark: Any, tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_a_failed_write_leaves_nothing_and_a_half_one_is_never_read(spark: Any, 
 
 def test_the_folder_that_was_completed_first_counts(spark: Any, tmp_path: Path) -> None:
     from forebay.spark import _form, _Options, _write
-    from forebay.spark_folder import Folder
+    from forebay.spark.folder import Folder
 
     frame = spark.range(10)
     options = _Options.of("1MiB", None)
@@ -358,7 +358,7 @@ def test_executors_with_another_disk_are_noticed(spark: Any, tmp_path: Path, mon
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     pq.write_table(pa.table({"id": range(3)}), elsewhere / "0.parquet")
-    monkeypatch.setattr("forebay.spark_folder.Folder.url", lambda self, folder: str(elsewhere))
+    monkeypatch.setattr("forebay.spark.folder.Folder.url", lambda self, folder: str(elsewhere))
     with pytest.raises(fb.IoError, match=r"Spark wrote 10 rows, and 3 are there \(cache_url must be a folder"):
         fb.spark.dataset(spark.range(10), tmp_path / "cache", name="x")
     assert list((tmp_path / "cache").rglob("*.parquet")) == []

@@ -158,15 +158,15 @@ def test_a_data_set_of_a_loader_is_not_divided_and_keeps_that(tmp_path: Path) ->
 def test_replicas_of_a_worker_share_its_batches() -> None:
     import tensorflow as tf
 
-    from forebay import tf_distribute
+    from forebay.tf import distribute
 
     words = tf.ragged.constant([["a"], [], ["b", "c"], ["d"], ["e"]])
     dataset = tf.data.Dataset.from_tensors({"id": tf.range(5), "words": words})
-    pieces = list(tf_distribute._pieces(dataset, 2))
+    pieces = list(distribute._pieces(dataset, 2))
     assert [piece["id"].numpy().tolist() for piece in pieces] == [[0, 1], [2, 3, 4]]
     assert [piece["words"].to_list() for piece in pieces] == [[[b"a"], []], [[b"b", b"c"], [b"d"], [b"e"]]]
     pairs = tf.data.Dataset.from_tensors((tf.range(3), tf.range(3, 6)))
-    assert [(x.numpy().tolist(), y.numpy().tolist()) for x, y in tf_distribute._pieces(pairs, 3)] == [
+    assert [(x.numpy().tolist(), y.numpy().tolist()) for x, y in distribute._pieces(pairs, 3)] == [
         ([0], [3]),
         ([1], [4]),
         ([2], [5]),

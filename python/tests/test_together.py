@@ -15,7 +15,7 @@ import pytest
 from conftest import ROWS
 
 import forebay as fb
-from forebay import together
+from forebay import index_exchange
 
 dist = pytest.importorskip("torch.distributed")
 
@@ -34,7 +34,7 @@ class Shelf:
 
 
 def requests(dataset: fb.Dataset) -> int:
-    with dataset.loader(columns=["id"]) as loader:
+    with fb.Loader(dataset, columns=["id"]) as loader:
         return loader.stats().to_dict()["traffic"]["requests"]
 
 
@@ -45,7 +45,7 @@ def rank_of_a_run(rank: int, port: int, urls: list[str], answers: Any) -> None:
     for url in urls:
         try:
             dataset = fb.Dataset.together(url, store, rank=rank, timeout=30)
-            with dataset.loader(columns=["id"], shuffle=fb.Shuffle(seed=3), batch_size=64) as loader:
+            with fb.Loader(dataset, columns=["id"], shuffle=fb.Shuffle(seed=3), batch_size=64) as loader:
                 asked = loader.stats().to_dict()["traffic"]["requests"]
                 ids = [int(row) for batch in loader for row in batch["id"]]
             found.append((dataset.fingerprint, asked, ids))
@@ -87,7 +87,7 @@ def test_processes_open_several_data_sets_through_torchs_store(plain: Path, tmp_
 
 def test_a_store_that_does_not_wait_is_asked_again(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # An index of several values.
-    monkeypatch.setattr(together, "_CHUNK", 100)
+    monkeypatch.setattr(index_exchange, "_CHUNK", 100)
     store = Shelf()
     found: list[fb.Dataset] = []
     other = threading.Thread(target=lambda: found.append(fb.Dataset.together(plain, store, rank=5, timeout=30)))

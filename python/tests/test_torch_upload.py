@@ -23,7 +23,7 @@ import forebay as fb
 from forebay.adapters import Batches
 
 torch = pytest.importorskip("torch")
-upload = pytest.importorskip("forebay.torch_upload")
+upload = pytest.importorskip("forebay.torch.upload")
 
 #: Eight batches of 1.6 MB are an epoch.
 SIDE, BATCH, EPOCHS = 128, 32, 6
@@ -251,11 +251,11 @@ class Runtime:
         self.code = code
         self.asked: list[tuple[int, ...]] = []
 
-    def cudaHostRegister(self, *asked: int) -> int:  # noqa: N802 - its name
+    def cudaHostRegister(self, *asked: int) -> int:
         self.asked.append(asked)
         return self.code
 
-    def cudaHostUnregister(self, *asked: int) -> int:  # noqa: N802 - its name
+    def cudaHostUnregister(self, *asked: int) -> int:
         self.asked.append(asked)
         return self.code
 

@@ -14,8 +14,8 @@ import pytest
 
 import forebay as fb
 from forebay import _forebay, types
-from forebay.filters import to_json
-from forebay.sizes import parse_bytes
+from forebay.filters.terms import to_json
+from forebay.options.sizes import parse_bytes
 
 IMAGES = {
     "forebay.Image.resize(8, 9)": fb.Image.resize(8, 9),

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from forebay.trainers import ledger, registry
+from forebay.program.trainers import ledger, registry
 
 ROWS = 250
 
@@ -81,9 +81,8 @@ def test_spark_is_killed_and_resumed_with_the_loader_of_its_partitions(data: Pat
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_starts(data: Path, arguments: list[str], said: str) -> None:
-    if "keras" in arguments:
-        if importlib.util.find_spec("keras") is None:
-            pytest.skip("keras is not installed")
+    if "keras" in arguments and importlib.util.find_spec("keras") is None:
+        pytest.skip("keras is not installed")
     pytest.importorskip("torch")
     done = forebay("verify", str(data), *arguments)
     assert done.returncode == 2, done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import pickle
 from pathlib import Path
@@ -54,7 +55,7 @@ def ngrams(rows: list[dict[str, Any]], length: int, by: str | None, gap: float |
             assert times == sorted(times)
             if not overlap and last is not None and times[0] <= last:
                 continue
-            if gap is not None and any(after - before > gap for before, after in zip(times, times[1:])):
+            if gap is not None and any(after - before > gap for before, after in itertools.pairwise(times)):
                 continue
             last = times[-1]
         found.append([row["n"] for row in window])

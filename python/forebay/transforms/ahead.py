@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _forebay
-from ..places import in_place, row_place
 from .functions import At, Functions, Keys, nbytes
 from .libraries import OneThread, Watch
+from .notes import in_place, row_place
 from .rejected import Outcome
 
 __all__: list[str] = []

@@ -56,8 +56,8 @@ class Functions:
     ) -> Any:
         """What the functions make of a batch of ``count`` rows; ``at`` says where they are, if one raises.
 
-        Where they reject all rows, an empty dict. ``seed`` is called with the key of each row or batch before a function gets
-        it.
+        Where they reject all rows, an empty dict. ``seed`` is called with the key of each row or batch before a
+        function gets it.
         """
         made = arrays
         at.seed = seed

@@ -35,7 +35,7 @@ PATIENCE = 1.0
 
 
 class Seeds:
-    """Seeds the global generators of this process, a worker that does nothing else, and has its libraries take one thread."""
+    """Seeds the global generators of a process that only works for this, and has its libraries take one thread."""
 
     def __init__(self) -> None:
         self._key = 0
@@ -99,8 +99,8 @@ class OneThread:
 class Watch:
     """Whether functions on threads of this process change generators that the training loop draws from.
 
-    What changes while the training loop waits for a batch was not changed by the loop. A wait counts only if this loader's
-    functions are at work in it, and no other loader's.
+    What changes while the training loop waits for a batch was not changed by the loop. A wait counts only if this
+    loader's functions are at work in it, and no other loader's.
     """
 
     def __init__(self, functions: Sequence[str]) -> None:
@@ -151,8 +151,8 @@ class Watch:
     def _warn(self) -> None:
         names = " and ".join(self._found)
         warnings.warn(
-            f"{' or '.join(self._functions)} draws from the global generator of {names}, or seeds it, on a thread of this "
-            "process. The training loop draws from the same one, so both differ from run to run (draw from "
+            f"{' or '.join(self._functions)} draws from the global generator of {names}, or seeds it, on a thread of "
+            "this process. The training loop draws from the same one, so both differ from run to run (draw from "
             "fb.rng(row), or from a generator that is seeded from it; or pass transform_workers=1 or more: a worker "
             f"process seeds {names} from each row)",
             RuntimeWarning,
@@ -207,7 +207,8 @@ def _seed_torch(torch: Any, key: int) -> None:
 
 def _states() -> dict[str, Any]:
     """The states of the global generators, by library."""
-    states: dict[str, Any] = {"random": random.getstate(), "numpy.random": pickle.dumps(np.random.get_state(legacy=False))}
+    of_numpy = pickle.dumps(np.random.get_state(legacy=False))
+    states: dict[str, Any] = {"random": random.getstate(), "numpy.random": of_numpy}
     generator = getattr(sys.modules.get("torch"), "default_generator", None)
     states["torch"] = None if generator is None else generator.get_state().numpy().tobytes()
     return states

@@ -18,7 +18,7 @@ from multiprocessing.reduction import send_handle
 from typing import Any, TypeVar
 
 from ..errors import InvalidError, WorkerError
-from ..values import Workers
+from ..options.workers import Workers
 from .functions import Functions
 from .rejected import Outcome
 from .slots import Slot
@@ -57,8 +57,8 @@ def pickled(functions: Functions) -> bytes:
         folder = getattr(multiprocessing.process, "ORIGINAL_DIR", None) or ""
         if not os.path.isfile(os.path.join(folder, file)):
             raise InvalidError(
-                f"the transform cannot be sent to worker processes: they import the program, and {file!r} is not a file, "
-                "as where Python reads it from its standard input (save the program as a file, or pass "
+                f"the transform cannot be sent to worker processes: they import the program, and {file!r} is not a "
+                "file, as where Python reads it from its standard input (save the program as a file, or pass "
                 "transform_workers=forebay.Workers(..., threads=True) or 0)"
             )
     if b"__main__" in content and getattr(main, "__file__", None) is None and getattr(main, "__spec__", None) is None:
@@ -190,7 +190,7 @@ class Process:
         self._connection.send_bytes(pickle.dumps(Task(packed, count, source.number, target.number)))
 
     def receive(self) -> tuple[Any, int, Outcome] | Raised:
-        """What it made of the batch that was sent first and not received, the bytes of it, and which rows it rejected."""
+        """What it made of the first batch that was sent and not received: result, bytes, and rejected rows."""
         if not self._is_ready:
             ready: Ready | Raised = pickle.loads(self._connection.recv_bytes())
             if isinstance(ready, Raised):

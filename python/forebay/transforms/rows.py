@@ -64,8 +64,8 @@ def rng(row: Mapping[str, Any]) -> np.random.Generator:
 
     They depend on the seed of the shuffle, the epoch and the row, as random crops do: not on workers, ranks, or where a
     run was resumed. Those of a batch depend on its rank and its place in the epoch instead: they are the same for any
-    number of workers, and after a resume with as many ranks and rows in a batch. Each call with one row or batch returns
-    the same generator, which goes on where it was.
+    number of workers, and after a resume with as many ranks and rows in a batch. Each call with one row or batch
+    returns the same generator, which goes on where it was.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ def rng(row: Mapping[str, Any]) -> np.random.Generator:
     if not isinstance(row, _Keyed) or not hasattr(row, "_key"):
         raise InvalidError(
             f"rng takes the row that transform_rows was given, or the batch that transform was given, got "
-            f"{type(row).__qualname__} (pass that one and not a copy of it; a collate function draws from fb.rng of one of "
-            "its rows, if there is no transform_rows)"
+            f"{type(row).__qualname__} (pass that one and not a copy of it; a collate function draws from fb.rng of "
+            "one of its rows, if there is no transform_rows)"
         )
     if row._rng is None:
         row._rng = np.random.Generator(np.random.Philox(key=row._key))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _forebay
-from ..places import in_place, row_place
 from .ahead import Made
 from .functions import At, Functions, Keys, nbytes
 from .libraries import OneThread, Watch
+from .notes import in_place, row_place
 from .processes import Process, Processes
 from .rejected import Outcome
 

@@ -1,0 +1,128 @@
+"""What a progress bar says of an epoch: its rate, how long the training loop waited and for what, and the cache.
+
+``forebay.tqdm`` and ``forebay.rich`` show it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import InvalidError
+from ..loader import Loader
+from . import check_loader
+
+__all__: list[str] = []
+
+#: Seconds over which the rate and the waits are taken: they follow a change, and do not flicker.
+WINDOW = 10.0
+
+#: Seconds between two looks at the statistics.
+TICK = 0.5
+
+#: Less waiting than this share is not worth naming its stage.
+MIN_WAIT_SHARE = 0.005
+
+
+class Watched:
+    """The batches of one epoch, counted as they are handed over.
+
+    Parameters
+    ----------
+    batches : iterable
+        A loader, or its batches in a framework's type.
+    loader : Loader, optional
+        The loader behind ``batches``, where these do not say it.
+    """
+
+    loader: Loader
+    """The loader whose batches these are."""
+
+    def __init__(self, batches: Any, loader: Loader | None) -> None:
+        if loader is None:
+            loader = batches if isinstance(batches, Loader) else getattr(batches, "loader", None)
+            # A DataLoader of PyTorch without a worker of its own.
+            if loader is None and getattr(batches, "num_workers", None) == 0:
+                loader = getattr(getattr(batches, "dataset", None), "loader", None)
+        if loader is None:
+            raise InvalidError(
+                f"the loader behind a {type(batches).__qualname__} is not known (pass a forebay.Loader, what "
+                "forebay.torch.batches and its like return, or loader=...)"
+            )
+        self.loader = check_loader(loader)
+        self.total = len(loader)
+        self.done = 0
+        self._batches = batches
+        self._rows = loader.batch_size
+        self._cache: tuple[int, int, int] | None = None
+        self._row_groups: int | None = None
+        self._seen: deque[tuple[float, int, dict[str, float]]] = deque()
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches, of which :attr:`done` says how many there were, those of before a restart included."""
+        self._look()
+        for batch in self._batches:
+            if self.done == 0:
+                self.done = self._before()
+            self.done += 1
+            yield batch
+
+    def _before(self) -> int:
+        """Steps of the epoch before the batch that was handed over first."""
+        state, spec = self.loader.state_dict(), self.loader.spec
+        of_step = spec.get("global_batch_size") or spec["batch_size"] * spec["shard"]["world"]
+        return max(0, -(-state["row"] // of_step) - 1)
+
+    def text(self) -> str:
+        """What to write beside the bar."""
+        seen = self._look()
+        cache = self._filling(seen[-1][2])
+        if self.done == 0 or len(seen) < 2:
+            return cache or "first batch"
+        (since, before, waits), (now, done, latest) = seen[0], seen[-1]
+        parts = [f"{(done - before) * self._rows / max(now - since, 1e-9):,.0f} rows/s", _waited(waits, latest)]
+        return ", ".join([*parts, cache] if cache else parts)
+
+    def _look(self) -> deque[tuple[float, int, dict[str, float]]]:
+        """The latest looks at the counts, this one included."""
+        stats = self.loader.stats().to_dict()
+        counts = {**stats["waits"], "consumer": stats["consumer"]}
+        cache = stats["cache"]
+        if cache is not None:
+            looked_up, kept = cache["hits"] + cache["misses"], cache["hits"] + cache["written"]
+            self._cache = self._cache or (looked_up, kept, cache["misses"])
+            counts |= {"/looked up": looked_up, "/kept": kept, "/misses": cache["misses"]}
+        now = time.monotonic()
+        self._seen.append((now, self.done, counts))
+        while len(self._seen) > 2 and self._seen[1][0] < now - WINDOW:
+            self._seen.popleft()
+        return self._seen
+
+    def _filling(self, counts: dict[str, float]) -> str:
+        """How far an epoch is that fills a cache; nothing, if all that it needed so far was there."""
+        if self._cache is None:
+            return ""
+        _, kept, misses = self._cache
+        if counts["/misses"] == misses:
+            return ""
+        if self._row_groups is None:
+            plan = self.loader.plan(self.loader.state_dict()["epoch"])
+            self._row_groups = plan.to_dict()["row_groups"]
+        # Those of the next epoch may be looked up before this one ends.
+        all_of_them = self._row_groups
+        here = min(int(counts["/kept"]) - kept, all_of_them)
+        return f"cache {here:,} of {all_of_them:,} row groups"
+
+
+def _waited(before: dict[str, float], now: dict[str, float]) -> str:
+    """The share of its time that the training loop waited, and the stage that it waited for most."""
+    spent = {name: now[name] - before[name] for name in now if not name.startswith("/")}
+    loop = spent.pop("consumer")
+    waited = sum(spent.values())
+    share = waited / max(waited + loop, 1e-9)
+    if share < MIN_WAIT_SHARE:
+        return "waited 0 %"
+    stage = max(spent, key=lambda name: spent[name])
+    return f"waited {share:.0%} for {stage}".replace("%", " %")

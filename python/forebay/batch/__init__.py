@@ -1,0 +1,1 @@
+"""What a batch is made of: its columns, and lists of differing lengths."""

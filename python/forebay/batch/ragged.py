@@ -1,0 +1,270 @@
+"""Rows of differing lengths."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidError
+from ..options.checks import whole
+
+__all__ = ["Images", "Ragged"]
+
+
+class Ragged:
+    """A column of lists of differing lengths: all items one after the other, and where each row begins.
+
+    Row ``i`` is ``values[offsets[i]:offsets[i + 1]]``. All arrays share the batch's memory.
+    ``torch.nn.EmbeddingBag`` and ``torch.nested`` take them as they are.
+
+    Parameters
+    ----------
+    values : numpy.ndarray, Ragged or dict
+        All items, row after row: an array of shape ``(items, ...)``, for lists of lists another :class:`Ragged` of so
+        many rows, for lists of structures a dict of these.
+    offsets : numpy.ndarray
+        Where each row begins, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> import numpy as np
+    >>> words = fb.Ragged(np.array([1, 2, 3]), np.array([0, 2, 2, 3]))
+    >>> words
+    <forebay.Ragged of 3 rows, 3 items of int64>
+    >>> words.padded(fill=0)
+    array([[1, 2],
+           [0, 0],
+           [3, 0]])
+    """
+
+    __slots__ = {  # noqa: RUF023  with what help() shows
+        "values": "All items, row after row: an array, a Ragged or a dict of them.",
+        "offsets": "Where each row begins, and where the last one ends, of shape ``(rows + 1,)``.",
+    }
+
+    values: Any
+    """All items, row after row: an array of shape ``(items, ...)``, a :class:`Ragged` or a dict of them."""
+    offsets: np.ndarray[Any, Any]
+    """Where each row begins, and where the last one ends, of shape ``(rows + 1,)``."""
+
+    def __init__(self, values: Any, offsets: np.ndarray[Any, Any]) -> None:
+        self.values = values
+        self.offsets = offsets
+
+    @property
+    def lengths(self) -> np.ndarray[Any, Any]:
+        """Items in each row, as an integer array of shape ``(rows,)``."""
+        return np.diff(self.offsets)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of an item.
+
+        Raises
+        ------
+        AttributeError
+            The items are structures, which have a type for each field.
+        """
+        if isinstance(self.values, dict):
+            raise AttributeError(f"structures have a type for each field (see .values[{next(iter(self.values))!r}])")
+        dtype: np.dtype[Any] = self.values.dtype
+        return dtype
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int | slice) -> Any:
+        rows = len(self)
+        if isinstance(row, slice):
+            start, stop, step = row.indices(rows)
+            if step != 1:
+                raise InvalidError(f"rows are cut one after the other, not in steps of {step} (take them one by one)")
+            return Ragged(self.values, self.offsets[start : max(start, stop) + 1])
+        try:
+            row = operator.index(row)
+        except TypeError:
+            raise InvalidError(
+                f"a row is an int or a slice, got {type(row).__name__} "
+                "(take rows one by one, or make a matrix with .padded())"
+            ) from None
+        at = row + rows if row < 0 else row
+        if not 0 <= at < rows:
+            raise IndexError(f"row {row} is out of range for {rows} rows")
+        return _cut(self.values, self.offsets[at], self.offsets[at + 1])
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[row] for row in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """The rows as a matrix, without a copy, if all have the same length."""
+        if isinstance(self.values, dict):
+            raise InvalidError("lists of structures do not form an array (take a field: .values[...])")
+        lengths = self.lengths
+        length = int(lengths[0]) if len(lengths) else 0
+        if (lengths != length).any():
+            raise InvalidError(
+                f"rows of {lengths.min()} to {lengths.max()} items do not form a matrix (use .padded(fill=0))"
+            )
+        items = np.asarray(self._items())
+        matrix = items.reshape(len(self), length, *items.shape[1:])
+        if dtype is not None:
+            matrix = matrix.astype(dtype, copy=False)
+        return matrix.copy() if copy else matrix
+
+    def tolist(self) -> list[Any]:
+        """The rows as lists of Python objects; structures are dicts.
+
+        Returns
+        -------
+        list
+            A list for each row.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> import numpy as np
+        >>> fb.Ragged({"x": np.array([1, 2, 3])}, np.array([0, 2, 3])).tolist()
+        [[{'x': 1}, {'x': 2}], [{'x': 3}]]
+        """
+        items = _objects(self.values)
+        return [items[start:end] for start, end in itertools.pairwise(self.offsets.tolist())]
+
+    def padded(self, fill: Any = 0, length: int | None = None) -> Any:
+        """The rows as a new matrix, filled up with ``fill``.
+
+        Lists of lists are filled up at each level; of structures, each field is.
+
+        Parameters
+        ----------
+        fill : scalar, default 0
+            Value after the end of a row, which items can have: no fraction among integers.
+        length : int, optional
+            Columns of the matrix; longer rows are cut off. Default: as many as the longest row has.
+
+        Returns
+        -------
+        numpy.ndarray or dict
+            A new array of shape ``(rows, length, ...)`` and the type of the items; of structures a dict of arrays.
+
+        Raises
+        ------
+        InvalidError
+            Items cannot have the value, or ``length`` is no length.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> import numpy as np
+        >>> fb.Ragged(np.array([1, 2, 3]), np.array([0, 2, 3])).padded(fill=-1, length=3)
+        array([[ 1,  2, -1],
+               [ 3, -1, -1]])
+        """
+        if isinstance(self.values, dict):
+            return {name: Ragged(items, self.offsets).padded(fill, length) for name, items in self.values.items()}
+        items = self._items()
+        items = items.padded(fill) if isinstance(items, Ragged) else items
+        lengths = self.lengths
+        if length is None:
+            length = int(lengths.max()) if len(lengths) else 0
+        length = whole(length, "length", 0)
+        matrix = np.full((len(self), length, *items.shape[1:]), _item(fill, items.dtype), dtype=items.dtype)
+        kept = np.minimum(lengths, length)
+        within = np.arange(length) < kept[:, None]
+        # Row by row and item by item, the kept items are in the same order in `values` and in `matrix`.
+        item = np.arange(len(items)) - np.repeat(self.offsets[:-1] - self.offsets[0], lengths)
+        matrix[within] = items[item < length]
+        return matrix
+
+    def _items(self) -> Any:
+        """The items of these rows: rows that were cut out share theirs with others."""
+        return _cut(self.values, self.offsets[0], self.offsets[-1])
+
+    def __repr__(self) -> str:
+        return (
+            f"<forebay.Ragged of {len(self)} rows, {self.offsets[-1] - self.offsets[0]} items of {_kind(self.values)}>"
+        )
+
+
+class Images(Ragged):
+    """Images of differing sizes: a :class:`Ragged` of rows of pixels, of which each image is an array.
+
+    Image ``i`` is a view of shape ``(height, width, channels)`` over the batch's memory. ``values.values`` are the
+    pixels of all images, of shape ``(pixels, channels)``. ``padded()`` is a new array of the largest height and width
+    among them.
+
+    Parameters
+    ----------
+    values : Ragged
+        The rows of all images, of pixels.
+    offsets : numpy.ndarray
+        Where each image begins among the rows, and where the last one ends: ``int64`` of shape ``(images + 1,)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from forebay.batch.ragged import Images, Ragged
+    >>> pixels = np.arange(24, dtype=np.uint8).reshape(8, 3)
+    >>> images = Images(Ragged(pixels, np.array([0, 3, 6, 8])), np.array([0, 2, 3]))
+    >>> [image.shape for image in images]
+    [(2, 3, 3), (1, 2, 3)]
+    >>> images.padded().shape
+    (2, 2, 3, 3)
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, row: int | slice) -> Any:
+        rows = super().__getitem__(row)
+        return Images(rows.values, rows.offsets) if isinstance(row, slice) else np.asarray(rows)
+
+    def __repr__(self) -> str:
+        pixels = self.values._items()
+        return f"<forebay.Images: {len(self)} images, {len(pixels)} pixels of {pixels.shape[1]} x {pixels.dtype}>"
+
+
+def _cut(items: Any, start: int, end: int) -> Any:
+    """The items from one to before another, over the same memory."""
+    if isinstance(items, dict):
+        return {name: _cut(field, start, end) for name, field in items.items()}
+    if isinstance(items, Ragged):
+        return Ragged(items.values, items.offsets[start : end + 1])
+    return items[start:end]
+
+
+def _item(fill: Any, dtype: np.dtype[Any]) -> Any:
+    """``fill`` as an item of a type, which it is but for the rounding of floats."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            item = np.full((), fill, dtype=dtype)[()]
+            if dtype.kind in "biu":
+                is_same = bool(item == fill)
+            else:
+                is_same = dtype.kind != "f" or bool(np.isfinite(item)) or not np.isfinite(fill)
+    except (TypeError, ValueError, OverflowError):
+        is_same = False
+    if not is_same:
+        raise InvalidError(f"lists of {dtype} cannot be padded with {fill!r} (give a value that such items can have)")
+    return item
+
+
+def _objects(items: Any) -> list[Any]:
+    """The items as Python objects."""
+    if isinstance(items, dict):
+        names, fields = list(items), [_objects(field) for field in items.values()]
+        return [dict(zip(names, values, strict=True)) for values in zip(*fields, strict=True)]
+    objects: list[Any] = items.tolist()
+    return objects
+
+
+def _kind(items: Any) -> str:
+    """The type of the items in words."""
+    if isinstance(items, dict):
+        return f"structures of {', '.join(items)}"
+    return "lists" if isinstance(items, Ragged) else str(items.dtype)

@@ -1,0 +1,237 @@
+"""Columns of categories as integer codes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ._forebay import CategoryCounts
+from .columns.fill import filler
+from .dataset import Dataset, opened, refuse_options
+from .errors import InvalidError
+from .filters.terms import settled, to_json
+from .one_pass import OnePass
+from .options.checks import given, named, whole
+from .options.storage import options
+
+if TYPE_CHECKING:
+    from .types import FilterTerm, Location
+
+__all__ = ["Hash", "Vocabulary"]
+
+_UNKNOWN = ("raise", "code")
+_BATCH = 8192
+_SHOWN = 4
+
+
+@dataclass(frozen=True, repr=False)
+class Vocabulary:
+    """A list of values, each of which is encoded as its place: a frozen value for ``encode=``.
+
+    The column is delivered as ``int32``, and a column of lists as a :class:`Ragged` of them, or as an array with a row
+    for each list if all have one length. The values are all ``str``, for a column of text, all ``bytes``, for binary,
+    or all ``int``, for integers.
+
+    Parameters
+    ----------
+    values : iterable of str, bytes or int
+        The values, each once; the first one has code 0.
+    unknown : {"raise", "code"}, default "raise"
+        A value that is not in the list is a bad row, or has the code ``len(values)``.
+
+    Raises
+    ------
+    InvalidError
+        There is no value, one is listed twice, or they are not of one of these types.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> cities = fb.Vocabulary(["Berlin", "Paris"], unknown="code")
+    >>> cities.size
+    3
+    >>> cities.values[1]
+    'Paris'
+    """
+
+    values: tuple[str, ...] | tuple[bytes, ...] | tuple[int, ...]
+    """The values, each at the place of its code."""
+    unknown: Literal["raise", "code"] = field(default="raise", kw_only=True)
+    """What becomes of other values."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.values, (str, bytes, Mapping, set, frozenset)) or not isinstance(self.values, Iterable):
+            raise InvalidError(f"values must be a list of str, bytes or int, got {type(self.values).__qualname__}")
+        values = tuple(_plain(value) for value in self.values)
+        kinds = {type(value) for value in values}
+        if len(kinds) != 1 or not kinds <= set(_KINDS):
+            found = ", ".join(sorted(kind.__qualname__ for kind in kinds)) or "none"
+            raise InvalidError(f"values must be all str, all bytes or all int, got {found}")
+        if len(set(values)) < len(values):
+            twice = next(value for value, count in Counter(values).items() if count > 1)
+            raise InvalidError(f"values must differ, got {twice!r} twice")
+        for value in values:
+            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+                raise InvalidError(
+                    f"values must be from -2**63 to 2**63 - 1, got {given(value)} "
+                    "(for larger ones use forebay.Hash, or unknown=\"code\")"
+                )
+        object.__setattr__(self, "values", values)
+        named(self.unknown, "unknown", _UNKNOWN)
+
+    @classmethod
+    def of(
+        cls,
+        urls: Location | Iterable[Location] | Dataset,
+        *,
+        column: str,
+        min_count: int = 1,
+        max_size: int | None = None,
+        unknown: Literal["raise", "code"] = "raise",
+        filter: Iterable[FilterTerm] | Iterable[Iterable[FilterTerm]] | None = None,
+        fill_null: str | bytes | int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Vocabulary:
+        """The values of a column, the most frequent one first, and of equally frequent ones the smallest first.
+
+        Reads this column once. In a column of lists the items count. All different values are held in memory.
+
+        Parameters
+        ----------
+        urls : str, os.PathLike, iterable of them, or Dataset
+            As in :class:`Loader`.
+        column : str
+            Name of the column: text, binary or integers, or lists of these. A field of a structure is ``"meta.city"``.
+        min_count : int, default 1
+            Values that are less frequent are left out.
+        max_size : int, optional
+            Most values to keep. Default: all.
+        unknown : {"raise", "code"}, default "raise"
+            As in :class:`Vocabulary`.
+        filter : list of tuple or list of list of tuple, optional
+            As in :class:`Loader`: the rows to count.
+        fill_null : str, bytes or int, optional
+            Value that nulls count as. Default: nulls are left out.
+        storage_options : mapping of str, optional
+            As in :class:`Loader`.
+
+        Returns
+        -------
+        Vocabulary
+            The value.
+
+        Raises
+        ------
+        InvalidError
+            A number is out of range, the column is of another type, or no value is left.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> fb.Vocabulary.of("data/train/", column="label", max_size=3)
+        forebay.Vocabulary((0, 1, 2))
+        """
+        least = whole(min_count, "min_count", 1)
+        most = None if max_size is None else whole(max_size, "max_size", 1)
+        named(unknown, "unknown", _UNKNOWN)
+        counts = CategoryCounts(column)
+        spec = {
+            "columns": [column],
+            "flatten": True,
+            "batch_size": _BATCH,
+            "fill_null": {} if fill_null is None else {column: filler(column, fill_null)},
+        }
+        rows = to_json(settled(filter))
+        refuse_options(urls, storage_options=storage_options)
+        dataset = urls if isinstance(urls, Dataset) else opened(urls, options(storage_options), None, filter=rows)
+        try:
+            with OnePass(dataset._native, spec, rows) as batches:
+                for batch in batches:
+                    counts.add(batch)
+        finally:
+            if dataset is not urls:
+                dataset._native.release()
+        return cls(counts.values(least, most), unknown=unknown)
+
+    @property
+    def size(self) -> int:
+        """How many codes there are: the rows of an embedding."""
+        return len(self.values) + (self.unknown == "code")
+
+    def _spec(self) -> dict[str, Any]:
+        """The value as the library reads it."""
+        kind = _KINDS[type(self.values[0])]
+        values = [list(value) if isinstance(value, bytes) else value for value in self.values]
+        return {"vocabulary": {"values": {kind: values}, "unknown": self.unknown}}
+
+    def __repr__(self) -> str:
+        shown = repr(self.values)
+        if len(self.values) > _SHOWN:
+            shown = f"({', '.join(map(repr, self.values[:_SHOWN]))}, ... {len(self.values)} in all)"
+        unknown = "" if self.unknown == "raise" else f", unknown={self.unknown!r}"
+        return f"forebay.Vocabulary({shown}{unknown})"
+
+
+@dataclass(frozen=True, repr=False)
+class Hash:
+    """Buckets that follow from the value alone: a frozen value for ``encode=``.
+
+    The column is delivered as ``int64``, and a column of lists as a :class:`Ragged` of them, or as an array with a row
+    for each list if all have one length. No value is unknown, and different ones may share a bucket.
+
+    The bucket is xxHash64 with the seed, of the UTF-8 bytes of a text, of binary, or of the eight bytes of an integer
+    in little-endian order, modulo ``buckets``. It never changes: ``xxhash.xxh64_intdigest(value, seed) % buckets`` is
+    the same.
+
+    Parameters
+    ----------
+    buckets : int
+        How many there are, at least 1.
+    seed : int, default 0
+        Other seeds put other values together. 0 to 2**64 - 1.
+
+    Raises
+    ------
+    InvalidError
+        A number is out of range.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.Hash(1000)
+    forebay.Hash(1000)
+    """
+
+    buckets: int
+    """How many there are: codes are below."""
+    seed: int = field(default=0, kw_only=True)
+    """Other seeds put other values together."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "buckets", whole(self.buckets, "buckets", 1, 63))
+        object.__setattr__(self, "seed", whole(self.seed, "seed", 0))
+
+    @property
+    def size(self) -> int:
+        """How many codes there are: the rows of an embedding."""
+        return self.buckets
+
+    def _spec(self) -> dict[str, Any]:
+        """The value as the library reads it."""
+        return {"hash": {"buckets": self.buckets, "seed": self.seed}}
+
+    def __repr__(self) -> str:
+        seed = f", seed={self.seed}" if self.seed else ""
+        return f"forebay.Hash({self.buckets}{seed})"
+
+
+_KINDS: dict[type, str] = {str: "texts", bytes: "bytes", int: "numbers"}
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar as Python has it."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,211 @@
+"""Columns that belong to an image, and are cropped, resized and mirrored with it: small frozen values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from .._forebay import BOX_FORMATS, MASK_TYPES
+from ..errors import InvalidError
+from ..options.checks import named, whole
+
+if TYPE_CHECKING:
+    from ..choices import BoxFormat, MaskType
+
+__all__ = ["Boxes", "Keypoints", "Mask"]
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Boxes:
+    """A column of boxes of an image: cropped, resized and mirrored with it.
+
+    Stored are lists of lists of four numbers: int32, int64, float32 or float64. Delivered is a :class:`Ragged` whose
+    ``values`` have shape ``(boxes, 4)``: ``float32``, of the same format, in pixels of the image that is delivered.
+    Each box is clipped to what is visible. A box that is not visible at all becomes an empty one at the border, as
+    torchvision's ``ClampBoundingBoxes`` makes it, so that boxes and labels stay side by side; ``min_visible`` drops
+    such boxes instead. Where an image is rotated, the visible part of a box is rotated, and the box around it is
+    clipped again.
+
+    Coordinates are those of the image as it is seen: with ``exif_orientation()``, after it was turned. A null, a box
+    without four finite numbers, or one whose right or bottom side comes first is a bad row. With ``null_mask`` a null
+    has no boxes; an image that is delivered though it is null has none either.
+
+    Parameters
+    ----------
+    of : str
+        The column of images, which is read and decoded as well.
+    format : {"xyxy", "xywh", "cxcywh"}, default "xyxy"
+        The four numbers: left, top, right and bottom, or left, top, width and height (COCO), or centre, width and
+        height (YOLO).
+    normalized : bool, default False
+        Whether the stored numbers are shares of the image's width and height, from 0 to 1, instead of pixels.
+    min_visible : float, default 0
+        The least share of a box's area that must be visible: boxes with less are dropped. 0 drops none; above 0, a box
+        without area is dropped too.
+    along : iterable of str, default ()
+        Columns of lists with one item for each box, such as labels: those of dropped boxes are dropped as well. A list
+        of another length is a bad row.
+
+    Raises
+    ------
+    InvalidError
+        An argument can never work.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> decode = {
+    ...     "image": fb.Image.random_resized_crop(224).flip(),
+    ...     "boxes": fb.Boxes(of="image", format="xywh", min_visible=0.1, along=["labels"]),
+    ... }
+    """
+
+    of: str
+    """The column of images."""
+    format: BoxFormat = "xyxy"
+    """The four numbers."""
+    normalized: bool = False
+    """Whether the stored numbers are shares of the image's width and height."""
+    min_visible: float = 0.0
+    """The least share of a box's area that must be visible."""
+    along: Iterable[str] = field(default=())
+    """Columns of lists with one item for each box."""
+
+    def __post_init__(self) -> None:
+        _column(self.of, "of")
+        named(self.format, "format", BOX_FORMATS)
+        if not isinstance(self.normalized, bool):
+            raise InvalidError(f"normalized must be True or False, got {self.normalized!r}")
+        share = self.min_visible
+        if not isinstance(share, Real) or isinstance(share, bool) or not 0 <= share <= 1 or math.isnan(share):
+            raise InvalidError(f"min_visible must be a number from 0 to 1, got {share!r}")
+        object.__setattr__(self, "min_visible", float(share))
+        if isinstance(self.along, str) or not isinstance(self.along, Iterable):
+            raise InvalidError(f"along must be a list of names, got {self.along!r} (pass [{self.along!r}])")
+        object.__setattr__(self, "along", tuple(_column(name, "along") for name in self.along))
+        if self.along and not self.min_visible:
+            raise InvalidError("along needs min_visible above 0: without it no box is dropped")
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "boxes": {
+                "of": self.of,
+                "format": self.format,
+                "normalized": self.normalized,
+                "min_visible": self.min_visible,
+                "along": list(self.along),
+            }
+        }
+
+    def __repr__(self) -> str:
+        text = f"of={self.of!r}"
+        text += "" if self.format == "xyxy" else f", format={self.format!r}"
+        text += ", normalized=True" if self.normalized else ""
+        text += f", min_visible={self.min_visible!r}" if self.min_visible else ""
+        text += f", along={list(self.along)!r}" if self.along else ""
+        return f"forebay.Boxes({text})"
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Keypoints:
+    """A column of points of an image: moved as it is cropped, resized and mirrored.
+
+    Stored are lists of ``[x, y]`` or ``[x, y, v]``, of int32, int64, float32 or float64. Delivered is a :class:`Ragged`
+    whose ``values`` have shape ``(points, 2)`` or ``(points, 3)``: ``float32``, in pixels of the image that is
+    delivered. A third number, such as a visibility, is passed on. Points are not clipped: those outside of the crop get
+    coordinates outside of the result. A mirrored point is at ``width - 1 - x``, as in torchvision; one that is rotated
+    stays on its pixel. Names such as "left eye" are not exchanged when an image is mirrored.
+
+    Coordinates are those of the image as it is seen: with ``exif_orientation()``, after it was turned. A null, or a
+    point without as many finite numbers, is a bad row. With ``null_mask`` a null has no points; an image that is
+    delivered though it is null has none either.
+
+    Parameters
+    ----------
+    of : str
+        The column of images, which is read and decoded as well.
+    numbers : {2, 3}, optional
+        Numbers of a point. Default: as many as the stored type says, or 2 where it does not.
+
+    Raises
+    ------
+    InvalidError
+        An argument can never work.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> decode = {"image": fb.Image.center_crop(224), "joints": fb.Keypoints(of="image", numbers=3)}
+    """
+
+    of: str
+    """The column of images."""
+    numbers: int | None = None
+    """Numbers of a point."""
+
+    def __post_init__(self) -> None:
+        _column(self.of, "of")
+        if self.numbers is not None:
+            object.__setattr__(self, "numbers", whole(self.numbers, "numbers", 2))
+            if self.numbers > 3:
+                raise InvalidError(f"numbers must be 2 or 3, got {self.numbers}")
+
+    def _options(self) -> dict[str, Any]:
+        return {"keypoints": {"of": self.of, "numbers": self.numbers}}
+
+    def __repr__(self) -> str:
+        numbers = "" if self.numbers is None else f", numbers={self.numbers}"
+        return f"forebay.Keypoints(of={self.of!r}{numbers})"
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Mask:
+    """A column of masks of an image: cropped, resized and mirrored with it, by the nearest pixel.
+
+    Stored are PNG of one channel and of the image's size: class numbers as grey values, or as the indices of a palette.
+    Delivered are arrays of shape ``(N, H, W)`` with the same numbers. A mask that is not such a PNG, or of another size
+    than its image, is a bad row. So is a null, unless ``fill_null`` or ``null_mask`` is for it. That of an image that
+    is delivered though it is null is 0, or the value of ``fill_null`` for the masks.
+
+    Parameters
+    ----------
+    of : str
+        The column of images, which is read and decoded as well.
+    dtype : {"uint8", "uint16"}, default "uint8"
+        The number type; ``"uint8"`` refuses PNG of 16 bits.
+
+    Raises
+    ------
+    InvalidError
+        An argument can never work.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> decode = {"image": fb.Image.random_resized_crop(224).flip(), "mask": fb.Mask(of="image")}
+    """
+
+    of: str
+    """The column of images."""
+    dtype: MaskType = "uint8"
+    """The number type."""
+
+    def __post_init__(self) -> None:
+        _column(self.of, "of")
+        named(self.dtype, "dtype", MASK_TYPES)
+
+    def _options(self) -> dict[str, Any]:
+        return {"mask": {"of": self.of, "dtype": self.dtype}}
+
+    def __repr__(self) -> str:
+        dtype = "" if self.dtype == "uint8" else f", dtype={self.dtype!r}"
+        return f"forebay.Mask(of={self.of!r}{dtype})"
+
+
+def _column(name: Any, argument: str) -> str:
+    if not isinstance(name, str):
+        raise InvalidError(f"{argument} must be the name of a column, got {name!r}")
+    return name

@@ -1,0 +1,123 @@
+"""Columns of tensors: bytes, files of numpy, or lists, as arrays of one shape."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from .._forebay import TENSOR_FORMATS, TENSOR_TYPES
+from ..errors import InvalidError
+from ..options.checks import named, whole
+
+if TYPE_CHECKING:
+    from ..choices import TensorFormat
+
+__all__ = ["Tensor"]
+
+_BYTE_ORDERS = ("little", "big")
+
+
+@dataclass(frozen=True, repr=False)
+class Tensor:
+    """How the cells of a column hold tensors of one shape: a frozen value for ``decode=``.
+
+    The column is delivered as a numpy array of shape ``(rows, *shape)``. It may be stored as binary, as
+    ``struct<bytes, path>``, or as lists: one list of so many numbers for each row, or lists nested as deep as the shape
+    has sides. Nothing is cast: the type is that of the column or of the file. A cell of another length, shape or type
+    is a bad row, and so is a null, or one within a list, unless ``fill_null`` gives a number for it;
+    ``null_mask`` says which rows are there.
+
+    Parameters
+    ----------
+    dtype : str or numpy.dtype
+        Type of a value: ``"bool"``, ``"int8"`` to ``"int64"``, ``"uint8"`` to ``"uint64"``, or ``"float16"`` to
+        ``"float64"``.
+    shape : int or tuple of int
+        Shape of one row: one side or more, each of at least 1.
+    format : {"raw", "npy", "npz"}, default "raw"
+        How a cell of bytes holds a tensor; lists have no format.
+
+        ``"raw"``
+            The values alone, in row-major order.
+        ``"npy"``
+            A file of ``numpy.save``, as Petastorm's ``NdarrayCodec`` writes it, in either order of axes and bytes.
+        ``"npz"``
+            A file of ``numpy.savez`` or ``numpy.savez_compressed`` with one array, as Petastorm's
+            ``CompressedNdarrayCodec`` writes it.
+    byte_order : {"little", "big"}, default "little"
+        Byte order of raw values. Files of numpy say it themselves.
+
+    Raises
+    ------
+    InvalidError
+        There is no such type, format or byte order, or a side is not an int of at least 1.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.Tensor("float32", (3, 32, 32))
+    forebay.Tensor('float32', (3, 32, 32))
+    >>> fb.Tensor("uint16", 512, format="npy").shape
+    (512,)
+    """
+
+    dtype: str
+    """Type of a value, as numpy names it."""
+    shape: int | tuple[int, ...]
+    """Shape of one row."""
+    format: TensorFormat = field(default="raw", kw_only=True)
+    """How a cell of bytes holds a tensor."""
+    byte_order: Literal["little", "big"] = field(default="little", kw_only=True)
+    """Byte order of raw values."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", _stored_dtype(self.dtype))
+        object.__setattr__(self, "shape", _shape(self.shape))
+        named(self.format, "format", TENSOR_FORMATS)
+        named(self.byte_order, "byte_order", _BYTE_ORDERS)
+        if self.byte_order == "big" and self.format != "raw":
+            raise InvalidError(f"byte_order='big', but format={self.format!r} says it itself (leave it out)")
+
+    def _spec(self) -> dict[str, Any]:
+        """The value as the library reads it."""
+        return {"dtype": self.dtype, "shape": self.shape, "format": self.format, "byte_order": self.byte_order}
+
+    def __repr__(self) -> str:
+        options = "" if self.format == "raw" else f", format={self.format!r}"
+        options += "" if self.byte_order == "little" else f", byte_order={self.byte_order!r}"
+        return f"forebay.Tensor({self.dtype!r}, {self.shape}{options})"
+
+
+def dtype_name(value: Any, argument: str) -> str:
+    """The name of a type that values may have."""
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        dtype = None
+    if value is None or dtype is None or dtype.name not in TENSOR_TYPES:
+        raise InvalidError(f"{argument} must be one of {', '.join(TENSOR_TYPES)}, got {value!r}")
+    return str(dtype.name)
+
+
+def _stored_dtype(value: Any) -> str:
+    name = dtype_name(value, "dtype")
+    if not np.dtype(value).isnative:
+        raise InvalidError(f"dtype must be {name!r}, got {value!r} (raw values have a byte_order)")
+    return name
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    try:
+        sides: Iterable[Any] = (operator.index(value),)
+    except TypeError:
+        sides = value
+    if isinstance(sides, (str, bytes)) or not isinstance(sides, Iterable):
+        raise InvalidError(f"shape must be an int or a tuple of int, got {value!r}")
+    shape = tuple(whole(side, "a side of shape", 1) for side in sides)
+    if not shape:
+        raise InvalidError("shape must have one side or more, got ()")
+    return shape

@@ -1,0 +1,62 @@
+"""Columns of text: as numpy's strings, and as what their JSON says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InvalidError
+
+__all__ = ["Json", "Text"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A column of text as an array of numpy's strings: a frozen value for ``decode=``.
+
+    The column may be stored as text, or as binary that holds UTF-8, which is checked: another cell is a bad row. It is
+    delivered as an array of ``numpy.dtypes.StringDType()``, which functions of ``numpy.strings`` take, and which holds
+    no Python objects. A null is a bad row, unless ``fill_null`` gives a text or ``null_mask`` names the column.
+
+    Raises
+    ------
+    InvalidError
+        This numpy has no ``StringDType``, which came with version 2.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.Text()
+    forebay.Text()
+    """
+
+    def __post_init__(self) -> None:
+        if not hasattr(getattr(np, "dtypes", None), "StringDType"):
+            raise InvalidError(f"Text needs numpy 2 or later for its strings, this is numpy {np.__version__}")
+
+    def __repr__(self) -> str:
+        return "forebay.Text()"
+
+
+@dataclass(frozen=True)
+class Json:
+    """A column of JSON as Python objects: a frozen value for ``decode=``.
+
+    The column may be stored as text or as binary. Each cell is checked by the loader's threads; one that is not one
+    JSON value is a bad row that says where the fault is. It is delivered as an array of what ``json.loads`` makes of
+    the cells, when it is asked for: dicts, lists, numbers, ``str``, ``bool`` and ``None``;
+    :meth:`forebay.Batch.to_arrow` has the text. A null is ``None``, unless ``fill_null`` gives the JSON for it.
+
+    JSON that is nested more than 500 deep, or has integers of more than 4300 digits, is a bad row, since Python does
+    not read it; so are ``NaN`` and ``Infinity``, which are not JSON.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.Json()
+    forebay.Json()
+    """
+
+    def __repr__(self) -> str:
+        return "forebay.Json()"

@@ -1,0 +1,1 @@
+"""Which rows are read: expressions, lists of terms, and expressions of pyarrow and Polars."""

@@ -1,0 +1,225 @@
+"""How the processes of a run open a data set together.
+
+One reads the footers, the others take them from the launcher's store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar
+
+from .errors import CorruptError, DatasetChangedError, ForebayError, InvalidError, IoError, StateMismatchError
+from .options.checks import whole
+from .options.locations import locations, shown
+
+__all__: list[str] = []
+
+#: Names the format of what is in the store.
+_VERSION = 1
+
+#: Bytes of one value: the store of torch takes up to 8 MiB.
+_CHUNK = 4 << 20
+
+#: Seconds of one wait for the store, between which Ctrl-C is heard.
+_TURN = 1.0
+
+#: Seconds between two looks into a store whose ``get`` does not wait.
+_PAUSE = 0.1
+
+#: The rank that reads the footers.
+_READER = 0
+
+
+class KeyValueStore(Protocol):
+    """What a launcher's store has: ``torch.distributed.TCPStore``, and anything like it."""
+
+    def set(self, key: str, value: Any, /) -> Any:
+        """Puts a value under a key."""
+
+    def get(self, key: str, /) -> Any:
+        """The value of a key. Waits for it, or returns ``None`` where there is none yet."""
+
+
+class Opened(Protocol):
+    """What an open data set says of itself."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies its content."""
+
+    @property
+    def num_files(self) -> int:
+        """Its files."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all files."""
+
+    def index(self) -> bytes:
+        """The footers of its files."""
+
+
+D = TypeVar("D", bound=Opened)
+
+
+def opened_together(
+    urls: Any,
+    store: Any,
+    rank: Any,
+    timeout: Any,
+    reads: Callable[[], D],
+    takes: Callable[[bytes], D],
+) -> D:
+    """The data set of a rank: that which ``reads`` the footers, or one which ``takes`` them as an index."""
+    rank = whole(rank, "rank", 0)
+    seconds = _seconds(timeout)
+    for name in ("set", "get"):
+        if not callable(getattr(store, name, None)):
+            raise InvalidError(
+                f"store must have set(key, value) and get(key), got {type(store).__qualname__} "
+                "(pass a torch.distributed.TCPStore, or an object like it)"
+            )
+    key = _key(urls)
+    return _hand_on(reads, store, key) if rank == _READER else _take(takes, urls, store, key, seconds)
+
+
+def _hand_on(reads: Callable[[], D], store: Any, key: str) -> D:
+    """Opens the data set, and puts its index into the store; or the reason why there is none."""
+    try:
+        dataset = reads()
+        index = dataset.index()
+        proof = hashlib.blake2b(index, digest_size=16).hexdigest()
+        chunks = -(-len(index) // _CHUNK)
+        for number in range(chunks):
+            chunk = index[number * _CHUNK : (number + 1) * _CHUNK]
+            _put(store, f"{key}/{proof}/{number}", chunk)
+    except BaseException as error:
+        # The others wait.
+        said = str(error) or type(error).__name__
+        _put(store, key, _header(error=said))
+        raise
+    # Last, so that all is there once it is.
+    about = {"fingerprint": dataset.fingerprint, "files": dataset.num_files, "rows": dataset.num_rows}
+    _put(store, key, _header(proof=proof, chunks=chunks, **about))
+    return dataset
+
+
+def _take(takes: Callable[[bytes], D], urls: Any, store: Any, key: str, seconds: float) -> D:
+    """Opens the data set by the index that is in the store."""
+    until = time.monotonic() + seconds
+    where = _where(urls)
+    header = _read_header(_got(store, key, until, seconds, where), where)
+    if "error" in header:
+        raise IoError(
+            f"{where}: rank {_READER}, which reads the footers, could not open it: {header['error']} "
+            f"(see to the error of rank {_READER})"
+        )
+    chunks = [
+        _got(store, f"{key}/{header['proof']}/{number}", until, seconds, where) for number in range(header["chunks"])
+    ]
+    index = b"".join(chunks)
+    if hashlib.blake2b(index, digest_size=16).hexdigest() != header["proof"]:
+        raise CorruptError(f"{where}: the index in the store is damaged (use a store of this run alone)")
+    dataset = takes(index)
+    if dataset.fingerprint != header["fingerprint"]:
+        here, there = _counts(dataset.num_files, dataset.num_rows), _counts(header["files"], header["rows"])
+        what = f"{there} there, {here} here" if here != there else f"{here}, with other content"
+        raise DatasetChangedError(
+            f"{where}: rank {_READER} found another data set than this rank: {what} "
+            "(give all ranks the same files and options, and leave the files as they are while a run starts)"
+        )
+    return dataset
+
+
+def _key(urls: Any) -> str:
+    """Where the index of a data set is: no two have one place. It shows nothing of the locations."""
+    text = "\0".join(location.rstrip("/") for location in locations(urls))
+    return f"forebay/index/{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
+
+
+def _put(store: Any, key: str, value: bytes) -> None:
+    try:
+        store.set(key, value)
+    except Exception as error:
+        raise IoError(f"the store cannot be written to: {_said(error)} (see that its server runs)") from error
+
+
+def _got(store: Any, key: str, until: float, seconds: float, where: str) -> bytes:
+    """The value of a key, once it is there."""
+    # To ask whether it is there costs a message; torch's stores write a line of a log for each wait that ends without
+    # it.
+    checks = callable(getattr(store, "check", None))
+    waits = not checks and callable(getattr(store, "wait", None))
+    while True:
+        began = time.monotonic()
+        try:
+            if waits:
+                store.wait([key], timedelta(seconds=max(min(_TURN, until - began), 0.001)))
+            value = store.get(key) if not checks or store.check([key]) else None
+        except KeyError:
+            value = None
+        except Exception as error:
+            # A turn that was waited out is no failure of the store.
+            if not waits or time.monotonic() - began < _TURN / 2 < until - began:
+                raise IoError(
+                    f"{where}: the store has no index of rank {_READER}: {_said(error)} "
+                    f"(see whether rank {_READER} opened the data set, and that the store's server runs)"
+                ) from error
+            value = None
+        if value is not None:
+            if not isinstance(value, (bytes, bytearray, memoryview)):
+                raise InvalidError(f"store.get must return bytes, got {type(value).__qualname__}")
+            return bytes(value)
+        if time.monotonic() >= until:
+            raise IoError(
+                f"{where}: rank {_READER} has put no index into the store for {seconds:g} s "
+                f"(see whether rank {_READER} opens the same locations, or raise timeout)"
+            )
+        if not waits:
+            time.sleep(_PAUSE)
+
+
+def _header(**content: Any) -> bytes:
+    return json.dumps({"version": _VERSION, **content}).encode()
+
+
+def _read_header(value: bytes, where: str) -> dict[str, Any]:
+    try:
+        header: dict[str, Any] = json.loads(value)
+        version = header["version"]
+    except (ValueError, TypeError, KeyError):
+        raise CorruptError(
+            f"{where}: the store has something else than an index (use a store of this run alone)"
+        ) from None
+    if version != _VERSION:
+        raise StateMismatchError(
+            f"{where}: another version of forebay put the index into the store (install one version on all ranks)"
+        )
+    return header
+
+
+def _seconds(timeout: Any) -> float:
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
+        raise InvalidError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+    return float(seconds)
+
+
+def _where(urls: Any) -> str:
+    found = [str(one) for one in locations(shown(urls))]
+    return found[0] + (f" and {len(found) - 1} more" if len(found) > 1 else "")
+
+
+def _counts(files: int, rows: int) -> str:
+    return f"{files:,} file{'' if files == 1 else 's'} with {rows:,} row{'' if rows == 1 else 's'}"
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, ForebayError):
+        return str(error)
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

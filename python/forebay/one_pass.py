@@ -1,0 +1,45 @@
+"""One pass over an open data set in its stored order, for what looks into it before there is a loader."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from . import _forebay
+from .at_exit import close_at_exit
+
+__all__: list[str] = []
+
+
+class OnePass(Iterator[_forebay.Batch]):
+    """The batches of the pass; a ``with`` statement ends its threads."""
+
+    def __init__(self, dataset: _forebay.Dataset, spec: dict[str, Any], filter: str | None = None) -> None:
+        """``spec`` has the fields of the library's ``LoaderSpec`` that are not the default, and ``filter`` is JSON."""
+        self._process = os.getpid()
+        self._native = _forebay.Loader(dataset, {**spec, "epochs": 1}, filter)
+        close_at_exit(self)
+        self._epoch = self._native.epoch()
+        warning = self._native.take_warning()
+        if warning is not None:
+            warnings.warn(warning, RuntimeWarning, stacklevel=3)
+
+    def __next__(self) -> _forebay.Batch:
+        step = self._epoch.pull(True)
+        if step is None:
+            raise StopIteration
+        batch: _forebay.Batch = step.batch
+        return batch
+
+    def close(self) -> None:
+        """Ends the threads."""
+        if self._process == os.getpid():
+            self._native.close()
+
+    def __enter__(self) -> OnePass:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

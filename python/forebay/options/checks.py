@@ -1,0 +1,102 @@
+"""Checks of single arguments: each returns the value, or raises the error that names the argument."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidError
+
+__all__: list[str] = []
+
+#: Ints of more are shown by their length.
+_MAX_SHOWN_BITS = 256
+
+
+def whole(value: Any, name: str, least: int, bits: int = 64) -> int:
+    """``value`` as an int from ``least`` that fits so many bits, or the error that names the argument."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidError(f"{name} must be an int, got {value!r}") from None
+    if isinstance(value, bool):
+        raise InvalidError(f"{name} must be an int, got {value!r}")
+    if number < least:
+        raise InvalidError(f"{name} must be at least {least}, got {given(value)}")
+    if number >= 1 << bits:
+        raise InvalidError(f"{name} must fit {bits} bits, got {given(value)}")
+    return number
+
+
+def named(value: Any, name: str, names: tuple[str, ...]) -> None:
+    """Refuses what is not one of the names that an argument may have."""
+    if not isinstance(value, str) or value not in names:
+        *others, last = map(repr, names)
+        raise InvalidError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
+
+
+def flag(value: Any, name: str) -> bool:
+    """``value`` as a bool, or the error that names the argument."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def names(columns: Any, argument: str = "columns") -> list[str]:
+    """Names of columns."""
+    if isinstance(columns, str):
+        raise InvalidError(f"{argument} must be a list of names, got one string (pass [{columns!r}])")
+    if isinstance(columns, (set, frozenset)):
+        raise InvalidError(f"{argument} must have an order, got a set (pass a list)")
+    if not isinstance(columns, Iterable) or isinstance(columns, (bytes, Mapping)):
+        raise InvalidError(f"{argument} must be a list of names, got {type(columns).__qualname__}")
+    found = list(columns)
+    for name in found:
+        if not isinstance(name, str):
+            raise InvalidError(f"{argument} must be a list of names, got {name!r} in it")
+    return found
+
+
+def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
+    """A dict with names as keys."""
+    try:
+        found = dict(value)
+    except (TypeError, ValueError):
+        found = {0: 0}
+    for key in found:
+        if not isinstance(key, str):
+            # The value is not repeated: options of a store may be secrets.
+            raise InvalidError(
+                f'{name} must be a dict with str as keys, got {kind_of(value)} (pass {{"...": {example}}})'
+            )
+    return found
+
+
+def check_filler(value: Any) -> None:
+    """Refuses a ``value`` for places without one that is not a number, or that a float64 does not hold."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidError(f"value must be a number, got {value!r}")
+    # An integer of numpy is compared as a float, and would be equal to the one that it is rounded to.
+    exact = int(value) if isinstance(value, Integral) else value
+    try:
+        is_held = exact != exact or float(exact) == exact
+    except OverflowError:
+        is_held = False
+    if not is_held:
+        raise InvalidError(f"value has more digits than a float64 holds, got {given(value)}")
+
+
+def kind_of(value: Any) -> str:
+    """The type of a value, in a sentence."""
+    return "None" if value is None else type(value).__qualname__
+
+
+def given(value: Any) -> str:
+    """A value as an error shows it. Python does not print an int of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > _MAX_SHOWN_BITS:
+        return f"an int of {value.bit_length()} bits"
+    return repr(value)

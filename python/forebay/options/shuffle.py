@@ -1,0 +1,134 @@
+"""The order of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .._forebay import MIXINGS
+from ..errors import InvalidError
+from .checks import named, whole
+
+if TYPE_CHECKING:
+    from ..choices import Mixing
+
+__all__ = ["Shuffle"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Shuffle:
+    """How rows are shuffled: row groups in random order, their rows drawn from a rolling window.
+
+    :meth:`exact` is a uniform permutation of all rows instead, and :meth:`stored` does not shuffle.
+
+    Parameters
+    ----------
+    seed : int
+        Decides the order of rows and random image operations, together with the epoch and the data set. 0 to 2**64 - 1.
+    window_rows : int, optional
+        Rows of the shuffle buffer. Default: as many as 1 GiB of decoded Parquet holds. In epoch 0 rows are dealt while
+        the window fills, so its first batches come from few row groups.
+    piece_rows : int, optional
+        Row groups of more rows are shuffled in pieces of at most so many, each of which is read by itself: for row
+        groups that take too much memory as a whole. Default: row groups are not cut. It is a part of the order, and of
+        a position.
+    lanes : int, optional
+        Interleaved parts that make up the order, so that it does not depend on the world size. Default: the world size
+        of the first start. Set it to the largest world that you may resume on.
+    mixing : {"window", "exact", "stored"}, default "window"
+        Set by :meth:`exact` and :meth:`stored`.
+
+    Raises
+    ------
+    InvalidError
+        A number is out of range, or ``window_rows``, ``piece_rows`` or ``seed`` is given to an order that has none.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> import forebay as fb
+    >>> shuffle = fb.Shuffle(seed=17, window_rows=100_000)
+    >>> dataclasses.replace(shuffle, seed=18)
+    forebay.Shuffle(seed=18, window_rows=100000)
+    """
+
+    seed: int
+    """Decides the order of rows and random image operations."""
+    window_rows: int | None = None
+    """Rows of the shuffle buffer; ``None`` for as many as 1 GiB holds."""
+    piece_rows: int | None = None
+    """Rows of a piece of a row group; ``None`` where row groups are not cut."""
+    lanes: int | None = None
+    """Interleaved parts that make up the order; ``None`` for the world size of the first start."""
+    mixing: Mixing = "window"
+    """``"window"``, ``"exact"`` or ``"stored"``."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", whole(self.seed, "seed", 0))
+        for name, bits in (("window_rows", 64), ("piece_rows", 64), ("lanes", 32)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole(getattr(self, name), name, 1, bits))
+        named(self.mixing, "mixing", MIXINGS)
+        for name in ("window_rows", "piece_rows"):
+            if self.mixing != "window" and getattr(self, name) is not None:
+                raise InvalidError(f"{name}={getattr(self, name)}, but mixing={self.mixing!r} has no window")
+        if self.mixing == "stored" and self.seed != 0:
+            raise InvalidError(f"seed={self.seed}, but the stored order has no seed")
+
+    @classmethod
+    def exact(cls, seed: int, *, lanes: int | None = None) -> Shuffle:
+        """A uniform permutation of all rows.
+
+        Each batch draws from all row groups, so it needs a :class:`DiskCache` or enough ``memory=`` for the whole data
+        set.
+
+        Parameters
+        ----------
+        seed : int
+            As in :class:`Shuffle`.
+        lanes : int, optional
+            As in :class:`Shuffle`.
+
+        Returns
+        -------
+        Shuffle
+            The value.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> fb.Shuffle.exact(17)
+        forebay.Shuffle.exact(17)
+        """
+        return cls(seed=seed, lanes=lanes, mixing="exact")
+
+    @classmethod
+    def stored(cls, *, lanes: int | None = None) -> Shuffle:
+        """The stored order: the same as ``shuffle=None``, but with ``lanes``.
+
+        Parameters
+        ----------
+        lanes : int, optional
+            As in :class:`Shuffle`.
+
+        Returns
+        -------
+        Shuffle
+            The value.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> fb.Shuffle.stored(lanes=8)
+        forebay.Shuffle.stored(lanes=8)
+        """
+        return cls(seed=0, lanes=lanes, mixing="stored")
+
+    def __repr__(self) -> str:
+        names = ("window_rows", "piece_rows", "lanes")
+        given = [f"{name}={getattr(self, name)}" for name in names if getattr(self, name)]
+        if self.mixing == "stored":
+            return f"forebay.Shuffle.stored({', '.join(given)})"
+        if self.mixing == "exact":
+            return f"forebay.Shuffle.exact({', '.join([str(self.seed), *given])})"
+        return f"forebay.Shuffle({', '.join([f'seed={self.seed}', *given])})"

@@ -1,0 +1,30 @@
+"""What is said of stored files beside their location: options of the store, and types of the keys of folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidError
+from .checks import mapping
+
+__all__: list[str] = []
+
+
+def options(storage_options: Any) -> dict[str, Any] | None:
+    """The options of a store as they were given."""
+    return None if storage_options is None else mapping(storage_options, "storage_options", "...")
+
+
+def store_options(storage_options: dict[str, Any] | None) -> dict[str, str]:
+    """The options of a store as text."""
+    return {str(name): str(value) for name, value in (storage_options or {}).items()}
+
+
+def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
+    """Types of folders' keys, by the names that numpy and pyarrow give them."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InvalidError(f"partition_types must be a dict such as {{'day': 'date'}}, got {given!r}")
+    return {name: kind.__name__ if isinstance(kind, type) else str(kind) for name, kind in given.items()}

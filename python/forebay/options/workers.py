@@ -1,0 +1,57 @@
+"""Where the functions of a user run."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from ..errors import InvalidError
+from .checks import whole
+
+__all__ = ["Workers"]
+
+
+@dataclass(frozen=True, repr=False)
+class Workers:
+    """How many batches a transform works on at a time, and where; see ``transform_workers`` of :class:`Loader`.
+
+    Parameters
+    ----------
+    count : int
+        How many; 0 is one thread that works on one batch after the other.
+    threads : bool, optional
+        True for threads of this process, which help if the function releases the GIL for most of its time; False for
+        processes. Default: threads if Python runs without the GIL, else processes.
+
+    Raises
+    ------
+    InvalidError
+        ``count`` is not an int of at least 0, or ``threads`` is not a bool.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.Workers(4, threads=True)
+    forebay.Workers(4, threads=True)
+    """
+
+    count: int
+    """How many batches are worked on at a time."""
+    threads: bool | None = None
+    """Whether in threads; ``None`` for threads if Python runs without the GIL."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", whole(self.count, "transform_workers", 0, 16))
+        if self.threads is not None and not isinstance(self.threads, bool):
+            raise InvalidError(f"threads must be True or False, got {self.threads!r}")
+
+    @property
+    def in_threads(self) -> bool:
+        """Whether they are threads."""
+        if self.threads is not None:
+            return self.threads
+        return not getattr(sys, "_is_gil_enabled", lambda: True)()
+
+    def __repr__(self) -> str:
+        threads = "" if self.threads is None else f", threads={self.threads}"
+        return f"forebay.Workers({self.count}{threads})"

@@ -1,0 +1,1 @@
+"""The command line program, and the trainers that it verifies."""

@@ -1,0 +1,57 @@
+"""The command line program, which is the same as the one that cargo installs."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+
+from .. import _forebay
+from ..errors import InvalidError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line program and returns its exit status.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows the program's name. Default: the arguments of this process.
+
+    Returns
+    -------
+    int
+        0 for success, 1 if something failed while running, 2 for bad usage or input, 130 if interrupted.
+
+    Raises
+    ------
+    InvalidError
+        ``arguments`` is one string.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> status = fb.main(["inspect", "data/train/"])  # doctest: +SKIP
+    """
+    if isinstance(arguments, str):
+        raise InvalidError(f"arguments must be a list of str, got one str (pass {arguments.split()!r})")
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given == ["verify-trainer"]:
+        # What the program asks of this interpreter: the frameworks are Python. Late, since no other command needs it.
+        from .trainers import verify
+
+        return verify.main()
+    # The program expects Ctrl-C to end it at once; Python would only set a flag.
+    try:
+        before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    except ValueError:  # not the main thread
+        before = None
+    try:
+        # What starts the program again, for commands that need processes of their own.
+        again = [sys.executable, "-m", "forebay"] if sys.executable else []
+        return _forebay.main(["forebay", *given], again)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)

@@ -1,0 +1,136 @@
+"""``forebay verify --trainer``: forebay inside a framework, and the framework's own loader over the same rows.
+
+The program says on standard input what is to be done, and prints what is said on standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...dataset import Dataset
+from ...errors import ForebayError, InvalidError, UnsupportedError
+from ...loader import Loader
+from .cases import RunError, case
+from .job import ROWS, Job
+from .registry import TRAINERS
+
+__all__: list[str] = []
+
+#: Steps that an epoch needs, so that a run is killed between two checkpoints.
+FEWEST_STEPS = 8
+
+#: Of an epoch, after which a checkpoint is saved.
+CHECKPOINT_AFTER = 0.4
+
+#: Steps after a checkpoint at which the run is killed.
+KILLED_AFTER = 2
+
+#: Rows of a batch while the row ids are read.
+ROWS_AT_ONCE = 65_536
+
+
+def main() -> int:
+    """Reads what is to be done, and prints what became of the rows as JSON."""
+    try:
+        said = verify(json.load(sys.stdin))
+    except ForebayError as error:
+        said = {"refused": str(error)}
+    print(json.dumps(said))
+    return 0
+
+
+def verify(told: dict[str, Any]) -> dict[str, Any]:
+    """Runs both loaders of a trainer."""
+    trainer = TRAINERS[told["trainer"]]
+    missing = trainer.missing()
+    if missing is not None:
+        raise UnsupportedError(missing)
+    world, batch_size, epochs = told["world"], told["batch_size"], told["epochs"]
+    if world > 1 and not trainer.is_distributed:
+        raise InvalidError(f"{trainer.title} trains in one process here, got --world {world} (leave it out)")
+    loader = {key: told[key] for key in ("storage_options", "columns", "memory")}
+    ids = row_ids(told["urls"], loader)
+    global_batch = world * batch_size
+    steps = len(ids) // global_batch
+    if steps < FEWEST_STEPS:
+        fits = len(ids) // (FEWEST_STEPS * world)
+        move = f"--batch-size {fits} fits" if fits else "use more rows, or fewer ranks"
+        raise InvalidError(
+            f"{_counted(len(ids), 'row')} in steps of {global_batch} make {_counted(steps, 'step')}; a run that is "
+            f"killed needs {FEWEST_STEPS} ({move})"
+        )
+    every = max(round(steps * CHECKPOINT_AFTER), KILLED_AFTER + 1)
+    counts: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="forebay-verify-") as folder:
+        rows = ids[: steps * global_batch]
+        np.save(Path(folder, ROWS), rows)
+        for source, with_what in (("forebay", "forebay"), ("own", trainer.own)):
+            # A cluster takes minutes to start and end where the machine is busy.
+            print(f"{trainer.title} with {with_what}: run, killed and resumed", file=sys.stderr, flush=True)
+            job = Job(
+                trainer=told["trainer"],
+                source=source,
+                folder=folder,
+                loader={**loader, "urls": told["urls"]},
+                seed=told["seed"],
+                window_rows=told["window_rows"],
+                global_batch=global_batch,
+                steps=steps,
+                epochs=epochs,
+                every=every,
+                kill=every + KILLED_AFTER,
+                is_border=False,
+                world=world,
+                resumes=False,
+            )
+            # What does not fill a step forebay leaves out, other rows in each epoch; the own loader is not given them.
+            expected = ids if source == "forebay" and trainer.is_direct else rows
+            planned = {"planned_never": (len(expected) - len(rows)) * epochs}
+            try:
+                counts[source] = {**asdict(case(job, expected.tolist())), **planned}
+            except RunError as error:
+                counts[source] = {"failed": str(error)}
+    return {
+        "trainer": told["trainer"],
+        "title": trainer.title,
+        "version": trainer.version(),
+        "own_loader": trainer.own,
+        "rows": len(ids),
+        "left_out": len(ids) - len(rows),
+        "steps": steps,
+        "step_rows": global_batch,
+        "epochs": epochs,
+        "world": world,
+        "checkpoint": every,
+        "killed": every + KILLED_AFTER,
+        **counts,
+    }
+
+
+def row_ids(urls: list[str], options: dict[str, Any]) -> Any:
+    """The row ids of all rows, in the order in which they are stored."""
+    dataset = Dataset(urls, storage_options=options["storage_options"])
+    with Loader(
+        dataset,
+        columns=options["columns"],
+        memory=options["memory"],
+        row_id=True,
+        batch_size=min(ROWS_AT_ONCE, max(dataset.num_rows, 1)),
+        epochs=1,
+    ) as loader:
+        return np.concatenate([batch["row_id"].copy() for batch in loader])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What a loader says of itself, as text, JSON and HTML."""

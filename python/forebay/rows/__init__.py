@@ -1,0 +1,1 @@
+"""Rows by their number: where they are stored, and which are left out."""

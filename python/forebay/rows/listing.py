@@ -1,0 +1,53 @@
+"""Files of rows to leave out, as a loader adds to them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable
+
+from ..errors import InvalidError, IoError
+from .deny import Denied
+
+__all__: list[str] = []
+
+
+def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
+    """Adds rows, each with a remark, to a list in a file; those that it has already stay as they are."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InvalidError(
+            f"{path} is not a file: rows cannot be added to it (name one, or one that does not exist yet)"
+        )
+    if path.lower().endswith(".parquet"):
+        raise InvalidError(
+            f"{path}: a list of rows is text, and a file of this name would be read as Parquet (name it .txt)"
+        )
+    try:
+        # What is no list is left as it is.
+        listed = set(Denied.of(path).rows)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        listed, text = set(), '# Rows that a forebay.Loader leaves out: deny="<this file>"\n'
+    if text and not text.endswith("\n"):
+        text += "\n"
+    for row_id, remark in rows:
+        if row_id not in listed:
+            text += f"{row_id}  # {' '.join(remark.split())}\n"
+            listed.add(row_id)
+    # A reader sees the list before or after, and never a part of it. A link is followed.
+    target = os.path.realpath(path)
+    beside = f"{target}.{os.getpid()}.new"
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(text)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copymode(target, beside)
+        os.replace(beside, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.remove(beside)
+        raise IoError(
+            f"{path}: the list could not be written: {error.strerror} (name a file in a folder that can be written to)"
+        ) from None

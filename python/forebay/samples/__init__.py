@@ -1,0 +1,1 @@
+"""What one sample is, where it is not a row: frozen values for ``samples=``."""

@@ -1,0 +1,238 @@
+"""Windows of consecutive rows as the samples of a loader."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._forebay import ACROSS, FRAMES
+from ..batch.ragged import Ragged
+from ..errors import InvalidError
+from ..options.checks import named, whole
+
+if TYPE_CHECKING:
+    from ..choices import Across, Frames
+
+__all__ = ["Window"]
+
+
+@dataclass(frozen=True, repr=False)
+class Window:
+    """Samples of several consecutive rows, which Petastorm calls an NGram: a frozen value for ``samples=``.
+
+    Each column has a value for each row of a window: numbers have shape ``(windows, rows)``, images ``(windows, rows,
+    H, W, C)``; text and lists are :class:`Ragged` with as many values. The rows of a window follow each other, as they
+    are stored and among those that a ``filter`` selects; ``across`` says whether they cross the borders of row groups.
+    A row may be in several windows or in none. Batches, plans and states count windows, the window of a shuffle counts
+    rows. The images of a window have one random crop, flip and change of colours, so that the frames of a clip stay
+    together; ``frames`` says otherwise.
+
+    The columns ``by`` and ``within`` are read before the first epoch. What they say is kept on local disk, if that took
+    more than 4 MiB of local files or any request to a store. They have their stored names, as in filters. A bad row
+    counts once for each window that it leaves out: ``at_most`` of :class:`Skip` is then a number of windows.
+
+    Parameters
+    ----------
+    fields : int or mapping from int to list of str
+        Rows of a window, which all columns have. Or columns by offset, as in ``{-1: ["x"], 0: ["x", "y"]}``: a window
+        reaches from the lowest offset to the highest, and a column has a value for each offset that lists it, in
+        ascending order. Without ``columns=`` these columns are read.
+    by : str, optional
+        Column of numbers or times in which the rows of a window ascend. Rows that are not stored in this order are an
+        error; a row without a value is in no window. Default: none.
+    gap : float or datetime.timedelta, optional
+        The most that a row may be after the one before in ``by``: a number, for times in the column's own unit, of
+        floats to their precision. Default: any.
+    overlap : bool or int, default True
+        With True a window begins with each row. With False windows share no row, and each begins later in ``by`` than
+        the one before ends. Or the number of rows that a window shares with the one before.
+    within : str, optional
+        Column in which all rows of a window have one value, such as an episode, whose rows are stored together.
+        Default: none.
+    across : {"row_group", "file", "dataset"}, default "row_group"
+        How far a window runs on. By default to the end of the row group in which it begins, so that the rows near the
+        end are in fewer windows. With ``"file"`` into the row groups after it, and with ``"dataset"`` into the files
+        after it as well, in the order of their paths, where the keys of their folders are the same. Each row group is
+        then read with the first rows of those after it: by pages, where the files have an offset index (pyarrow's
+        ``write_page_index=True``), or are local with 1 MiB or more of a column in a row group; else these are read
+        whole, and so twice. Lists always are.
+    frames : {"together", "alone"}, default "together"
+        What the images of a window draw. By default the same for all of its rows, and anew for each window that a row
+        is in. With ``"alone"`` each row draws for itself, and has the same pixels in all windows of an epoch.
+
+    Raises
+    ------
+    InvalidError
+        There is no row, a gap without ``by``, more overlap than rows, or an argument of the wrong type.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.Window({-1: ["x"], 0: ["x", "y"]}, by="time", gap=0.1, within="episode")
+    forebay.Window({-1: ['x'], 0: ['x', 'y']}, by='time', gap=0.1, within='episode')
+    >>> train = fb.Loader("data/train/", samples=fb.Window({-1: ["id"], 0: ["id", "label"]}), batch_size=2)
+    >>> batch = next(iter(train))
+    >>> batch["id"].tolist(), batch["label"].tolist()
+    ([[0, 1], [1, 2]], [[1], [2]])
+    """
+
+    fields: int | Mapping[int, Iterable[str]]
+    """Rows of a window, or columns by offset."""
+    by: str | None = field(default=None, kw_only=True)
+    """Column in which the rows of a window ascend."""
+    gap: float | timedelta | None = field(default=None, kw_only=True)
+    """The most that a row may be after the one before."""
+    overlap: bool | int = field(default=True, kw_only=True)
+    """Whether windows share rows, or how many."""
+    within: str | None = field(default=None, kw_only=True)
+    """Column in which all rows of a window have one value."""
+    across: Across = field(default="row_group", kw_only=True)
+    """How far a window runs on."""
+    frames: Frames = field(default="together", kw_only=True)
+    """What the images of a window draw."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.fields, Mapping):
+            object.__setattr__(self, "fields", _offsets(self.fields))
+        else:
+            object.__setattr__(self, "fields", whole(self.fields, "fields", 1, 16))
+        for name in ("by", "within"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise InvalidError(f"{name} must be the name of a column, got {value!r}")
+        _check_gap(self.gap, self.by)
+        named(self.across, "across", ACROSS)
+        named(self.frames, "frames", FRAMES)
+        if not isinstance(self.overlap, (bool, np.bool_)):
+            object.__setattr__(self, "overlap", whole(self.overlap, "overlap", 0, 32))
+            if self.overlap >= self.length:
+                raise InvalidError(f"overlap must be less than the {self.length} rows of a window, got {self.overlap}")
+
+    @property
+    def offsets(self) -> range:
+        """Offset of each row of a window."""
+        if isinstance(self.fields, int):
+            return range(self.fields)
+        return range(min(self.fields), max(self.fields) + 1)
+
+    @property
+    def length(self) -> int:
+        """Rows of a window."""
+        return len(self.offsets)
+
+    def at(self, batch: Mapping[str, Any], offset: int) -> dict[str, Any]:
+        """The columns of one offset, without that axis: views of a batch's arrays.
+
+        Parameters
+        ----------
+        batch : mapping
+            A batch of a loader with this window, or a dict of its arrays or tensors.
+        offset : int
+            One of :attr:`offsets`.
+
+        Returns
+        -------
+        dict
+            Each column that the offset has: its values for that row of each window. A structure is a dict of its
+            fields, and lists are in a list.
+
+        Raises
+        ------
+        InvalidError
+            There is no such offset.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> window = fb.Window({-1: ["id"], 0: ["id", "label"]})
+        >>> batch = next(iter(fb.Loader("data/train/", samples=window, batch_size=2)))
+        >>> {name: values.tolist() for name, values in window.at(batch, 0).items()}
+        {'id': [1, 2], 'label': [1, 2]}
+        """
+        if offset not in self.offsets:
+            raise InvalidError(f"the window has offsets {self.offsets[0]} to {self.offsets[-1]}, got {offset!r}")
+        if isinstance(self.fields, int):
+            return {name: _at(values, offset) for name, values in batch.items()}
+        found = {}
+        for name in self.fields.get(offset, ()):
+            listed = [other for other in sorted(self.fields) if name in self.fields[other]]
+            found[name] = _at(batch[name], listed.index(offset))
+        return found
+
+    def _spec(self) -> dict[str, Any]:
+        """The value as the library reads it."""
+        spec: dict[str, Any] = {"first": self.offsets[0], "last": self.offsets[-1]}
+        if not isinstance(self.fields, int):
+            spec["fields"] = [[offset, list(names)] for offset, names in self.fields.items()]
+        if isinstance(self.gap, timedelta):
+            spec["gap"] = {"seconds": self.gap.total_seconds()}
+        elif self.gap is not None:
+            spec["gap"] = {"number": float(self.gap)}
+        if not isinstance(self.overlap, (bool, np.bool_)):
+            spec["overlap"] = self.overlap
+        elif not self.overlap:
+            spec["overlap"] = 0
+        spec |= {name: getattr(self, name) for name in ("by", "within") if getattr(self, name) is not None}
+        spec |= {"across": self.across, "frames": self.frames}
+        return {"windows": spec}
+
+    def __hash__(self) -> int:
+        fields = self.fields if isinstance(self.fields, int) else tuple(sorted(self.fields.items()))
+        return hash((fields, self.by, self.gap, self.overlap, self.within, self.across, self.frames))
+
+    def __repr__(self) -> str:
+        fields = self.fields
+        if not isinstance(fields, int):
+            fields = {offset: list(names) for offset, names in fields.items()}
+        given = [(name, getattr(self, name)) for name in ("by", "gap", "overlap", "within")]
+        options = [f"{name}={value!r}" for name, value in given if value is not None and value is not True]
+        options += [f"across={self.across!r}"] if self.across != "row_group" else []
+        options += [f"frames={self.frames!r}"] if self.frames != "together" else []
+        return f"forebay.Window({', '.join([repr(fields), *options])})"
+
+
+def _offsets(fields: Mapping[int, Iterable[str]]) -> dict[int, tuple[str, ...]]:
+    """The columns of each offset, by ascending offset."""
+    found = {}
+    for key, names in fields.items():
+        offset = whole(key, "an offset of fields", -(1 << 31), 31)
+        if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+            raise InvalidError(f"fields[{offset}] must be a list of names, got {names!r}")
+        found[offset] = tuple(names)
+        for name in found[offset]:
+            if not isinstance(name, str):
+                raise InvalidError(f"fields[{offset}] must be a list of names, got {name!r} in it")
+    if not any(found.values()):
+        raise InvalidError("fields has no column (pass the number of rows for all columns)")
+    return dict(sorted(found.items()))
+
+
+def _at(values: Any, row: int) -> Any:
+    """One row of each window."""
+    if isinstance(values, Mapping):
+        return {name: _at(field, row) for name, field in values.items()}
+    if not isinstance(values, Ragged):
+        return values[:, row]
+    if isinstance(values.values, dict):
+        return {name: _at(Ragged(field, values.offsets), row) for name, field in values.values.items()}
+    if isinstance(values.values, np.ndarray):
+        return np.asarray(values)[:, row]
+    return [window[row] for window in values]
+
+
+def _check_gap(gap: Any, by: str | None) -> None:
+    if gap is None:
+        return
+    if by is None:
+        raise InvalidError("gap needs the column that it is measured in (pass by=...)")
+    if isinstance(gap, bool) or not isinstance(gap, (Real, timedelta)):
+        raise InvalidError(f"gap must be a number or a datetime.timedelta, got {gap!r}")
+    number = gap.total_seconds() if isinstance(gap, timedelta) else float(gap)
+    if not math.isfinite(number) or number < 0:
+        raise InvalidError(f"gap must be 0 or more, got {gap!r}")

@@ -1,0 +1,65 @@
+"""Which rows of a batch the devices of each process hold, and the shard that follows from it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidError
+
+__all__: list[str] = []
+
+#: Rows of a batch, as ranges.
+Ranges = frozenset[tuple[int, int]]
+
+
+def rows_of_processes(sharding: Any) -> tuple[int, dict[int, Ranges]]:
+    """The number of this process, and the rows of a batch that the devices of each process of a sharding hold."""
+    # It is one only if JAX was imported.
+    jax = sys.modules.get("jax")
+    if jax is None or not isinstance(sharding, jax.sharding.Sharding):
+        raise InvalidError(f"sharding must be a jax.sharding.Sharding, got {sharding!r}")
+    if isinstance(sharding, jax.sharding.NamedSharding):
+        # That of the rows alone: other dimensions have their own sizes.
+        first = sharding.spec[0] if len(sharding.spec) else None
+        sharding = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(first))
+    # As many as any sharding of these devices divides.
+    total = len(sharding.device_set)
+    rows: dict[int, set[tuple[int, int]]] = {}
+    for device, (of_device, *_) in sharding.devices_indices_map((total,)).items():
+        start, stop, _ = of_device.indices(total)
+        rows.setdefault(device.process_index, set()).add((start, stop))
+    return jax.process_index(), {process: frozenset(ranges) for process, ranges in rows.items()}
+
+
+def place_of(process: int, rows: Mapping[int, Ranges]) -> dict[str, int]:
+    """Rank and world of a process, from the rows of a batch that each process has.
+
+    Raises
+    ------
+    InvalidError
+        Processes share some of their rows and not all, or have different numbers of rows.
+    """
+    if process not in rows:
+        raise InvalidError(
+            f"the sharding has no device of this process, {process} (make its mesh of devices of all processes)"
+        )
+    places = sorted(set(rows.values()), key=sorted)
+    owners: dict[tuple[int, int], int] = {}
+    for place, ranges in enumerate(places):
+        for one in ranges:
+            if owners.setdefault(one, place) != place:
+                first = min(at for at, has in rows.items() if has == places[owners[one]])
+                second = min(at for at, has in rows.items() if has == places[place])
+                raise InvalidError(
+                    f"processes {first} and {second} share some rows of a batch, and each has others (divide the rows "
+                    "so that two processes have the same rows or none in common)"
+                )
+    sizes = {sum(stop - start for start, stop in ranges) for ranges in places}
+    if len(sizes) > 1:
+        raise InvalidError(
+            f"the sharding gives processes from {min(sizes)} to {max(sizes)} parts of the rows of a batch (give each "
+            "as many)"
+        )
+    return {"rank": places.index(rows[process]), "world": len(places)}

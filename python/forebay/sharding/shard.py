@@ -1,0 +1,153 @@
+"""Which share of the data set this process trains on."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidError
+from ..options.checks import whole
+from . import launchers
+from .devices import place_of, rows_of_processes
+
+__all__ = ["Shard"]
+
+_LOG = logging.getLogger("forebay")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Shard:
+    """The share of one training process.
+
+    Parameters
+    ----------
+    rank : int
+        Which process this is, from 0 to ``world - 1``.
+    world : int
+        How many processes there are, at least 1.
+
+    Raises
+    ------
+    InvalidError
+        A number is out of range.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> [len(fb.Loader("data/train/", batch_size=32, shard=fb.Shard(rank=rank, world=2))) for rank in (0, 1)]
+    [4, 4]
+    """
+
+    rank: int
+    """Which process this is, from 0."""
+    world: int
+    """How many processes there are."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rank", whole(self.rank, "rank", 0, 32))
+        object.__setattr__(self, "world", whole(self.world, "world", 1, 32))
+        if self.rank >= self.world:
+            raise InvalidError(
+                f"rank must be less than world, got rank={self.rank} and world={self.world} "
+                f"(ranks run from 0 to {self.world - 1})"
+            )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Shard:
+        """The share that the launcher gave this process.
+
+        It reads what torchrun, Horovod, JAX, TensorFlow (``TF_CONFIG``), hosts of TPUs, Open MPI, PMI and SLURM set.
+        Logs at level INFO, to the logger ``forebay``, which variables it used. Two launchers may both be there if one
+        started the other, so that each task of the outer one starts the same number of inner ones.
+
+        Parameters
+        ----------
+        environ : mapping from str to str, optional
+            Environment variables. Default: those of this process.
+
+        Returns
+        -------
+        Shard
+            Rank and world of the innermost launcher.
+
+        Raises
+        ------
+        InvalidError
+            No launcher is found, two contradict each other, a variable is not a number in range, or the process is one
+            that has no share: the script of a SLURM job, an evaluator or a parameter server of TensorFlow.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> fb.Shard.from_env({"RANK": "3", "WORLD_SIZE": "8"})
+        forebay.Shard(rank=3, world=8)
+        """
+        environ = os.environ if environ is None else environ
+        said = launchers.found(environ)
+        if not said:
+            raise launchers.nothing(environ)
+        innermost, *outer = said
+        shard = cls._said(innermost)
+        for one in outer:
+            if not _nested(shard, cls._said(one)):
+                raise InvalidError(
+                    f"{innermost.launcher} says {innermost}, but {one.launcher} says {one} (unset the pair that is "
+                    f"wrong, or {launchers.NEXT})"
+                )
+        _LOG.info("rank %d of %d, from %s (%s)", shard.rank, shard.world, innermost, innermost.launcher)
+        return shard
+
+    @classmethod
+    def _said(cls, said: launchers.Said) -> Shard:
+        try:
+            return cls(rank=int(said.rank), world=int(said.world))
+        except (TypeError, ValueError) as error:
+            variables = " and ".join(f"{name}={value!r}" for name, value in said.variables.items())
+            raise InvalidError(f"{variables} are not a rank and a world size: {error}") from None
+
+    @classmethod
+    def from_sharding(cls, sharding: Any) -> Shard:
+        """The share of this process of JAX, for global batches with this sharding.
+
+        Processes whose devices hold the same rows of a batch, such as those of one replica of a model that is split
+        over them, have the same rank and read the same rows.
+
+        Parameters
+        ----------
+        sharding : jax.sharding.Sharding
+            The sharding of a global batch. Its first dimension is that of the rows.
+
+        Returns
+        -------
+        Shard
+            The place of this process's rows in a batch, and how many such places there are.
+
+        Raises
+        ------
+        InvalidError
+            ``sharding`` is not a sharding of JAX, has no device of this process, or divides the rows so that two
+            processes share some of them and not all, or have different numbers of them.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> import jax
+        >>> sharding = jax.sharding.NamedSharding(jax.make_mesh((1,), ("data",)), jax.sharding.PartitionSpec("data"))
+        >>> fb.Shard.from_sharding(sharding)
+        forebay.Shard(rank=0, world=1)
+        """
+        process, rows = rows_of_processes(sharding)
+        return cls(**place_of(process, rows))
+
+    def __repr__(self) -> str:
+        return f"forebay.Shard(rank={self.rank}, world={self.world})"
+
+
+def _nested(inner: Shard, outer: Shard) -> bool:
+    """Whether each process of ``outer`` can have started equally many of ``inner``."""
+    if inner.world % outer.world:
+        return False
+    return inner.rank // (inner.world // outer.world) == outer.rank

@@ -1,0 +1,274 @@
+"""DataFrames of Spark: written as Parquet once, and read by all processes of a ``TorchDistributor``.
+
+Examples
+--------
+>>> import forebay as fb
+>>> from pyspark.sql import SparkSession
+>>> setup = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+>>> spark = setup.config("spark.driver.host", "127.0.0.1").getOrCreate()
+>>> clicks = spark.range(1_000).selectExpr("id", "id % 10 AS label").where("label < 5")
+>>> train = fb.spark.dataset(clicks, "prepared/")
+>>> train.num_rows
+500
+>>> loader = fb.Loader(train, batch_size=125)
+>>> len(loader)
+4
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..adapters.missing import missing
+from ..dataset import Dataset
+from ..errors import ForebayError, InvalidError, IoError, UnsupportedError
+from ..options.sizes import parse_bytes
+
+try:
+    import pyspark.sql as sql
+    from pyspark.sql import functions
+except ImportError as error:
+    raise missing("spark", "Spark", "pyspark", error) from error
+
+from . import columns as spark_columns
+from . import plan as spark_plan
+from .errors import told
+from .folder import Folder
+
+__all__ = ["Written", "dataset"]
+
+_LOG = logging.getLogger("forebay")
+
+#: Size of a row group. Several are in the window of each process, and Spark's own 128 MiB would fill a small one.
+ROW_GROUP_SIZE = "32MiB"
+
+#: Parquet's own limit of sizes in a file of Spark.
+_MAX_ROW_GROUP_SIZE = (1 << 31) - 1
+
+#: Codecs that Spark writes and forebay reads, and Spark's other name of none.
+_COMPRESSIONS = ("gzip", "lz4_raw", "none", "snappy", "uncompressed", "zstd")
+
+#: What a folder may be called.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+#: Characters of what tells two forms of one name apart.
+_FORM_CHARACTERS = 12
+
+
+class Written(Dataset):
+    """What :func:`dataset` wrote: a :class:`forebay.Dataset` that can be deleted.
+
+    A pickled one is a plain data set where it is unpickled: only the driver deletes.
+    """
+
+    _folder: Folder
+    _urls: str
+
+    def delete(self) -> None:
+        """Removes the files, and the folder of the name if it holds no other data set.
+
+        No process may read them any more, and another call that found the same data set loses it, too. If the files are
+        gone, it does nothing.
+
+        Raises
+        ------
+        IoError, DeniedError
+            Spark cannot remove the folder.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> from pyspark.sql import SparkSession
+        >>> spark = SparkSession.builder.getOrCreate()
+        >>> train = fb.spark.dataset(spark.range(10), "prepared/")
+        >>> train.delete()
+        """
+        url = self._urls
+        with told(f"{url}: the data set cannot be deleted", "remove the folder yourself", url):
+            self._folder.remove_complete(url)
+
+
+class _Options(NamedTuple):
+    """How a DataFrame is written."""
+
+    row_group_size: int
+    compression: str | None
+
+    @classmethod
+    def of(cls, row_group_size: Any, compression: Any) -> _Options:
+        size = parse_bytes(row_group_size, "row_group_size")
+        if size > _MAX_ROW_GROUP_SIZE:
+            raise InvalidError(f"row_group_size must be less than 2 GiB, got {row_group_size!r}")
+        if compression is not None and compression not in _COMPRESSIONS:
+            known = ", ".join(map(repr, _COMPRESSIONS))
+            raise InvalidError(f"compression must be one of {known}, got {compression!r}")
+        return cls(size, compression)
+
+    def for_spark(self) -> dict[str, Any]:
+        # The sign of completeness, whatever the session says.
+        named = {
+            "parquet.block.size": self.row_group_size,
+            "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
+            "compression": self.compression,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+def dataset(
+    frame: Any,
+    cache_url: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    dtype: Any = None,
+    row_group_size: int | str = ROW_GROUP_SIZE,
+    compression: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Written:
+    """A DataFrame as a data set: Spark writes it as Parquet the first time, and later calls find it there.
+
+    The folder is named by the plan of the DataFrame and by the path, size and time of each file that it reads, so that
+    the same program finds what it wrote, and another selection, another function or a file that changed is written
+    anew. A plan that does not determine its rows, as that of a DataFrame made of rows of Python, is written anew by
+    each call, with a warning of the logger ``forebay``, unless ``name`` is given.
+
+    Vectors of ``pyspark.ml`` become arrays, sparse ones with all of their zeros.
+
+    Call it in the driver, and pass the result to the training function: each process opens the same files, and refuses
+    them if they are others. Only complete folders are used, so that a driver that is killed while it writes leaves one
+    that is never read. Nothing is removed before :meth:`Written.delete` is called.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        What to train on. All of its rows are written, in Spark's order.
+    cache_url : str or os.PathLike
+        Folder for the data sets, which Spark's executors and the training processes reach: a path on one machine or on
+        a shared file system, or a URL such as ``s3://acme/prepared`` or ``hdfs://...``.
+    name : str, optional
+        Name of the folder, for a DataFrame whose plan does not determine its rows, such as one of a table in memory.
+        Two DataFrames of one name that have the same columns are taken for the same. Default: the plan's hash.
+    dtype : "float32" or "float64", optional
+        The type of all floats and doubles, also within arrays and structures, and of vectors. Default: their own, and
+        ``float64`` for vectors.
+    row_group_size : int or str, default "32MiB"
+        Bytes of a row group before it is compressed.
+    compression : str, optional
+        ``"snappy"``, ``"gzip"``, ``"zstd"``, ``"lz4_raw"`` or ``"uncompressed"``. Default: the session's, which is
+        ``"snappy"`` unless it says otherwise.
+    storage_options : mapping of str, optional
+        Credentials and settings of the store, for forebay; see :class:`forebay.Dataset`. Spark has its own.
+
+    Returns
+    -------
+    Written
+        What was written. A pickled one is opened where it is unpickled.
+
+    Raises
+    ------
+    InvalidError
+        ``frame`` is not a DataFrame of classic Spark, or is a stream; another argument is malformed; or a function of
+        the DataFrame raises.
+    UnsupportedError
+        A column has a type of a user's that is not a vector.
+    IoError, DeniedError
+        Spark cannot read the DataFrame or write the folder; or not all rows that Spark wrote are found: ``cache_url``
+        is another folder for the executors.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> from pyspark.sql import SparkSession
+    >>> spark = SparkSession.builder.getOrCreate()
+    >>> train = fb.spark.dataset(spark.range(1_000), "prepared/")
+    >>> train.num_rows, train.columns
+    (1000, ['id'])
+    """
+    _check(frame, name)
+    if not isinstance(cache_url, (str, os.PathLike)):
+        raise InvalidError(f"cache_url must be a path or URL of a folder, got {type(cache_url).__qualname__}")
+    options, dtype = _Options.of(row_group_size, compression), spark_columns.precision(dtype)
+    with told("the DataFrame cannot be read", "correct it, or see Spark's log"):
+        if frame.isStreaming:
+            raise InvalidError(
+                "frame is a stream, which has no end (write it to a table, and pass a DataFrame of that)"
+            )
+        converted = spark_columns.converted(frame, dtype)
+        named = _name(frame) if name is None else name
+        form = _form(converted, options)
+    with told(f"{os.fspath(cache_url)}: Spark cannot use the folder", "cache_url must be a folder that Spark reaches"):
+        folder = Folder(frame.sparkSession, os.fspath(cache_url), named, form)
+        found = folder.complete()
+    if found is None:
+        found = _write(converted, folder, options, storage_options)
+    written = Written(found, storage_options=storage_options)
+    written._folder = folder
+    return written
+
+
+def _check(frame: Any, name: str | None) -> None:
+    if not isinstance(frame, sql.DataFrame) or not hasattr(frame, "_jdf"):
+        raise InvalidError(
+            f"frame must be a DataFrame of classic Spark, got {type(frame).__module__}.{type(frame).__qualname__} "
+            "(Spark Connect does not show its plans; write it with frame.write.parquet(...) and pass the URL)"
+        )
+    if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
+        raise InvalidError(f"name must be letters, digits, dots, dashes and underscores, got {name!r}")
+
+
+def _name(frame: Any) -> str:
+    """The plan's own name, or one that no other call has."""
+    try:
+        return spark_plan.name(frame)
+    except UnsupportedError as error:
+        said = "the DataFrame is written anew by each call, and a state of the one before does not fit: %s"
+        _LOG.warning(said, error)
+        return f"unnamed-{uuid.uuid4().hex}"
+
+
+def _form(frame: Any, options: _Options) -> str:
+    """What tells apart the data sets of one name: the columns, and how they are written."""
+    said = json.dumps([frame.schema.json(), *options])
+    return hashlib.sha256(said.encode()).hexdigest()[:_FORM_CHARACTERS]
+
+
+def _write(frame: Any, folder: Folder, options: _Options, storage_options: Mapping[str, Any] | None) -> str:
+    """Writes to a folder of this call's own. If another call was quicker, its folder counts."""
+    folder.make()
+    own = folder.new()
+    url = folder.url(own)
+    written = sql.Observation()
+    try:
+        with told(f"{url}: Spark cannot write the DataFrame", "correct it, or see Spark's log", url):
+            counted = frame.observe(written, functions.count(functions.lit(1)).alias("rows"))
+            counted.write.options(**options.for_spark()).parquet(own)
+            rows = written.get["rows"]
+        there = Dataset(url, storage_options=storage_options).num_rows
+        if rows != there:
+            raise IoError(
+                f"{url}: Spark wrote {rows} rows, and {there} are there (cache_url must be a folder that the executors "
+                "and this process share)"
+            )
+        with told(f"{url}: Spark cannot list the folder", "cache_url must be a folder that Spark reaches", url):
+            first = folder.complete() or url
+        if first != url:
+            _remove(folder, own, url)
+    except BaseException:
+        _remove(folder, own, url)
+        raise
+    return first
+
+
+def _remove(folder: Folder, own: str, url: str) -> None:
+    """Removes a folder that is not needed. If Spark cannot, that is not the error that counts."""
+    try:
+        with told(f"{url}: Spark cannot remove what it wrote", "remove the folder yourself", url):
+            folder.remove(own)
+    except ForebayError as error:
+        _LOG.warning("%s", error)

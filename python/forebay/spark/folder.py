@@ -1,0 +1,89 @@
+"""The folders of a DataFrame that was written, as Spark's file systems reach them."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from typing import Any
+
+from ..errors import IoError
+from .errors import told
+
+__all__: list[str] = []
+
+#: The file that Spark adds when all others of a folder are complete.
+COMPLETE = "_SUCCESS"
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+class Folder:
+    """The folder of one name: it has a folder of each call that wrote it.
+
+    Parameters
+    ----------
+    session : pyspark.sql.SparkSession
+        The session, which has the settings of the file systems.
+    cache_url : str
+        The folder of all data sets.
+    name : str
+        The name of this one.
+    form : str
+        What the columns and the files are like. Folders of another form are other data sets.
+    """
+
+    def __init__(self, session: Any, cache_url: str, name: str, form: str) -> None:
+        self._hadoop = session._jvm.org.apache.hadoop.fs
+        settings = session._jsparkSession.sessionState().newHadoopConf()
+        self._is_local = not _URL.match(cache_url)
+        if self._is_local:
+            cache_url = f"file://{os.path.abspath(cache_url)}"
+        elif cache_url.startswith("s3:") and settings.get("fs.s3.impl") is None:
+            # Hadoop's own connector has another scheme. forebay reads both.
+            cache_url = f"s3a:{cache_url[3:]}"
+        self._at = f"{cache_url.rstrip('/')}/{name}"
+        self._form = form
+        path = self._hadoop.Path(self._at)
+        self._files = path.getFileSystem(settings)
+
+    def complete(self) -> str | None:
+        """The folder that was completed first, as forebay reads it."""
+        at = self._hadoop.Path(self._at)
+        if not self._files.exists(at):
+            return None
+        found = []
+        for status in self._files.listStatus(at):
+            sign = self._hadoop.Path(status.getPath(), COMPLETE)
+            own = status.getPath().getName()
+            if own.startswith(self._form) and status.isDirectory() and self._files.exists(sign):
+                found.append((self._files.getFileStatus(sign).getModificationTime(), own))
+        return self.url(f"{self._at}/{min(found)[1]}") if found else None
+
+    def make(self) -> None:
+        """Makes the folder, unless it is there."""
+        place = f"{self._at}: the folder cannot be made"
+        move = "cache_url must be a folder that Spark may write to"
+        file = self.url(self._at)
+        with told(place, move, file):
+            if not self._files.mkdirs(self._hadoop.Path(self._at)):
+                raise IoError(f"{place}: the file system refuses it ({move})", file=file)
+
+    def new(self) -> str:
+        """A folder that no other call writes to."""
+        return f"{self._at}/{self._form}-{uuid.uuid4().hex}"
+
+    def url(self, folder: str) -> str:
+        """A folder as forebay reads it."""
+        return folder.removeprefix("file://") if self._is_local else folder
+
+    def remove(self, folder: str) -> None:
+        """Removes the folder of a call, and that of the name if no other is in it."""
+        self._files.delete(self._hadoop.Path(folder), True)
+        at = self._hadoop.Path(self._at)
+        if self._files.exists(at) and not len(self._files.listStatus(at)):
+            self._files.delete(at, True)
+
+    def remove_complete(self, url: str) -> None:
+        """Removes a folder that :meth:`complete` or :meth:`url` returned."""
+        self.remove(f"file://{url}" if self._is_local else url)

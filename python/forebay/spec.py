@@ -1,0 +1,159 @@
+"""The arguments of a loader as the compiled half takes them, each refused by its name if it can never work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .categories import Hash, Vocabulary
+from .columns.decoding import decoding
+from .columns.fill import filler
+from .columns.pad import Pad
+from .columns.tensor import dtype_name
+from .errors import InvalidError
+from .filters import terms
+from .options.cache import DiskCache
+from .options.checks import flag, kind_of, mapping, names, whole
+from .options.shuffle import Shuffle
+from .options.sizes import parse_bytes
+from .options.skip import Skip
+from .options.workers import Workers
+from .samples.pack import Bucket, Pack
+from .samples.weighted import Sample
+from .samples.window import Window
+from .sharding.shard import Shard
+from .transforms.functions import Functions
+
+__all__: list[str] = []
+
+
+def flattened(flatten: Any) -> bool | list[str]:
+    """Whether structures are flattened, or which."""
+    if isinstance(flatten, (bool, np.bool_)):
+        return bool(flatten)
+    if not isinstance(flatten, Iterable) or isinstance(flatten, (str, bytes, Mapping)):
+        raise InvalidError(f"flatten must be True, False or a list of names, got {flatten!r}")
+    return names(list(flatten), "flatten")
+
+
+def casts(cast: Any) -> dict[str, str]:
+    """The types that columns are cast to, by name."""
+    given = mapping(cast, "cast", '"float32"')
+    return {name: dtype_name(value, f"cast[{name!r}]") for name, value in given.items()}
+
+
+def renames(rename: Any) -> dict[str, str]:
+    """The names that columns are delivered under, by stored name."""
+    given = mapping(rename, "rename", '"label"')
+    for name, new in given.items():
+        if not isinstance(new, str):
+            raise InvalidError(f"rename[{name!r}] must be a str, got {new!r}")
+    return given
+
+
+def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """All arguments but the data set: the fields of the library's ``LoaderSpec``, and the filter as JSON."""
+    cache, on_bad_row = arguments["cache"], arguments["on_bad_row"]
+    shuffle, shard = arguments["shuffle"], arguments["shard"]
+    if cache is not None and not isinstance(cache, DiskCache):
+        example = 'pass forebay.DiskCache("cache/", max_bytes="100GB")'
+        raise InvalidError(f"cache must be a forebay.DiskCache, got {kind_of(cache)} ({example})")
+    if on_bad_row != "raise" and not isinstance(on_bad_row, Skip):
+        raise InvalidError(f"on_bad_row must be 'raise' or forebay.Skip(at_most=...), got {on_bad_row!r}")
+    if shuffle is not None and not isinstance(shuffle, Shuffle):
+        raise InvalidError(
+            f"shuffle must be a forebay.Shuffle or None, got {shuffle!r} (pass forebay.Shuffle(seed=...))"
+        )
+    if shard is not None and not isinstance(shard, Shard):
+        raise InvalidError(f"shard must be a forebay.Shard, got {shard!r} (pass forebay.Shard(rank=..., world=...))")
+    drop_last = flag(arguments["drop_last"], "drop_last")
+    decoded = decoding(arguments["decode"] or {})
+    encode = arguments["encode"] or {}
+    for name, value in encode.items():
+        if not isinstance(value, (Vocabulary, Hash)):
+            raise InvalidError(f"encode[{name!r}] must be a forebay.Vocabulary or a forebay.Hash, got {kind_of(value)}")
+    pad = arguments["pad"] or {}
+    for name, value in pad.items():
+        if not isinstance(value, Pad):
+            raise InvalidError(f"pad[{name!r}] must be a forebay.Pad, got {kind_of(value)}")
+    samples = arguments["samples"]
+    if samples is not None and not isinstance(samples, (Window, Pack, Bucket, Sample)):
+        raise InvalidError(f"samples must be a forebay.Window, Pack, Bucket or Sample, got {kind_of(samples)}")
+    memory, threads = arguments["memory"], arguments["threads"]
+    spec = {
+        "columns": arguments["columns"],
+        **decoded,
+        "encode": {name: encoding._spec() for name, encoding in encode.items()},
+        "pad": {name: value._spec() for name, value in pad.items()},
+        **_batches(arguments["batch_size"], arguments["global_batch_size"], samples),
+        "drop_last": drop_last,
+        "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),
+        "shuffle": shuffle
+        and {
+            "mixing": shuffle.mixing,
+            "seed": shuffle.seed,
+            "window_rows": shuffle.window_rows,
+            "piece_rows": shuffle.piece_rows,
+            "lanes": shuffle.lanes,
+        },
+        "shard": shard and {"rank": shard.rank, "world": shard.world},
+        "memory": None if memory is None else parse_bytes(memory, "memory"),
+        "threads": None if threads is None else whole(threads, "threads", 1),
+        "on_bad_row": on_bad_row._spec() if isinstance(on_bad_row, Skip) else "raise",
+        "cache": cache and {"path": cache.path, "max_bytes": cache.max_bytes, "tier": cache.tier},
+        "trace": arguments["trace"],
+        "fill_null": {name: filler(name, value) for name, value in (arguments["fill_null"] or {}).items()},
+        "null_mask": arguments["null_mask"] or [],
+        "flatten": arguments["flatten"] or False,
+        "cast": arguments["cast"] or {},
+        "rename": arguments["rename"] or {},
+        "row_id": flag(arguments["row_id"], "row_id"),
+        "row_mask": flag(arguments["row_mask"], "row_mask"),
+        "deny": None if arguments["deny"] is None else arguments["deny"]._spec(),
+        "skip_steps": arguments["skip_steps"] or [],
+        "samples": "rows" if samples is None else samples._spec(),
+    }
+    return spec, terms.to_json(arguments["filter"])
+
+
+def _batches(of_a_rank: Any, of_all: Any, samples: Any) -> dict[str, int]:
+    """How large batches are."""
+    if of_a_rank is None and of_all is None and isinstance(samples, Bucket):
+        return {"batch_size": 1}
+    if of_all is None:
+        return {} if of_a_rank is None else {"batch_size": whole(of_a_rank, "batch_size", 1)}
+    if of_a_rank is not None:
+        raise InvalidError("batch_size and global_batch_size were given (pass one of them)")
+    return {"global_batch_size": whole(of_all, "global_batch_size", 1)}
+
+
+def functions(arguments: dict[str, Any]) -> Functions | None:
+    """The functions that a batch goes through, if there are any."""
+    given = {name: arguments.get(name) for name in ("transform", "transform_rows", "collate")}
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise InvalidError(f"{name} must be callable, got {kind_of(function)}")
+    if all(function is None for function in given.values()):
+        return None
+    # Those of a mix have sources, each with its own.
+    of_sources = [source.get("on_bad_row") for source, _ in arguments.get("sources") or ()]
+    on_bad_row = [arguments.get("on_bad_row"), *of_sources]
+    return Functions(
+        rows=given["transform_rows"],
+        collate=given["collate"],
+        batch=given["transform"],
+        refill=any(isinstance(one, Skip) and one.refill for one in on_bad_row),
+    )
+
+
+def workers(arguments: dict[str, Any], functions: Functions | None) -> Workers:
+    """Where the functions run."""
+    given = arguments["transform_workers"]
+    found = given if isinstance(given, Workers) else Workers(given)
+    if found.count > 0 and functions is None:
+        raise InvalidError(
+            f"transform_workers={given!r}, but there is no transform (pass transform, transform_rows or collate)"
+        )
+    return found

@@ -1,0 +1,134 @@
+"""Loaders under ``tf.distribute``: each worker trains on the batches of its own shard.
+
+A strategy divides what it is given. It leaves each worker one part of the batches, and takes a batch for that of all
+workers, of which each replica gets a piece. A loader with a shard is divided already, and its batches are a worker's
+own. A data set has an option for the first and none for the second. So the two methods of strategies that take data
+sets look here whether one comes from a loader, and leave all others as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from ..adapters import check_shard
+from ..errors import InvalidError, UnsupportedError
+from ..sharding.shard import Shard
+
+if TYPE_CHECKING:
+    from ..adapters import Batches
+    from ..loader import Loader
+
+__all__: list[str] = []
+
+#: The jobs of a cluster that train.
+_TRAINERS = ("chief", "worker")
+
+#: Where a data set has the batches that it delivers.
+_OF = "_forebay_batches"
+
+
+def marked(dataset: Any, batches: Batches[Any]) -> Any:
+    """The data set of a loader's batches, which keeps them and is never divided by rows or files."""
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    dataset = dataset.with_options(options)
+    setattr(dataset, _OF, batches)
+    return dataset
+
+
+def teach() -> None:
+    """Makes strategies know the data sets of loaders. A second call changes nothing."""
+    strategy = tf.distribute.Strategy
+    for name, change in (
+        ("experimental_distribute_dataset", _distributes_dataset),
+        ("distribute_datasets_from_function", _distributes_from_function),
+    ):
+        method = getattr(strategy, name)
+        if not hasattr(method, _OF):
+            changed = functools.wraps(method)(change(method))
+            setattr(changed, _OF, True)
+            setattr(strategy, name, changed)
+
+
+def _distributes_dataset(original: Callable[..., Any]) -> Callable[..., Any]:
+    def distribute(strategy: Any, dataset: Any, options: Any = None) -> Any:
+        if not list(_loaders(dataset)) or _workers(strategy) == 1:
+            return original(strategy, dataset, options)
+
+        def of_this_worker(context: Any) -> Any:
+            return _pieces(dataset, context.num_replicas_in_sync // context.num_input_pipelines)
+
+        return strategy.distribute_datasets_from_function(of_this_worker, options)
+
+    return distribute
+
+
+def _distributes_from_function(original: Callable[..., Any]) -> Callable[..., Any]:
+    def distribute(strategy: Any, dataset_fn: Callable[[Any], Any], options: Any = None) -> Any:
+        @functools.wraps(dataset_fn)
+        def checked(context: Any) -> Any:
+            dataset = dataset_fn(context)
+            for loader in _loaders(dataset):
+                if _workers(strategy) > 1:
+                    _check(loader, Shard(rank=context.input_pipeline_id, world=context.num_input_pipelines))
+            return dataset
+
+        return original(strategy, checked, options)
+
+    return distribute
+
+
+def _loaders(dataset: Any) -> Iterator[Loader]:
+    """The loaders of a data set, and of those that it was made of."""
+    batches = getattr(dataset, _OF, None)
+    if batches is not None:
+        yield batches.loader
+    elif isinstance(dataset, tf.data.Dataset):
+        for one in dataset._inputs():
+            yield from _loaders(one)
+
+
+def _workers(strategy: Any) -> int:
+    """How many processes train together."""
+    resolver = strategy.cluster_resolver
+    jobs = {} if resolver is None else resolver.cluster_spec().as_dict()
+    if "ps" in jobs:
+        raise UnsupportedError(
+            "the workers of a cluster with parameter servers run the data set and do not have its loader (use "
+            "MultiWorkerMirroredStrategy)"
+        )
+    return max(sum(len(jobs.get(job, ())) for job in _TRAINERS), 1)
+
+
+def _check(loader: Loader, shard: Shard) -> None:
+    """Refuses a loader whose rows are not those of a worker."""
+    check_shard(loader, "tf.distribute", shard)
+    given = loader._arguments["shard"]
+    if given != shard:
+        raise InvalidError(
+            f"the loader has {given!r}, and this worker of tf.distribute is {shard!r} (pass "
+            "shard=forebay.Shard.from_env(), which reads TF_CONFIG)"
+        )
+
+
+def _pieces(dataset: Any, replicas: int) -> Any:
+    """The batches of a worker, each in one piece per replica whose numbers of rows differ by one at most."""
+    if replicas == 1:
+        return dataset
+
+    def cut(*element: Any) -> Any:
+        (leaf, *_) = tf.nest.flatten(element)
+        rows = leaf.nrows() if isinstance(leaf, tf.RaggedTensor) else tf.shape(leaf, tf.int64)[0]
+
+        def piece(number: Any) -> Any:
+            first, end = number * rows // replicas, (number + 1) * rows // replicas
+            found = tf.nest.map_structure(lambda values: values[first:end], element)
+            return found if len(element) > 1 else found[0]
+
+        return tf.data.Dataset.range(replicas).map(piece)
+
+    return dataset.flat_map(cut)

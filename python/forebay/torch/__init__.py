@@ -1,0 +1,244 @@
+"""Batches as torch tensors.
+
+Examples
+--------
+>>> import forebay as fb
+>>> train = fb.Loader("data/train/", decode={"image": fb.Image.resize(64, 64)}, batch_size=64)
+>>> for batch in fb.torch.batches(train, device="cpu"):
+...     print(batch["image"].shape, batch["label"].dtype)
+torch.Size([64, 64, 64, 3]) torch.int64
+torch.Size([64, 64, 64, 3]) torch.int64
+torch.Size([64, 64, 64, 3]) torch.int64
+torch.Size([64, 64, 64, 3]) torch.int64
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._forebay import Image
+from ..adapters import Batches, check_loader, columns
+from ..adapters.missing import missing
+from ..batch.ragged import Ragged
+from ..errors import InvalidError
+from ..options.checks import whole
+from .dataloader_options import without_those_of_a_data_loader
+
+try:
+    import torch
+except ImportError as error:
+    raise missing("torch", "PyTorch", "torch", error) from error
+
+from .iterable import LoaderDataset
+from .upload import CudaLane, CudaRegistrar, Upload
+
+if TYPE_CHECKING:
+    from ..loader import Loader
+
+__all__ = ["batches", "dataset", "tensors"]
+
+Move = Callable[[torch.Tensor], torch.Tensor]
+
+
+@without_those_of_a_data_loader
+def batches(
+    train: Loader,
+    *,
+    device: str | torch.device | None = None,
+    dtype: torch.dtype | None = None,
+    channels_last: bool = False,
+    ahead: int = 1,
+) -> Batches[dict[str, Any]]:
+    """The loader's batches as dicts of tensors, one epoch per iteration.
+
+    On the CPU the tensors share the batch's memory. For a CUDA device each batch is copied on a stream of its own,
+    ahead of the training step. Images and tensors are copied from the memory that they were decoded into, which is
+    registered with the CUDA runtime once for many batches; other columns go through pinned memory.
+
+    Dense columns have the shapes and types of the numpy arrays; bfloat16 images are ``torch.bfloat16``. Lists of
+    differing lengths become nested tensors with the layout ``torch.jagged``. Types that torch does not have stay as
+    they are: text and bytes are arrays of objects, times are numpy arrays.
+
+    Parameters
+    ----------
+    train : Loader
+        The loader.
+    device : str or torch.device, optional
+        Device to place the tensors on. Default: the CPU.
+    dtype : torch.dtype, optional
+        A floating-point type. Tensors of another one are converted to it, on the device; those of integers stay.
+        Default: the types of the columns.
+    channels_last : bool, default False
+        Deliver images in the memory format ``torch.channels_last``, of shape ``(rows, channels, height, width)``.
+        Nothing is moved for images of the layout "NHWC", the default of :class:`forebay.Image`; those of "NCHW" are
+        copied.
+    ahead : int, default 1
+        Batches to copy to the device before the training step asks for them. Without effect on the CPU.
+
+    Returns
+    -------
+    Batches
+        Iterable once per epoch, with ``len(train)`` batches.
+
+    Raises
+    ------
+    InvalidError
+        ``train`` is not a :class:`forebay.Loader`, ``dtype`` is not a floating-point type, ``channels_last`` is not a
+        bool, or ``ahead`` is not an int of at least 0.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> train = fb.Loader("data/train/", columns=["label"], batch_size=64)
+    >>> next(iter(fb.torch.batches(train)))["label"].shape
+    torch.Size([64])
+    """
+    form = _Form.of(train, dtype, channels_last)
+    whole(ahead, "ahead", 0)
+    target = torch.device("cpu" if device is None else device)
+    if target.type == "cpu":
+        return Batches(train, form)
+    if target.type == "cuda":
+        if not torch.cuda.is_available():
+            raise InvalidError(
+                f"device={str(target)!r}: torch finds no CUDA device "
+                "(leave device out where torch.cuda.is_available() is false)"
+            )
+        upload = Upload(train, form, CudaLane(target), CudaRegistrar(target))
+        return Batches(train, upload.start, ahead=ahead, finish=upload.finish, copied=lambda begun: _bytes(begun.batch))
+    return Batches(train, lambda batch: form(batch, lambda tensor: tensor.to(target)), copied=_bytes)
+
+
+def dataset(train: Loader, *, dtype: torch.dtype | None = None, channels_last: bool = False) -> LoaderDataset:
+    """The loader's batches as a ``torch.utils.data.IterableDataset``, for code that insists on a ``DataLoader``.
+
+    Pass it to a ``DataLoader``, or to torchdata's ``StatefulDataLoader``, with ``batch_size=None``: its elements are
+    whole batches, the dicts of tensors that :func:`batches` gives, on the CPU. Each iteration is one epoch. Where
+    nothing insists on a ``DataLoader``, :func:`batches` is shorter.
+
+    The loader has threads of its own, so that ``num_workers=0`` is as fast as workers are elsewhere. With
+    ``num_workers=1`` a loader is built in the worker, under any start method, and only a ``StatefulDataLoader`` knows
+    how far the training loop got. More workers are refused.
+
+    Parameters
+    ----------
+    train : Loader
+        The loader.
+    dtype, channels_last
+        As of :func:`batches`.
+
+    Returns
+    -------
+    LoaderDataset
+        An ``IterableDataset`` with ``len(train)`` elements, ``state_dict()`` and ``load_state_dict()``.
+
+    Raises
+    ------
+    InvalidError
+        As :func:`batches`. Iterating raises it if the ``DataLoader`` has several workers or makes batches of the
+        batches.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> import torch
+    >>> train = fb.Loader("data/train/", columns=["label"], batch_size=64)
+    >>> loader = torch.utils.data.DataLoader(fb.torch.dataset(train), batch_size=None)
+    >>> [batch["label"].shape for batch in loader]
+    [torch.Size([64]), torch.Size([64]), torch.Size([64]), torch.Size([64])]
+    """
+    return LoaderDataset(train, _Form.of(train, dtype, channels_last))
+
+
+def tensors(batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dict[str, Any]:
+    """One batch as a dict of tensors.
+
+    Parameters
+    ----------
+    batch : Batch or mapping
+        A batch, or what a transform made of one.
+    move : callable, optional
+        From a tensor to the tensor that is delivered, for instance on another device. Default: the tensors share the
+        batch's memory.
+
+    Returns
+    -------
+    dict
+        Names and tensors; columns of types that torch does not have stay as they are.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.torch.tensors(fb.Dataset("data/train/").sample(3))["label"]
+    tensor([0, 1, 2])
+    """
+    return {name: _tensor(value, column, move) for name, value, column in columns(batch)}
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The form in which tensors are delivered. A data loader's worker gets a copy."""
+
+    dtype: torch.dtype | None
+    #: Names of the images that become ``channels_last``: whether their channels are last already, and their shape.
+    images: dict[str, tuple[bool, tuple[int, ...]]]
+
+    @classmethod
+    def of(cls, train: Loader, dtype: torch.dtype | None, channels_last: bool) -> _Form:
+        check_loader(train)
+        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+            raise InvalidError(f"dtype must be a floating-point type of torch, got {dtype!r}")
+        if not isinstance(channels_last, bool):
+            raise InvalidError(f"channels_last must be True or False, got {channels_last!r}")
+        decode = (train._arguments["decode"] or {}) if channels_last else {}
+        images = {name: value for name, value in decode.items() if isinstance(value, Image)}
+        return cls(dtype, {name: (image == image.layout("NHWC"), image.shape) for name, image in images.items()})
+
+    def __call__(self, batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dict[str, Any]:
+        """A batch as tensors in this form."""
+        return {name: self._formed(name, value) for name, value in tensors(batch, move).items()}
+
+    def _formed(self, name: str, value: Any) -> Any:
+        if isinstance(value, dict):  # the fields of a structure
+            return {field: self._formed("", member) for field, member in value.items()}
+        if not isinstance(value, torch.Tensor):
+            return value
+        if self.dtype is not None and value.is_floating_point():
+            value = value.to(self.dtype)
+        is_last, shape = self.images.get(name, (False, None))
+        # A transform may have made something else of it.
+        if value.is_nested or value.shape[1:] != shape:
+            return value
+        if is_last:
+            return value.permute(0, 3, 1, 2)
+        return value.contiguous(memory_format=torch.channels_last)
+
+
+def _tensor(value: Any, column: Any, move: Move) -> Any:
+    if isinstance(value, torch.Tensor):  # made by a transform
+        return move(value)
+    if isinstance(value, dict):  # the fields of a structure
+        return {name: _tensor(field, None, move) for name, field in value.items()}
+    if isinstance(value, Ragged):
+        if not isinstance(value.values, np.ndarray) or value.values.dtype.kind not in "biufc":
+            return value
+        values, offsets = torch.from_numpy(value.values), torch.from_numpy(value.offsets)
+        return torch.nested.nested_tensor_from_jagged(move(values), move(offsets))
+    if not isinstance(value, np.ndarray):
+        return value
+    if column is not None and column.element == "bfloat16":
+        return move(torch.from_dlpack(column))
+    if value.dtype.name == "bfloat16":  # of ml_dtypes, made by a transform
+        return move(torch.from_numpy(value.view(np.uint16)).view(torch.bfloat16))
+    if value.dtype.kind not in "biufc":
+        return value
+    return move(torch.from_numpy(value))
+
+
+def _bytes(batch: Mapping[str, Any]) -> int:
+    """Bytes of the tensors of a batch."""
+    return sum(value.nbytes for value in batch.values() if isinstance(value, torch.Tensor) and not value.is_nested)

@@ -1,0 +1,174 @@
+"""The floors of the package: a room imports from lower floors only, be it late or for types alone.
+
+A room is a folder, or a file beside the folders.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+PYTHON = Path(__file__).parent.parent
+PACKAGE = PYTHON / "forebay"
+
+#: The rooms by floor, lowest first. Rooms of one floor do not import one another.
+FLOORS = (
+    # What is said everywhere, and the compiled half.
+    ("_level", "at_exit", "choices", "errors", "public"),
+    ("_forebay",),
+    # The values that a user passes: checks, options, and what becomes of rows and columns.
+    ("options",),
+    ("batch", "columns", "filters", "index_exchange", "one_pass", "sharding"),
+    ("samples", "transforms"),
+    ("types",),
+    # The data set, and what needs one.
+    ("reports",),
+    ("dataset",),
+    ("categories", "rows"),
+    # The loader.
+    ("spec",),
+    ("epoch",),
+    ("loader",),
+    ("mix",),
+    # Frameworks.
+    ("adapters",),
+    ("jax", "keras", "rich", "spark", "tf", "torch", "tqdm"),
+    ("accelerate", "hf", "lightning", "ray"),
+    # The program, and the package that users import.
+    ("program",),
+    ("forebay",),
+    ("__main__",),
+)
+
+#: Imports upwards, each with its reason.
+EXCUSED = {
+    # The compiled half makes columns, and Python 3.12 asks for their buffer by a method that only Python can write.
+    ("forebay._forebay", "forebay.batch.column"),
+}
+
+
+def test_each_room_has_one_floor():
+    listed = [room for floor in FLOORS for room in floor]
+    assert sorted(listed) == sorted({room(module) for module in modules(PACKAGE)})
+
+
+def test_a_room_imports_from_lower_floors_only():
+    assert upwards(drawing(PACKAGE)) == EXCUSED
+
+
+def test_no_files_import_each_other_in_a_circle():
+    assert circles(drawing(PACKAGE), EXCUSED) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from ..loader import Loader",
+        "def late():\n    from ..loader import Loader",
+        "if TYPE_CHECKING:\n    from ..loader import Loader",
+        "import forebay.loader",
+        "from .. import loader",
+    ],
+)
+def test_an_import_upwards_is_found(line, tmp_path):
+    copy = copied(tmp_path)
+    file = copy / "options" / "checks.py"
+    file.write_text(f"{file.read_text()}\n{line}\n")
+    arrows = drawing(copy)
+    assert upwards(arrows) == {*EXCUSED, ("forebay.options.checks", "forebay.loader")}
+    assert any("forebay.options.checks" in circle for circle in circles(arrows, EXCUSED))
+
+
+def test_a_circle_inside_a_room_is_found(tmp_path):
+    copy = copied(tmp_path)
+    file = copy / "options" / "checks.py"
+    file.write_text(f"{file.read_text()}\nfrom . import sizes\n")
+    assert circles(drawing(copy), EXCUSED) == [["forebay.options.checks", "forebay.options.sizes"]]
+
+
+def test_what_the_compiled_half_imports_by_name_is_there():
+    # A module, and the name in it where that stands beside.
+    named = re.compile(r'(?:\.import\(|MODULE: &str = )"(forebay[\w.]*)"(?:\)\?\s*\.(?:getattr|call_method1)\("(\w+)")?')
+    found = {hit for file in PYTHON.glob("src/**/*.rs") for hit in named.findall(file.read_text())}
+    assert {module for module, _ in found} == {
+        "forebay.batch.column",
+        "forebay.batch.ragged",
+        "forebay.errors",
+        "forebay.reports.notebook",
+    }
+    for module, name in found:
+        assert not name or hasattr(import_module(module), name), f"{module} has no {name}"
+
+
+def modules(package: Path) -> dict[str, Path]:
+    """The files of the package by the names of their modules."""
+    found = {}
+    for path in (*package.rglob("*.py"), *package.rglob("*.pyi")):
+        parts = ("forebay", *path.relative_to(package).with_suffix("").parts)
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def room(module: str) -> str:
+    """The folder of a module, or its own name; the package itself is the room ``forebay``."""
+    return module.split(".")[1] if "." in module else module
+
+
+def drawing(package: Path) -> set[tuple[str, str]]:
+    """Which module imports which, anywhere in its text."""
+    known = modules(package)
+    return {(module, other) for module, path in known.items() for other in imported(module, path, known)}
+
+
+def imported(module: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
+    """The modules of the package that a file names."""
+    inside = module.split(".") if path.stem == "__init__" else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            base = inside[: len(inside) + 1 - node.level] if node.level else []
+            source = ".".join([*base, *filter(None, [node.module])])
+            named = {f"{source}.{name.name}" for name in node.names}
+            yield from named & known.keys()
+            # A name that is not a file is one of the module that it is imported from.
+            if source in known and named - known.keys():
+                yield source
+
+
+def upwards(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The imports of a room that is not on a floor below."""
+    floor_of = {room: number for number, floor in enumerate(FLOORS) for room in floor}
+    rooms = {(one, other): (room(one), room(other)) for one, other in arrows}
+    return {arrow for arrow, (one, other) in rooms.items() if one != other and floor_of[one] <= floor_of[other]}
+
+
+def circles(arrows: set[tuple[str, str]], excused: set[tuple[str, str]]) -> list[list[str]]:
+    """The sets of modules of which each leads to each other one."""
+    leads: dict[str, set[str]] = {}
+    for one, other in arrows - excused:
+        leads.setdefault(one, set()).add(other)
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for other in leads.get(waiting.pop(), set()) - seen:
+                seen.add(other)
+                waiting.append(other)
+        return seen
+
+    reach = {module: reached(module) for module in leads}
+    in_one = {module: {other for other in reach[module] if module in reach.get(other, set())} for module in leads}
+    return [list(circle) for circle in sorted({tuple(sorted(found)) for found in in_one.values() if found})]
+
+
+def copied(folder: Path) -> Path:
+    """The sources of the package in another place."""
+    return Path(shutil.copytree(PACKAGE, folder / "forebay", ignore=shutil.ignore_patterns("*.so", "__pycache__")))
