@@ -50,7 +50,7 @@ setup: ## Check the tools and make .venv
 
 .PHONY: program
 program: setup ## Build the program forebay
-	@$(STEP) "build the program" cargo build --release
+	@$(STEP) "build the program" cargo build --release --package forebay-cli
 
 .PHONY: wheel
 wheel: setup ## Build the Python package into .venv

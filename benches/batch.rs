@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use forebay::arrow::array::{Array, RecordBatch};
-use forebay::internals::batch::{Selection, gather};
+use forebay::rows::{Selection, gather};
 
 mod common;
 

@@ -8,7 +8,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use forebay::DiskCache;
 use forebay::arrow::array::{Array, AsArray, BinaryViewArray, Int64Array, RecordBatch};
 use forebay::arrow::datatypes::{DataType, Field, Int32Type, Schema};
-use forebay::internals::cache::{Entry, Key};
+use forebay::rows::{Entry, Key};
 
 mod common;
 

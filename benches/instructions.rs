@@ -4,12 +4,13 @@
 use std::hint::black_box;
 
 use forebay::arrow::array::{Array, RecordBatch};
-use forebay::internals::batch::{Selection, gather};
-use forebay::internals::decode::{RowKey, decode_into, encode_jpeg};
-use forebay::internals::reader::rows::read_part;
-use forebay::internals::shard::{Deals, EpochOrder, OrderSpec, Shard, Shuffle, Split};
-use forebay::internals::source;
+use forebay::plan::{Deals, EpochOrder, OrderSpec, Split};
+use forebay::rows::read_part;
+use forebay::rows::{Selection, gather};
 use forebay::{Image, Layout, PixelType};
+use forebay::{Shard, Shuffle};
+use forebay_image::{RowKey, decode_into, encode_jpeg};
+use forebay_store::source;
 
 mod common;
 

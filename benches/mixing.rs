@@ -16,7 +16,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use forebay::internals::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk, expected_distinct};
+use forebay::plan::{EpochOrder, OrderSpec, Split, Walk, expected_distinct};
+use forebay::{Shard, Shuffle};
 
 const CLASSES: u64 = 1_000;
 const CLASS: u64 = 1_281;
@@ -51,7 +52,7 @@ fn planned(shuffle: Shuffle) -> Vec<u64> {
     let order = EpochOrder::new(groups.as_slice(), &OrderSpec::new(&shuffle, &groups, 1, 64), 1);
     let split =
         Split { rows: ROWS, lanes: 1, shard: Shard::default(), global_batch: BATCH, drop_last: false };
-    let rows = |step: forebay::internals::shard::PlannedStep| {
+    let rows = |step: forebay::plan::PlannedStep| {
         let row = |&(part, row): &(u32, u32)| {
             let part = step.parts[part as usize];
             u64::from(part.group) * GROUP + u64::from(part.start + row)

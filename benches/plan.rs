@@ -5,7 +5,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forebay::internals::shard::{Deals, EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
+use forebay::plan::{Deals, EpochOrder, OrderSpec, Split, Walk};
+use forebay::{Shard, Shuffle};
 
 const GROUPS: usize = 12_812;
 const ROWS_PER_GROUP: u32 = 100;

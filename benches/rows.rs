@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forebay::internals::reader::rows::read_part;
-use forebay::internals::source;
+use forebay::rows::read_part;
+use forebay_store::source;
 
 mod common;
 

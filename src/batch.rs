@@ -15,11 +15,11 @@ mod weight;
 
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayRef, BooleanArray, FixedSizeListArray, StructArray, new_null_array};
-use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields};
-use crate::arrow::error::ArrowError;
-use crate::arrow::nested::with_fields;
+use forebay_arrow::array::{Array, ArrayRef, BooleanArray, FixedSizeListArray, StructArray, new_null_array};
+use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use forebay_arrow::error::ArrowError;
+use forebay_arrow::nested::with_fields;
 
 pub(crate) use bytes::value as view_bytes;
 pub use fill::Fill;
@@ -31,7 +31,8 @@ pub use selection::{Run, Selection};
 pub(crate) use views::exchange_views;
 pub(crate) use weight::{heaviest, is_variable, longest, weigh, weigh_each};
 
-use crate::error::{Error, ErrorKind, OrFail, Result};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
 
 /// The field as a batch delivers it, for a field as row groups hold it.
 pub(crate) fn delivered(field: &Field) -> FieldRef {
@@ -170,10 +171,11 @@ fn disagreement() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::*;
+    use forebay_arrow::buffer::OffsetBuffer;
+    use forebay_arrow::datatypes::{self as types, Float32Type, Int32Type};
+
     use super::*;
-    use crate::arrow::array::*;
-    use crate::arrow::buffer::OffsetBuffer;
-    use crate::arrow::datatypes::{self as types, Float32Type, Int32Type};
 
     /// The values of a stored column in the type that a batch has.
     fn as_delivered(stored: &ArrayRef) -> ArrayRef {
@@ -259,7 +261,7 @@ mod tests {
                     let indices: Vec<(usize, usize)> =
                         picks.iter().map(|&(s, r)| (s as usize, r as usize)).collect();
                     let got = gather(&arrays, &Selection::new(picks), None).unwrap();
-                    let expected = crate::arrow::compute::interleave(&arrays, &indices).unwrap();
+                    let expected = forebay_arrow::compute::interleave(&arrays, &indices).unwrap();
                     let expected = as_delivered(&expected);
                     assert_eq!(&got, &expected);
                 }
@@ -317,7 +319,7 @@ mod tests {
             let got = gather(&arrays, &Selection::new(picks.clone()), None).unwrap();
             let field = Field::new("c", first.data_type().clone(), true);
             assert_eq!(got.data_type(), delivered(&field).data_type());
-            let together = crate::arrow::compute::interleave(&arrays, &indices).unwrap();
+            let together = forebay_arrow::compute::interleave(&arrays, &indices).unwrap();
             let all = Selection::of_one((0..200).collect());
             assert_eq!(&got, &gather(&[&together], &all, None).unwrap());
             // Each row by itself, as arrow cuts it.
@@ -359,7 +361,7 @@ mod tests {
         for column in columns {
             let arrays: Vec<&dyn Array> = column.iter().map(AsRef::as_ref).collect();
             let got = gather(&arrays, &selection, None).unwrap();
-            let expected = crate::arrow::compute::interleave(&arrays, &indices).unwrap();
+            let expected = forebay_arrow::compute::interleave(&arrays, &indices).unwrap();
             assert_eq!(&got, &as_delivered(&expected));
         }
     }
@@ -492,7 +494,7 @@ mod tests {
                 let shared = fill(column.clone(), &value).unwrap();
                 assert_eq!(&shared, &column);
                 let rows = UInt32Array::from_iter_values(0..column.len() as u32);
-                let own = crate::arrow::compute::take(&column, &rows, None).unwrap();
+                let own = forebay_arrow::compute::take(&column, &rows, None).unwrap();
                 drop((shared, column));
                 let filled = fill(own, &value).unwrap();
                 assert_eq!(filled.null_count(), 0);

@@ -127,11 +127,10 @@
 //! | `http` | yes | `https://`, `hf://` |
 //! | `hdfs` | yes | `hdfs://`, `hopsfs://`, without Java |
 //! | `formats` | yes | WebP, GIF, BMP and TIFF beside JPEG and PNG |
-//! | `cli` | yes | the program `forebay` |
 //!
 //! # What it is not
 //!
-//! * Not a query engine: a filter compares columns with constants; there are no joins, groups or expressions.
+//! * Not a query engine: a filter looks at one row at a time; there are no joins and no groups.
 //! * Not a writer: it reads data sets that others wrote, and never changes them. Only [`write_index`](Dataset::write_index)
 //!   adds a file, if you call it. The program's `pack` and `unpack` write copies, elsewhere.
 //! * Not a format: there is nothing to convert to. The [row cache](DiskCache) can be deleted at any time.
@@ -139,45 +138,29 @@
 //!
 //! [`RecordBatch`]: https://docs.rs/arrow/latest/arrow/array/struct.RecordBatch.html
 
-pub mod arrow;
 mod batch;
 mod cache;
-mod catalog;
-#[cfg(feature = "cli")]
-#[doc(hidden)]
-pub mod cli;
 mod column;
-mod decode;
-mod error;
-#[doc(hidden)]
-pub mod internals;
 mod loader;
 mod monitor;
-mod panics;
-mod paths;
-mod processor;
-mod promise;
 mod reader;
-mod row_set;
 mod samples;
 mod shard;
 mod shuffle;
-mod sizes;
-mod snapshot;
-mod source;
 
 pub use object_store;
 pub use parquet;
 
 pub use batch::Fill;
 pub use cache::{DiskCache, Tier};
-pub use catalog::{RowId, RowPlace};
 pub use column::{
     BoxFormat, Boxes, Categories, CategoryCounts, Decoder, Encoding, Follow, Hash, Keypoints, Mask, Pad,
     Tensor, TensorFormat, TextFormat, Vocabulary,
 };
-pub use decode::{Image, Interpolation, Layout, MaskType, PixelType, RowKey, Size};
-pub use error::{Error, ErrorKind, Place, Result};
+pub use forebay_base::{Error, ErrorKind, Place, Result};
+pub use forebay_image::{Image, Interpolation, Layout, MaskType, PixelType, RowKey, Size};
+pub use forebay_store::catalog::{RowId, RowPlace};
+pub use forebay_store::source::IndexReport;
 pub use loader::{
     BadRow, BetterMixing, CacheSpec, Dataset, Deny, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec,
     Locations, Mix, MixBuilder, MixEpoch, MixPlan, MixPosition, MixSpec, MixingOption, OnBadRow, OpenOptions,
@@ -186,7 +169,27 @@ pub use loader::{
 pub use reader::Filter;
 pub use samples::{Across, Bucket, Class, Frames, Gap, Pack, PackValue, Sample, Samples, Window};
 pub use shard::{Position, SavedFiles, SavedSplit, Shard, Shuffle, Stop};
-pub use source::IndexReport;
+
+pub mod arrow {
+    //! The parts of [Arrow](https://docs.rs/arrow) that the interface speaks of: arrays, buffers, types, and what takes and
+    //! joins rows.
+    //!
+    //! They are the types of the `arrow` crate of the same version, under the same paths. That crate also brings the rest of
+    //! Arrow, casts, comparisons and regular expressions among it, which is half a minute of everybody's build and is not
+    //! needed here; a program that wants it depends on `arrow` beside this library, and passes its batches on as they are.
+
+    pub use forebay_arrow::{array, buffer, compute, datatypes, error, ffi, ipc, record_batch};
+}
+
+pub mod bindings {
+    //! What a binding to another language builds on: batches in memory of its own, a consumer that may be interrupted, and the
+    //! rows that it rejects.
+
+    pub use crate::batch::{needs_values, null_field, null_rows};
+    pub use crate::loader::{
+        Consumer, Pages, Reason, Registration, Rejections, SlotMemory, ended, forked, not_started, page_cache,
+    };
+}
 
 pub mod filter {
     //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`], or terms of a column, an operator and
@@ -212,6 +215,31 @@ pub mod filter {
     };
 }
 
+pub mod plan {
+    //! The order of an epoch as arithmetic: row groups into lanes, lanes into steps, steps into rows. Nothing here reads data.
+
+    pub use crate::shard::{
+        Deals, EpochOrder, LaneSpan, OrderId, OrderSpec, Part, Pick, PlannedStep, Share, Split, Walk,
+        column_key, column_tag, expected_distinct, row_groups_of_a_batch, row_key,
+    };
+}
+
+pub mod repack {
+    //! Copies of data sets whose images are coefficients, which decode in half of the time; and back.
+
+    pub use crate::column::is_packed;
+    pub use crate::loader::{Repack, RepackOptions, RepackReport, RepackedColumn};
+}
+
+pub mod rows {
+    //! Rows without a loader: those of one row group read, gathered into a batch, and kept on disk.
+
+    pub use crate::batch::{Run, Selection, gather};
+    pub use crate::cache::{Entry, Key};
+    pub use crate::reader::filter::RowGroupMatch;
+    pub use crate::reader::rows::read_part;
+}
+
 pub mod stats {
     //! The parts of [`Stats`](crate::Stats). All times are in seconds and all sizes in bytes, unless a field's name says
     //! otherwise.
@@ -227,9 +255,9 @@ pub mod stats {
     //! # Ok::<(), forebay::Error>(())
     //! ```
 
-    pub use crate::cache::{CacheStats, DeclinedStats, Off, PastStats};
+    pub use crate::cache::{CacheStats, Cleared, DeclinedStats, Off, PastStats, Report};
     pub use crate::loader::{
         MemoryStats, NextStats, PoolStats, QueueStats, SourceStats, Stage, StageStats, Stages, Verdict, Waits,
     };
-    pub use crate::source::TrafficStats;
+    pub use forebay_store::source::TrafficStats;
 }

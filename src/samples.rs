@@ -43,8 +43,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
-use crate::row_set::RowSet;
+use forebay_base::Result;
+use forebay_store::row_set::RowSet;
 
 pub use across::Across;
 pub use bucket::Bucket;

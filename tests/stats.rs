@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fault_server::{FaultServer, Latency, Link};
 use forebay::arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
-use forebay::internals::loader::Stage;
+use forebay::stats::Stage;
 use forebay::{Dataset, Image, Loader, LoaderBuilder, Stats};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{BrotliLevel, Compression};
@@ -165,14 +165,8 @@ fn parquet_that_is_hard_to_decode_is_named() {
 /// A data set of 48 photographs that are large and hard to decode.
 fn photos() -> TempDir {
     let (width, height) = (800, 600);
-    let photo = |seed| {
-        forebay::internals::decode::encode_jpeg(
-            &noise(seed, width * height * 3),
-            width as u32,
-            height as u32,
-            80,
-        )
-    };
+    let photo =
+        |seed| forebay_image::encode_jpeg(&noise(seed, width * height * 3), width as u32, height as u32, 80);
     let photos = BinaryArray::from_iter_values((0..48).map(|seed| photo(seed % 3).unwrap()));
     written(12, 4, ("image", Arc::new(photos)), |plain| plain)
 }

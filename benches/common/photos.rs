@@ -1,6 +1,6 @@
 //! Photographs that the benches share: drawn ones, and the draws of their crops.
 
-use forebay::internals::decode::encode_jpeg;
+use forebay_image::encode_jpeg;
 
 /// The shape and about the bytes of an ImageNet photograph: 100 KB.
 pub(crate) const WIDTH: u32 = 500;

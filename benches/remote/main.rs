@@ -13,9 +13,8 @@ mod summary;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use forebay::internals::source::TrafficStats;
 use forebay::{Dataset, Shuffle};
-
+use forebay_store::source::TrafficStats;
 use server::{Link, Served, Server};
 use summary::Summary;
 

@@ -2,9 +2,9 @@
 
 use forebay::arrow::array::{Array, ArrayRef, RecordBatch};
 use forebay::arrow::datatypes::{FieldRef, Schema};
-use forebay::internals::error::escaped;
-use forebay::internals::loader::{Consumer, Stage};
 use forebay::{Error, ErrorKind};
+use forebay::{bindings::Consumer, stats::Stage};
+use forebay_base::error::escaped;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -87,7 +87,7 @@ impl Batch {
             let schema = self.batch.schema_ref();
             let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
             let error = Error::new(ErrorKind::UnknownColumn, format!("the batch has no column {name:?}"));
-            let hint = match forebay::internals::error::nearest(&name, names.iter().copied()) {
+            let hint = match forebay_base::error::nearest(&name, names.iter().copied()) {
                 Some(near) => format!("did you mean {near:?}?"),
                 None => format!("it has {}", names.join(", ")),
             };

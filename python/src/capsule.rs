@@ -4,7 +4,7 @@ use forebay::Error;
 use forebay::arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
 use forebay::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use forebay::arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use forebay::internals::error::OrFail;
+use forebay_arrow::fail::OrFail;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use forebay::arrow::datatypes::{DataType, TimeUnit};
-use forebay::internals::source;
 use forebay::{Dataset as Inner, Error, OpenOptions, RowId};
+use forebay_store::source;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use forebay::internals::loader::{self, Consumer, Receipt, Rejections, Stage, ended};
-use forebay::{BadRow, Epoch as OfLoader, Error, MixEpoch, Wait};
+use forebay::bindings::{self, Consumer, Rejections, ended};
+use forebay::stats::Stage;
+use forebay::{BadRow, Epoch as OfLoader, Error, MixEpoch, Receipt, Wait};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -97,13 +98,13 @@ pub(crate) enum Reason {
     Closed,
 }
 
-impl From<Reason> for loader::Reason {
+impl From<Reason> for bindings::Reason {
     fn from(reason: Reason) -> Self {
         match reason {
-            Reason::Left => loader::Reason::Left,
-            Reason::Superseded => loader::Reason::Superseded,
-            Reason::Restored => loader::Reason::Restored,
-            Reason::Closed => loader::Reason::Closed,
+            Reason::Left => bindings::Reason::Left,
+            Reason::Superseded => bindings::Reason::Superseded,
+            Reason::Restored => bindings::Reason::Restored,
+            Reason::Closed => bindings::Reason::Closed,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A forked child has the memory of such a value but not its threads: using it would wait for ever, and so would its
 //! destructor. Here, use raises at once, and the destructor does nothing.
 
-use forebay::internals::loader::forked;
+use forebay::bindings::forked;
 use pyo3::prelude::*;
 
 use crate::errors;

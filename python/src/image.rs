@@ -3,16 +3,16 @@
 mod arguments;
 mod code;
 
+use arguments::{
+    Argument, amount, bits, channels, extent, interpolation_of, levels, named_side, pixel_layout, pixel_type,
+    pixels, probability, range, truth, value_of_each,
+};
 use forebay::{Image as Spec, Interpolation, Layout, PixelType, Size};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arguments::{float, numbers, refused};
 use crate::errors::IntoPython;
-use arguments::{
-    Argument, amount, bits, channels, extent, interpolation_of, levels, named_side, pixel_layout, pixel_type,
-    pixels, probability, range, truth, value_of_each,
-};
 
 /// How an encoded image becomes pixels: a frozen value.
 ///

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use forebay::internals::loader::not_started;
+use forebay::bindings::not_started;
 use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, internal};

@@ -34,7 +34,7 @@ mod text;
 mod texts;
 mod view;
 
-use forebay::cli;
+use forebay_cli as cli;
 use pyo3::prelude::*;
 
 #[global_allocator]

@@ -1,6 +1,7 @@
 //! The loader behind `forebay.Loader`: plain arguments in, epochs and reports out.
 
-use forebay::internals::loader::{Stats, Verdict};
+use forebay::Stats;
+use forebay::stats::Verdict;
 use forebay::{Deny, Error, ErrorKind, Filter, Loader as Inner, LoaderSpec, Position, RowPlace};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};

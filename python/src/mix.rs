@@ -1,6 +1,7 @@
 //! The mix behind `forebay.Mix`: what `loader` is for one source, for several.
 
-use forebay::internals::loader::{Stats, Verdict};
+use forebay::Stats;
+use forebay::stats::Verdict;
 use forebay::{LoaderSpec, Mix as Inner, MixPosition, MixSpec, RowPlace};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};

@@ -2,7 +2,7 @@
 
 use forebay::arrow::array::Array;
 use forebay::arrow::datatypes::{DataType, Field};
-use forebay::internals::batch::{null_field, null_rows};
+use forebay::bindings::{null_field, null_rows};
 use forebay::{Error, ErrorKind, Place};
 use pyo3::prelude::*;
 

@@ -6,8 +6,8 @@ use forebay::arrow::array::{Array, ArrayRef, AsArray};
 use forebay::arrow::datatypes::{
     DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Field,
 };
-use forebay::arrow::names::TypeName;
 use forebay::{Error, ErrorKind, Place};
+use forebay_arrow::names::TypeName;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 

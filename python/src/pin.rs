@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forebay::internals::loader::{Pages, Registration, SlotMemory};
+use forebay::bindings::{Pages, Registration, SlotMemory};
 use pyo3::prelude::*;
 
 /// A registered slot.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use forebay::cli;
+use forebay_cli as cli;
 use pyo3::prelude::*;
 
 /// Runs the program, its name first, without the interpreter, and returns its exit status. `again` is the command that starts

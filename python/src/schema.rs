@@ -2,8 +2,8 @@
 
 use forebay::TextFormat;
 use forebay::arrow::datatypes::{DataType, FieldRef, SchemaRef};
-use forebay::arrow::names::TypeName;
-use forebay::internals::error::escaped;
+use forebay_arrow::names::TypeName;
+use forebay_base::error::escaped;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 

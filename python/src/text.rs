@@ -1,6 +1,7 @@
 //! Text that the library reads or writes for Python.
 
-use forebay::internals::{sizes, source};
+use forebay_base::sizes;
+use forebay_store::source;
 use pyo3::prelude::*;
 
 use crate::errors::IntoPython;

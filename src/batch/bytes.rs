@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{
+use forebay_arrow::array::{
     Array, ArrayRef, ByteView, GenericByteViewArray, LargeBinaryArray, LargeStringArray, MAX_INLINE_VIEW_LEN,
 };
-use crate::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use crate::arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
+use forebay_arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use forebay_arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
 
 use super::{Fill, Selection, downcast};
-use crate::error::{Error, ErrorKind, OrFail, Result};
 
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let mut nulls = selection.nulls(sources);
@@ -107,8 +108,9 @@ fn copy<'a>(
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::{AsArray, BinaryViewArray, StringViewArray};
+
     use super::*;
-    use crate::arrow::array::{AsArray, BinaryViewArray, StringViewArray};
 
     #[test]
     fn short_values_are_gathered_as_long_ones_are() {

@@ -5,12 +5,12 @@ mod serial;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::arrow::array::ArrayRef;
-use crate::arrow::datatypes::DataType;
+use forebay_arrow::array::ArrayRef;
+use forebay_arrow::datatypes::DataType;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, Result};
 
 use super::fixed::{self, Number};
-use crate::arrow::names::TypeName;
-use crate::error::{Error, Result};
 
 /// The value that replaces nulls of a column: a number, a text or bytes, as the column has them.
 ///

@@ -2,14 +2,15 @@
 
 use std::fmt;
 
+use forebay_arrow::array::{Array, ArrayData, ArrayRef, AsArray, downcast_primitive_array, make_array};
+use forebay_arrow::buffer::{Buffer, NullBuffer};
+use forebay_arrow::datatypes::{ArrowNativeType, DataType, i256};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
 use half::f16;
 
 use super::{Fill, Selection};
-use crate::arrow::array::{Array, ArrayData, ArrayRef, AsArray, downcast_primitive_array, make_array};
-use crate::arrow::buffer::{Buffer, NullBuffer};
-use crate::arrow::datatypes::{ArrowNativeType, DataType, i256};
-use crate::arrow::names::TypeName;
-use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// A number that is given for a column: an integer, or the nearest float64.
 #[derive(Clone, Copy, Debug, PartialEq)]

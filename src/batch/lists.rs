@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{
+use forebay_arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeListArray, LargeListArray, MapArray, make_array,
 };
-use crate::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use crate::arrow::datatypes::DataType;
+use forebay_arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use forebay_arrow::datatypes::DataType;
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
 
 use super::{
     Fill, Run, Selection, booleans, delivered_type, disagreement, downcast, fill as fill_values, fixed_lists,
     gather as gather_values,
 };
-use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// A list of a source: where its values are among those of the source, as far as there are any.
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 //! Rows with a null in columns whose arrays cannot hold one.
 
-use crate::arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
-use crate::arrow::datatypes::DataType;
+use forebay_arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
+use forebay_arrow::datatypes::DataType;
 
 /// Whether a column of this type becomes arrays in which each row needs a value: numbers, booleans, times, binary of fixed
 /// length, lists, and structures that have any of these. Text, binary and decimals become objects, and a null is `None`.
@@ -127,9 +127,10 @@ fn in_order(mut rows: Vec<usize>) -> Vec<usize> {
 mod tests {
     use std::sync::Arc;
 
+    use forebay_arrow::array::{FixedSizeListArray, Int32Array, LargeListArray, StructArray};
+    use forebay_arrow::datatypes::{Field, Int32Type};
+
     use super::*;
-    use crate::arrow::array::{FixedSizeListArray, Int32Array, LargeListArray, StructArray};
-    use crate::arrow::datatypes::{Field, Int32Type};
 
     #[test]
     fn a_null_in_a_structure_has_the_path_of_its_field() {
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(null_field(&outside, 1), [""; 0]);
         assert_eq!(null_field(&outside, 2), ["in", "b"]);
         let item = Arc::new(Field::new("item", outside.data_type().clone(), true));
-        let offsets = crate::arrow::buffer::OffsetBuffer::from_lengths([1, 2]);
+        let offsets = forebay_arrow::buffer::OffsetBuffer::from_lengths([1, 2]);
         let lists = LargeListArray::new(item, offsets, outside, None);
         assert_eq!(null_field(&lists, 1), [""; 0], "a structure that is an item");
         let item = Arc::new(Field::new("item", inside.data_type().clone(), true));

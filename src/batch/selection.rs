@@ -1,8 +1,8 @@
 //! Which rows are gathered, in the form that is fastest to copy.
 
-use crate::arrow::array::{Array, BooleanBufferBuilder};
-use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
-use crate::processor;
+use forebay_arrow::array::{Array, BooleanBufferBuilder};
+use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
+use forebay_base::processor;
 
 /// Rows to gather, in output order.
 pub enum Selection {

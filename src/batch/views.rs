@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use forebay_arrow::array::{Array, ArrayRef, AsArray, LargeListArray, ListArray, MapArray};
+use forebay_arrow::datatypes::DataType;
+use forebay_arrow::error::ArrowError;
+
 use super::{fixed_lists, structure};
-use crate::arrow::array::{Array, ArrayRef, AsArray, LargeListArray, ListArray, MapArray};
-use crate::arrow::datatypes::DataType;
-use crate::arrow::error::ArrowError;
 
 /// The column with each array of views in it exchanged for another with the same values.
 pub(crate) fn exchange_views(

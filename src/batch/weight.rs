@@ -3,9 +3,9 @@
 //! A footer gives the number of stored bytes, not the length of values that a dictionary repeats. Once a row group is
 //! decoded, the lengths are in its views and offsets.
 
-use crate::arrow::array::{Array, AsArray, GenericByteViewArray, MAX_INLINE_VIEW_LEN};
-use crate::arrow::datatypes::{ByteViewType, DataType};
-use crate::arrow::vectors::Vectors;
+use forebay_arrow::array::{Array, AsArray, GenericByteViewArray, MAX_INLINE_VIEW_LEN};
+use forebay_arrow::datatypes::{ByteViewType, DataType};
+use forebay_arrow::vectors::Vectors;
 
 /// Bytes of a value beside its own: an offset of 64 bits.
 const OFFSET: u64 = 8;
@@ -165,9 +165,9 @@ fn width(data_type: &DataType) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use crate::arrow::array::{ArrayRef, Int32Array, ListArray, StringViewArray};
-    use crate::arrow::datatypes::Int32Type;
-    use crate::arrow::vectors::tests::vectors;
+    use forebay_arrow::array::{ArrayRef, Int32Array, ListArray, StringViewArray};
+    use forebay_arrow::datatypes::Int32Type;
+    use forebay_arrow::vectors::stored as vectors;
 
     use super::*;
 

@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::arrow::array::{RecordBatch, RecordBatchOptions, UInt32Array};
-use crate::arrow::compute::{TakeOptions, take_arrays};
+use forebay_arrow::array::{RecordBatch, RecordBatchOptions, UInt32Array};
+use forebay_arrow::compute::{TakeOptions, take_arrays};
+use forebay_arrow::fail::OrFail;
+use forebay_base::Result;
 
 use super::seal::Seal;
 use super::stats::Counters;
-use crate::error::{OrFail, Result};
 
 /// The verified rows of one row group from the cache. Cheap to clone.
 ///

@@ -20,11 +20,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use forebay_base::{Error, ErrorKind, Place, Result, paths};
 use rustix::fs::OFlags;
 
 use super::key::Name;
-use crate::error::{Error, ErrorKind, Place, Result};
-use crate::paths;
 
 const VERSION: &str = "forebay-rows-v1";
 /// Prefix of the folders of all layouts: those of other versions are not foreign.

@@ -15,15 +15,15 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use forebay_arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use forebay_arrow::buffer::Buffer;
+use forebay_arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
+use forebay_arrow::error::ArrowError;
+use forebay_arrow::ipc::reader::StreamDecoder;
+use forebay_arrow::ipc::writer::StreamEncoder;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::key::Key;
-use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
-use crate::arrow::buffer::Buffer;
-use crate::arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
-use crate::arrow::error::ArrowError;
-use crate::arrow::ipc::reader::StreamDecoder;
-use crate::arrow::ipc::writer::StreamEncoder;
 use crate::batch::exchange_views;
 
 const MAGIC: &[u8; 8] = b"fbrows1\n";

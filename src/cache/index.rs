@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use forebay_arrow::array::RecordBatch;
 use lru::LruCache;
 
 use super::format::Body;
 use super::key::Name;
 use super::seal::{Seal, Stamp};
-use crate::arrow::array::RecordBatch;
 
 /// Maps that are kept at most; Linux allows a process 65,530 in all.
 const MAX_MAPS: NonZeroUsize = NonZeroUsize::new(16_384).expect("a number above 0");

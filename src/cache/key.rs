@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use forebay_arrow::datatypes::Schema;
 use xxhash_rust::xxh3::xxh3_128;
-
-use crate::arrow::datatypes::Schema;
 
 /// Names the rows of one row group, as one selection of columns delivers them.
 ///
@@ -77,7 +76,7 @@ impl fmt::Display for Name {
 
 #[cfg(test)]
 mod tests {
-    use crate::arrow::datatypes::{DataType, Field};
+    use forebay_arrow::datatypes::{DataType, Field};
 
     use super::*;
 

@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use forebay_arrow::buffer::{Buffer, MutableBuffer};
 
 use super::guard::Guarded;
-use crate::arrow::buffer::{Buffer, MutableBuffer};
 
 /// The first `length` bytes of `file` without reading them: all processes that map it share one copy in the page cache.
 /// `None` where no more can be mapped. Only where [`Folder`](super::folder::Folder) allows it.

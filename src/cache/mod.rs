@@ -67,12 +67,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::arrow::array::RecordBatch;
-use crate::arrow::error::ArrowError;
+use forebay_arrow::array::RecordBatch;
+use forebay_arrow::error::ArrowError;
 
-use crate::error::{Error, Result};
-use crate::panics::caught;
 use folder::Folder;
+use forebay_base::panics::caught;
+use forebay_base::{Error, Result};
 use format::{Encoded, Integrity};
 use health::{Half, Health, Mode};
 use index::Index;
@@ -91,7 +91,7 @@ pub use upkeep::{Cleared, Report};
 
 /// How long to wait for another thread or process that fetches the same rows: the time that a slow store may need for a
 /// row group.
-pub const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A folder of cached rows, bounded in bytes, shared by the processes of a machine. Cheap to clone.
 ///
@@ -161,7 +161,7 @@ impl DiskCache {
             return Err(Error::invalid("a cache of 0 bytes").hint("give it room, or do without it"));
         }
         let cache = DiskCache::new(
-            Space::new(Folder::open(&crate::paths::local(folder)?)?, max_bytes),
+            Space::new(Folder::open(&forebay_base::paths::local(folder)?)?, max_bytes),
             Health::new(),
         );
         cache.prepare();

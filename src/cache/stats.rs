@@ -211,7 +211,7 @@ impl DeclinedStats {
     }
 
     /// The reason for most of them, in words; `None` if all were kept.
-    pub(crate) fn why(&self) -> Option<&'static str> {
+    pub fn why(&self) -> Option<&'static str> {
         let DeclinedStats { full, too_large, busy, unwritable, blocked, behind, faults } = *self;
         let reasons = [
             (full, "the cache is full, or the disk, of which a tenth and at least 1 GiB stays free"),

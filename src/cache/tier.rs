@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use forebay_base::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-use crate::error::{Error, Result};
 
 /// The form in which the row cache keeps cells that are decoded. Columns without such a form are kept as they are stored.
 ///
@@ -50,7 +49,7 @@ impl Tier {
     }
 
     /// The one of `tiers` that has this name.
-    pub(crate) fn among(tiers: &[Tier], text: &str) -> Result<Tier> {
+    pub fn among(tiers: &[Tier], text: &str) -> Result<Tier> {
         tiers.iter().copied().find(|tier| tier.name() == text).ok_or_else(|| {
             let names = tiers.iter().map(|tier| tier.name()).collect::<Vec<_>>().join(", ");
             Error::invalid(format!("{text:?} is not a cache tier")).hint(format!("use one of {names}"))

@@ -2,13 +2,13 @@
 
 use std::io;
 
+use forebay_base::{Error, Place, Result};
 use serde::Serialize;
 
 use super::folder::{self, ScannedFile};
 use super::format::{self, Integrity};
 use super::key::Name;
 use super::{DiskCache, writer};
-use crate::error::{Error, Place, Result};
 
 /// The result of verifying every entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

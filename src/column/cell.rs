@@ -1,14 +1,14 @@
 //! Cells that are decoded, as row groups store them: the bytes of each row.
 
-use crate::arrow::array::{
+use forebay_arrow::array::{
     Array, AsArray, BinaryViewArray, FixedSizeBinaryArray, RecordBatch, StringViewArray,
 };
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::datatypes::DataType;
+use forebay_arrow::buffer::NullBuffer;
+use forebay_arrow::datatypes::DataType;
+use forebay_base::{Error, ErrorKind, Result};
 
 use super::Noun;
 use crate::batch::view_bytes;
-use crate::error::{Error, ErrorKind, Result};
 
 /// The cells of one source: binary values, text, or the Hugging Face `struct<bytes, path>`.
 pub(crate) enum Cells<'a> {

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::names::TypeName;
+use forebay_base::panics::caught;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_image::{RowKey, Workspace};
 
 use super::cell::holds_bytes;
 use super::tensor::tensor_field;
 use super::{Cell, ColumnCodec, Noun, NullOptions, NullSlot, RowCells, Slot};
-use crate::arrow::names::TypeName;
-use crate::decode::{RowKey, Workspace};
-use crate::error::{Error, ErrorKind, Place, Result};
-use crate::panics::caught;
 
 /// Decodes the cells of a column into tensors of one shape: audio, tokens, point clouds, formats of your own.
 ///

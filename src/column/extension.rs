@@ -1,10 +1,9 @@
 //! Arrow's extension types that columns declare in the metadata of their fields.
 
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_base::Result;
+use forebay_image::{PACKED_EXTENSION, PACKED_VERSION, newer_packed};
 use serde_json::{Value, json};
-
-use crate::arrow::datatypes::{DataType, Field};
-use crate::decode::{PACKED_EXTENSION, PACKED_VERSION, newer_packed};
-use crate::error::Result;
 
 /// Field metadata: the name of an Arrow extension type.
 pub(crate) const EXTENSION_NAME: &str = "ARROW:extension:name";
@@ -26,7 +25,7 @@ pub(crate) fn packed_metadata() -> [(String, String); 2] {
 ///
 /// # Errors
 /// `Unsupported` where they are of a later version.
-pub(crate) fn is_packed(field: &Field) -> Result<bool> {
+pub fn is_packed(field: &Field) -> Result<bool> {
     if let DataType::Struct(children) = field.data_type()
         && let Some((_, child)) = children.find(BYTES)
     {
@@ -48,8 +47,9 @@ mod tests {
     use std::collections::HashMap;
     use std::sync::Arc;
 
+    use forebay_base::ErrorKind;
+
     use super::*;
-    use crate::error::ErrorKind;
 
     fn field(version: u8) -> Field {
         let metadata = packed_metadata().map(|(key, value)| (key, value.replace('1', &version.to_string())));

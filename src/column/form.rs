@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, RecordBatch, StructArray};
-use crate::arrow::datatypes::Schema;
+use forebay_arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, RecordBatch, StructArray};
+use forebay_arrow::datatypes::Schema;
+use forebay_arrow::fail::OrFail;
+use forebay_base::Result;
+use forebay_image::Workspace;
 
 use super::ColumnCodec;
 use super::cell::Cells;
 use crate::cache::Tier;
-use crate::decode::Workspace;
-use crate::error::{OrFail, Result};
 
 /// A form in which the cells of one column can be kept.
 pub(crate) trait KeptForm: fmt::Debug + Send + Sync {
@@ -156,12 +157,12 @@ fn with_bytes(stored: &ArrayRef, bytes: ArrayRef) -> Result<ArrayRef> {
 
 #[cfg(test)]
 mod tests {
-    use crate::arrow::array::BinaryViewArray;
-    use crate::arrow::datatypes::{DataType, Field};
+    use forebay_arrow::array::BinaryViewArray;
+    use forebay_arrow::datatypes::{DataType, Field};
+    use forebay_image::{Image, encode_jpeg};
 
     use super::*;
     use crate::column::{ImageCodec, PlainCodec};
-    use crate::decode::{Image, encode_jpeg};
 
     fn codecs() -> Vec<Arc<dyn ColumnCodec>> {
         let crop = Image::random_resized_crop(224).flip();

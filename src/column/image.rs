@@ -3,7 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, Result};
+use forebay_image::{
+    Drawing, Drawn, Form, Image, PixelType, RowKey, Size, Workspace, decode_within, needs_stable,
+};
 
 use super::cell::holds_bytes;
 use super::extension::is_packed;
@@ -11,12 +16,7 @@ use super::follow::Followed;
 use super::ragged::{SIZE_BYTES, images_field, pack, write_size};
 use super::tensor::tensor_field;
 use super::{Cell, ColumnCodec, Cost, KeptForm, Noun, NullOptions, NullSlot, RowCells, Slot};
-use crate::arrow::names::TypeName;
 use crate::cache::Tier;
-use crate::decode::{
-    Drawing, Drawn, Form, Image, PixelType, RowKey, Size, Workspace, decode_within, needs_stable,
-};
-use crate::error::{Error, Result};
 
 /// Decodes images.
 #[derive(Debug)]

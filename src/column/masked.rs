@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use forebay_arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
+
 use super::{ColumnCodec, GatheredRows, Noun};
-use crate::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
-use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::arrow::names::TypeName;
 use crate::batch::{Fill, Selection, gather, presence};
-use crate::error::{Error, ErrorKind, Result};
 
 const NOUN: Noun = Noun { one: "a value", several: "values" };
 
@@ -132,12 +133,13 @@ fn cells_of(source: &dyn Array) -> Option<BooleanArray> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::arrow::array::{
+    use forebay_arrow::array::{
         BinaryViewArray, Date32Array, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, Int64Array,
         StringViewArray,
     };
-    use crate::arrow::datatypes::Int16Type;
+    use forebay_arrow::datatypes::Int16Type;
+
+    use super::*;
     use crate::column::PlainCodec;
 
     /// The column, its mask, and the bad rows, of the rows 2, 0 and 1 of a column of three.

@@ -30,16 +30,15 @@ mod vectors;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayRef};
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::array::{Array, ArrayRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 
 pub(crate) use cast::{CastCodec, by_name as cast_by_name, cast_field};
 pub(crate) use cell::{Cell, RowCells};
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
 pub use encoding::{Categories, CategoryCounts, Encoding, Hash, Vocabulary};
-#[cfg(feature = "cli")]
-pub(crate) use extension::is_packed;
+pub use extension::is_packed;
 pub(crate) use extension::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};
 pub(crate) use follow::{
     AlongCodec, BoxesCodec, Followed, GeometryCodec, KeypointsCodec, MaskCodec, SizeCodec,
@@ -60,9 +59,10 @@ pub(crate) use text::TextCodec;
 pub use text::TextFormat;
 pub(crate) use vectors::VectorCodec;
 
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_image::{RowKey, Size, Workspace};
+
 use crate::batch::{Selection, gather};
-use crate::decode::{RowKey, Size, Workspace};
-use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Stage;
 
 /// The place of the values of a column's rows.

@@ -1,12 +1,12 @@
 //! Nulls of columns that are decoded: what the options say of them, and what stands in their slots.
 
+use forebay_arrow::datatypes::DataType;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, Result};
+use forebay_image::PixelType;
 use half::bf16;
 
-use crate::arrow::datatypes::DataType;
-use crate::arrow::names::TypeName;
 use crate::batch::{Fill, value_bytes};
-use crate::decode::PixelType;
-use crate::error::{Error, Result};
 
 /// What the options say of the nulls of a column.
 #[derive(Clone, Copy, Debug, Default)]

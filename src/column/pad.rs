@@ -3,18 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use super::{ColumnCodec, GatheredRows, Noun};
-use crate::arrow::array::{
+use forebay_arrow::array::{
     Array, ArrayData, ArrayRef, BooleanArray, BooleanBufferBuilder, FixedSizeListArray, LargeListArray,
     make_array,
 };
-use crate::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::arrow::names::TypeName;
+use forebay_arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{ColumnCodec, GatheredRows, Noun};
 use crate::batch::{Fill, Selection, StoredList, stored_lists, value_bytes};
-use crate::error::{Error, ErrorKind, OrFail, Result};
 
 const NOUN: Noun = Noun { one: "a list", several: "lists" };
 
@@ -306,9 +307,10 @@ impl ColumnCodec for PadMaskCodec {
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::{AsArray, Int16Array, ListArray};
+    use forebay_arrow::datatypes::Int16Type;
+
     use super::*;
-    use crate::arrow::array::{AsArray, Int16Array, ListArray};
-    use crate::arrow::datatypes::Int16Type;
 
     type Lists = Vec<Option<Vec<Option<i16>>>>;
 

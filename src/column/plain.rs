@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayRef};
-use crate::arrow::datatypes::{Field, FieldRef};
+use forebay_arrow::array::{Array, ArrayRef};
+use forebay_arrow::datatypes::{Field, FieldRef};
+use forebay_base::Result;
 
 use super::ColumnCodec;
 use crate::batch::{Fill, Selection, delivered, fill, gather};
-use crate::error::Result;
 
 /// Gathers values; nulls are replaced where there is a fill.
 #[derive(Debug, Default)]

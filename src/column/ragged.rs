@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::arrow::array::{ArrayData, ArrayRef, FixedSizeListArray, LargeListArray, make_array};
-use crate::arrow::buffer::{Buffer, OffsetBuffer};
-use crate::arrow::datatypes::{DataType, Field};
-
-use crate::decode::{Image, Size};
-use crate::error::{Error, ErrorKind, OrFail, Result};
+use forebay_arrow::array::{ArrayData, ArrayRef, FixedSizeListArray, LargeListArray, make_array};
+use forebay_arrow::buffer::{Buffer, OffsetBuffer};
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_image::{Image, Size};
 
 /// The name under which the field of such a column says so, and what it says.
 const KIND: &str = "forebay:kind";
@@ -78,9 +78,10 @@ fn broken() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::{Array, AsArray};
+    use forebay_arrow::datatypes::UInt8Type;
+
     use super::*;
-    use crate::arrow::array::{Array, AsArray};
-    use crate::arrow::datatypes::UInt8Type;
 
     #[test]
     fn images_move_together() {

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::arrow::array::{ArrayData, ArrayRef, BooleanArray, FixedSizeListArray, make_array};
-use crate::arrow::buffer::{BooleanBuffer, Buffer};
-use crate::arrow::datatypes::{DataType, Field};
+use forebay_arrow::array::{ArrayData, ArrayRef, BooleanArray, FixedSizeListArray, make_array};
+use forebay_arrow::buffer::{BooleanBuffer, Buffer};
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
 
 use super::extension::{EXTENSION_METADATA, EXTENSION_NAME};
-use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// The name of the extension type.
 pub(super) const TENSOR: &str = "arrow.fixed_shape_tensor";

@@ -3,15 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
+use forebay_arrow::array::{
+    Array, ArrayRef, AsArray, LargeBinaryArray, LargeStringArray, LargeStringBuilder,
+};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::{ColumnCodec, GatheredRows, Noun, NullOptions};
-use crate::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, LargeStringArray, LargeStringBuilder};
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::arrow::names::TypeName;
 use crate::batch::{Fill, Selection, gather};
-use crate::error::{Error, ErrorKind, Result};
 
 /// Field metadata: what a column of text holds.
 const HOLDS: &str = "forebay.text";
@@ -215,8 +217,9 @@ fn texts_of(cells: &LargeBinaryArray) -> (LargeStringArray, Vec<(usize, Error)>)
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::{BinaryViewArray, StringViewArray};
+
     use super::*;
-    use crate::arrow::array::{BinaryViewArray, StringViewArray};
 
     fn delivered(
         format: TextFormat,

@@ -5,15 +5,17 @@
 
 use std::sync::Arc;
 
-use super::{BadValue, ColumnCodec, GatheredRows, Noun, Slot};
-use crate::arrow::array::{
+use forebay_arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, Float64Array, LargeListArray, MapArray, StructArray,
 };
-use crate::arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::arrow::vectors::{SparkMl, Vectors, holds_vectors, with_lists};
+use forebay_arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::vectors::{SparkMl, Vectors, holds_vectors, with_lists};
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::{BadValue, ColumnCodec, GatheredRows, Noun, Slot};
 use crate::batch::{Selection, gather};
-use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::monitor::Stage;
 
 /// Delivers a column whose vectors are made lists first.
@@ -216,11 +218,12 @@ fn no_vectors() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::{Int8Array, ListArray, StringViewArray};
+    use forebay_arrow::datatypes::{Float64Type, Int32Type};
+    use forebay_arrow::vectors::{DENSE, SPARSE, lists_of};
+    use forebay_arrow::vectors::{Stored, stored as vectors};
+
     use super::*;
-    use crate::arrow::array::{Int8Array, ListArray, StringViewArray};
-    use crate::arrow::datatypes::{Float64Type, Int32Type};
-    use crate::arrow::vectors::tests::{Stored, vectors};
-    use crate::arrow::vectors::{DENSE, SPARSE, lists_of};
     use crate::column::{Pad, PadCodec, PlainCodec};
 
     fn dense(values: &[f64]) -> Option<Stored> {

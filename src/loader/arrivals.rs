@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::RecvTimeoutError;
+use forebay_base::{Error, ErrorKind};
 
 use super::admission::{Admission, Stopped};
 use super::prefetch::{RowGroupQueue, ended_early};
 use super::row_groups::PendingRowGroups;
-use crate::error::{Error, ErrorKind};
 use crate::monitor::Watch;
 use crate::reader::Resident;
 use crate::reader::budget::{Budget, words};

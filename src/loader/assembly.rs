@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use forebay_base::Result;
 use rayon::ThreadPool;
 
 use super::admission::Admission;
@@ -17,7 +18,6 @@ use super::lifecycle::{EpochId, Event};
 use super::prefetch::PrefetchKey;
 use super::queue::Sender;
 use super::row_groups::Source;
-use crate::error::Result;
 use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
 use crate::samples::SampleRows;

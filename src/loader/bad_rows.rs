@@ -1,9 +1,8 @@
 //! Rows that cannot be delivered: what to do with them, and which they were.
 
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::RowId;
 use serde::{Deserialize, Serialize};
-
-use crate::catalog::RowId;
-use crate::error::{Error, ErrorKind, Result};
 
 /// What else may be done about a bad row.
 pub(crate) const SKIP_HINT: &str = "to count and skip such rows, say so with `on_bad_row`";

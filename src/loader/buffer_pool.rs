@@ -9,9 +9,9 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::{Bytes, BytesMut};
+use forebay_arrow::buffer::Buffer;
 
 use super::slot::{Pages, Slot};
-use crate::arrow::buffer::Buffer;
 
 /// Buffers kept for the next batches.
 #[derive(Clone, Debug, Default)]

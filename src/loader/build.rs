@@ -31,19 +31,16 @@ use super::spec::LoaderSpec;
 use super::threads::{self, IoRuntime};
 use super::tiers::Tiers;
 use crate::cache::{DiskCache, Tier};
-use crate::catalog::RowId;
 use crate::column::{CacheForm, Decoder};
-use crate::decode::Workspace;
-use crate::error::Result;
 use crate::monitor::{Monitor, Trace};
-use crate::paths;
-use crate::promise::Promise;
 use crate::reader::Filter;
 use crate::shard::{EpochOrder, row_key};
-use crate::source::no_folder;
-#[cfg(feature = "cli")]
-pub(crate) use checks::MAX_THREADS;
 pub(super) use checks::Numbers;
+use forebay_base::promise::Promise;
+use forebay_base::{Result, paths};
+use forebay_image::Workspace;
+use forebay_store::catalog::RowId;
+use forebay_store::source::no_folder;
 pub(super) use settle::Settled;
 
 /// The options of a [`Loader`]. [`Dataset::loader`] creates a builder with every option at its default.
@@ -142,8 +139,7 @@ impl LoaderBuilder {
     }
 
     /// Reads these rows and no others.
-    #[cfg(feature = "cli")]
-    pub(crate) fn only_rows(mut self, ids: impl IntoIterator<Item = RowId>) -> Self {
+    pub fn only_rows(mut self, ids: impl IntoIterator<Item = RowId>) -> Self {
         self.only = Some(ids.into_iter().collect());
         self
     }

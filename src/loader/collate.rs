@@ -12,6 +12,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
+use forebay_arrow::array::{
+    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
+};
+use forebay_arrow::buffer::BooleanBuffer;
+use forebay_arrow::compute::{concat, take};
+use forebay_arrow::datatypes::{DataType, Field, SchemaRef};
+use forebay_arrow::fail::OrFail;
+use forebay_base::error::caught;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_image::{RowKey, Workspace};
+use forebay_store::catalog::{Catalog, RowId, joined};
 use rayon::ThreadPool;
 
 use super::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
@@ -19,17 +30,8 @@ use super::batch_group::PackRows;
 use super::buffer_pool::{BufferPool, PooledBuffer};
 use super::lengths::{FoundRow, Lengths};
 use super::queue::Sender;
-use crate::arrow::array::{
-    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
-};
-use crate::arrow::buffer::BooleanBuffer;
-use crate::arrow::compute::{concat, take};
-use crate::arrow::datatypes::{DataType, Field, SchemaRef};
 use crate::batch::{Selection, gather, is_narrow, needs_values, null_field, null_rows};
-use crate::catalog::{Catalog, RowId, joined};
 use crate::column::{ColumnCodec, RowCells, Slot, images, tensor};
-use crate::decode::{RowKey, Workspace};
-use crate::error::{Error, ErrorKind, OrFail, Place, Result, caught};
 use crate::monitor::{Monitor, Watch};
 use crate::reader::{Resident, Rows};
 use crate::shard::{column_key, repeat_key, row_key};

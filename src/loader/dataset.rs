@@ -9,24 +9,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
+use forebay_arrow::datatypes::{DataType, SchemaRef};
+use forebay_base::{Error, Result, paths};
+use forebay_store::catalog::{Catalog, Differences, Projection, RowId, RowPlace};
+use forebay_store::source::{
+    self, FOOTERS_AT_ONCE, FolderFilter, Footers, IndexReport, KeyTypes, Opening, Store, TrafficStats,
+};
 use futures::{FutureExt, StreamExt, stream};
 use object_store::ObjectStore;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::stats::StageStats;
 use super::threads::{IoRuntime, Process};
-use crate::arrow::datatypes::{DataType, SchemaRef};
-use crate::catalog::{Catalog, Differences, Projection, RowId, RowPlace};
-use crate::error::{Error, Result};
 use crate::monitor::Watch;
-use crate::paths;
 use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::{Fetched, Fetcher, Gauge, KnownCosts};
 use crate::shard::Part;
-use crate::source::{
-    self, FOOTERS_AT_ONCE, FolderFilter, Footers, IndexReport, KeyTypes, Opening, Store, TrafficStats,
-};
 
 /// A Parquet data set whose files were found and whose footers were read.
 ///

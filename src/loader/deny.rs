@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use forebay_arrow::datatypes::DataType;
+use forebay_base::Result;
+use forebay_store::catalog::{Catalog, RowId};
+use forebay_store::row_set::RowSet;
+use forebay_store::source::is_pattern;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::arrow::datatypes::DataType;
-use crate::catalog::{Catalog, RowId};
-use crate::error::Result;
 use crate::reader::Filter;
 use crate::reader::filter::{Value, col};
-use crate::row_set::RowSet;
-use crate::source::is_pattern;
 
 /// Rows that are left out of every epoch, as if they were not stored: by their [numbers](RowId), or by the values of a column.
 /// Default: none.
@@ -71,8 +71,7 @@ impl Deny {
     }
 
     /// The numbers of rows that are denied, ascending.
-    #[cfg(feature = "cli")]
-    pub(crate) fn row_ids(&self) -> &[RowId] {
+    pub fn row_ids(&self) -> &[RowId] {
         &self.rows
     }
 

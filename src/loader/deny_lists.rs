@@ -2,18 +2,19 @@
 
 use std::fs;
 
-use super::build::columns::ROW_ID;
-use super::dataset::Dataset;
-use super::deny::Deny;
-use crate::arrow::array::{Array, AsArray, RecordBatch};
-use crate::arrow::datatypes::{
+use forebay_arrow::array::{Array, AsArray, RecordBatch};
+use forebay_arrow::datatypes::{
     DataType, Date32Type, Date64Type, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt64Type,
 };
-use crate::arrow::names::TypeName;
-use crate::catalog::RowId;
-use crate::error::{Error, ErrorKind, Foreign, Place, Result};
-use crate::paths;
+use forebay_arrow::fail::Foreign;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Place, Result, paths};
+use forebay_store::catalog::RowId;
+
+use super::build::columns::ROW_ID;
+use super::dataset::Dataset;
+use super::deny::Deny;
 use crate::reader::filter::{Value, written};
 
 /// Rows of a list that are read at a time.

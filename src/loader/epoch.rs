@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::RecvTimeoutError;
+use forebay_arrow::array::RecordBatch;
+use forebay_base::{Error, ErrorKind, Result};
 
 use super::bad_rows::BadRow;
 use super::collate::Collated;
@@ -14,8 +16,6 @@ use super::lifecycle::Reason;
 use super::pipe::BatchReceiver;
 use super::progress::{Progress, Receipt};
 use super::refill::{Refill, StandIn, Taken};
-use crate::arrow::array::RecordBatch;
-use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 
 /// A batch, and its receipt. See [`Wait`] for an example.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use forebay_base::{Error, Result};
+
 use super::admission::{Admission, Stopped};
 use super::collate::Collated;
 use super::queue::{self, queue};
 use super::semaphore::{BatchPermit, BatchSemaphore, BytesPermit};
-use crate::error::{Error, Result};
 use crate::monitor::Watch;
 
 /// A batch in the making.

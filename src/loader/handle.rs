@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::arrow::datatypes::SchemaRef;
+use forebay_arrow::datatypes::SchemaRef;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_store::catalog::{Catalog, RowPlace};
 
 use super::bad_rows::BadRow;
 use super::collate::Collator;
@@ -20,8 +22,6 @@ use super::slot::Pages;
 use super::spec::LoaderSpec;
 use super::stats::{MemoryStats, StageStats, Stats};
 use super::tiers::Tiers;
-use crate::catalog::{Catalog, RowPlace};
-use crate::error::{Error, ErrorKind, Place, Result};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
 use crate::samples::SampleIndex;

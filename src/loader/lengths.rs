@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, RecordBatch};
+use forebay_arrow::array::{Array, RecordBatch};
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_store::catalog::RowId;
 
 use super::semaphore::BatchSemaphore;
 use super::sizing::words;
 use crate::batch::{heaviest, longest, weigh, weigh_each};
-use crate::catalog::RowId;
-use crate::error::{Error, ErrorKind, Place, Result};
 use crate::reader::{Resident, Rows};
 
 /// The next move where values that are not stored make a batch too large.

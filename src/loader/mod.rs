@@ -59,31 +59,23 @@ pub use crate::monitor::Stage;
 pub use advice::{BetterMixing, MixingOption};
 pub use bad_rows::{BadRow, OnBadRow};
 pub use build::LoaderBuilder;
-#[cfg(feature = "cli")]
-pub(crate) use build::MAX_THREADS;
 pub use consumer::Consumer;
 pub use dataset::{Dataset, Locations, OpenOptions};
 pub use deny::Deny;
-#[doc(hidden)]
 pub use epoch::ended;
 pub use epoch::{Epoch, Step, Wait};
 pub use handle::Loader;
-#[doc(hidden)]
 pub use lifecycle::Reason;
 pub use machine::page_cache;
 pub use mix::{Mix, MixBuilder, MixEpoch, MixPlan, MixPosition, MixSpec, SavedSource, SourcePlan};
 pub use plan::RankPlan;
 pub use progress::Receipt;
-#[doc(hidden)]
 pub use rejections::Rejections;
-#[doc(hidden)]
 pub use repack::{Repack, RepackOptions, RepackReport, RepackedColumn};
 pub use rewind::Rewind;
-#[doc(hidden)]
 pub use slot::{Pages, Registration, SlotMemory};
 pub use spec::{CacheSpec, Flatten, LoaderSpec};
 pub use stats::{
     MemoryStats, NextStats, PoolStats, QueueStats, SourceStats, StageStats, Stages, Stats, Verdict, Waits,
 };
-#[doc(hidden)]
 pub use threads::{forked, not_started};

@@ -21,6 +21,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use forebay_base::promise::Promise;
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::source::Reading;
 use rayon::ThreadPool;
 use tokio::runtime::Handle;
 
@@ -34,12 +37,9 @@ use super::queue;
 use super::row_groups::Source;
 use super::semaphore::BatchSemaphore;
 use super::threads::{self, IoRuntime, Process};
-use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
-use crate::promise::Promise;
 use crate::reader::row_cache::RowCache;
 use crate::shard::{Deals, Walk};
-use crate::source::Reading;
 
 /// The threads of a loader, and their present work.
 pub(crate) struct Engine {

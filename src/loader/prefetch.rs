@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::source::Store;
 use futures::{StreamExt, stream};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::row_groups::{PendingRowGroups, RowGroupDecoder, Source};
 use super::slow_start::SlowStart;
-use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
 use crate::reader::fetch::{Fetched, Fetcher, Gauge};
 use crate::reader::row_cache::RowCache;
 use crate::samples::EpochSamples;
 use crate::shard::{Deals, OrderSpec, Part, PlannedStep, Walk};
-use crate::source::Store;
 
 /// Row groups, or bunches of small ones, that may wait, decoded or being decoded, for the plan to need them: enough that
 /// one is always ready, few enough that they are still in the processor's caches.

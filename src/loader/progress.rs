@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, Result};
+use forebay_base::{Error, Result};
+
 use crate::shard::{LAST_EPOCH, batch_key, row_key};
 
 /// Iterators that were given out in this process: each has a number of its own, so that a receipt of another loader, or of

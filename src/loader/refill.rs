@@ -7,11 +7,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use forebay_arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use forebay_arrow::compute::take;
+use forebay_arrow::fail::OrFail;
+use forebay_base::Result;
+
 use super::bad_rows::{BadRow, OnBadRow};
 use super::collate::Collated;
-use crate::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
-use crate::arrow::compute::take;
-use crate::error::{OrFail, Result};
 
 /// A batch that was made, and its place in the epoch.
 pub(super) struct Taken {

@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::{Catalog, RowId};
+
 use super::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
 use super::handle::Loader;
 use super::progress::Receipt;
-use crate::catalog::{Catalog, RowId};
-use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 
 /// The rows of one epoch that the user's functions rejected.

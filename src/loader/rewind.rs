@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::catalog::{Catalog, RowPlace};
-use crate::error::{Error, ErrorKind, Result};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::{Catalog, RowPlace};
+
 use crate::samples::{EpochSamples, PartSamples, SampleIndex, SampleRows};
 use crate::shard::{EpochOrder, OrderSpec, Part, PlannedStep, Shard, Split, Walk};
 

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use forebay_arrow::array::RecordBatch;
+use forebay_base::error::caught;
+use forebay_base::{Error, ErrorKind, Result};
 use rayon::ThreadPool;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
@@ -13,9 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::collate::Collator;
 use super::tiers::Tiers;
-use crate::arrow::array::RecordBatch;
 use crate::batch::Selection;
-use crate::error::{Error, ErrorKind, Result, caught};
 use crate::monitor::{Monitor, Phase, RowGroupWatch, Stage};
 use crate::reader::budget::Permit;
 use crate::reader::fetch::{Chunks, FetchOutcome, Fetched, FetchedHead, Fetcher};

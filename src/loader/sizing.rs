@@ -2,9 +2,10 @@
 
 mod needed;
 
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_image::Workspace;
+
 use super::semaphore::WITH_CONSUMER;
-use crate::decode::Workspace;
-use crate::error::{Error, ErrorKind, Result};
 use crate::reader::budget::{ALONE_BEYOND, Budget};
 use crate::reader::fetch::Fetcher;
 use crate::samples::SampleIndex;

@@ -6,19 +6,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use forebay_arrow::datatypes::DataType;
+use forebay_base::sizes;
+use forebay_image::Image;
 use serde::{Deserialize, Serialize};
 
 use super::bad_rows::OnBadRow;
 use super::deny::Deny;
-use crate::arrow::datatypes::DataType;
 use crate::batch::Fill;
 use crate::cache::Tier;
 use crate::column::{Encoding, Follow, Pad, Tensor, TextFormat, cast_by_name};
-use crate::decode::Image;
 use crate::reader::Filter;
 use crate::samples::Samples;
 use crate::shard::{Shard, Shuffle};
-use crate::sizes;
 
 /// Options of a [`Loader`](crate::Loader), with the names that they have in Python.
 ///
@@ -196,6 +196,8 @@ fn is_false(flag: &bool) -> bool {
 impl LoaderSpec {
     /// Rows of a batch by default: in Rust, in Python and in the program.
     pub const BATCH_SIZE: u64 = 32;
+    /// The most [`threads`](Self::threads): more than any machine has processors only cost memory.
+    pub const MAX_THREADS: usize = 1024;
 
     /// The stored name of a column that is delivered under this one.
     pub(super) fn stored_name<'a>(&'a self, name: &'a str) -> &'a str {
@@ -259,8 +261,9 @@ impl CacheSpec {
 
 #[cfg(test)]
 mod tests {
+    use forebay_store::catalog::RowId;
+
     use super::*;
-    use crate::catalog::RowId;
     use crate::column::{BoxFormat, Boxes, Keypoints, Mask, Vocabulary};
     use crate::samples::Window;
 

@@ -7,11 +7,10 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use crossbeam_channel::bounded;
+use forebay_base::panics::caught_future;
+use forebay_base::{Error, ErrorKind, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::runtime::{Builder, Handle, Runtime};
-
-use crate::error::{Error, ErrorKind, Result};
-use crate::panics::caught_future;
 
 /// Threads that may block on storage; they hardly use the processor.
 const WAITING: usize = 2;

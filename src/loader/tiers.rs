@@ -6,12 +6,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use crate::arrow::array::RecordBatch;
+use forebay_arrow::array::RecordBatch;
+use forebay_base::{Error, ErrorKind, Result};
 
 use super::machine::page_cache;
 use crate::cache::Tier;
 use crate::column::{CacheForm, Cost};
-use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Monitor, Stage};
 use crate::reader::fetch::Fetcher;
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::RecvTimeoutError;
+use forebay_base::{Error, Result};
 
 use super::handle::Loader;
 use super::prefetch::{Prefetch, ended_early};
 use crate::cache::CacheStats;
-use crate::error::{Error, Result};
 use crate::monitor::Watch;
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 

@@ -10,9 +10,9 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Place, Result};
 use serde_json::json;
-
-use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 
 /// How each trace begins.
 const BEGIN: &str = "{\"displayTimeUnit\"";

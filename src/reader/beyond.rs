@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use forebay_arrow::array::RecordBatch;
+use forebay_base::{Error, Result};
+
 use super::budget::Permit;
 use super::fetch::{Chunks, Fetcher};
 use super::row_cache::Kept;
 use super::{Renew, Resident, ResidentSamples, RowNumbers, limit_for, nulls, rows};
-use crate::arrow::array::RecordBatch;
-use crate::error::{Error, Result};
 use crate::samples::{EpochSamples, Head, SampleRows};
 use crate::shard::Part;
 
@@ -142,10 +143,11 @@ pub(crate) fn read_head(
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::{AsArray, Int64Array};
+    use forebay_arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use forebay_store::row_set::RowSet;
+
     use super::*;
-    use crate::arrow::array::{AsArray, Int64Array};
-    use crate::arrow::datatypes::{DataType, Field, Int64Type, Schema};
-    use crate::row_set::RowSet;
     use crate::samples::{Across, SampleIndex, SequenceStarts, Stretches, Window, Windows};
 
     /// These rows of a data set, each with its number in it.

@@ -6,9 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 
+use forebay_base::{Error, ErrorKind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes that one semaphore permit stands for: fine enough for small row groups, coarse enough that 16 TiB fit a u32.
 const UNIT: u64 = 4096;

@@ -6,14 +6,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::page_header::Kind;
+use forebay_store::catalog::pages::PageLocations;
+use forebay_store::catalog::{Catalog, ColumnChunk, Footer, Group, PageMemory, Projection, chunks};
+use forebay_store::row_set::RowSet;
+use parquet::arrow::arrow_reader::RowSelection;
+
 use super::pages::StoredPage;
 use super::pieces::Cost;
-use crate::catalog::page_header::Kind;
-use crate::catalog::pages::PageLocations;
-use crate::catalog::{Catalog, ColumnChunk, Footer, Group, PageMemory, Projection, chunks};
-use crate::error::{Error, ErrorKind, Result};
-use crate::row_set::RowSet;
-use parquet::arrow::arrow_reader::RowSelection;
 
 /// Pages are read by themselves if that leaves out so large a part of their chunk's bytes.
 const LEFT_OUT: u64 = 4;

@@ -18,6 +18,10 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use forebay_base::panics::{Panic, caught_future};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::{Catalog, File, ProjectedLeaves, Projection};
+use forebay_store::source::{FOOTERS_AT_ONCE, Store};
 use futures::future::{join, join_all, try_join_all};
 use futures::{FutureExt, StreamExt, stream};
 use tokio::task::JoinHandle;
@@ -28,13 +32,9 @@ use super::chunk_pages::GroupPages;
 use super::heads::Heads;
 use super::pieces::{Cost, Piece, Pieces};
 use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
-use crate::catalog::{Catalog, File, ProjectedLeaves, Projection};
-use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Phase, RowGroupWatch, Stage, Watch};
-use crate::panics::{Panic, caught_future};
 use crate::samples::Head;
 use crate::shard::Part;
-use crate::source::{FOOTERS_AT_ONCE, Store};
 
 /// Local row groups that take less than this together, as stored and as rows, are fetched and decoded together: a task, a
 /// read and a lock of each cost more than the work on some ten rows.

@@ -28,12 +28,12 @@ use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::ParquetMetaData;
 use serde::{Deserialize, Serialize};
 
-use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
-use crate::catalog::Catalog;
-use crate::error::{Error, ErrorKind, Result};
-use crate::row_set::RowSet;
-use crate::snapshot::Constant;
+use forebay_arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::Catalog;
+use forebay_store::row_set::RowSet;
+use forebay_store::snapshot::Constant;
 
 pub use arithmetic::Arithmetic;
 pub use expr::{Expr, Operand, col, row_fraction, row_fraction_by};

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use forebay_base::Result;
+use forebay_store::catalog::{Catalog, Projection};
+use forebay_store::row_set::RowSet;
+
 use super::chunk_pages::GroupPages;
 use super::pieces::Cost;
-use crate::catalog::{Catalog, Projection};
-use crate::error::Result;
-use crate::row_set::RowSet;
 use crate::samples::{Head, SampleIndex};
 
 /// The heads of a data set, by the row group that they are read with.

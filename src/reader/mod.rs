@@ -15,7 +15,7 @@ pub(crate) mod budget;
 mod bunches;
 pub(crate) mod chunk_pages;
 pub(crate) mod fetch;
-pub mod filter;
+pub(crate) mod filter;
 pub(crate) mod heads;
 mod held;
 mod integers;
@@ -23,20 +23,21 @@ mod numbers;
 mod pages;
 pub(crate) mod pieces;
 pub(crate) mod row_cache;
-pub mod rows;
+pub(crate) mod rows;
 pub(crate) mod select;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::arrow::array::{
+use forebay_arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
-use crate::arrow::datatypes::{DataType, Fields, Schema};
+use forebay_arrow::datatypes::{DataType, Fields, Schema};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
 
 use crate::batch::{exchange_views, is_narrow};
 use crate::cache::Entry;
-use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::samples::{EpochSamples, PartRows, PartSamples, SampleRows};
 use crate::shard::Part;
 
@@ -417,7 +418,7 @@ impl Resident {
         let dealt = UInt32Array::from_iter_values(wanted.iter().map(|&place| self.dealt_row_at(place)));
         let take = |column: &ArrayRef| {
             let rows = if is_narrow(column.data_type()) { &dealt } else { &stored };
-            compact(&crate::arrow::compute::take(column, rows, None).or_fail()?)
+            compact(&forebay_arrow::compute::take(column, rows, None).or_fail()?)
         };
         let columns = rows.batch.columns().iter().map(take).collect::<Result<Vec<_>>>()?;
         let numbers = wanted.iter().map(|&place| self.row_in_group(place) as u32).collect::<Vec<_>>();
@@ -465,11 +466,11 @@ fn compact(array: &ArrayRef) -> Result<ArrayRef> {
 
 #[cfg(test)]
 mod tests {
-    use crate::arrow::array::Int64Array;
-    use crate::arrow::datatypes::{Field, Int64Type};
+    use forebay_arrow::array::Int64Array;
+    use forebay_arrow::datatypes::{Field, Int64Type};
+    use forebay_store::row_set::RowSet;
 
     use super::*;
-    use crate::row_set::RowSet;
     use crate::samples::SampleIndex;
 
     #[test]

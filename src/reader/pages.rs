@@ -23,9 +23,9 @@ use parquet::schema::types::ColumnDescriptor;
 pub(super) use self::body::Bodies;
 pub(super) use self::lengths::whole_deltas;
 pub(super) use self::levels::{Depth, split_levels};
-use crate::catalog::page_header::{self, Kind, Page};
-use crate::catalog::{ColumnChunk, leaf_width, value_width, writers};
-use crate::error::{Error, ErrorKind, Result};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::page_header::{self, Kind, Page};
+use forebay_store::catalog::{ColumnChunk, leaf_width, value_width, writers};
 
 /// Bytes that one byte of Deflate expands to at most.
 const GZIP_RATIO: u64 = 1032;

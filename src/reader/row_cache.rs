@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::arrow::array::RecordBatch;
+use forebay_arrow::array::RecordBatch;
+use forebay_store::catalog::{Catalog, Projection};
+use forebay_store::source::Store;
 
 use self::gate::{Gate, Pass};
 use super::budget::Permit;
 use crate::cache::{CLAIM_PATIENCE, Claim, DiskCache, Entry, Guard, Key};
-use crate::catalog::{Catalog, Projection};
 use crate::column::CacheForm;
 use crate::shard::Part;
-use crate::source::Store;
 
 /// The share of the memory for row groups that rows may take while they are used and wait to be written. A disk that is
 /// slower than the epoch then keeps fewer rows, and holds up nothing.
@@ -329,7 +329,7 @@ impl WriteBehind {
 
 #[cfg(test)]
 mod tests {
-    use crate::arrow::array::{ArrayRef, Int64Array};
+    use forebay_arrow::array::{ArrayRef, Int64Array};
 
     use super::*;
     use crate::reader::budget::Budget;

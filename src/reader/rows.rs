@@ -9,6 +9,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use forebay_arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use forebay_arrow::compute::concat_batches;
+use forebay_arrow::datatypes::SchemaRef;
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::nested::united;
+use forebay_base::panics::caught;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_store::catalog::{Catalog, File, Footer, Group, Origin, Projection};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::file::metadata::ParquetMetaData;
@@ -17,13 +25,6 @@ use self::chunks::FetchedChunks;
 use super::chunk_pages::{ChunkPages, GroupPages};
 use super::numbers::{CheckedChunk, Column};
 use super::pages::{self, Checked, Leaf, StoredPage};
-use crate::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use crate::arrow::compute::concat_batches;
-use crate::arrow::datatypes::SchemaRef;
-use crate::arrow::nested::united;
-use crate::catalog::{Catalog, File, Footer, Group, Origin, Projection};
-use crate::error::{Error, ErrorKind, OrFail, Place, Result};
-use crate::panics::caught;
 
 /// What a user can do about a row group that is damaged.
 const IF_DAMAGED: &str = "write or copy the file again, or leave out what cannot be read with `on_bad_row`";

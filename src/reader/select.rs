@@ -15,6 +15,13 @@ mod windows;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use forebay_arrow::array::{RecordBatch, RecordBatchOptions};
+use forebay_arrow::datatypes::Schema;
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::Catalog;
+use forebay_store::row_set::RowSet;
+use forebay_store::source::{FOOTERS_AT_ONCE, Footers, KeptRows};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::ParquetMetaData;
 
@@ -24,13 +31,7 @@ use super::fetch::Fetcher;
 use super::filter::index::{self, GroupIndex, IndexPart};
 use super::filter::{Filter, PrunedRows, RowGroupMatch, Rows};
 use super::rows::{FetchedRows, read_fetched};
-use crate::arrow::array::{RecordBatch, RecordBatchOptions};
-use crate::arrow::datatypes::Schema;
-use crate::catalog::Catalog;
-use crate::error::{Error, ErrorKind, OrFail, Result};
-use crate::row_set::RowSet;
 use crate::shard::Part;
-use crate::source::{FOOTERS_AT_ONCE, Footers, KeptRows};
 
 pub(crate) use lengths::lengths;
 pub(crate) use pages::{head_pages, pages};

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
+use forebay_store::catalog::{Catalog, File};
 use serde::{Deserialize, Serialize};
-
-use crate::catalog::{Catalog, File};
 
 /// How far a [`Window`](crate::Window) or a [`Pack`](crate::Pack) runs on: to the end of the row group in which it begins, or
 /// into those after it.

@@ -3,13 +3,13 @@
 //! The rows of each row group are sorted by length and cut into buckets. A bucket is a sample, so the plan gives each rank as many,
 //! however many rows they have.
 
+use forebay_base::{Error, Result};
+use forebay_store::row_set::RowSet;
 use serde::{Deserialize, Serialize};
 
 use super::lengths::NO_LENGTH;
 use super::unfit::Unfit;
 use super::{SampleKind, SampleRows};
-use crate::error::{Error, Result};
-use crate::row_set::RowSet;
 
 /// More rows than a bucket has.
 const MOST_ROWS: u32 = 1 << 20;

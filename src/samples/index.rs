@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use forebay_store::row_set::RowSet;
 use parquet::arrow::arrow_reader::RowSelection;
 
 use super::selected::SelectedRows;
 use super::weighted::{EpochDraws, Population};
 use super::{Head, SampleKind, SampleRows};
-use crate::row_set::RowSet;
 use crate::shard::Part;
 
 /// The samples of a data set, by row group: what holds in every epoch.

@@ -1,12 +1,12 @@
 //! How long rows are, by one column: the lengths of its lists or texts, or its whole numbers.
 
-use crate::arrow::array::{Array, ArrayRef, AsArray};
-use crate::arrow::datatypes::{
+use forebay_arrow::array::{Array, ArrayRef, AsArray};
+use forebay_arrow::datatypes::{
     DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use crate::arrow::names::TypeName;
-use crate::arrow::vectors::Vectors;
-use crate::error::Error;
+use forebay_arrow::names::TypeName;
+use forebay_arrow::vectors::Vectors;
+use forebay_base::Error;
 
 /// In place of the length of a row that has none.
 pub(crate) const NO_LENGTH: u32 = u32::MAX;
@@ -85,9 +85,10 @@ fn of_views<'a>(column: &'a ArrayRef, lengths: impl Iterator<Item = u32> + 'a) -
 mod tests {
     use std::sync::Arc;
 
+    use forebay_arrow::array::{Float32Array, Int64Array, ListArray, StringViewArray};
+    use forebay_arrow::vectors::stored as vectors;
+
     use super::*;
-    use crate::arrow::array::{Float32Array, Int64Array, ListArray, StringViewArray};
-    use crate::arrow::vectors::tests::vectors;
 
     #[test]
     fn lists_texts_and_numbers_say_lengths() {

@@ -12,14 +12,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use forebay_base::{Error, Result};
+use forebay_store::row_set::RowSet;
 use serde::{Deserialize, Serialize};
 
 use super::across::Across;
 use super::lengths::NO_LENGTH;
 use super::unfit::Unfit;
 use super::{SampleKind, SampleRows};
-use crate::error::{Error, Result};
-use crate::row_set::RowSet;
 
 /// Samples of several lists of numbers, such as the tokens of documents, one after the other in a row of one length:
 /// `[packs, length]`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::row_set::RowSet;
+use forebay_store::row_set::RowSet;
 
 /// A set of rows for each row group. Where all rows are selected, as they mostly are, it is four bytes for each.
 #[derive(Clone, Debug)]

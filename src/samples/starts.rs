@@ -1,8 +1,9 @@
 //! The rows with which windows begin, found row after row, so that row groups can follow each other.
 
+use forebay_store::row_set::RowSet;
+
 use super::stretches::{Border, Stretches};
 use super::window::Window;
-use crate::row_set::RowSet;
 
 /// Finds the windows of some consecutive rows, each when its last row comes.
 #[derive(Debug)]

@@ -3,18 +3,19 @@
 #[cfg(test)]
 use std::ops::Range;
 
+use forebay_arrow::array::{Array, ArrayRef, AsArray, make_array};
+use forebay_arrow::compute::concat;
+use forebay_arrow::datatypes::{
+    DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, Place, Result};
 use half::f16;
 
 use super::across::Across;
 use super::window::{Gap, Window};
-use crate::arrow::array::{Array, ArrayRef, AsArray, make_array};
-use crate::arrow::compute::concat;
-use crate::arrow::datatypes::{
-    DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use crate::arrow::names::TypeName;
-use crate::error::{Error, OrFail, Place, Result};
 
 /// Some consecutive rows, cut where two neighbours are not in one window.
 #[derive(Clone, Debug)]
@@ -347,10 +348,11 @@ fn largest_gap(window: &Window, by: &DataType) -> Result<Option<f64>> {
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
-    use crate::arrow::array::{
+    use forebay_arrow::array::{
         Float32Array, Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray,
     };
+
+    use super::*;
 
     fn of(window: &Window, by: Option<ArrayRef>, within: Option<ArrayRef>) -> Vec<Range<u32>> {
         let rows = by.as_ref().or(within.as_ref()).map_or(0, |array| array.len());

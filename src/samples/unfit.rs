@@ -1,8 +1,9 @@
 //! Rows of which no sample is made, though they are selected: bad rows that are known before anything is planned.
 
+use forebay_base::{Error, ErrorKind};
+
 use super::Samples;
 use super::lengths::NO_LENGTH;
-use crate::error::{Error, ErrorKind};
 
 /// Why no sample is made of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,8 +26,8 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
 pub(crate) use draws::EpochDraws;
+use forebay_base::{Error, Result};
 pub(crate) use population::Population;
 pub use values::Class;
 pub(crate) use values::ColumnValues;

@@ -12,13 +12,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use forebay_base::{Error, Result};
+use forebay_store::row_set::RowSet;
 use serde::{Deserialize, Serialize};
 
 use super::across::Across;
 use super::frames::Frames;
 use super::{SampleKind, SampleRows};
-use crate::error::{Error, Result};
-use crate::row_set::RowSet;
 
 /// More rows than one sample has.
 const MOST_ROWS: i64 = 1 << 16;
@@ -312,10 +312,11 @@ impl SampleKind for Windows {
 mod tests {
     use std::sync::Arc;
 
+    use forebay_arrow::array::{ArrayRef, Int64Array};
+
     use super::super::starts::SequenceStarts;
     use super::super::stretches::Stretches;
     use super::*;
-    use crate::arrow::array::{ArrayRef, Int64Array};
 
     /// The rows with which windows begin, where another episode begins with each of `breaks`.
     fn starts(window: &Window, by: &[i64], breaks: &[usize]) -> Vec<u32> {

@@ -11,7 +11,7 @@
 
 use std::cmp::Reverse;
 
-use crate::error::{Error, Result};
+use forebay_base::{Error, Result};
 
 /// The largest sum of weights: others are rounded to such parts. What it costs to find a step grows with it.
 const PARTS: u64 = 100_000;

@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 
+use forebay_base::processor;
+
 use super::draw::{Draws, Exchange};
-use crate::processor;
 
 /// Items of a block: 1 MiB of rows that are packed into 4 bytes.
 const BLOCK: usize = 1 << 18;

@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
+use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::apportion::Weights;
 use super::random_shares::StepShares;
-use crate::error::{Error, Result};
 
 /// When an epoch over several sources ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

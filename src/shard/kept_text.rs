@@ -3,9 +3,8 @@
 //! A filter may list thousands of values, and a position is to be kept with each checkpoint. To compare two filters their hashes
 //! are enough; the text is there so that the rows of a run can be asked of a position alone.
 
+use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_128;
-
-use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of the longest text that is kept whole: a position with a filter and samples of this length, and with all the steps that it
 /// may pass over, has less than 64 KiB.

@@ -14,10 +14,11 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use forebay_base::{Error, Result};
+
 use super::course::{Course, CourseRule, MixedStep, Steps};
 use super::spec::Shard;
 use super::split::{LaneSpan, Share, Split};
-use crate::error::{Error, Result};
 
 /// Where the plan of a run begins: at its first step, or where its batches became others.
 #[derive(Clone, Debug, PartialEq, Eq)]

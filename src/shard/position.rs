@@ -1,5 +1,6 @@
 //! How far an epoch got: a few integers and a fingerprint.
 
+use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
@@ -9,7 +10,6 @@ use super::order::OrderSpec;
 use super::skips::SkippedRows;
 use super::spec::Shuffle;
 use super::split::Split;
-use crate::error::{Error, ErrorKind, Result};
 
 /// The format of [`Position`] that is written.
 const POSITION_VERSION: u32 = 3;

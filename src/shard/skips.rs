@@ -7,10 +7,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::split::{Share, Split};
-use crate::error::{Error, Result};
 
 /// The most ranges that an order has: a position holds them all.
 const MOST: usize = 1_000;

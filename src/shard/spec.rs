@@ -1,8 +1,7 @@
 //! Order and shares as a user asks for them: small values that exist only if they are valid.
 
+use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
-
-use crate::error::{Error, Result};
 
 /// The share of one rank: `rank` of `world` training processes. Default: the only process.
 ///

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use forebay::Filter;
 use forebay::arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, Decimal128Array, Decimal256Array, DictionaryArray,
     DurationNanosecondArray, FixedSizeBinaryArray, FixedSizeListArray, Float16Array, Float32Array,
@@ -22,11 +23,12 @@ use forebay::arrow::array::{
 use forebay::arrow::buffer::NullBuffer;
 use forebay::arrow::compute::concat_batches;
 use forebay::arrow::datatypes::{DataType, Field, FieldRef, Int8Type, Int16Type, Int64Type, i256};
-use forebay::internals::catalog::Catalog;
-use forebay::internals::reader::filter::{Filter, Op, RowGroupMatch, Term, Value};
-use forebay::internals::reader::rows::read_part;
-use forebay::internals::source::{Footers, Store, open};
+use forebay::filter::{Op, Term, Value};
+use forebay::rows::RowGroupMatch;
+use forebay::rows::read_part;
 use forebay::{Error, ErrorKind, Result};
+use forebay_store::catalog::Catalog;
+use forebay_store::source::{Footers, Store, open};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};

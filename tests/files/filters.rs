@@ -12,15 +12,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use forebay::ErrorKind;
+use forebay::Filter;
 use forebay::arrow::array::{
     ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
     UInt64Array,
 };
 use forebay::arrow::datatypes::Int32Type;
-use forebay::internals::catalog::Catalog;
-use forebay::internals::reader::filter::{Filter, Op, RowGroupMatch, Term, Value};
-use forebay::internals::reader::rows::read_part;
-use forebay::internals::source::{Footers, Store, open};
+use forebay::filter::{Op, Term, Value};
+use forebay::rows::RowGroupMatch;
+use forebay::rows::read_part;
+use forebay_store::catalog::Catalog;
+use forebay_store::source::{Footers, Store, open};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 

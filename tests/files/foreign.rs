@@ -22,9 +22,9 @@ use forebay::arrow::array::cast::AsArray;
 use forebay::arrow::array::{Array, ArrayRef, RecordBatch};
 use forebay::arrow::datatypes as types;
 use forebay::arrow::datatypes::{ArrowPrimitiveType, DataType};
-use forebay::internals::catalog::{Catalog, Projection};
-use forebay::internals::reader::rows::read_part;
-use forebay::internals::source::{Store, open};
+use forebay::rows::read_part;
+use forebay_store::catalog::{Catalog, Projection};
+use forebay_store::source::{Store, open};
 use xxhash_rust::xxh3::Xxh3;
 
 const FOLDERS: [&str; 2] = ["parquet-testing", "petastorm-legacy"];

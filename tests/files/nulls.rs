@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{DataType, Float32Type, UInt8Type};
-use forebay::internals::decode::encode_jpeg;
 use forebay::{Dataset, Image, LoaderBuilder, Mask, Tensor};
+use forebay_image::encode_jpeg;
 use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
 

@@ -1,8 +1,7 @@
 //! A loader and what is done with it, drawn from a seed.
 
-use forebay::internals::cache::Tier;
-use forebay::internals::decode::{Layout as Channels, PixelType};
-use forebay::{Image, Shuffle};
+use forebay::{Image, Shuffle, Tier};
+use forebay_image::{Layout as Channels, PixelType};
 use parquet::basic::{Compression, ZstdLevel};
 
 use crate::chance::Chance;

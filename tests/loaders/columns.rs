@@ -7,7 +7,7 @@ use forebay::arrow::array::*;
 use forebay::arrow::buffer::Buffer;
 use forebay::arrow::compute::interleave;
 use forebay::arrow::datatypes::{DataType, TimeUnit, i256};
-use forebay::internals::batch::{Selection, gather};
+use forebay::rows::{Selection, gather};
 use forebay::{Dataset, Shuffle};
 use parquet::data_type::{FixedLenByteArrayType, Int64Type};
 use parquet::file::writer::SerializedFileWriter;

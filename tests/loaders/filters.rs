@@ -1,7 +1,7 @@
 //! Filters, and which rows they select: said twice, once to forebay and once here.
 
 use forebay::Filter;
-use forebay::internals::reader::filter::{Op, Term, Value};
+use forebay::filter::{Op, Term, Value};
 
 use crate::chance::Chance;
 use crate::table::Table;

@@ -16,6 +16,7 @@ mod table;
 mod cases;
 mod columns;
 mod counters;
+mod images;
 mod laws;
 mod pinned;
 mod pixels;

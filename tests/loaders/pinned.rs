@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use forebay::arrow::array::{Array, AsArray};
 use forebay::arrow::datatypes::Int64Type;
-use forebay::internals::reader::filter::{Op, Term};
-use forebay::internals::shard::{EpochOrder, OrderSpec, Split, Walk};
+use forebay::filter::{Op, Term};
+use forebay::plan::{EpochOrder, OrderSpec, Split, Walk};
 use forebay::{Filter, Image, Loader, LoaderBuilder, Shard, Shuffle};
 use xxhash_rust::xxh3::Xxh3;
 

@@ -2,7 +2,7 @@
 
 use forebay::arrow::array::AsArray;
 use forebay::arrow::datatypes::Int64Type;
-use forebay::internals::reader::filter::{Op, Term};
+use forebay::filter::{Op, Term};
 use forebay::{ErrorKind, Filter, Loader, LoaderBuilder, Position, Shard, Shuffle};
 
 use crate::table::{Layout, Table};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use forebay::arrow::array::{Array, AsArray, BooleanArray, Int32Array, RecordBatch, Scalar};
 use forebay::arrow::compute::zip;
 use forebay::arrow::datatypes::Int64Type;
-use forebay::internals::decode::{PixelType, RowKey, decode_into};
-use forebay::internals::shard::{column_key, column_tag, row_key};
+use forebay::plan::{column_key, column_tag, row_key};
 use forebay::{DiskCache, Epoch, Image, Loader, LoaderBuilder, OnBadRow, Result, Shard, Shuffle};
+use forebay_image::{PixelType, RowKey, decode_into};
 
 use crate::case::Case;
 use crate::table::Table;

@@ -8,9 +8,8 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use forebay::internals::shard::{
-    Deals, EpochOrder, OrderSpec, Part, PlannedStep, Shard, Shuffle, Split, Walk,
-};
+use forebay::plan::{Deals, EpochOrder, OrderSpec, Part, PlannedStep, Split, Walk};
+use forebay::{Shard, Shuffle};
 use proptest::prelude::*;
 
 /// A row of the data set: row group, and row in it.

@@ -304,7 +304,7 @@ fn bad_images_are_raised_with_their_place_or_skipped_and_counted() {
         Field::new("id", DataType::Int64, false),
         Field::new("image", DataType::Binary, true),
     ]));
-    let good = forebay::internals::decode::encode_jpeg(&[120; 16 * 16 * 3], 16, 16, 90).unwrap();
+    let good = forebay_image::encode_jpeg(&[120; 16 * 16 * 3], 16, 16, 90).unwrap();
     let images = (0..100).map(|id| match id {
         13 => Some(good[..good.len() / 2].to_vec()),
         57 => None,
@@ -390,7 +390,7 @@ fn rows_that_miss_a_value_are_left_out_where_bad_rows_are() {
             let batch = batch.unwrap();
             for column in ["number", "flag", "list", "pair", "cell"] {
                 assert_eq!(
-                    forebay::internals::batch::null_rows(batch.column_by_name(column).unwrap()),
+                    forebay::bindings::null_rows(batch.column_by_name(column).unwrap()),
                     [0; 0],
                     "{column}"
                 );

@@ -7,9 +7,9 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use fault_server::{FaultServer, Latency, Link};
+use forebay::Tier;
 use forebay::arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
-use forebay::internals::cache::Tier;
-use forebay::internals::reader::filter::{Op, Term};
+use forebay::filter::{Op, Term};
 use forebay::{Dataset, DiskCache, Epoch, ErrorKind, Filter, Image, Loader, LoaderBuilder, Shard, Shuffle};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -345,8 +345,7 @@ fn photographs() -> TempDir {
         let level = |at: u64| {
             ((at / 3 % 96) * (1 + seed % 5) + at / 288 * (2 + seed % 3) + at % 3 * 60 + seed * 7) as u8
         };
-        forebay::internals::decode::encode_jpeg(&(0..96 * 72 * 3).map(level).collect::<Vec<u8>>(), 96, 72, 90)
-            .unwrap()
+        forebay_image::encode_jpeg(&(0..96 * 72 * 3).map(level).collect::<Vec<u8>>(), 96, 72, 90).unwrap()
     };
     let images = BinaryArray::from_iter_values((0..48).map(picture));
     let ids = Int64Array::from_iter_values(0..48);

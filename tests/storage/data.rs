@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use crate::kit::ALONE;
 use forebay::arrow::array::{ArrayRef, BinaryArray, Float32Array, Int64Array, RecordBatch};
 use forebay::arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
@@ -13,6 +12,8 @@ use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData,
 };
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+
+use crate::kit::ALONE;
 
 pub(crate) const FILES: usize = 8;
 pub(crate) const GROUPS: usize = 4;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use fault_server::{Fault, FaultServer, Match, Operation};
-use forebay::internals::loader::{Repack, RepackOptions};
+use forebay::repack::{Repack, RepackOptions};
 use forebay::{Dataset, ErrorKind};
 
 use crate::data::{FILES, PREFIX, copy, name_of};

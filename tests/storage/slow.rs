@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use fault_server::{Fault, FaultServer, Latency, Link, Match};
-use forebay::internals::source::TrafficStats;
+use forebay_store::source::TrafficStats;
 
 use crate::data::{FILES, GROUPS};
 use crate::kit::*;

@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
+use forebay_base::ErrorKind;
+
 use super::*;
-use crate::ErrorKind;
 
 fn refusal(path: &Path) -> String {
     let error = DiskCache::open(path, PLENTY).expect_err("a refusal");

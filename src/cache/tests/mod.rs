@@ -18,11 +18,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
+use forebay_arrow::array::{AsArray, BinaryViewArray, Int64Array, RecordBatch};
+use forebay_arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use tempfile::TempDir;
 
 use super::*;
-use crate::arrow::array::{AsArray, BinaryViewArray, Int64Array, RecordBatch};
-use crate::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
 const ROWS: usize = 16;
 /// Bytes of one blob: an entry of [`rows`] takes some 64 KiB.

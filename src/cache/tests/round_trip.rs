@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
+use forebay_arrow::array::*;
+use forebay_arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use forebay_arrow::compute::{concat_batches, take_record_batch};
+use forebay_arrow::datatypes::*;
 use proptest::prelude::*;
 
 use super::*;
-use crate::arrow::array::*;
-use crate::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
-use crate::arrow::compute::{concat_batches, take_record_batch};
-use crate::arrow::datatypes::*;
 
 const LENGTH: usize = 37;
 
@@ -202,7 +202,7 @@ fn bytes_that_no_view_uses_are_not_written() {
 #[test]
 fn a_row_that_is_not_there_is_an_error() {
     let entry = round_trip(&rows(1));
-    assert_eq!(entry.take(&[0, ROWS as u32]).unwrap_err().kind(), crate::ErrorKind::Internal);
+    assert_eq!(entry.take(&[0, ROWS as u32]).unwrap_err().kind(), forebay_base::ErrorKind::Internal);
 }
 
 proptest! {

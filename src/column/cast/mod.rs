@@ -8,17 +8,18 @@ mod values;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use forebay_arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, new_null_array};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use values::{cast_values, shown};
 
 use super::tensors::{name_of, type_of};
 use super::{ColumnCodec, GatheredRows, Noun, Slot, Tensor};
-use crate::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, new_null_array};
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::arrow::names::TypeName;
 use crate::batch::{Selection, gather};
-use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::monitor::Stage;
-use values::{cast_values, shown};
 
 /// The field of a column as it is after the cast of its values, or of the values of its lists, to `to`.
 ///

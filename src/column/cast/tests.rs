@@ -1,17 +1,17 @@
-use half::f16;
-
-use super::*;
-use crate::arrow::array::{
+use DataType::{
+    Boolean, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt64, Utf8View,
+};
+use forebay_arrow::array::{
     BinaryViewArray, BooleanArray, Decimal128Array, Decimal256Array, Float16Array, Float32Array,
     Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, ListArray, StringViewArray,
     TimestampMicrosecondArray, UInt8Array, UInt16Array, UInt64Array, new_empty_array,
 };
-use crate::arrow::datatypes::{Float32Type, Float64Type, Int8Type, Int16Type, TimeUnit, i256};
+use forebay_arrow::datatypes::{Float32Type, Float64Type, Int8Type, Int16Type, TimeUnit, i256};
+use half::f16;
+
+use super::*;
 use crate::batch::Fill;
 use crate::column::{Pad, PadCodec, PlainCodec};
-use DataType::{
-    Boolean, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt64, Utf8View,
-};
 
 /// A column as it is delivered, and its bad rows with the reasons.
 fn delivered(column: &dyn Array, to: &DataType) -> (ArrayRef, Vec<(usize, String)>) {
@@ -69,7 +69,7 @@ fn floats_are_rounded_to_floats_and_stay_infinite_or_not() {
     whole(&numbers, &Float32Array::from(vec![Some(0.1), None, Some(f32::NEG_INFINITY), Some(-0.0)]));
     let (rows, refused) = delivered(&Float64Array::from(vec![f64::NAN]), &Float16);
     assert!(
-        refused.is_empty() && rows.as_primitive::<crate::arrow::datatypes::Float16Type>().value(0).is_nan()
+        refused.is_empty() && rows.as_primitive::<forebay_arrow::datatypes::Float16Type>().value(0).is_nan()
     );
     assert_eq!(unfit(&Float64Array::from(vec![1e38, 1e39, f64::INFINITY, -1e308]), &Float32), [1, 3]);
     assert_eq!(unfit(&Float32Array::from(vec![65_504.0, 65_519.99, 65_520.0, -1e9]), &Float16), [2, 3]);
@@ -191,7 +191,7 @@ fn lists_of_any_depth_are_cast_by_their_values() {
     assert_eq!(values.as_primitive::<Int8Type>().values(), &[1, 2]);
 
     let item = Arc::new(Field::new("item", lists.data_type().clone(), true));
-    let offsets = crate::arrow::buffer::OffsetBuffer::from_lengths([2, 0, 3]);
+    let offsets = forebay_arrow::buffer::OffsetBuffer::from_lengths([2, 0, 3]);
     let deep = ListArray::new(item, offsets, Arc::new(lists), None);
     assert_eq!(unfit(&deep, &Int8), [2]);
     assert!(unfit(&deep, &Float32).is_empty());
@@ -240,7 +240,7 @@ fn what_comes_after_sees_the_type_of_the_cast() {
 
 #[test]
 fn a_column_of_nothing_but_nulls_is_one_of_any_type() {
-    let (rows, refused) = delivered(&crate::arrow::array::NullArray::new(3), &Float32);
+    let (rows, refused) = delivered(&forebay_arrow::array::NullArray::new(3), &Float32);
     assert_eq!((rows.null_count(), rows.data_type(), refused.len()), (3, &Float32, 0));
     whole(&new_empty_array(&Int8), &new_empty_array(&Float32));
 }

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use half::f16;
-
-use crate::arrow::array::{
+use forebay_arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Float64Array,
     PrimitiveArray, UInt8Array, make_array,
 };
-use crate::arrow::buffer::BooleanBuffer;
-use crate::arrow::datatypes::{
+use forebay_arrow::buffer::BooleanBuffer;
+use forebay_arrow::datatypes::{
     DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Float16Type,
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
     UInt64Type, i256,
 };
-use crate::error::{Error, ErrorKind, OrFail, Result};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
+use half::f16;
 
 /// The powers of ten that are a float64 without rounding.
 const EXACT_POWERS: [f64; 23] = {

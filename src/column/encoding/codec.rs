@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use forebay_arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, Int32Array, Int64Array, LargeListArray,
+};
+use forebay_arrow::buffer::OffsetBuffer;
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh64::xxh64;
 
 use super::items::{Item, Items};
 use super::vocabulary::Places;
 use super::{Categories, Encoding, Hash};
-use crate::arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, Int32Array, Int64Array, LargeListArray,
-};
-use crate::arrow::buffer::OffsetBuffer;
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::arrow::names::TypeName;
 use crate::batch::{Fill, Number, Selection};
 use crate::column::{ColumnCodec, GatheredRows, Noun};
-use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// Delivers codes in place of values.
 #[derive(Debug)]
@@ -268,10 +269,11 @@ impl ColumnCodec for EncodeCodec {
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::{BinaryViewArray, ListArray, StringViewArray, UInt64Array};
+    use forebay_arrow::buffer::NullBuffer;
+    use forebay_arrow::datatypes::Int32Type;
+
     use super::*;
-    use crate::arrow::array::{BinaryViewArray, ListArray, StringViewArray, UInt64Array};
-    use crate::arrow::buffer::NullBuffer;
-    use crate::arrow::datatypes::Int32Type;
     use crate::column::encoding::Vocabulary;
 
     fn encoded(

@@ -4,13 +4,14 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash};
 
+use forebay_arrow::array::{Array, AsArray};
+use forebay_arrow::datatypes::DataType;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, Result};
+
 use super::Vocabulary;
 use super::items::{Item, Items};
 use super::vocabulary::Xxh64;
-use crate::arrow::array::{Array, AsArray};
-use crate::arrow::datatypes::DataType;
-use crate::arrow::names::TypeName;
-use crate::error::{Error, Result};
 
 /// Counts the values of a column, to make a [`Vocabulary`] of them.
 ///
@@ -164,11 +165,12 @@ fn frequent<V: Ord + Hash + Clone>(each: Each<V>, at_least: u64, at_most: Option
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
-    use crate::arrow::array::{
+    use forebay_arrow::array::{
         ArrayRef, BinaryViewArray, Float64Array, Int32Array, LargeListArray, LargeStringArray, UInt64Array,
     };
-    use crate::arrow::datatypes::Int32Type;
+    use forebay_arrow::datatypes::Int32Type;
+
+    use super::*;
 
     fn counted(arrays: &[&dyn Array]) -> CategoryCounts {
         let mut counts = CategoryCounts::new();

@@ -2,15 +2,16 @@
 
 use std::fmt;
 
-use crate::arrow::array::{
+use forebay_arrow::array::{
     Array, ArrowPrimitiveType, AsArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray,
     LargeStringArray, PrimitiveArray, StringViewArray,
 };
-use crate::arrow::datatypes::{
+use forebay_arrow::datatypes::{
     DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
+use forebay_base::{Error, ErrorKind, Result};
+
 use crate::batch::view_bytes;
-use crate::error::{Error, ErrorKind, Result};
 
 /// Of a value that an error shows, the first bytes.
 const SHOWN: usize = 100;

@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 pub use counts::CategoryCounts;
 pub use vocabulary::{Categories, Vocabulary};
 
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_base::{Error, Result};
+
 use super::ColumnCodec;
-use crate::arrow::datatypes::{DataType, Field};
 use crate::batch::Fill;
-use crate::error::{Error, Result};
 use codec::EncodeCodec;
 
 /// How the values of a column become integer codes.

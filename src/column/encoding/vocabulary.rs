@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh64::xxh64;
 
 use super::items::Item;
-use crate::error::{Error, Result};
 
 /// Values with their codes: each is encoded as its place in the list, from 0.
 ///

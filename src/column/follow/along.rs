@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeListArray};
-use crate::arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use crate::arrow::compute::filter;
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeListArray};
+use forebay_arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use forebay_arrow::compute::filter;
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
 
 use super::Followed;
 use super::boxes::{Boxes, check_stored, stored};
-use crate::arrow::names::TypeName;
 use crate::batch::delivered;
 use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun};
-use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// Delivers the items of the boxes that are left.
 #[derive(Debug)]

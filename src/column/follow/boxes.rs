@@ -1,14 +1,14 @@
 //! Boxes of an image.
 
-use crate::arrow::array::ArrayRef;
-use crate::arrow::datatypes::{Field, FieldRef};
+use forebay_arrow::array::ArrayRef;
+use forebay_arrow::datatypes::{Field, FieldRef};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_image::{Drawn, Size};
 use serde::{Deserialize, Serialize};
 
 use super::Followed;
 use super::tuples::{Rows, Tuples, field, stored_width};
 use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun, NullOptions};
-use crate::decode::{Drawn, Size};
-use crate::error::{Error, ErrorKind, Result};
 
 /// Numbers of a box.
 const NUMBERS: usize = 4;
@@ -274,8 +274,9 @@ impl ColumnCodec for BoxesCodec {
 
 #[cfg(test)]
 mod tests {
+    use forebay_image::{Image, RowKey, encode_jpeg};
+
     use super::*;
-    use crate::decode::{Image, RowKey, encode_jpeg};
 
     /// The middle 20 x 20 of 40 x 30 pixels, in twice the size.
     fn drawn() -> Drawn {

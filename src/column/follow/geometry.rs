@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_base::Result;
+use forebay_image::{Drawn, RowKey, Workspace};
 
 use super::Followed;
 use crate::column::tensor::tensor_field;
 use crate::column::{Cell, ColumnCodec, Noun, RowCells, Slot};
-use crate::decode::{Drawn, RowKey, Workspace};
-use crate::error::Result;
 
 /// Delivers the geometry of images.
 #[derive(Debug)]

@@ -1,13 +1,13 @@
 //! Points of an image.
 
-use crate::arrow::array::ArrayRef;
-use crate::arrow::datatypes::{Field, FieldRef};
+use forebay_arrow::array::ArrayRef;
+use forebay_arrow::datatypes::{Field, FieldRef};
+use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::Followed;
 use super::tuples::{Rows, Tuples, field, stored_width};
 use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun, NullOptions};
-use crate::error::{Error, Result};
 
 /// A column of points that follow an image: moved as it is cropped, resized and mirrored.
 ///

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, Result};
+use forebay_image::{MaskType, RowKey, Size, Workspace, decode_mask};
 use serde::{Deserialize, Serialize};
 
 use super::Followed;
-use crate::arrow::names::TypeName;
 use crate::column::cell::holds_bytes;
 use crate::column::tensor::tensor_field;
 use crate::column::{Cell, ColumnCodec, Noun, NullOptions, NullSlot, RowCells, Slot};
-use crate::decode::{MaskType, RowKey, Size, Workspace, decode_mask};
-use crate::error::{Error, Result};
 
 /// A column of masks that follow an image: cropped, resized and mirrored with it, by the nearest pixel.
 ///

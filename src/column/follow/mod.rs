@@ -30,9 +30,10 @@ pub use mask::Mask;
 pub(crate) use mask::MaskCodec;
 pub(crate) use size::SizeCodec;
 
+use forebay_base::{Place, Result};
+use forebay_image::{Drawing, Drawn, Image, RowKey, needs_stable};
+
 use super::{BadValue, FollowedRows, RowCells};
-use crate::decode::{Drawing, Drawn, Image, RowKey, needs_stable};
-use crate::error::{Place, Result};
 
 /// A column that follows an image: it is cropped, resized and mirrored with it.
 ///

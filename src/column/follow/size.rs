@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_base::Result;
+use forebay_image::{RowKey, Size, Workspace};
 
 use super::Followed;
 use crate::column::tensor::tensor_field;
 use crate::column::{Cell, ColumnCodec, Noun, RowCells, Slot};
-use crate::decode::{RowKey, Size, Workspace};
-use crate::error::Result;
 
 /// Height and width.
 const NUMBERS: usize = 2;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, LargeListArray};
-use crate::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use crate::arrow::datatypes::{
+use forebay_arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, LargeListArray};
+use forebay_arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use forebay_arrow::datatypes::{
     ArrowPrimitiveType, DataType, Field, FieldRef, Float32Type, Float64Type, Int32Type, Int64Type,
 };
-
-use crate::arrow::names::TypeName;
-use crate::error::{Error, ErrorKind, OrFail, Result};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
 
 /// Numbers in each item of a list, by the stored type; `None` where they may differ.
 ///

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_image::{RowKey, Workspace};
+
 use super::{ByteOrder, NOUN, Tensor, TensorFormat, npy, npz};
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::column::tensor::tensor_field;
 use crate::column::{CELLS_PER_TASK, Cell, ColumnCodec, Noun, NullOptions, NullSlot, RowCells, Slot};
-use crate::decode::{RowKey, Workspace};
-use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes that one task writes at least, so that cells of a few values share its cost.
 const BYTES_PER_TASK: usize = 32 << 10;

@@ -6,19 +6,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use forebay_arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, UInt32Array};
+use forebay_arrow::buffer::NullBuffer;
+use forebay_arrow::compute::{concat, take};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use super::lists::{Unfit, block, rows_of};
 use super::{MAX_SIDES, Tensor, described, levels, name_of};
-use crate::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, UInt32Array};
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::compute::{concat, take};
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use crate::batch::{Fill, Selection, gather};
 use crate::column::extension::{EXTENSION_METADATA, EXTENSION_NAME};
 use crate::column::tensor::{TENSOR, tensor_field};
 use crate::column::{ColumnCodec, GatheredRows, NullOptions, PlainCodec};
-use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// Schema metadata: the features of a data set of Hugging Face.
 const HUGGINGFACE: &str = "huggingface";
@@ -272,10 +273,11 @@ impl ColumnCodec for NestedCodec {
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::{Float32Array, Int32Array, ListArray};
+    use forebay_arrow::buffer::OffsetBuffer;
+    use forebay_arrow::datatypes::{Float32Type, Int32Type};
+
     use super::*;
-    use crate::arrow::array::{Float32Array, Int32Array, ListArray};
-    use crate::arrow::buffer::OffsetBuffer;
-    use crate::arrow::datatypes::{Float32Type, Int32Type};
 
     fn fixed(parameters: &str) -> Field {
         let item = Arc::new(Field::new("item", DataType::Int32, true));

@@ -5,17 +5,19 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{NOUN, Tensor, TensorFormat, levels, name_of};
-use crate::arrow::array::{
+use forebay_arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, MutableArrayData, NullBufferBuilder, make_array,
     new_empty_array,
 };
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::arrow::names::TypeName;
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::{NOUN, Tensor, TensorFormat, levels, name_of};
 use crate::batch::{Fill, Selection, gather};
 use crate::column::tensor::tensor_field;
 use crate::column::{ColumnCodec, GatheredRows, Noun, NullOptions};
-use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// Delivers lists as rows of one shape.
 #[derive(Debug)]
@@ -224,10 +226,11 @@ impl ColumnCodec for ListsCodec {
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::{Float32Array, LargeListArray, ListArray};
+    use forebay_arrow::buffer::{NullBuffer, OffsetBuffer};
+    use forebay_arrow::datatypes::{Float32Type, Int32Type};
+
     use super::*;
-    use crate::arrow::array::{Float32Array, LargeListArray, ListArray};
-    use crate::arrow::buffer::{NullBuffer, OffsetBuffer};
-    use crate::arrow::datatypes::{Float32Type, Int32Type};
 
     fn delivered(tensor: &Tensor, column: &ArrayRef) -> (Vec<f32>, Vec<(usize, String)>) {
         let field = Field::new("x", column.data_type().clone(), true);

@@ -12,10 +12,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::cell::holds_bytes;
 use super::{ColumnCodec, Noun, NullOptions};
-use crate::arrow::datatypes::{DataType, Field};
-use crate::error::{Error, Result};
 use bytes::BytesCodec;
 pub(crate) use declared::{Declared, tensor_shape};
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_base::{Error, Result};
 use lists::ListsCodec;
 
 /// The tensors of a column: type and shape of each, and how a cell of bytes holds one.

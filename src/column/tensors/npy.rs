@@ -2,9 +2,10 @@
 
 use std::io::{ErrorKind as IoErrorKind, Read};
 
+use forebay_arrow::datatypes::DataType;
+use forebay_base::{Error, ErrorKind, Result};
+
 use super::{Tensor, described, value_bytes};
-use crate::arrow::datatypes::DataType;
-use crate::error::{Error, ErrorKind, Result};
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 

@@ -3,9 +3,9 @@
 use std::io::{self, Read};
 
 use flate2::{Decompress, FlushDecompress, Status};
+use forebay_base::{Error, ErrorKind, Result};
 
 use super::{Tensor, npy};
-use crate::error::{Error, ErrorKind, Result};
 
 /// The beginning of the first file in an archive.
 pub(super) const MAGIC: &[u8] = b"PK\x03\x04";
@@ -127,9 +127,9 @@ mod tests {
 
     use flate2::Compression;
     use flate2::write::DeflateEncoder;
+    use forebay_arrow::datatypes::DataType;
 
     use super::*;
-    use crate::arrow::datatypes::DataType;
 
     const TEXT: &[u8] = b"{'descr': '|u1', 'fortran_order': False, 'shape': (300,), }\n";
 

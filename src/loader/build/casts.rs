@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use forebay_base::Result;
 
 use super::LoaderBuilder;
 use super::columns::of_column;
 use crate::column::{CastCodec, ColumnCodec, cast_field};
-use crate::error::Result;
 
 /// A codec and the field that it delivers.
 type Column = (Arc<dyn ColumnCodec>, FieldRef);

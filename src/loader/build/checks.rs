@@ -1,13 +1,12 @@
 //! Numbers that can never work.
 
+use forebay_base::{Error, Result};
+
 use super::LoaderBuilder;
-use crate::error::{Error, Result};
 use crate::loader::machine::processors;
+use crate::loader::spec::LoaderSpec;
 use crate::samples::{Across, Samples};
 use crate::shard::OrderSpec;
-
-/// More threads than any machine has processors only cost memory.
-pub(crate) const MAX_THREADS: usize = 1024;
 
 /// The numbers that a loader and a mix are given alike.
 pub(in crate::loader) struct Numbers {
@@ -40,8 +39,12 @@ impl Numbers {
             };
             return Err(Error::invalid(given).hint("a batch has up to 2^32 - 1 rows"));
         }
-        if let Some(threads) = self.threads.filter(|threads| *threads > MAX_THREADS) {
-            let hint = format!("up to {MAX_THREADS}; this process may use {} processors", processors());
+        if let Some(threads) = self.threads.filter(|threads| *threads > LoaderSpec::MAX_THREADS) {
+            let hint = format!(
+                "up to {}; this process may use {} processors",
+                LoaderSpec::MAX_THREADS,
+                processors()
+            );
             return Err(Error::invalid(format!("threads is {threads}")).hint(hint));
         }
         if self.threads == Some(0) {

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::iter::repeat_n;
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use forebay_base::{Error, Place, Result};
+use forebay_store::catalog::{Catalog, Projection};
 
 use super::LoaderBuilder;
 use super::casts::cast_schema;
@@ -12,11 +14,9 @@ use super::null_masks::no_mask;
 use super::patterns::check_is_name;
 use super::vectors::{after_vectors, listed_schema, mask_of_vectors};
 use crate::batch::{Fill, is_variable, longest};
-use crate::catalog::{Catalog, Projection};
 use crate::column::{
     ColumnCodec, Declared, DecoderCodec, Pad, PadCodec, PadMaskCodec, PlainCodec, Slot, TextCodec,
 };
-use crate::error::{Error, Place, Result};
 
 /// The name of the column of row numbers.
 pub(in crate::loader) const ROW_ID: &str = "row_id";

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{Field, FieldRef, Schema};
+use forebay_arrow::datatypes::{Field, FieldRef, Schema};
+use forebay_base::{Error, Result};
+use forebay_store::catalog::Projection;
 
 use super::LoaderBuilder;
 use super::columns::{delivered, of_column};
 use super::null_masks::Masked;
-use crate::catalog::Projection;
 use crate::column::{
     AlongCodec, Boxes, BoxesCodec, ColumnCodec, Follow, Followed, GeometryCodec, ImageCodec, KeypointsCodec,
     MaskCodec, SizeCodec,
 };
-use crate::error::{Error, Result};
 use crate::shard::column_tag;
 
 /// A codec and the field that it delivers.

@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{Field, FieldRef, Schema};
+use forebay_arrow::datatypes::{Field, FieldRef, Schema};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
 use super::columns::{delivered, delivered_by, of_column, plain};
 use crate::column::{
     ColumnCodec, Declared, Follow, MaskedCodec, NullMaskCodec, NullOptions, Pad, masked_fill,
 };
-use crate::error::{Error, ErrorKind, Result};
-use crate::source::{is_pattern, matches_name};
 
 /// A codec and the field that it delivers.
 type Column = (Arc<dyn ColumnCodec>, FieldRef);

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use forebay_arrow::datatypes::DataType;
+use forebay_image::Image;
+
 use super::LoaderBuilder;
-use crate::arrow::datatypes::DataType;
 use crate::batch::Fill;
 use crate::cache::{DiskCache, Tier};
 use crate::column::{Decoder, Encoding, Follow, Pad, Tensor, TextFormat};
-use crate::decode::Image;
 use crate::loader::bad_rows::OnBadRow;
 use crate::loader::deny::Deny;
 use crate::loader::spec::{CacheSpec, Flatten, LoaderSpec};
@@ -155,7 +156,7 @@ impl LoaderBuilder {
         self
     }
 
-    /// Delivers which row each one is, as a last column `row_id` of `Int64`: the numbers of [`RowId`](crate::RowId)s.
+    /// Delivers which row each one is, as a last column `row_id` of `Int64`: the numbers of [`RowId`](forebay_store::catalog::RowId)s.
     /// Default: false.
     pub fn row_id(mut self, row_id: bool) -> Self {
         self.spec.row_id = row_id;
@@ -257,7 +258,7 @@ impl LoaderBuilder {
     /// 4 GiB, or half of the memory of the machine or container if that is less.
     ///
     /// Images may take a quarter of it, and 48 MiB in any case. One that would take more is a bad row:
-    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), with the memory that it takes and the budget that is enough.
+    /// [`ErrorKind::TooLarge`](forebay_base::ErrorKind::TooLarge), with the memory that it takes and the budget that is enough.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.spec.memory = Some(bytes);
         self

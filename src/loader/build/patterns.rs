@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use forebay_arrow::datatypes::Field;
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::source::{is_pattern, matches_name};
+
 use super::LoaderBuilder;
 use super::casts::cast_schema;
 use super::columns::of_column;
 use super::vectors::listed_schema;
-use crate::arrow::datatypes::Field;
 use crate::batch::Fill;
 use crate::column::{NullOptions, PadCodec, TextCodec};
-use crate::error::{Error, ErrorKind, Result};
 use crate::loader::spec::LoaderSpec;
-use crate::source::{is_pattern, matches_name};
 
 /// The columns that names and patterns may mean.
 struct Names {

@@ -2,18 +2,19 @@
 
 use std::collections::HashSet;
 
-use crate::arrow::datatypes::{DataType, Field};
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_arrow::names::TypeName;
+use forebay_arrow::vectors::SparkMl;
+use forebay_base::error::nearest;
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::{Projection, Reads, Selected, joined};
+use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
 use super::columns::of_column;
 use super::patterns::check_is_name;
 use super::vectors::check_fields;
-use crate::arrow::names::TypeName;
-use crate::arrow::vectors::SparkMl;
-use crate::catalog::{Projection, Reads, Selected, joined};
-use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::loader::spec::Flatten;
-use crate::source::{is_pattern, matches_name};
 
 /// A column, or a field in it: an index into the catalogue's schema, and the names from there.
 type Path = (usize, Vec<String>);

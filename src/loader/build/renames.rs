@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
+use forebay_arrow::datatypes::Schema;
+use forebay_base::error::nearest;
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::{Reads, Selected, joined};
+
 use super::LoaderBuilder;
 use super::columns::of_column;
 use super::patterns::check_is_name;
-use crate::arrow::datatypes::Schema;
-use crate::catalog::{Reads, Selected, joined};
-use crate::error::{Error, ErrorKind, Result, nearest};
 
 impl LoaderBuilder {
     /// Names what is selected as the options say.

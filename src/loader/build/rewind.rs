@@ -1,7 +1,8 @@
 //! The plan of a run of which there is nothing but a saved position.
 
+use forebay_base::{Error, ErrorKind, Result};
+
 use super::LoaderBuilder;
-use crate::error::{Error, ErrorKind, Result};
 use crate::loader::dataset::Dataset;
 use crate::loader::deny::Deny;
 use crate::loader::rewind::Rewind;

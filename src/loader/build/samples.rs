@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use forebay_arrow::datatypes::{Schema, SchemaRef};
+use forebay_base::{Error, Result};
+use forebay_store::catalog::{Projection, RowId};
+use forebay_store::row_set::RowSet;
+
 use super::LoaderBuilder;
 use super::columns::{ROW_ID, ROW_MASK, of_column};
-use crate::arrow::datatypes::{Schema, SchemaRef};
-use crate::catalog::{Projection, RowId};
-use crate::error::{Error, Result};
 use crate::loader::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
 use crate::loader::collate::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS, SampleForm, WindowShape};
 use crate::loader::threads::IoRuntime;
 use crate::reader::Filter;
 use crate::reader::fetch::{Fetcher, KnownCosts};
 use crate::reader::select;
-use crate::row_set::RowSet;
 use crate::samples::{
     Buckets, ColumnValues, Pack, Packs, Population, Sample, SampleIndex, Samples, UnfitRow, Window, Windows,
 };

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use forebay_arrow::datatypes::{DataType, Fields, SchemaRef};
+use forebay_base::Result;
+use forebay_store::row_set::RowSet;
+use forebay_store::source::{Reading, Store, check_handles};
+
 use super::LoaderBuilder;
 use super::columns::{RowBytes, decodes, is_flat, window_row_bytes};
 use super::samples::FoundSamples;
-use crate::arrow::datatypes::{DataType, Fields, SchemaRef};
 use crate::batch::{is_narrow, narrow_bits};
 use crate::cache::DiskCache;
 use crate::column::ColumnCodec;
-use crate::error::Result;
 use crate::loader::bad_rows::{BadRow, OnBadRow};
 use crate::loader::collate::SampleForm;
 use crate::loader::deny::{Denied, Deny, sets_of};
@@ -24,10 +27,8 @@ use crate::reader::fetch::{Fetcher, KnownCosts};
 use crate::reader::heads::Heads;
 use crate::reader::row_cache::RowCache;
 use crate::reader::select;
-use crate::row_set::RowSet;
 use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec, Portion, SkippedRows, Split};
-use crate::source::{Reading, Store, check_handles};
 
 /// Memory that the default window takes: rows as they are in memory once Parquet is decoded.
 const WINDOW_BYTES: u64 = 1 << 30;

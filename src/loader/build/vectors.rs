@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use crate::arrow::vectors::{SparkMl, TYPE, VALUES, holds_vectors, with_lists};
-use crate::column::{ColumnCodec, VectorCodec};
-use crate::error::{Error, Result};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use forebay_arrow::vectors::{SparkMl, TYPE, VALUES, holds_vectors, with_lists};
+use forebay_base::{Error, Result};
 
 use super::columns::{decodes, of_column};
+use crate::column::{ColumnCodec, VectorCodec};
 
 /// A codec and the field that it delivers.
 type Column = (Arc<dyn ColumnCodec>, FieldRef);

@@ -1,13 +1,14 @@
 //! Columns that follow another one: the cell of the same row there is passed along.
 
+use forebay_arrow::array::{Array, ArrayRef};
+use forebay_arrow::datatypes::DataType;
+use forebay_base::Result;
+use forebay_image::RowKey;
+
 use super::Collation;
 use super::views::View;
-use crate::arrow::array::{Array, ArrayRef};
-use crate::arrow::datatypes::DataType;
 use crate::batch::gather;
 use crate::column::{BadValue, FollowedRows, RowCells};
-use crate::decode::RowKey;
-use crate::error::Result;
 
 impl Collation {
     /// The gathered values of a column, after they followed another one if they do, and the bad ones with their places.

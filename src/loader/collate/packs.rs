@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use super::super::batch_group::PackRows;
-use crate::arrow::array::{
+use forebay_arrow::array::{
     Array, ArrayData, ArrayRef, FixedSizeListArray, Int32Array, LargeListArray, make_array,
 };
-use crate::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::arrow::names::TypeName;
+use forebay_arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::super::batch_group::PackRows;
 use crate::batch::{Selection, StoredList, stored_lists, value_bytes};
 use crate::column::GatheredRows;
-use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// The names of the columns that say where the lists of a pack are.
 pub(crate) const POSITION_IDS: &str = "position_ids";
@@ -74,7 +76,7 @@ impl PackShape {
             value_bytes(item.data_type(), value).map_err(|_| {
                 let cause =
                     format!("packs of {} cannot be filled up with {value}", TypeName(item.data_type()));
-                Error::invalid(cause).at(crate::error::Place::default().column(stored.name().as_str()))
+                Error::invalid(cause).at(forebay_base::Place::default().column(stored.name().as_str()))
             })?;
             let field = Field::new(stored.name(), rows_of(item.data_type(), length), false);
             Ok((Arc::new(field), value))
@@ -198,7 +200,7 @@ fn rows_of(item: &DataType, length: u32) -> DataType {
 fn no_list(stored: &Field) -> Error {
     Error::invalid(format!("holds {}, which is not packed", TypeName(stored.data_type())))
         .hint("lists of numbers are packed")
-        .at(crate::error::Place::default().column(stored.name().as_str()))
+        .at(forebay_base::Place::default().column(stored.name().as_str()))
 }
 
 fn other_length(list: Option<&StoredList>, planned: u32) -> Error {
@@ -213,9 +215,10 @@ fn other_length(list: Option<&StoredList>, planned: u32) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::{AsArray, ListArray};
+    use forebay_arrow::datatypes::Int64Type;
+
     use super::*;
-    use crate::arrow::array::{AsArray, ListArray};
-    use crate::arrow::datatypes::Int64Type;
 
     /// Three lists in packs of 4: the second pack has the rest of the first list.
     fn packed() -> (PackShape, PackRows, ListArray) {
@@ -240,7 +243,7 @@ mod tests {
             array
                 .as_fixed_size_list()
                 .values()
-                .as_primitive::<crate::arrow::datatypes::Int32Type>()
+                .as_primitive::<forebay_arrow::datatypes::Int32Type>()
                 .values()
                 .to_vec()
         };
@@ -250,7 +253,7 @@ mod tests {
         let ends: Vec<Vec<i32>> = ends
             .iter()
             .flatten()
-            .map(|ends| ends.as_primitive::<crate::arrow::datatypes::Int32Type>().values().to_vec())
+            .map(|ends| ends.as_primitive::<forebay_arrow::datatypes::Int32Type>().values().to_vec())
             .collect();
         assert_eq!(ends, [vec![0, 4], vec![0, 1, 2, 3, 4]]);
     }

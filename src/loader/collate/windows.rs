@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use forebay_arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, make_array};
+use forebay_arrow::buffer::NullBuffer;
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
+
 use super::views::{Picks, View};
-use crate::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, make_array};
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::column::{tensor_field, tensor_shape};
-use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::samples::Frames;
 
 /// How the rows of a batch make windows.
@@ -126,9 +128,10 @@ fn flat(list: &FixedSizeListArray) -> Result<ArrayRef> {
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::array::{FixedSizeListBuilder, Float32Builder, Int64Array, StringArray};
+    use forebay_arrow::datatypes::{Float32Type, Int64Type};
+
     use super::*;
-    use crate::arrow::array::{FixedSizeListBuilder, Float32Builder, Int64Array, StringArray};
-    use crate::arrow::datatypes::{Float32Type, Int64Type};
 
     fn windows(row: Field, rows: Vec<u32>, values: ArrayRef) -> (Field, ArrayRef) {
         let shape = WindowShape::new(3, Frames::Together, [(Arc::new(row), rows)]);

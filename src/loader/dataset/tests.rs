@@ -5,6 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forebay_arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
+use forebay_arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use forebay_base::ErrorKind;
+use forebay_store::catalog::{Refusals, Unified};
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use parquet::arrow::ArrowWriter;
@@ -13,11 +17,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::LoaderBuilder;
-use crate::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
-use crate::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use crate::cache::DiskCache;
-use crate::catalog::{Refusals, Unified};
-use crate::error::ErrorKind;
 use crate::reader::Filter;
 use crate::reader::filter::{Op, Term};
 use crate::shard::Shuffle;
@@ -235,13 +235,13 @@ fn what_an_unread_footer_would_say_is_estimated_by_rows() {
     let catalog = &dataset.catalog;
     let projection = catalog.project(&["id"]).unwrap();
     let [of_four, of_two] = [&catalog.groups[3], &catalog.groups[4]];
-    let held = |group: &crate::catalog::Group| catalog.held_bytes(group, &projection);
+    let held = |group: &forebay_store::catalog::Group| catalog.held_bytes(group, &projection);
     assert_eq!(held(of_four), held(&catalog.groups[0]), "as many rows");
     assert_eq!(held(of_two), held(of_four).div_ceil(2));
     assert_eq!(catalog.byte_ranges(of_four, &projection).unwrap_err().kind(), ErrorKind::Internal);
     assert_eq!(rows(dataset.loader()).len(), 16);
     assert_eq!(catalog.byte_ranges(of_four, &projection).unwrap().len(), 1);
-    let stored = |group: &crate::catalog::Group| catalog.stored_bytes(group, &projection);
+    let stored = |group: &forebay_store::catalog::Group| catalog.stored_bytes(group, &projection);
     let ranges = catalog.byte_ranges(of_two, &projection).unwrap();
     assert_eq!(stored(of_two), ranges[0].end - ranges[0].start, "known now");
 }

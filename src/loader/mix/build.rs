@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
+use forebay_base::{Error, ErrorKind, Result};
+
 use super::join::Joiner;
 use super::masks::{Delivered, check_masks};
 use super::{Inner, Mix, MixSpec, Plan, Source};
-use crate::error::{Error, ErrorKind, Result};
 use crate::loader::build::{LoaderBuilder, Numbers, Settled, monitor};
 use crate::loader::machine::{default_memory, processors};
 use crate::loader::sizing::words;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use forebay_arrow::array::RecordBatch;
+use forebay_base::error::caught;
+use forebay_base::{Error, ErrorKind, Result};
+
 use super::Inner;
-use crate::arrow::array::RecordBatch;
-use crate::error::{Error, ErrorKind, Result, caught};
 use crate::loader::bad_rows::BadRow;
 use crate::loader::consumer::Consumer;
 use crate::loader::epoch::{Epoch, Step, Wait, ended};

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
-use crate::arrow::compute::concat;
-use crate::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use crate::arrow::names::TypeName;
-use crate::error::{Error, ErrorKind, OrFail, Result};
+use forebay_arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
+use forebay_arrow::compute::concat;
+use forebay_arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
 
 /// The column with the number of each row's source.
 pub(super) const SOURCE: &str = "source";

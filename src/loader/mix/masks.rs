@@ -1,10 +1,11 @@
 //! Masks that only some sources make of a column.
 
-use crate::arrow::datatypes::Schema;
+use forebay_arrow::datatypes::Schema;
+use forebay_base::{Error, Place, Result};
+use forebay_store::source::matches_name;
+
 use crate::column::Pad;
-use crate::error::{Error, Place, Result};
 use crate::loader::spec::LoaderSpec;
-use crate::source::matches_name;
 
 /// A source: its options, and the columns that it delivers.
 pub(super) struct Delivered<'a> {

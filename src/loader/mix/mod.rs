@@ -27,15 +27,15 @@ use super::prefetch::PrefetchKey;
 use super::progress::{At, Progress, Receipt};
 use super::rejections::Rejections;
 use super::stats::{MemoryStats, SourceStats, Stats};
-use crate::arrow::datatypes::SchemaRef;
-use crate::catalog::RowPlace;
-use crate::error::{Error, Place, Result};
 use crate::monitor::Monitor;
 use crate::shard::{
     CourseRule, MixSplit, MixedEpoch, Origin, Portion, Position, Run, SavedSplit, Shard, Split, Steps,
 };
 pub use build::MixBuilder;
 pub use epoch::MixEpoch;
+use forebay_arrow::datatypes::SchemaRef;
+use forebay_base::{Error, Place, Result};
+use forebay_store::catalog::RowPlace;
 use join::Joiner;
 pub use position::{MixPosition, SavedSource};
 pub use report::{MixPlan, SourcePlan};

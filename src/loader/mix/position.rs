@@ -1,8 +1,8 @@
 //! How far a mix got: a few integers, and the name of each source's order.
 
+use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
 use crate::shard::{OrderId, Origin, SavedFiles, SavedSplit, Stop};
 
 /// The format that is written.

@@ -1,7 +1,8 @@
 //! The plan of a mix of which there is nothing but a saved position.
 
+use forebay_base::{Error, ErrorKind, Result};
+
 use super::{Mix, MixPosition, MixSpec};
-use crate::error::{Error, ErrorKind, Result};
 use crate::loader::build::rewind::ANY_MEMORY;
 use crate::loader::dataset::Dataset;
 use crate::loader::deny::Deny;

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
+use forebay_base::{Error, Result, sizes};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
 use crate::loader::spec::LoaderSpec;
 use crate::shard::{Shard, Stop, Weights};
-use crate::sizes;
 
 /// The most weights of a schedule, over all sources: a position has them all, in less than 64 KiB.
 const MOST_WEIGHTS: usize = 4_000;

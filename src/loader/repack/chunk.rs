@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use forebay_base::panics::caught;
+use forebay_base::{Error, ErrorKind, Result};
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReaderImpl, get_column_reader, get_typed_column_reader};
 use parquet::data_type::{ByteArray, ByteArrayType};
@@ -9,8 +11,6 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::stored::{StoredFile, ours};
-use crate::error::{Error, ErrorKind, Result};
-use crate::panics::caught;
 use crate::reader::Held;
 
 /// A column chunk of byte arrays without repetition, in memory as it is stored.

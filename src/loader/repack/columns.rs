@@ -3,6 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_store::catalog::{ARROW_SCHEMA, arrow_schema, unknown_column};
 use parquet::arrow::encode_arrow_schema;
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData};
@@ -11,10 +15,7 @@ use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type, TypePtr};
 use super::chunk::Chunk;
 use super::stored::StoredFile;
 use super::{Repack, RepackOptions, RepackedColumn};
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
-use crate::catalog::{ARROW_SCHEMA, arrow_schema, unknown_column};
 use crate::column::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};
-use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 
 /// Cells that are looked at to see what a column holds.
 const CELLS_SEEN: usize = 64;

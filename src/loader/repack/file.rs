@@ -5,6 +5,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use forebay_arrow::fail::Foreign;
+use forebay_base::{Error, ErrorKind, Place, Result};
 use parquet::basic::{ColumnOrder, Encoding};
 use parquet::bloom_filter::Sbbf;
 use parquet::column::writer::ColumnCloseResult;
@@ -19,7 +21,6 @@ use super::columns::{self, ImageLeaf, Images, Written};
 use super::orders;
 use super::stored::{StoredFile, ours};
 use super::{Job, Repack, RepackReport, RepackedColumn};
-use crate::error::{Error, ErrorKind, Foreign, Place, Result};
 
 /// The writer looks at the page size after this many values: with its usual 1,024, images make pages of 100 MB.
 const IMAGES_BETWEEN_CHECKS: usize = 8;

@@ -17,18 +17,18 @@ mod stored;
 
 use std::collections::BTreeMap;
 
+use columns::Images;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_image as decode;
+use forebay_store::catalog::File;
+use forebay_store::source::{Destination, is_inside};
 use rayon::ThreadPool;
 use serde::Serialize;
+use stored::StoredFile;
 
 use super::dataset::Dataset;
 use super::machine;
 use super::threads;
-use crate::catalog::File;
-use crate::decode;
-use crate::error::{Error, ErrorKind, Place, Result};
-use crate::source::{Destination, is_inside};
-use columns::Images;
-use stored::StoredFile;
 
 /// The form in which images are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

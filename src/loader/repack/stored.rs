@@ -4,16 +4,17 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use forebay_arrow::fail::Foreign;
+use forebay_base::panics::caught;
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::Catalog;
+use forebay_store::source::Store;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::catalog::Catalog;
-use crate::error::{Error, ErrorKind, Foreign, Result};
 use crate::loader::dataset::Dataset;
 use crate::loader::threads::IoRuntime;
-use crate::panics::caught;
-use crate::source::Store;
 
 /// Bytes that are read at once where many are read one after the other.
 const BLOCK: u64 = 8 << 20;

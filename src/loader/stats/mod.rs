@@ -11,11 +11,11 @@ mod waits;
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use forebay_store::source::TrafficStats;
 use serde::Serialize;
 
 use crate::cache::CacheStats;
 use crate::monitor::{Monitor, Stage, Timings};
-use crate::source::TrafficStats;
 
 pub use stages::{StageStats, Stages};
 pub use verdict::Verdict;

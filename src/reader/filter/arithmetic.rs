@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
+use forebay_arrow::array::Array;
+use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::truth::Truth;
 use super::{Op, Operand, Rows, Value, evaluate};
-use crate::arrow::array::Array;
-use crate::error::{Error, ErrorKind, Result};
 
 /// What is done with two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

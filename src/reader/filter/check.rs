@@ -1,12 +1,13 @@
 //! Whether a filter makes sense for a data set.
 
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, Place, Result};
+use forebay_store::catalog::Catalog;
+
 use super::expr::{Node, Operand};
 use super::term::{Term, Test};
 use super::{Op, Value, evaluate, times};
-use crate::arrow::datatypes::{DataType, Field};
-use crate::arrow::names::TypeName;
-use crate::catalog::Catalog;
-use crate::error::{Error, Place, Result};
 
 const COMPARED: &str = "filters compare booleans, numbers, texts, binary, dates and times";
 

@@ -2,15 +2,15 @@
 
 use std::cmp::Ordering;
 
-use crate::arrow::array::cast::AsArray;
-use crate::arrow::array::{Array, ArrayRef, downcast_integer, downcast_temporal};
-use crate::arrow::buffer::BooleanBuffer;
-use crate::arrow::datatypes::*;
+use forebay_arrow::array::cast::AsArray;
+use forebay_arrow::array::{Array, ArrayRef, downcast_integer, downcast_temporal};
+use forebay_arrow::buffer::BooleanBuffer;
+use forebay_arrow::datatypes::*;
+use forebay_base::{Error, ErrorKind, Result};
 
 use super::term::Test;
 use super::truth::Truth;
 use super::{Op, Value, times};
-use crate::error::{Error, ErrorKind, Result};
 
 /// Whether a filter compares values of a type at all.
 pub(super) fn is_compared(data_type: &DataType) -> bool {

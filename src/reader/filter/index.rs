@@ -9,6 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use bytes::Bytes;
+use forebay_arrow::datatypes::DataType;
+use forebay_base::panics::caught;
+use forebay_store::catalog::pages::{self, PageLocations};
+use forebay_store::catalog::thrift::Compact;
+use forebay_store::catalog::{Catalog, ColumnChunk, Group, Origin};
 use parquet::basic::{SortOrder, Type};
 use parquet::bloom_filter::Sbbf;
 use parquet::data_type::{ByteArray, FixedLenByteArray};
@@ -17,11 +22,6 @@ use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::{Filter, Op, Value};
-use crate::arrow::datatypes::DataType;
-use crate::catalog::pages::{self, PageLocations};
-use crate::catalog::thrift::Compact;
-use crate::catalog::{Catalog, ColumnChunk, Group, Origin};
-use crate::panics::caught;
 
 /// Columns of fewer bytes are read sooner than an index.
 const WORTH: u64 = 64 << 10;

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
-
-use crate::error::{Error, Result};
 
 /// A way to compare.
 ///

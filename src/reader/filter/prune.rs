@@ -2,6 +2,10 @@
 
 use std::cmp::Ordering;
 
+use forebay_arrow::array::RecordBatch;
+use forebay_arrow::datatypes::{DataType, TimeUnit};
+use forebay_store::catalog::{Catalog, Group, Origin};
+use forebay_store::snapshot::Constant;
 use parquet::basic::{ColumnOrder, ConvertedType, LogicalType, TimeUnit as StoredUnit};
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
@@ -13,10 +17,6 @@ use super::index::GroupIndex;
 use super::term::Test;
 use super::truth::Outcomes;
 use super::{Op, RowGroupMatch, Rows, Value, check, evaluate, index, times};
-use crate::arrow::array::RecordBatch;
-use crate::arrow::datatypes::{DataType, TimeUnit};
-use crate::catalog::{Catalog, Group, Origin};
-use crate::snapshot::Constant;
 
 /// What is known of rows without reading them: the constants of their file, and what is stored beside their values.
 pub(super) struct Seen<'a> {

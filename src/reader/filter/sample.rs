@@ -4,16 +4,16 @@
 //! ordinal in the file, or of its value in a column: integers as 8 bytes, little-endian, texts and binary as their bytes. A
 //! row is drawn if the hash is less than the fraction of 2^64.
 
+use forebay_arrow::array::{Array, AsArray};
+use forebay_arrow::buffer::BooleanBuffer;
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::Rows;
 use super::truth::{Outcomes, Truth};
-use crate::arrow::array::{Array, AsArray};
-use crate::arrow::buffer::BooleanBuffer;
-use crate::arrow::datatypes::{DataType, Field};
-use crate::arrow::names::TypeName;
-use crate::error::{Error, ErrorKind, Result};
 
 /// A share of the rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,10 +1,9 @@
 //! Dates and times as filters write them: ISO 8601.
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
-
-use crate::arrow::datatypes::{DataType, TimeUnit};
-use crate::arrow::names::TypeName;
-use crate::error::{Error, Result};
+use forebay_arrow::datatypes::{DataType, TimeUnit};
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, Result};
 
 const SECOND: i128 = 1_000_000_000;
 const DAY: i128 = 86_400 * SECOND;

@@ -2,8 +2,9 @@
 
 use std::ops::{BitAnd, BitOr, Not};
 
+use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
+
 use super::RowGroupMatch;
-use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
 
 /// For each row of a batch whether a condition is true and whether it is false; neither where it is unknown.
 #[derive(Clone, Debug)]

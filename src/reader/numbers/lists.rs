@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use forebay_arrow::array::{ArrayRef, BooleanBufferBuilder, FixedSizeListArray, LargeListArray, ListArray};
+use forebay_arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use parquet::basic::Repetition;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::validity::Validity;
 use super::values::Value;
 use super::{DataPage, numbers};
-use crate::arrow::array::{ArrayRef, BooleanBufferBuilder, FixedSizeListArray, LargeListArray, ListArray};
-use crate::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::reader::integers::{GROUP, Run, Runs, bits, unpack};
 
 /// Levels that are looked at together.

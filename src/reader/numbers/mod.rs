@@ -27,6 +27,11 @@ mod values;
 use std::cell::RefCell;
 
 use bytes::Bytes;
+use forebay_arrow::array::{ArrayData, ArrayRef, make_array};
+use forebay_arrow::buffer::{Buffer, NullBuffer};
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_store::catalog::ColumnChunk;
+use forebay_store::catalog::page_header::Kind;
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
@@ -36,11 +41,6 @@ use self::validity::Validity;
 use self::values::Value;
 use super::integers::Runs;
 use super::pages::{StoredPage, split_levels, whole_deltas};
-use crate::arrow::array::{ArrayData, ArrayRef, make_array};
-use crate::arrow::buffer::{Buffer, NullBuffer};
-use crate::arrow::datatypes::{DataType, Field};
-use crate::catalog::ColumnChunk;
-use crate::catalog::page_header::Kind;
 
 /// A thread keeps its memory for a page up to this many bytes, and that for a dictionary and for dense values.
 const KEPT_PAGE: usize = 4 << 20;

@@ -5,14 +5,14 @@
 //! their rows. So it takes no memory beside the array, however large it is.
 
 use bytes::Bytes;
+use forebay_arrow::array::{ArrayData, ArrayRef, make_array};
+use forebay_arrow::buffer::Buffer;
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_store::catalog::page_header::Kind;
 use parquet::basic::Encoding;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::{CheckedChunk, DataPage, Flat, Inflater, SCRATCH, StoredPage, is};
-use crate::arrow::array::{ArrayData, ArrayRef, make_array};
-use crate::arrow::buffer::Buffer;
-use crate::arrow::datatypes::{DataType, Field};
-use crate::catalog::page_header::Kind;
 
 /// Cells from this many bytes on are not copied. Columns that are fetched together stay together in memory, and of smaller
 /// cells that would be worth more than the copy.

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use forebay_arrow::array::*;
+use forebay_arrow::buffer::OffsetBuffer;
+use forebay_arrow::datatypes::{Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{BrotliLevel, Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 
 use super::*;
-use crate::arrow::array::*;
-use crate::arrow::buffer::OffsetBuffer;
-use crate::arrow::datatypes::{Schema, SchemaRef, TimeUnit};
 use crate::reader::pages;
 
 const ROWS: usize = 3_000;
@@ -103,7 +103,7 @@ fn decode_first(bytes: &Bytes) -> (Field, Option<ArrayRef>, ArrayRef) {
 fn decoded(bytes: &Bytes) -> Vec<(Field, Option<ArrayRef>, ArrayRef)> {
     // Twice the same chunk is twice the same rows.
     each_column(bytes, |twice, once| {
-        let expected = crate::arrow::compute::concat(&[once, once]).unwrap();
+        let expected = forebay_arrow::compute::concat(&[once, once]).unwrap();
         assert_eq!(&twice().unwrap(), &expected);
     })
 }

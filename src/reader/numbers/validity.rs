@@ -1,8 +1,9 @@
 //! Which values are there: a bit for each, kept only from the first null on.
 
+use forebay_arrow::array::BooleanBufferBuilder;
+use forebay_arrow::buffer::NullBuffer;
+
 use super::values::Value;
-use crate::arrow::array::BooleanBufferBuilder;
-use crate::arrow::buffer::NullBuffer;
 use crate::reader::integers::{Run, bits};
 
 /// Rows whose bits are looked at together.

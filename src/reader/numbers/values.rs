@@ -1,7 +1,8 @@
 //! The values of a page, in each of the encodings of numbers. `None` is for whatever is unusual about them.
 
+use forebay_arrow::datatypes::ArrowNativeType;
+
 use super::{Inflater, Memory, Scratch};
-use crate::arrow::datatypes::ArrowNativeType;
 use crate::reader::integers::{Deltas, Run, Runs, Word, unpack};
 
 /// A value of one to eight bytes, whatever it means.

@@ -2,13 +2,13 @@
 //! header claims something else of what is there, the page is mended.
 
 use bytes::Bytes;
+use forebay_base::Result;
 use parquet::basic::{Encoding, Repetition, Type};
 use parquet::column::page::Page;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::levels::{self, Depth, Lists, Outline, split_levels};
 use super::{corrupt, lengths};
-use crate::error::Result;
 use crate::reader::integers::Runs;
 
 /// Checks the pages of a leaf column, one after the other.

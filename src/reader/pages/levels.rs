@@ -3,11 +3,11 @@
 //! The Parquet crate takes what it finds of a run that claims more than there is, and values move to other rows; where it skips
 //! rows and there are too few levels, it never returns. An item of a list that is not there it leaves out.
 
+use forebay_base::Result;
 use parquet::basic::Repetition;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::corrupt;
-use crate::error::Result;
 use crate::reader::integers::{GROUP, Run, Runs, unpack};
 
 /// Levels that are looked at together: few enough for the first-level cache.

@@ -1,12 +1,14 @@
 //! Columns of a file in the order and the types of the projection.
 
+use forebay_arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use forebay_arrow::compute::take;
+use forebay_arrow::convert::{Misfit, Trouble, converted};
+use forebay_arrow::datatypes::Field;
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_store::catalog::Origin;
+
 use super::RowGroupReader;
-use crate::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use crate::arrow::compute::take;
-use crate::arrow::convert::{Misfit, Trouble, converted};
-use crate::arrow::datatypes::Field;
-use crate::catalog::Origin;
-use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 
 impl RowGroupReader<'_> {
     /// Brings the file's columns into the projection's order and types, with its constants among them.

@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
+use forebay_arrow::error::ArrowError;
+use forebay_base::{Error, ErrorKind, Result};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::RowGroups;
 use parquet::basic::Repetition;
@@ -14,8 +16,6 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
-use crate::arrow::error::ArrowError;
-use crate::error::{Error, ErrorKind, Result};
 use crate::reader::held::Held;
 use crate::reader::pages::{Bodies, Depth};
 

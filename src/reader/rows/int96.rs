@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use forebay_arrow::array::{Array, AsArray, OffsetSizeTrait, RecordBatch};
+use forebay_arrow::buffer::NullBuffer;
+use forebay_arrow::datatypes::{DataType, Schema, TimeUnit, TimestampNanosecondType, TimestampSecondType};
+use forebay_arrow::nested::with_times;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_store::catalog::int96_roots;
 use parquet::basic::{LogicalType, Type};
 
 use super::{RowGroupReader, guarded};
-use crate::arrow::array::{Array, AsArray, OffsetSizeTrait, RecordBatch};
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::datatypes::{DataType, Schema, TimeUnit, TimestampNanosecondType, TimestampSecondType};
-use crate::arrow::nested::with_times;
-use crate::catalog::int96_roots;
-use crate::error::{Error, ErrorKind, Place, Result};
 
 const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
 

@@ -1,9 +1,9 @@
 //! Texts of encodings with lengths in front (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): the Parquet crate takes them for
 //! UTF-8 without a look, where it looks at those of all others.
 
-use crate::arrow::array::{Array, AsArray, make_array};
-use crate::arrow::datatypes::DataType;
-use crate::error::{Error, ErrorKind, Result};
+use forebay_arrow::array::{Array, AsArray, make_array};
+use forebay_arrow::datatypes::DataType;
+use forebay_base::{Error, ErrorKind, Result};
 
 /// Fails with `Corrupt` if a text of the array, or of arrays within it, is not UTF-8.
 pub(super) fn check(array: &dyn Array) -> Result<()> {
@@ -26,9 +26,10 @@ pub(super) fn check(array: &dyn Array) -> Result<()> {
 mod tests {
     use std::sync::Arc;
 
+    use forebay_arrow::array::{BinaryViewArray, StructArray};
+    use forebay_arrow::datatypes::Field;
+
     use super::*;
-    use crate::arrow::array::{BinaryViewArray, StructArray};
-    use crate::arrow::datatypes::Field;
 
     #[test]
     #[allow(unsafe_code)]

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use forebay_base::Result;
+use forebay_store::row_set::RowSet;
+use forebay_store::source::KeptRows;
+
 use super::super::fetch::Fetcher;
 use super::values::of_each_group;
 use super::{is_dear, waiting};
-use crate::error::Result;
-use crate::row_set::RowSet;
 use crate::samples;
-use crate::source::KeptRows;
 
 /// Of each row group how long its `selected` rows are, by the one column that `fetcher` reads: once, for the result is kept
 /// under `key`, which names the column and what selected the rows.

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
+use forebay_base::Result;
+use forebay_store::catalog::pages::{self, PageLocations};
+use forebay_store::catalog::{ColumnChunk, chunks};
+use forebay_store::row_set::RowSet;
+use forebay_store::source::{FOOTERS_AT_ONCE, Footers};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::super::chunk_pages::GroupPages;
 use super::super::fetch::Fetcher;
 use super::walk::walked;
-use crate::catalog::pages::{self, PageLocations};
-use crate::catalog::{ColumnChunk, chunks};
-use crate::error::Result;
-use crate::row_set::RowSet;
-use crate::source::{FOOTERS_AT_ONCE, Footers};
 
 /// Column chunks of fewer bytes are read whole.
 const WORTH: u64 = 64 << 10;

@@ -3,6 +3,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::chunks;
+use forebay_store::catalog::pages::{self, PageLocations};
+use forebay_store::row_set::RowSet;
+use forebay_store::source::Footers;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::super::budget::Budget;
@@ -10,11 +15,6 @@ use super::super::chunk_pages::GroupPages;
 use super::super::fetch::Fetcher;
 use super::super::pieces::{Piece, Pieces};
 use super::walk::walked;
-use crate::catalog::chunks;
-use crate::catalog::pages::{self, PageLocations};
-use crate::error::{Error, ErrorKind, Result};
-use crate::row_set::RowSet;
-use crate::source::Footers;
 
 /// The share of the memory for row groups that a piece is to take.
 const SHARE: u64 = 16;

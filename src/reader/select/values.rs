@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use forebay_arrow::array::ArrayRef;
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::row_set::RowSet;
+use forebay_store::source::KeptRows;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::super::fetch::Fetcher;
 use super::{columns_of, is_dear, waiting};
-use crate::arrow::array::ArrayRef;
-use crate::error::{Error, ErrorKind, Result};
-use crate::row_set::RowSet;
 use crate::samples::{ColumnValues, Sample};
-use crate::source::KeptRows;
 
 /// What the one column that `fetcher` reads says of the `selected` rows of each row group: read once, for the result is kept
 /// under `key`, which names the column, what is kept of it and what selected the rows.

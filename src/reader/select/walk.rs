@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
+use forebay_base::Result;
+use forebay_store::catalog::page_header::{self, Kind};
+use forebay_store::catalog::pages::PageLocations;
+use forebay_store::catalog::{ColumnChunk, File};
+use forebay_store::source::Store;
 use parquet::basic::Encoding;
-
-use crate::catalog::page_header::{self, Kind};
-use crate::catalog::pages::PageLocations;
-use crate::catalog::{ColumnChunk, File};
-use crate::error::Result;
-use crate::source::Store;
 
 /// The encodings of values that refer to a dictionary, as page headers have them.
 const DICTIONARY_ENCODINGS: [i32; 2] = [Encoding::PLAIN_DICTIONARY as i32, Encoding::RLE_DICTIONARY as i32];

@@ -3,17 +3,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use forebay_arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use forebay_arrow::compute::take;
+use forebay_arrow::fail::OrFail;
+use forebay_base::Result;
+use forebay_store::row_set::RowSet;
+use forebay_store::source::KeptRows;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::super::compact;
 use super::super::fetch::Fetcher;
 use super::{columns_of, is_dear, waiting};
-use crate::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
-use crate::arrow::compute::take;
-use crate::error::{OrFail, Result};
-use crate::row_set::RowSet;
 use crate::samples::{Deciding, SequenceStarts, Stretches, Window};
-use crate::source::KeptRows;
 
 /// The selected rows of a row group as the columns that decide say, and its first row and its last one of these.
 struct GroupRows {

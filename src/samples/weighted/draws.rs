@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use forebay_store::row_set::RowSet;
+
 use super::population::Population;
 use super::rows::DrawnRows;
 use super::strata::Points;
-use crate::row_set::RowSet;
 use crate::samples::{SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
 

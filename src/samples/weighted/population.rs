@@ -1,9 +1,10 @@
 //! The rows of a data set, as far as sampling them is concerned.
 
+use forebay_base::{Error, ErrorKind, Result};
+
 use super::strata::{Strata, check_there, none};
 use super::values::{ColumnValues, RefusedRow};
 use super::{Class, Sample, Weights};
-use crate::error::{Error, ErrorKind, Result};
 
 /// The largest weight of a row, as a whole number; others are in proportion, and at least 1 if they are over 0.
 const LARGEST: u32 = 1 << 31;

@@ -1,8 +1,9 @@
 //! The rows of one row group that an epoch draws.
 
+use forebay_store::row_set::RowSet;
+
 use super::population::Population;
 use super::strata::Points;
-use crate::row_set::RowSet;
 use crate::samples::{SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
 

@@ -4,7 +4,8 @@
 //! distance, so that all together are exact. Without replacement a class that would need more rows than it has gives all of
 //! them, and the others share the rest.
 
-use crate::error::{Error, Result};
+use forebay_base::{Error, Result};
+
 use crate::shard::{Draws, Purpose};
 
 /// What shares of all classes add up to, at most.

@@ -1,9 +1,9 @@
 //! Samples by weight: what is refused, and how often rows come, over random populations.
 
+use forebay_store::row_set::RowSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::row_set::RowSet;
 use crate::samples::{SampleIndex, SampleRows};
 use crate::shard::Part;
 

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::Hash;
 
-use serde::{Deserialize, Serialize};
-
-use super::{Sample, Weights};
-use crate::arrow::array::{Array, ArrayRef, AsArray};
-use crate::arrow::datatypes::{
+use forebay_arrow::array::{Array, ArrayRef, AsArray};
+use forebay_arrow::datatypes::{
     DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
     UInt16Type, UInt32Type, UInt64Type,
 };
-use crate::arrow::names::TypeName;
-use crate::error::{Error, Result};
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{Sample, Weights};
 
 /// A value of a column of classes: a whole number, also for a boolean, or a text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -249,10 +249,11 @@ fn bits(values: impl Iterator<Item = Option<f64>>) -> Result<Vec<u32>, Refused> 
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
-    use crate::arrow::array::{
+    use forebay_arrow::array::{
         BooleanArray, Float64Array, Int8Array, Int64Array, StringViewArray, UInt64Array,
     };
+
+    use super::*;
 
     #[test]
     fn classes_of_all_row_groups_are_numbered_in_ascending_order() {

@@ -1,0 +1,51 @@
+//! Arrow as [forebay](https://docs.rs/forebay) uses it: its parts under the paths of the `arrow` crate, and beside them names
+//! of types, nested types, and conversions between the forms of one value.
+//!
+//! Not all of the `arrow` crate, of which these are the smaller part.
+
+pub mod common;
+pub mod convert;
+pub mod fail;
+pub mod names;
+pub mod nested;
+pub mod vectors;
+mod widen;
+
+pub use arrow_array::{ffi, record_batch};
+pub use arrow_buffer::buffer;
+pub use arrow_ipc as ipc;
+
+/// Arrays of each type, their builders, and record batches.
+pub mod array {
+    pub use arrow_array::builder::*;
+    pub use arrow_array::cast::*;
+    pub use arrow_array::iterator::*;
+    pub use arrow_array::*;
+    pub use arrow_data::transform::MutableArrayData;
+    pub use arrow_data::{ArrayData, ArrayDataBuilder, ByteView, MAX_INLINE_VIEW_LEN};
+}
+
+/// Rows taken, selected and joined.
+pub mod compute {
+    pub use arrow_select::concat::{concat, concat_batches};
+    pub use arrow_select::filter::{filter, filter_record_batch};
+    pub use arrow_select::interleave::interleave;
+    pub use arrow_select::take::{TakeOptions, take, take_arrays, take_record_batch};
+    pub use arrow_select::zip::zip;
+}
+
+/// Types, fields and schemas.
+pub mod datatypes {
+    pub use arrow_array::types::*;
+    pub use arrow_array::{ArrowNativeTypeOp, ArrowNumericType, ArrowPrimitiveType};
+    pub use arrow_buffer::{ArrowNativeType, ToByteSlice, i256};
+    pub use arrow_schema::{
+        DataType, Field, FieldRef, Fields, IntervalUnit, Metadata, Schema, SchemaBuilder, SchemaRef,
+        TimeUnit, UnionFields, UnionMode,
+    };
+}
+
+/// What Arrow reports.
+pub mod error {
+    pub use arrow_schema::ArrowError;
+}

@@ -1,0 +1,146 @@
+//! The vectors of a column one by one: how long each is, or why it is none, and its values.
+
+use std::ops::Range;
+
+use super::super::array::{Array, AsArray, Float64Array, Int8Array, Int32Array};
+use super::super::buffer::NullBuffer;
+use super::super::datatypes::{Float64Type, Int8Type, Int32Type};
+use super::{DENSE, SPARSE, SparkMl};
+
+/// The vectors of a column, field by field.
+///
+/// Other processes may change those of mapped rows at any time, so a list is limited to the numbers that there are.
+pub struct Vectors<'a> {
+    nulls: Option<&'a NullBuffer>,
+    types: &'a Int8Array,
+    sizes: &'a Int32Array,
+    indices: Lists<'a, Int32Array>,
+    values: Lists<'a, Float64Array>,
+}
+
+/// Lists of numbers.
+struct Lists<'a, A> {
+    offsets: Offsets<'a>,
+    nulls: Option<&'a NullBuffer>,
+    numbers: &'a A,
+}
+
+enum Offsets<'a> {
+    Short(&'a [i32]),
+    Long(&'a [i64]),
+}
+
+/// Why a structure is not a vector.
+type Cause = String;
+
+impl<'a> Vectors<'a> {
+    /// Those of a column; `None` for one of another type.
+    pub fn of(column: &'a dyn Array) -> Option<Self> {
+        if SparkMl::of(column.data_type()) != Some(SparkMl::Vector) {
+            return None;
+        }
+        let [types, sizes, indices, values] = column.as_struct_opt()?.columns() else { return None };
+        Some(Vectors {
+            nulls: column.nulls(),
+            types: types.as_primitive_opt::<Int8Type>()?,
+            sizes: sizes.as_primitive_opt::<Int32Type>()?,
+            indices: Lists::of(indices, |numbers| numbers.as_primitive_opt::<Int32Type>())?,
+            values: Lists::of(values, |numbers| numbers.as_primitive_opt::<Float64Type>())?,
+        })
+    }
+
+    /// How many values the vector of a row has; `None` for a null.
+    ///
+    /// # Errors
+    /// What is stored is not a vector.
+    pub fn length(&self, row: usize) -> Result<Option<usize>, Cause> {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            return Ok(None);
+        }
+        let size = self.sizes.is_valid(row).then(|| self.sizes.value(row));
+        let values = self.values.at(row).ok_or("it has no values")?;
+        if has_nulls(self.values.numbers, &values) {
+            return Err("null among its values".into());
+        }
+        let indices = self.indices.at(row);
+        match self.types.is_valid(row).then(|| self.types.value(row)) {
+            Some(DENSE) => match (size, indices) {
+                (Some(size), _) if usize::try_from(size).ok() != Some(values.len()) => {
+                    Err(format!("dense, of size {size}, with {} values", values.len()))
+                }
+                (_, Some(indices)) if !indices.is_empty() => {
+                    Err(format!("dense, with {} indices", indices.len()))
+                }
+                _ => Ok(Some(values.len())),
+            },
+            Some(SPARSE) => {
+                let size = size.ok_or("sparse, without a size")?;
+                let length = usize::try_from(size).map_err(|_| format!("sparse, of size {size}"))?;
+                let indices = indices.ok_or("sparse, without indices")?;
+                if indices.len() != values.len() {
+                    return Err(format!("{} indices, and {} values", indices.len(), values.len()));
+                }
+                if has_nulls(self.indices.numbers, &indices) {
+                    return Err("null among its indices".into());
+                }
+                let mut next = 0;
+                for &index in &self.indices.numbers.values()[indices] {
+                    if index < 0 || index >= size {
+                        return Err(format!("index {index} where its size is {size}"));
+                    }
+                    if index < next {
+                        return Err(format!("index {index} after {}, and they ascend", next - 1));
+                    }
+                    next = index + 1;
+                }
+                Ok(Some(length))
+            }
+            Some(other) => Err(format!("its type is {other}, neither {SPARSE} (sparse) nor {DENSE} (dense)")),
+            None => Err("its type is null".into()),
+        }
+    }
+
+    /// Writes the values of a vector into zeros, as many as its [length](Vectors::length) says.
+    pub fn copy_to(&self, row: usize, zeros: &mut [f64]) {
+        let Some(values) = self.values.at(row) else { return };
+        let values = &self.values.numbers.values()[values];
+        match (self.types.value(row), self.indices.at(row)) {
+            (SPARSE, Some(indices)) => {
+                let indices = &self.indices.numbers.values()[indices];
+                for (index, value) in indices.iter().zip(values) {
+                    zeros[*index as usize] = *value;
+                }
+            }
+            _ => zeros.copy_from_slice(values),
+        }
+    }
+}
+
+impl<'a, A: Array> Lists<'a, A> {
+    fn of(column: &'a dyn Array, numbers: impl Fn(&'a dyn Array) -> Option<&'a A>) -> Option<Self> {
+        let (offsets, values) = match (column.as_list_opt::<i32>(), column.as_list_opt::<i64>()) {
+            (Some(lists), _) => (Offsets::Short(lists.value_offsets()), lists.values()),
+            (_, Some(lists)) => (Offsets::Long(lists.value_offsets()), lists.values()),
+            (None, None) => return None,
+        };
+        Some(Lists { offsets, nulls: column.nulls(), numbers: numbers(values.as_ref())? })
+    }
+
+    /// Where the numbers of a list are; `None` for a null.
+    fn at(&self, row: usize) -> Option<Range<usize>> {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            return None;
+        }
+        let (from, to) = match self.offsets {
+            Offsets::Short(offsets) => (offsets[row] as usize, offsets[row + 1] as usize),
+            Offsets::Long(offsets) => (offsets[row] as usize, offsets[row + 1] as usize),
+        };
+        let from = from.min(self.numbers.len());
+        Some(from..to.clamp(from, self.numbers.len()))
+    }
+}
+
+fn has_nulls(numbers: &dyn Array, range: &Range<usize>) -> bool {
+    let nulls = numbers.nulls().filter(|nulls| nulls.null_count() > 0);
+    nulls.is_some_and(|nulls| nulls.slice(range.start, range.len()).null_count() > 0)
+}

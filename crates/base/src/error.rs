@@ -1,0 +1,418 @@
+//! The one error type: what went wrong, where, and what to do next.
+//!
+//! An error is opaque on purpose: callers branch on [`Error::kind`], people read the sentence. The sentence has up to
+//! three parts, `place: cause (hint)`. It is one line: control characters in it are [escaped].
+//!
+//! ```text
+//! data/part-0031.parquet, row group 7, row 512, column "image": corrupt JPEG: premature end
+//! there is no column "lable" (did you mean "label"? the columns are image, label)
+//! ```
+//!
+//! A hint that names an option has it in backquotes, by its name in the builder of a loader: Python and the program write it in
+//! their own form (`columns=[...]`, `--columns`) with [`Error::sentence`].
+
+mod escape;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::panics::Panic;
+
+pub use escape::{escaped, escaped_lines, is_obeyed};
+
+/// The result of every function of this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The kind of an [`Error`]: the part that a program branches on.
+///
+/// ```
+/// # use forebay_base as forebay;
+/// use forebay::{Error, ErrorKind};
+///
+/// fn may_come_later(error: &Error) -> bool {
+///     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Io)
+/// }
+/// # assert!(!may_come_later(&Error::invalid("batch size 0")));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A path, URL or glob matches nothing.
+    NotFound,
+    /// An argument that can never work: batch size 0, rank outside the world, a malformed URL.
+    Invalid,
+    /// A column that the data set does not have.
+    UnknownColumn,
+    /// A type, table format or encryption that is not supported.
+    Unsupported,
+    /// Damaged or malformed Parquet.
+    Corrupt,
+    /// One row that cannot be delivered: a broken image, a null where a dense value is needed.
+    BadRow,
+    /// A file has changed since the data set was opened.
+    DatasetChanged,
+    /// A saved position that does not belong to this loader.
+    StateMismatch,
+    /// A row group, batch or image that does not fit the memory budget, or an image over the limit on its pixels.
+    TooLarge,
+    /// A store refuses the credentials, or they do not permit the read.
+    Denied,
+    /// The operating system or the store failed, or cannot be reached.
+    Io,
+    /// The loader was closed, or is used from a forked child.
+    Closed,
+    /// A bug: a panic that was caught, or a broken invariant of this library.
+    Internal,
+}
+
+/// A place in the data set; unknown parts are `None`.
+///
+/// ```
+/// # use forebay_base as forebay;
+/// use forebay::Place;
+///
+/// let place = Place::file("data/a.parquet").row_group(7).row(512).column("image");
+/// assert_eq!(place.to_string(), r#"data/a.parquet, row group 7, row 512, column "image""#);
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Path or URL of the file.
+    pub file: Option<Arc<str>>,
+    /// Ordinal of the row group in the file.
+    pub row_group: Option<usize>,
+    /// Ordinal of the row in its row group.
+    pub row: Option<u64>,
+    /// Name of the column.
+    pub column: Option<Arc<str>>,
+}
+
+impl Place {
+    /// Somewhere in `file`.
+    pub fn file(file: impl Into<Arc<str>>) -> Self {
+        Place { file: Some(file.into()), ..Place::default() }
+    }
+
+    /// Narrowed to a row group.
+    pub fn row_group(self, row_group: usize) -> Self {
+        Place { row_group: Some(row_group), ..self }
+    }
+
+    /// Narrowed to a row of the row group.
+    pub fn row(self, row: u64) -> Self {
+        Place { row: Some(row), ..self }
+    }
+
+    /// Narrowed to a column.
+    pub fn column(self, column: impl Into<Arc<str>>) -> Self {
+        Place { column: Some(column.into()), ..self }
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Place::default()
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        if let Some(file) = &self.file {
+            f.write_str(&escaped(file))?;
+            separator = ", ";
+        }
+        if let Some(row_group) = self.row_group {
+            write!(f, "{separator}row group {row_group}")?;
+            separator = ", ";
+        }
+        if let Some(row) = self.row {
+            write!(f, "{separator}row {row}")?;
+            separator = ", ";
+        }
+        if let Some(column) = &self.column {
+            write!(f, "{separator}column {column:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A failure: its [kind](ErrorKind), its [place](Place), its cause in words and, where there is one, a hint.
+///
+/// Cheap to clone. Its [`source`](std::error::Error::source) is the error of I/O, Arrow or Parquet that it came from, where
+/// there is one; errors of stores are not kept, since their texts may hold secrets.
+///
+/// ```
+/// # use forebay_base as forebay;
+/// use forebay::{Error, ErrorKind, Place};
+///
+/// let error = Error::new(ErrorKind::BadRow, "corrupt JPEG: premature end")
+///     .at(Place::file("a.parquet").row_group(7).row(512));
+/// assert_eq!(error.to_string(), "a.parquet, row group 7, row 512: corrupt JPEG: premature end");
+/// assert_eq!(error.place().row, Some(512));
+/// ```
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    place: Place,
+    cause: String,
+    hint: Option<String>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// A failure of the given kind; `cause` is a clause without a full stop.
+    pub fn new(kind: ErrorKind, cause: impl Into<String>) -> Self {
+        Error(Box::new(Inner {
+            kind,
+            place: Place::default(),
+            cause: cause.into(),
+            hint: None,
+            source: None,
+        }))
+    }
+
+    /// An argument that can never work.
+    pub fn invalid(cause: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Invalid, cause)
+    }
+
+    /// The use of a loader that was closed.
+    pub fn closed() -> Self {
+        Error::new(ErrorKind::Closed, "the loader was closed").hint("build another")
+    }
+
+    /// A failure of the operating system.
+    pub fn of_io(error: std::io::Error) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            _ => ErrorKind::Io,
+        };
+        Error::new(kind, error.to_string()).caused_by(error)
+    }
+
+    /// The same failure with the error that it came from as its source.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
+        self
+    }
+
+    /// A panic as an error: `whose` bug it is, and its message.
+    pub fn panicked(whose: &str, panic: &Panic) -> Self {
+        Error::new(ErrorKind::Internal, format!("a bug in {whose}: {panic}"))
+    }
+
+    /// The same failure with a hint: what the user can do, a clause without a full stop. Options are in backquotes, with a
+    /// value or without: "leave it out with `columns`", "`batch_size=64` fits".
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The same failure with one more hint, after the one that it may have.
+    #[must_use]
+    pub fn hint_also(self, hint: &str) -> Self {
+        let hint = self.0.hint.as_ref().map_or(hint.to_owned(), |first| format!("{first}; {hint}"));
+        self.hint(hint)
+    }
+
+    /// The same failure with the option that it is about in front of its cause.
+    #[must_use]
+    pub fn about(mut self, option: &str) -> Self {
+        self.0.cause = format!("{option}: {}", self.0.cause);
+        self
+    }
+
+    /// The same failure with this hint if it is of a damaged file and has none.
+    #[must_use]
+    pub fn hint_if_damaged(self, hint: &str) -> Self {
+        match (self.0.kind, &self.0.hint) {
+            (ErrorKind::Corrupt, None) => self.hint(hint),
+            _ => self,
+        }
+    }
+
+    /// The same failure with its place. Parts that an inner layer already knew are kept.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        let known = std::mem::take(&mut self.0.place);
+        self.0.place = Place {
+            file: known.file.or(place.file),
+            row_group: known.row_group.or(place.row_group),
+            row: known.row.or(place.row),
+            column: known.column.or(place.column),
+        };
+        self
+    }
+
+    /// The kind of failure.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The place of the failure, as far as it is known.
+    pub fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    /// The cause alone, without place and hint, and not escaped: it may hold control characters.
+    pub fn cause(&self) -> &str {
+        &self.0.cause
+    }
+
+    /// The sentence, with each option of the hint as `option` writes its name and, where there is one, its value.
+    pub fn sentence(&self, option: impl Fn(&str, Option<&str>) -> String) -> String {
+        let mut sentence = String::new();
+        if !self.0.place.is_empty() {
+            sentence.push_str(&format!("{}: ", self.0.place));
+        }
+        sentence.push_str(&escaped(&self.0.cause));
+        if let Some(hint) = &self.0.hint {
+            sentence.push_str(&format!(" ({})", escaped(&with_options(hint, option))));
+        }
+        sentence
+    }
+}
+
+/// `hint` with each option, which is in backquotes, as `option` writes it.
+fn with_options(hint: &str, option: impl Fn(&str, Option<&str>) -> String) -> Cow<'_, str> {
+    let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    let parts: Vec<&str> = hint.split('`').collect();
+    if parts.len() < 3 {
+        return Cow::Borrowed(hint);
+    }
+    // Every other part was between backquotes.
+    let last = parts.len() - 1;
+    let written = parts.iter().enumerate().map(|(at, part)| match at % 2 {
+        0 => (*part).to_owned(),
+        _ if at == last => format!("`{part}"),
+        _ => match part.split_once('=') {
+            Some((name, value)) if is_name(name) => option(name, Some(value)),
+            None if is_name(part) => option(part, None),
+            _ => format!("`{part}`"),
+        },
+    });
+    Cow::Owned(written.collect())
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence(|name, value| match value {
+            Some(value) => format!("{name}={value}"),
+            None => name.to_owned(),
+        }))
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    /// The error of I/O, Arrow or Parquet that this one came from. Its text is part of the sentence already.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// The name among `candidates` that a misspelt `name` most likely meant, if one is near: for "did you mean" hints.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let furthest = name.chars().count() / 3 + 1;
+    candidates
+        .into_iter()
+        .map(|candidate| (edits(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
+        // Nothing is near to what it has no letter of.
+        .filter(|(distance, near)| *distance <= furthest && *distance < name.len().max(near.len()))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance, one row at a time.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Runs a task; a panic in it becomes an error.
+pub fn caught<T>(task: impl FnOnce() -> Result<T>) -> Result<T> {
+    crate::panics::caught(task).unwrap_or_else(|panic| Err(Error::panicked("forebay", &panic)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_has_place_cause_and_next_move() {
+        let error = Error::new(ErrorKind::BadRow, "corrupt JPEG: premature end")
+            .at(Place::default().column("image").row(512))
+            .at(Place::file("data/part-0031.parquet").row_group(7))
+            .hint("pass on_bad_row to skip it");
+        assert_eq!(
+            error.to_string(),
+            "data/part-0031.parquet, row group 7, row 512, column \"image\": corrupt JPEG: premature end \
+             (pass on_bad_row to skip it)"
+        );
+        assert_eq!(error.kind(), ErrorKind::BadRow);
+    }
+
+    #[test]
+    fn an_outer_layer_does_not_overwrite_what_an_inner_one_knew() {
+        let error = Error::invalid("x").at(Place::default().row(3)).at(Place::file("f").row(9));
+        assert_eq!(error.place().row, Some(3));
+        assert_eq!(error.place().file.as_deref(), Some("f"));
+    }
+
+    #[test]
+    fn a_sentence_is_one_line_whatever_names_hold() {
+        let error = Error::new(ErrorKind::Corrupt, "a\u{1b}]0;title\u{7}\nb")
+            .at(Place::file("x\u{9b}2J.parquet").column("c\u{202e}d"))
+            .hint("did you mean e\u{2028}f?");
+        let (sentence, column) = (error.to_string(), error.place().column.clone());
+        assert!(!sentence.contains(is_obeyed), "{sentence:?}");
+        assert!(
+            sentence.starts_with("x\\u{9b}2J.parquet, column \"c\\u{202e}d\": a\\u{1b}]0;"),
+            "{sentence}"
+        );
+        // Programs get the name as it is.
+        assert_eq!(column.as_deref(), Some("c\u{202e}d"));
+    }
+
+    #[test]
+    fn options_are_written_as_the_reader_gives_them() {
+        let error = Error::invalid("x").hint("leave out `drop_last`, or `batch_size=64` fits");
+        assert_eq!(error.to_string(), "x (leave out drop_last, or batch_size=64 fits)");
+        let program = |name: &str, value: Option<&str>| {
+            format!("--{} {}", name.replace('_', "-"), value.unwrap_or_default()).trim_end().to_owned()
+        };
+        assert_eq!(error.sentence(program), "x (leave out --drop-last, or --batch-size 64 fits)");
+        // A name from a file is no option, and a lone backquote is none either.
+        let error = Error::invalid("x").hint("did you mean `a b` or c`d?");
+        assert_eq!(error.sentence(program), "x (did you mean `a b` or c`d?)");
+    }
+
+    #[test]
+    fn the_nearest_name_is_offered_and_a_far_one_is_not() {
+        let columns = ["image", "label", "path"];
+        assert_eq!(nearest("imgae", columns), Some("image"));
+        assert_eq!(nearest("Label", columns), Some("label"));
+        assert_eq!(nearest("embedding", columns), None);
+        assert_eq!(nearest("k", ["id"]), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! `forebay bench`: how fast the data comes, and whether an accelerator would wait for it.
+
+mod accelerator;
+mod args;
+mod check;
+mod drive;
+mod epochs;
+mod fetch;
+mod live;
+mod meeting;
+mod order;
+mod page;
+mod pressure;
+mod report;
+mod simulated;
+mod sweep;
+mod tally;
+mod undecoded;
+mod verdict;
+mod workload;
+
+use std::time::{Duration, Instant};
+
+use forebay::Loader;
+use forebay_base::Result;
+
+use self::accelerator::Accelerator;
+use self::args::Until;
+use self::drive::{Course, Run, drive};
+use self::live::Live;
+use self::pressure::Pressure;
+use self::report::Report;
+use super::console::{self, Console};
+use super::output::Output;
+
+pub(crate) use self::args::Args;
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    args.check()?;
+    let console = Console::new(args.json.as_deref())?;
+    let page = args.report.as_deref().map(|file| Output::new("--report", file)).transpose()?;
+    // The loader makes it, after the data of a workload.
+    args.trace.as_deref().map(|file| Output::new("--trace", file)).transpose()?;
+    let (args, held) = workload::resolve(args, &console)?;
+    if args.until == Until::Fetch {
+        let report = fetch::measure(&args.loader, args.max_batches, &console)?;
+        console.say(&report)?;
+        return console.json(&report);
+    }
+    let mut report = measure(&args, &console)?;
+    report.workload = held;
+    if let Some(output) = page {
+        output.write(&page::of(&report)?)?;
+    }
+    console.say(&report)?;
+    console.json(&report)
+}
+
+fn measure(args: &Args, console: &Console) -> Result<Report> {
+    let accelerator = args.accelerator();
+    let floor = accelerator.floor();
+    let origin = Instant::now();
+    let loaders = args.loaders(args.epochs_to_read())?;
+    let each = loaders.first().map_or(0, Loader::len);
+    let pressure = Pressure::start(args.pressure);
+    let course = Course {
+        accelerator,
+        epochs: 0..args.last_epoch(),
+        steps: Some(args.steps(each)),
+        at_most: args.seconds,
+        pressure: &pressure,
+    };
+    let mut live = Live::new(console, args.expected_steps(each), loaders.first());
+    let ranks = drive(&loaders, &course, origin, |lap| live.step(lap))?;
+    drop(live);
+    let mut report = Report::new(args, &loaders, &ranks, accelerator.step(), floor);
+    for loader in loaders {
+        // The trace is written now.
+        loader.close();
+        while let Some(warning) = loader.take_warning() {
+            console::note(warning);
+        }
+    }
+    if args.step_ms.is_some() {
+        // Others, since the first ones read no further than to the end of the last epoch.
+        let args = Args { trace: None, ..args.clone() };
+        report.set_margin(&unthrottled(&args.loaders(None)?, args.free_time(), &pressure)?);
+    }
+    report.thread_sweep = sweep::measure(args, &pressure, console)?;
+    drop(pressure);
+    report.order_check = check::check(args, console)?;
+    report.conclude();
+    Ok(report)
+}
+
+/// Runs `loaders` for some `time` without an accelerator.
+fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressure) -> Result<Vec<Run>> {
+    let course = Course {
+        accelerator: Accelerator::new(Duration::ZERO),
+        epochs: 0..u64::MAX,
+        steps: None,
+        at_most: Some(time),
+        pressure,
+    };
+    drive(loaders, &course, Instant::now(), |_| ())
+}

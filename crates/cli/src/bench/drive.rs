@@ -1,0 +1,170 @@
+//! Runs ranks against the simulated accelerator, and takes the time of everything.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use forebay::Loader;
+use forebay::stats::CacheStats;
+use forebay::stats::Waits;
+use forebay_base::Result;
+use forebay_store::source::TrafficStats;
+
+use super::accelerator::Accelerator;
+use super::meeting::Meeting;
+use super::pressure::Pressure;
+use super::tally::Lap;
+use super::undecoded;
+use crate::machine::{self, Clock};
+
+/// The settings of a run.
+pub(super) struct Course<'a> {
+    pub(super) accelerator: Accelerator,
+    pub(super) epochs: Range<u64>,
+    /// Stop after this many steps,
+    pub(super) steps: Option<u64>,
+    /// or after this time.
+    pub(super) at_most: Option<Duration>,
+    /// The load beside it.
+    pub(super) pressure: &'a Pressure,
+}
+
+/// The record of one rank.
+#[derive(Default)]
+pub(super) struct Run {
+    /// Its steps, in seconds since the run's origin.
+    pub(super) laps: Vec<Lap>,
+    /// What it had waited for when its first batch was in hand: the start of the run, which differs from the rest.
+    pub(super) first_wait: Waits,
+    /// Columns of its first batch that hold encoded images.
+    pub(super) undecoded: Vec<String>,
+    /// The counters when the run began and at the end of each epoch, the last of which may be cut short.
+    pub(super) marks: Vec<Mark>,
+}
+
+/// Counters at some moment.
+#[derive(Clone, Default)]
+pub(super) struct Mark {
+    /// Processor time of the process and of the machine.
+    pub(super) clock: Option<Clock>,
+    /// Processor time of this rank's training loop, which steps are spun in.
+    pub(super) training: f64,
+    /// Processor time of the threads that run for [`Pressure`].
+    pub(super) pressure: f64,
+    pub(super) traffic: TrafficStats,
+    pub(super) cache: Option<CacheStats>,
+}
+
+impl Mark {
+    fn now(loader: &Loader, pressure: &Pressure) -> Self {
+        let stats = loader.stats();
+        Mark {
+            clock: Clock::now(),
+            training: machine::thread_seconds().unwrap_or(0.0),
+            pressure: pressure.seconds(),
+            traffic: stats.traffic,
+            cache: stats.cache,
+        }
+    }
+}
+
+/// Runs all ranks, each on a thread of its own, with times since `origin`. `on_step` is called for the steps of
+/// rank 0.
+pub(super) fn drive(
+    loaders: &[Loader],
+    course: &Course<'_>,
+    origin: Instant,
+    mut on_step: impl FnMut(&Lap) + Send,
+) -> Result<Vec<Run>> {
+    let meeting = Meeting::new(loaders.len());
+    let Some((first, others)) = loaders.split_first() else { return Ok(Vec::new()) };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = others
+            .iter()
+            .map(|loader| scope.spawn(|| rank(loader, course, origin, &meeting, |_| ())))
+            .collect();
+        let mut ranks = vec![rank(first, course, origin, &meeting, &mut on_step)];
+        for other in others {
+            ranks.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        ranks.into_iter().collect()
+    })
+}
+
+/// Runs one rank; its end, for any reason, ends the others too.
+fn rank(
+    loader: &Loader,
+    course: &Course<'_>,
+    origin: Instant,
+    meeting: &Meeting,
+    mut on_step: impl FnMut(&Lap),
+) -> Result<Run> {
+    /// Leaves the meeting when it is dropped, even by a panic.
+    struct Leave<'a>(&'a Meeting);
+    impl Drop for Leave<'_> {
+        fn drop(&mut self) {
+            self.0.end();
+        }
+    }
+    let _leave = Leave(meeting);
+    let mut run = Run { marks: vec![Mark::now(loader, course.pressure)], ..Run::default() };
+    let started = Instant::now();
+    for number in course.epochs.clone() {
+        let over = epoch(number, loader, course, (origin, started), meeting, &mut run, &mut on_step)?;
+        run.marks.push(Mark::now(loader, course.pressure));
+        if over {
+            break;
+        }
+    }
+    Ok(run)
+}
+
+/// One epoch; whether it was the last. Times are since `origin`, and the run `started` some time after.
+fn epoch(
+    number: u64,
+    loader: &Loader,
+    course: &Course<'_>,
+    (origin, started): (Instant, Instant),
+    meeting: &Meeting,
+    run: &mut Run,
+    on_step: &mut impl FnMut(&Lap),
+) -> Result<bool> {
+    let since = |instant: Instant| instant.duration_since(origin).as_secs_f64();
+    // Beginning an epoch is part of the wait for its first batch.
+    let mut asked = Instant::now();
+    let epoch = loader.epoch(number);
+    let mut first = true;
+    for batch in epoch {
+        let batch = std::hint::black_box(batch?);
+        let got = Instant::now();
+        if run.laps.is_empty() {
+            run.first_wait = loader.stats().waits;
+            run.undecoded = undecoded::images(&batch);
+        }
+        if !meeting.meet() {
+            return Ok(true);
+        }
+        let (began, step) = (Instant::now(), course.accelerator.length(run.laps.len() as u64));
+        Accelerator::train(began, step);
+        let (rows, ended) = (batch.num_rows() as u64, Instant::now());
+        drop(batch);
+        let lap = Lap {
+            asked: since(asked),
+            got: since(got),
+            began: since(began),
+            ended: since(ended),
+            step: step.as_secs_f64(),
+            rows,
+            first,
+        };
+        run.laps.push(lap);
+        on_step(&lap);
+        let full = course.steps.is_some_and(|most| run.laps.len() as u64 >= most);
+        let late = course.at_most.is_some_and(|most| started.elapsed() >= most);
+        if full || late {
+            return Ok(true);
+        }
+        first = false;
+        asked = Instant::now();
+    }
+    Ok(false)
+}

@@ -1,0 +1,89 @@
+//! `--pressure`: threads that keep processors busy beside the run, as other programs of a training machine do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+use crate::machine;
+use crate::random::Random;
+
+/// Numbers drawn between two checks whether to stop: about a millisecond.
+const ROUND: u32 = 1 << 20;
+const NANOS: f64 = 1e9;
+
+/// Threads that compute without a pause, at the same priority as the loader's, until it is dropped. They use
+/// processors, and hardly any memory.
+pub(super) struct Pressure {
+    stop: Arc<AtomicBool>,
+    burners: Vec<Burner>,
+}
+
+struct Burner {
+    thread: Option<JoinHandle<()>>,
+    /// Processor time that it took so far.
+    nanos: Arc<AtomicU64>,
+}
+
+impl Pressure {
+    pub(super) fn start(threads: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let burners = (0..threads as u64).map(|number| Burner::start(number, stop.clone())).collect();
+        Pressure { stop, burners }
+    }
+
+    /// Processor time that its threads took so far.
+    pub(super) fn seconds(&self) -> f64 {
+        self.burners.iter().map(|burner| burner.nanos.load(Relaxed) as f64 / NANOS).sum()
+    }
+}
+
+impl Burner {
+    fn start(number: u64, stop: Arc<AtomicBool>) -> Self {
+        let nanos = Arc::new(AtomicU64::new(0));
+        let taken = nanos.clone();
+        let thread = std::thread::spawn(move || {
+            let mut random = Random::new(0, number);
+            while !stop.load(Relaxed) {
+                for _ in 0..ROUND {
+                    std::hint::black_box(random.bits());
+                }
+                taken.store((machine::thread_seconds().unwrap_or(0.0) * NANOS) as u64, Relaxed);
+            }
+        });
+        Burner { thread: Some(thread), nanos }
+    }
+}
+
+impl Drop for Pressure {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        for burner in &mut self.burners {
+            // Burners do not panic, and a thread that is gone burns nothing.
+            let _ = burner.thread.take().map(JoinHandle::join);
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn burners_burn_until_they_are_dropped() {
+        let pressure = Pressure::start(1);
+        let began = Instant::now();
+        while pressure.seconds() == 0.0 && began.elapsed() < Duration::from_secs(20) {
+            std::thread::yield_now();
+        }
+        assert!(pressure.seconds() > 0.0);
+        let nanos = pressure.burners[0].nanos.clone();
+        drop(pressure);
+        assert_eq!(Arc::strong_count(&nanos), 1, "the thread is gone");
+    }
+
+    #[test]
+    fn no_pressure_costs_nothing() {
+        assert_eq!(Pressure::start(0).seconds(), 0.0);
+    }
+}

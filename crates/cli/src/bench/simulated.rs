@@ -1,0 +1,90 @@
+//! The results of a simulated accelerator: how busy it was, and how much more the loader could deliver.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::drive::Run;
+use super::tally::{self, Utilisation};
+use crate::units::{percent, seconds};
+
+/// Late wake-ups that cost less are not mentioned.
+const NOTABLE: f64 = 0.002;
+
+/// The results of the simulated accelerator.
+#[derive(Serialize)]
+pub(super) struct Simulated {
+    /// The mean.
+    pub(super) step_ms: f64,
+    /// The share of it by which steps are shorter or longer.
+    pub(super) jitter: f32,
+    /// The simulation's own cost of a step, which is subtracted.
+    floor_ms: f64,
+    pub(super) utilisation_min: f64,
+    /// The loader's unthrottled rate over the accelerator's demand.
+    pub(super) margin: Option<f64>,
+    pub(super) ranks: Vec<Utilisation>,
+}
+
+impl Simulated {
+    /// Sums up `ranks`, run with steps of `step` on average when the harness adds `floor` to each.
+    pub(super) fn new(ranks: &[Run], step: Duration, jitter: f32, floor: Duration) -> Self {
+        let (step, floor) = (step.as_secs_f64(), floor.as_secs_f64());
+        let ranks: Vec<Utilisation> =
+            ranks.iter().filter_map(|run| tally::utilisation(&run.laps, floor)).collect();
+        Simulated {
+            step_ms: step * 1e3,
+            jitter,
+            floor_ms: floor * 1e3,
+            utilisation_min: ranks.iter().map(|rank| rank.mean).fold(1.0, f64::min),
+            margin: None,
+            ranks,
+        }
+    }
+
+    /// The busy share of each second on the rank that fared worst in it.
+    pub(super) fn by_second(&self) -> Vec<f64> {
+        let seconds = self.ranks.iter().map(|rank| rank.by_second.len()).min().unwrap_or(0);
+        let worst = |second: usize| self.ranks.iter().map(|rank| rank.by_second[second]).fold(1.0, f64::min);
+        (0..seconds).map(worst).collect()
+    }
+
+    /// Sets the margin: the loader's unthrottled rate over the accelerator's demand.
+    pub(super) fn set_margin(&mut self, free: &[Run]) {
+        // The wait for the first batch is a start, not a rate.
+        let steps_per_second = free.iter().filter_map(|Run { laps, .. }| {
+            let (first, last) = (laps.first()?, laps.last()?);
+            let time = last.ended - first.ended;
+            (time > 0.0).then(|| (laps.len() - 1) as f64 / time)
+        });
+        let slowest = steps_per_second.fold(f64::INFINITY, f64::min);
+        self.margin = slowest.is_finite().then_some(slowest * self.step_ms / 1e3);
+    }
+}
+
+impl fmt::Display for Simulated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "accelerator     busy {}", percent(self.utilisation_min))?;
+        if self.ranks.len() > 1 {
+            write!(f, " on the worst rank")?;
+        }
+        write!(f, " with steps of {}", seconds(self.step_ms / 1e3))?;
+        if self.jitter > 0.0 {
+            write!(f, " ± {}", percent(f64::from(self.jitter)))?;
+        }
+        let worst = self.ranks.iter().filter_map(|rank| rank.worst_second).reduce(f64::min);
+        let variation = self.ranks.iter().filter_map(|rank| rank.variation).reduce(f64::max);
+        if let (Some(worst), Some(variation)) = (worst, variation) {
+            write!(f, ", worst second {}, variation {variation:.3}", percent(worst))?;
+        }
+        let late = self.ranks.iter().map(|rank| rank.late).fold(0.0, f64::max);
+        if late > NOTABLE {
+            write!(f, ", {} lost to late wake-ups", percent(late))?;
+        }
+        match self.margin {
+            Some(margin) => write!(f, ", margin {margin:.2}"),
+            None => write!(f, ", too short a run for a margin"),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! One sentence that names the bottleneck and a remedy: the accelerator, if it is kept busy, or the library's verdict.
+
+use forebay::stats::Stage;
+use forebay::stats::Verdict;
+
+use crate::units::percent;
+
+/// From this utilisation on, the accelerator has nothing to wait for.
+const FED: f64 = 0.99;
+
+/// The bottleneck in a sentence; `accelerator` is the utilisation of the worst rank, and the margin where it is known.
+pub(super) fn sentence(found: &Verdict, accelerator: Option<(f64, Option<f64>)>) -> String {
+    match accelerator {
+        Some((busy, margin)) if busy >= FED => {
+            let could = margin.filter(|margin| *margin > 1.0).map_or(String::new(), |margin| {
+                format!(", and the loader could feed it {margin:.1} times as fast")
+            });
+            format!(
+                "The accelerator is the bottleneck, as it should be: it was busy {} of the time{could}.",
+                percent(busy)
+            )
+        }
+        Some((busy, _)) => format!("The accelerator was idle {} of the time. {found}", percent(1.0 - busy)),
+        None if found.stage == Stage::Consumer => {
+            "At full speed no stage is the bottleneck: the ranks hardly waited for batches.".to_owned()
+        }
+        None => found.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay::Stats;
+    use forebay::stats::Waits;
+
+    use super::*;
+
+    fn found(waits: Waits) -> Verdict {
+        let mut stats = Stats::default();
+        stats.waits = waits;
+        stats.consumer = 6.0;
+        stats.next.count = 10;
+        stats.verdict()
+    }
+
+    /// A loader that waited for storage alone.
+    fn stored() -> Waits {
+        let mut waits = Waits::default();
+        waits.fetch = 4.0;
+        waits
+    }
+
+    #[test]
+    fn the_stage_that_was_waited_for_most_is_named() {
+        let storage = found(stored());
+        assert!(sentence(&storage, None).starts_with("Storage is the bottleneck"), "{storage}");
+        assert!(sentence(&found(Waits::default()), None).contains("hardly waited"));
+    }
+
+    #[test]
+    fn a_busy_accelerator_is_the_bottleneck_whatever_was_waited_for() {
+        let storage = found(stored());
+        let busy = sentence(&storage, Some((0.995, Some(2.0))));
+        assert!(
+            busy.starts_with("The accelerator is the bottleneck") && busy.contains("2.0 times"),
+            "{busy}"
+        );
+        let idle = sentence(&storage, Some((0.6, Some(0.6))));
+        assert!(idle.starts_with("The accelerator was idle 40.0 % of the time. Storage"), "{idle}");
+    }
+}

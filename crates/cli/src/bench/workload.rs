@@ -1,0 +1,297 @@
+//! `--workload`: demands that others have published, on data of the published shapes.
+//!
+//! | workload | accelerator | demand | published in |
+//! |---|---|---|---|
+//! | mlperf-flux | B200 | 48 samples of 2,164,832 B in 1.35 s, Parquet | MLPerf Storage v3.0, `flux_b200.yaml` |
+//! | mlperf-dlrm | B200 | 16,384 rows of 160 B (of 761 B stored) in 0.375 ms, Parquet | the same, `dlrm_b200.yaml` |
+//! | mlperf-retinanet | B200 | 24 JPEG of 322,957 B in 47.55 ms | the same, `retinanet_b200.yaml` |
+//! | resnet50 | H100, A100 | 400 JPEG of 114,660 B in 0.224 s and in 0.435 s | MLPerf Storage v1.0, `resnet50_{h100,a100}.yaml` |
+//! | resnet18 | A100 | 10,032 images/s in batches of 1,024 | ffcv-imagenet: 88 epochs of ImageNet in 187.3 minutes |
+//!
+//! The files are in `configs/dlio/workload/` of github.com/mlcommons/storage, and `rn18_configs/` of
+//! github.com/libffcv/ffcv-imagenet. In v3.0 the first two are previews, and not for submissions.
+//!
+//! Not published, and chosen here: the sides of the pictures, which give files of the published size on average; the
+//! transform (random resized crops of 224 for ResNet, which is the 150,528 B that MLPerf Storage gives as decoded size;
+//! 800×800 for RetinaNet, as in MLPerf Training); and how pictures are grouped in Parquet, since there they are single
+//! files. A run here shows whether this loader meets such a demand. It is not an MLPerf result: those require data of
+//! five times the memory, among other things.
+
+mod data;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use forebay_base::{Error, Result};
+use forebay_image::Image;
+use serde::Serialize;
+
+use super::args::Args;
+use crate::console::Console;
+use crate::location::Location;
+use crate::synth::{EMBEDDING_BYTES, FEATURE_BYTES, Kind, features_read};
+use crate::units::{self, bytes, count, percent};
+
+/// A published demand.
+#[derive(clap::Args, Clone)]
+pub(super) struct Options {
+    /// Instead of a URL, a published demand on data of the published shape, which is made once
+    #[arg(long, value_enum, conflicts_with_all = ["locations", "batch_size", "step_ms", "columns", "image"])]
+    workload: Option<Workload>,
+    /// Accelerator of the demand [default: the first published one: b200 for mlperf-*, h100 for resnet50, a100 for
+    /// resnet18]
+    #[arg(long, value_enum, requires = "workload")]
+    accelerator: Option<Device>,
+    /// Multiply the demand: each step takes the published time divided by this
+    #[arg(long, default_value_t = 1.0, requires = "workload", value_parser = units::parse_factor)]
+    scale: f64,
+    /// Folder that keeps the data of workloads [default: forebay-workloads in the folder for temporary files]
+    #[arg(long, requires = "workload", value_parser = units::local_path())]
+    dir: Option<PathBuf>,
+    /// Rows of data to make [default: 288 for Flux, 393,216 for DLRM, 1,200 for RetinaNet, 4,000 for ResNet]
+    #[arg(long, requires = "workload", value_parser = units::whole::<u64, 1>)]
+    rows: Option<u64>,
+}
+
+impl Options {
+    /// Whether one was named.
+    pub(super) fn is_given(&self) -> bool {
+        self.workload.is_some()
+    }
+
+    /// Refuses what says something of a workload where there is none. A required argument that conflicts with one that is given, as
+    /// a workload does with a URL, is not required of the parser.
+    pub(super) fn check(&self) -> Result<()> {
+        let of_workloads = [
+            ("--accelerator", self.accelerator.is_some()),
+            ("--scale", self.scale != 1.0),
+            ("--dir", self.dir.is_some()),
+            ("--rows", self.rows.is_some()),
+        ];
+        match of_workloads.iter().find(|(_, is_given)| *is_given && !self.is_given()) {
+            Some((option, _)) => Err(Error::invalid(format!("{option} without --workload"))
+                .hint("it says something of a workload; plain data has none")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A published workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Workload {
+    /// Text to image: samples of embeddings, 2.2 MB each
+    MlperfFlux,
+    /// Recommendation: rows of 200 columns, of which 44 are read
+    MlperfDlrm,
+    /// Detection: JPEG of 323 KB, decoded to 800x800
+    MlperfRetinanet,
+    /// Classification: JPEG of 115 KB, random crops of 224
+    Resnet50,
+    /// The same for a model that is five times as fast
+    Resnet18,
+}
+
+/// The accelerator of a demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Device {
+    B200,
+    H100,
+    A100,
+}
+
+/// The demand of one accelerator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Demand {
+    rows: u64,
+    seconds: f64,
+}
+
+/// The demand that a run is compared with.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Held {
+    workload: Workload,
+    accelerator: Device,
+    scale: f64,
+    published_step_ms: f64,
+    published_rows_per_second: f64,
+    /// Of each rank: the published rate times the scale.
+    demanded_rows_per_second: f64,
+    demanded_bytes_per_second: f64,
+    /// The least utilisation that MLPerf Storage accepts.
+    asked_utilisation: Option<f64>,
+}
+
+/// Workloads run this long if nothing else ends them: some steps of the slowest, some epochs of the others.
+const TIME: Duration = Duration::from_secs(30);
+/// Images of ImageNet's training set.
+const IMAGENET: f64 = 1_281_167.0;
+
+impl Workload {
+    /// The published demands, the most relevant first.
+    fn demands(self) -> Vec<(Device, Demand)> {
+        let demand = |device, rows, seconds| (device, Demand { rows, seconds });
+        match self {
+            Workload::MlperfFlux => vec![demand(Device::B200, 48, 1.35)],
+            Workload::MlperfDlrm => vec![demand(Device::B200, 16_384, 0.375e-3)],
+            Workload::MlperfRetinanet => vec![demand(Device::B200, 24, 47.55e-3)],
+            Workload::Resnet50 => {
+                vec![demand(Device::H100, 400, 0.224), demand(Device::A100, 400, 0.435)]
+            }
+            Workload::Resnet18 => {
+                let (epochs, minutes, batch) = (88.0, 187.3, 1_024);
+                let images_per_second = epochs * IMAGENET / (minutes * 60.0);
+                vec![demand(Device::A100, batch, batch as f64 / images_per_second)]
+            }
+        }
+    }
+
+    /// The requirement of MLPerf Storage; ffcv has none.
+    fn asked_utilisation(self) -> Option<f64> {
+        match self {
+            Workload::MlperfFlux | Workload::Resnet50 => Some(0.90),
+            Workload::MlperfRetinanet => Some(0.85),
+            Workload::MlperfDlrm => Some(0.70),
+            Workload::Resnet18 => None,
+        }
+    }
+
+    /// Bytes of a row as it is read.
+    fn bytes_per_row(self) -> u64 {
+        match self {
+            Workload::MlperfFlux => EMBEDDING_BYTES,
+            Workload::MlperfDlrm => FEATURE_BYTES,
+            Workload::MlperfRetinanet => 322_957,
+            Workload::Resnet50 | Workload::Resnet18 => 114_660,
+        }
+    }
+
+    fn data(self, rows: Option<u64>) -> data::Set {
+        let (name, kind, extent, usual, rows_per_group) = match self {
+            Workload::MlperfFlux => {
+                ("flux", Kind::Embeddings, (1, 1), 288, Kind::Embeddings.rows_per_group())
+            }
+            Workload::MlperfDlrm => {
+                ("dlrm", Kind::Features, (1, 1), 393_216, Kind::Features.rows_per_group())
+            }
+            Workload::MlperfRetinanet => ("retinanet", Kind::Jpeg, (892, 668), 1_200, 50),
+            Workload::Resnet50 | Workload::Resnet18 => ("imagenet", Kind::Jpeg, (519, 389), 4_000, 100),
+        };
+        data::Set { name, kind, extent, rows: rows.unwrap_or(usual), rows_per_group }
+    }
+
+    fn columns(self) -> Option<Vec<String>> {
+        (self == Workload::MlperfDlrm).then(features_read)
+    }
+
+    fn image(self) -> Option<Image> {
+        match self {
+            Workload::MlperfFlux | Workload::MlperfDlrm => None,
+            Workload::MlperfRetinanet => Some(Image::resize(800, 800)),
+            Workload::Resnet50 | Workload::Resnet18 => Some(Image::random_resized_crop(224).flip()),
+        }
+    }
+}
+
+/// `args` with their workload, if any, replaced by plain options; missing data is made.
+pub(super) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<Held>)> {
+    let mut resolved = args.clone();
+    let Options { workload, accelerator, scale, dir, rows } = &args.workload;
+    let Some(workload) = *workload else { return Ok((resolved, None)) };
+    let (accelerator, demand) = demanded(workload, *accelerator)?;
+    let step = Duration::try_from_secs_f64(demand.seconds / scale)
+        .map_err(|_| Error::invalid(format!("--scale {scale} makes steps that do not end")))?;
+    let set = workload.data(*rows);
+    let least = demand.rows * u64::from(args.world);
+    if set.rows < least {
+        return Err(Error::invalid(format!("--rows {} do not fill a step", set.rows))
+            .hint(format!("a step of {} takes {least}", name(&workload))));
+    }
+    let folder = dir.clone().unwrap_or_else(|| std::env::temp_dir().join("forebay-workloads"));
+    let place = set.at(&folder, console)?;
+    resolved.loader.location = Location::folder(&place);
+    resolved.loader.batch_size = demand.rows;
+    // A step takes its time with any number of rows, so all batches are full.
+    resolved.loader.drop_last = true;
+    resolved.loader.columns = workload.columns();
+    resolved.loader.image = workload.image().map(|image| ("image".to_owned(), image)).into_iter().collect();
+    resolved.step_ms = Some(step);
+    if args.epochs.is_none() && args.max_batches.is_none() {
+        resolved.seconds = args.seconds.or(Some(TIME));
+    }
+    let published = demand.rows as f64 / demand.seconds;
+    let held = Held {
+        workload,
+        accelerator,
+        scale: *scale,
+        published_step_ms: demand.seconds * 1e3,
+        published_rows_per_second: published,
+        demanded_rows_per_second: published * scale,
+        demanded_bytes_per_second: published * scale * workload.bytes_per_row() as f64,
+        asked_utilisation: workload.asked_utilisation(),
+    };
+    Ok((resolved, Some(held)))
+}
+
+/// The demand of a workload on a device, or on the first for which there is one.
+fn demanded(workload: Workload, device: Option<Device>) -> Result<(Device, Demand)> {
+    let demands = workload.demands();
+    demands.iter().copied().find(|(of, _)| device.is_none_or(|device| device == *of)).ok_or_else(|| {
+        let published: Vec<String> =
+            demands.iter().map(|(device, _)| format!("--accelerator {}", name(device))).collect();
+        Error::invalid(format!("nobody has published what {} demands there", name(&workload)))
+            .hint(format!("{} has a published demand", published.join(" or ")))
+    })
+}
+
+/// The name on the command line.
+fn name(value: &impl clap::ValueEnum) -> String {
+    value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+}
+
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} on {} at {}: {} rows/s, {}/s",
+            name(&self.workload),
+            name(&self.accelerator),
+            match self.scale {
+                1.0 => "the published rate".to_owned(),
+                scale => format!("{scale} times the published rate"),
+            },
+            count(self.demanded_rows_per_second.round() as u64),
+            bytes(self.demanded_bytes_per_second as u64)
+        )?;
+        match self.asked_utilisation {
+            Some(asked) => write!(f, "; MLPerf Storage asks that it be busy {}", percent(asked)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn demands_are_those_that_were_published() {
+        let rate = |workload, device| {
+            let (_, demand) = demanded(workload, device).unwrap();
+            (demand.rows as f64 / demand.seconds).round()
+        };
+        assert_eq!(rate(Workload::Resnet50, None), 1_786.0);
+        assert_eq!(rate(Workload::Resnet50, Some(Device::A100)), 920.0);
+        assert_eq!(rate(Workload::Resnet18, None), 10_032.0);
+        assert_eq!(rate(Workload::MlperfRetinanet, None), 505.0);
+        assert_eq!(rate(Workload::MlperfFlux, None), 36.0);
+        assert_eq!(rate(Workload::MlperfDlrm, None), 43_690_667.0);
+    }
+
+    #[test]
+    fn what_nobody_published_is_refused_with_what_was() {
+        let error = demanded(Workload::MlperfFlux, Some(Device::H100)).unwrap_err().to_string();
+        assert!(error.contains("mlperf-flux") && error.contains("b200"), "{error}");
+    }
+}

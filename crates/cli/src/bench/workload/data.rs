@@ -1,0 +1,125 @@
+//! The data of workloads: made once, kept in a folder, and reused if it is complete.
+//!
+//! ```text
+//! forebay-workloads/
+//!   flux-288-v1/                       whole: it is renamed when all is there
+//!     part-00000-of-00001.parquet
+//!     _manifest.json                   what the files must be
+//!   .flux-288-v1.1234/                 being made, by process 1234
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use forebay_arrow::fail::Foreign;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::console::{Console, note};
+use crate::synth::{Kind, Layout, Order, files};
+
+/// Counts changes of the data: other data has another name.
+const VERSION: u32 = 1;
+/// A name that is not data, like `_SUCCESS`.
+const MANIFEST: &str = "_manifest.json";
+const SEED: u64 = 0;
+const CLASSES: u32 = 1_000;
+/// Pictures are in several files as large sets are; the others are one file up to the published size.
+const ROW_GROUPS_PER_FILE: u64 = 250;
+
+/// A data set that a workload reads.
+pub(super) struct Set {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    /// Width and height of pictures.
+    pub(super) extent: (u32, u32),
+    pub(super) rows: u64,
+    pub(super) rows_per_group: u64,
+}
+
+/// The files of a complete data set.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Manifest {
+    rows: u64,
+    /// Names and sizes in bytes.
+    files: BTreeMap<String, u64>,
+}
+
+impl Set {
+    /// The path of the data below `folder`, which is made if it is missing.
+    pub(super) fn at(&self, folder: &Path, console: &Console) -> Result<PathBuf> {
+        let name = format!("{}-{}-v{VERSION}", self.name, self.rows);
+        let place = folder.join(&name);
+        if place.exists() {
+            return check(&place, self.rows).map(|()| place);
+        }
+        let making = folder.join(format!(".{name}.{}", std::process::id()));
+        note(format_args!("making the data of the workload, once, in {}", place.display()));
+        let made = self.make(&making, console).and_then(|()| match fs::rename(&making, &place) {
+            // Another process was faster.
+            Err(_) if place.exists() => check(&place, self.rows),
+            other => other.map_err(|error| error.into_error().at(shown(&place))),
+        });
+        // Gone after the rename; otherwise it is of no use.
+        let _ = fs::remove_dir_all(&making);
+        made.map(|()| place)
+    }
+
+    fn make(&self, making: &Path, console: &Console) -> Result<()> {
+        fs::create_dir_all(making).map_err(|error| error.into_error().at(shown(making)))?;
+        let (width, height) = self.extent;
+        let order = Order { kind: self.kind, width, height, quality: 90..=95, classes: CLASSES, seed: SEED };
+        let layout = Layout {
+            rows: self.rows,
+            rows_per_group: self.rows_per_group,
+            rows_per_file: self.rows_per_group * ROW_GROUPS_PER_FILE,
+        };
+        let layout = match self.kind {
+            Kind::Embeddings => Layout { rows_per_file: self.rows_per_group, ..layout },
+            _ => layout,
+        };
+        let mut progress = console.progress("making", "rows", self.rows);
+        files(making, &order, &layout, 0, |rows| progress.advance(rows))?;
+        let manifest = Manifest { rows: self.rows, files: sizes(making)? };
+        let text = serde_json::to_string_pretty(&manifest)
+            .map_err(|error| Error::new(ErrorKind::Internal, format!("cannot write JSON: {error}")))?;
+        let file = making.join(MANIFEST);
+        fs::write(&file, text).map_err(|error| error.into_error().at(shown(&file)))
+    }
+}
+
+/// Refuses a folder that differs from its manifest.
+fn check(place: &Path, rows: u64) -> Result<()> {
+    let unfit = |why: String| {
+        Error::new(ErrorKind::Corrupt, why).at(shown(place)).hint("remove the folder, and it is made again")
+    };
+    let text = fs::read_to_string(place.join(MANIFEST))
+        .map_err(|error| unfit(format!("the data has no {MANIFEST}: {error}")))?;
+    let manifest: Manifest =
+        serde_json::from_str(&text).map_err(|error| unfit(format!("{MANIFEST} is damaged: {error}")))?;
+    let found = Manifest { rows, files: sizes(place)? };
+    if found != manifest {
+        return Err(unfit(format!("the files are not those of {MANIFEST}")));
+    }
+    Ok(())
+}
+
+/// The files of a folder but the manifest, with their sizes.
+fn sizes(folder: &Path) -> Result<BTreeMap<String, u64>> {
+    let read = || -> io::Result<BTreeMap<String, u64>> {
+        let mut sizes = BTreeMap::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            sizes.insert(entry.file_name().to_string_lossy().into_owned(), entry.metadata()?.len());
+        }
+        sizes.remove(MANIFEST);
+        Ok(sizes)
+    };
+    read().map_err(|error| error.into_error().at(shown(folder)))
+}
+
+fn shown(path: &Path) -> Place {
+    Place::file(path.display().to_string())
+}

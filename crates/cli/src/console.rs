@@ -1,0 +1,229 @@
+//! The only file that prints: results to standard output, everything else to standard error. Characters that a terminal
+//! would obey are escaped.
+//!
+//! With `--json -` standard output carries one JSON object and nothing else, so that `forebay … | jq` always works.
+
+use std::fmt::Display;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use forebay_arrow::fail::Foreign;
+use forebay_base::error::{escaped_lines, is_obeyed};
+use forebay_base::{Error, Result};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use super::output::Output;
+
+/// Where there is no terminal, progress is a line now and then: often enough to see that it lives, rare enough for a log.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+/// On a terminal the text changes slowly enough to be read.
+const TOLD_EVERY: Duration = Duration::from_millis(500);
+/// Redraws a second on a terminal.
+const REDRAWS: u8 = 10;
+/// `--json` takes this for standard output.
+const STDOUT: &str = "-";
+
+/// The outputs of the program.
+pub(crate) struct Console {
+    json: Json,
+}
+
+/// Where the result for programs goes.
+enum Json {
+    Nowhere,
+    Stdout,
+    File(Output),
+}
+
+impl Console {
+    /// A console for a verb that was given `--json`, or not. Fails with `Io` for a file that cannot be written.
+    pub(crate) fn new(json: Option<&Path>) -> Result<Self> {
+        let json = match json {
+            None => Json::Nowhere,
+            Some(file) if file == Path::new(STDOUT) => Json::Stdout,
+            Some(file) => Json::File(Output::new("--json", file)?),
+        };
+        Ok(Console { json })
+    }
+
+    /// A result for people; silent when standard output belongs to JSON.
+    pub(crate) fn say(&self, text: impl Display) -> Result<()> {
+        match self.json {
+            Json::Stdout => Ok(()),
+            _ => print(&escaped_lines(&format!("{text}\n"))),
+        }
+    }
+
+    /// The result for programs, if it was requested.
+    pub(crate) fn json(&self, value: &impl Serialize) -> Result<()> {
+        if matches!(self.json, Json::Nowhere) {
+            return Ok(());
+        }
+        let mut text = serde_json::to_string_pretty(value).map_err(|error| {
+            Error::new(forebay_base::ErrorKind::Internal, format!("cannot write JSON: {error}"))
+        })?;
+        text.push('\n');
+        match &self.json {
+            Json::Nowhere => Ok(()),
+            Json::Stdout => print(&unobeyed_json(&text)),
+            Json::File(output) => output.write(&text),
+        }
+    }
+
+    /// A bar on a terminal, plain lines elsewhere; both on standard error.
+    pub(crate) fn progress(&self, doing: &'static str, noun: &'static str, total: u64) -> Progress {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(REDRAWS));
+            let template = format!(
+                "{doing} {{wide_bar}} {{human_pos}}/{{human_len}} {noun}, {{per_sec}}, {{eta}} left{{msg}}"
+            );
+            if let Ok(style) = ProgressStyle::with_template(&template) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        let now = Instant::now();
+        Progress { doing, noun, total, done: 0, bar, started: now, spoke: now }
+    }
+}
+
+/// The progress of long work.
+pub(crate) struct Progress {
+    doing: &'static str,
+    noun: &'static str,
+    total: u64,
+    done: u64,
+    bar: Option<ProgressBar>,
+    started: Instant,
+    spoke: Instant,
+}
+
+impl Progress {
+    /// `more` units are done.
+    pub(crate) fn advance(&mut self, more: u64) {
+        self.advance_and_tell(more, String::new);
+    }
+
+    /// `more` units are done, and there is a text to show. `tell` is called only if it will be shown.
+    pub(crate) fn advance_and_tell(&mut self, more: u64, tell: impl FnOnce() -> String) {
+        self.done += more;
+        let every = if self.bar.is_some() { TOLD_EVERY } else { LINE_EVERY };
+        let due = self.spoke.elapsed() >= every;
+        if due {
+            self.spoke = Instant::now();
+        }
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(self.done);
+                if due {
+                    bar.set_message(after_comma(tell()));
+                }
+            }
+            None if due => {
+                let rate = self.done as f64 / self.started.elapsed().as_secs_f64();
+                note(format_args!(
+                    "{}: {} of {} {}, {rate:.0}/s{}",
+                    self.doing,
+                    self.done,
+                    self.total,
+                    self.noun,
+                    after_comma(tell())
+                ));
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The same JSON, with the characters that a terminal would obey escaped.
+fn unobeyed_json(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for character in json.chars() {
+        match is_obeyed(character) && character != '\n' {
+            true => safe.push_str(&format!("\\u{:04x}", u32::from(character))),
+            false => safe.push(character),
+        }
+    }
+    safe
+}
+
+/// The text after a comma, if there is any.
+fn after_comma(text: String) -> String {
+    if text.is_empty() { text } else { format!(", {text}") }
+}
+
+/// A remark on standard error.
+pub(crate) fn note(text: impl Display) {
+    // If standard error is closed, there is nothing to do.
+    let _ = writeln!(std::io::stderr().lock(), "{}", escaped_lines(&text.to_string()));
+}
+
+/// The one sentence of a usage that is refused.
+pub(crate) fn complain(text: impl Display) {
+    note(format_args!("forebay: error: {text}"));
+}
+
+/// The one sentence of a failure, with options as the command line has them.
+pub(crate) fn fail(error: &Error) {
+    complain(error.sentence(option));
+}
+
+/// An option of the library as the program takes it.
+pub(crate) fn option(name: &str, value: Option<&str>) -> String {
+    let value = value.map_or(String::new(), |value| format!(" {value}"));
+    match name {
+        "batch_size" | "cache" | "columns" | "drop_last" | "lanes" | "memory" | "piece_rows" | "threads"
+        | "window_rows" => {
+            format!("--{}{value}", name.replace('_', "-"))
+        }
+        "decode" => format!("--image{value}"),
+        _ => format!("{name}{value} of a loader"),
+    }
+}
+
+/// Text to standard output. A reader that stops early (`| head`) is not a failure.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let cause = format!("standard output cannot be written: {error}");
+            Err(Error::new(error.into_error().kind(), cause)
+                .hint("send it to a file on a disk with room, or to a terminal"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_holds_the_same_whatever_the_terminal_is_spared() {
+        let value = serde_json::json!({"name": "a\u{9b}2J\u{202e}\u{7f}b\u{1b}é"});
+        let text = unobeyed_json(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(!text.contains(|c| is_obeyed(c) && c != '\n'), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn next_moves_name_options_of_the_command_line() {
+        let error =
+            Error::invalid("x").hint("leave out `columns`, or `window_rows=40` fits, or give `on_bad_row`");
+        let sentence = error.sentence(option);
+        assert_eq!(
+            sentence,
+            "x (leave out --columns, or --window-rows 40 fits, or give on_bad_row of a loader)"
+        );
+    }
+}

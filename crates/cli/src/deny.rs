@@ -1,0 +1,40 @@
+//! The lists of denied rows that the program is given: `FILE`, `COLUMN=FILE`, and of a mix `SOURCE:FILE`.
+
+use forebay::Deny;
+use forebay_base::{Error, Result};
+
+/// All lists together.
+pub(super) fn read_all(lists: &[String]) -> Result<Deny> {
+    lists.iter().try_fold(Deny::default(), |all, list| Ok(all.and(read(list)?)))
+}
+
+/// Of each of so many sources its lists.
+pub(super) fn read_of_sources(lists: &[String], sources: usize) -> Result<Vec<Deny>> {
+    let mut denied = vec![Deny::default(); sources];
+    for list in lists {
+        let found =
+            list.split_once(':').and_then(|(source, list)| Some((source.parse::<usize>().ok()?, list)));
+        let wanted = || format!("--deny {list:?} does not say which source it is of");
+        let Some((source, of_source)) = found else {
+            return Err(
+                Error::invalid(wanted()).hint(format!("such as --deny 0:{list}: sources count from 0"))
+            );
+        };
+        let Some(all) = denied.get_mut(source) else {
+            return Err(Error::invalid(format!(
+                "--deny {list:?} is of source {source}, and there are {sources}"
+            ))
+            .hint("sources count from 0"));
+        };
+        *all = std::mem::take(all).and(read(of_source)?);
+    }
+    Ok(denied)
+}
+
+/// A list of row ids, or of the values of a column.
+fn read(list: &str) -> Result<Deny> {
+    match list.split_once('=') {
+        Some((column, file)) if !column.contains('/') => Deny::read_values(column, file),
+        _ => Deny::read(list),
+    }
+}

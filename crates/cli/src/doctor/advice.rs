@@ -1,0 +1,295 @@
+//! The recommended changes, in words, with their effect.
+
+use std::fmt;
+
+use forebay::Dataset;
+use forebay_base::Result;
+use serde::Serialize;
+
+use super::model::{Change, Measured};
+use crate::inspect::advice::{WINDOW_BYTES, few_in_window};
+use crate::options::LoaderOptions;
+use crate::units::{bytes, counted, percent};
+
+/// From this margin on, short delays do not reach the accelerator.
+const SAFE: f64 = 1.3;
+/// The least gain of a change that is recommended.
+const WORTH_IT: f64 = 1.05;
+/// A row group of this size suits shuffling from disks and object stores alike.
+const GOOD_ROW_GROUP: u64 = 32 << 20;
+/// The share of Parquet in preparing from which on another codec is recommended.
+const MUCH_PARQUET: f64 = 0.3;
+
+/// The demand of the accelerators.
+#[derive(Clone, Copy)]
+pub(super) struct Demand {
+    pub(super) rows_per_second: f64,
+    pub(super) ranks: u32,
+}
+
+/// The slower of the two parallel halves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Bound {
+    /// The store.
+    Fetching,
+    /// This machine's processors.
+    Preparing,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bound::Fetching => "bound by the store",
+            Bound::Preparing => "bound by preparing: Parquet, gathering, decoding",
+        })
+    }
+}
+
+/// The layout of the data.
+pub(super) struct Layout {
+    rows: u64,
+    /// Columns that are read, of how many.
+    columns: (usize, usize),
+    /// Bytes of all rows in memory, and so in a cache.
+    held: u64,
+    /// Of a row group, on average.
+    group_bytes: u64,
+    group_rows: u64,
+    groups: u64,
+}
+
+impl Layout {
+    pub(super) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
+        let catalog = dataset.catalog();
+        let projection = options.projection(dataset)?;
+        let groups = catalog.groups.len().max(1) as u64;
+        let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, &projection)).sum();
+        Ok(Layout {
+            rows: catalog.rows(),
+            columns: (projection.schema().fields().len(), catalog.schema.fields().len()),
+            held,
+            group_bytes: held / groups,
+            group_rows: (catalog.rows() / groups).max(1),
+            groups,
+        })
+    }
+}
+
+pub(super) fn bound(measured: &Measured) -> Bound {
+    if measured.is_bound_by_store() { Bound::Fetching } else { Bound::Preparing }
+}
+
+/// All advice, the verdict first.
+pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &Layout) -> Vec<String> {
+    let Some(demand) = demand else {
+        let unknown =
+            "Whether an accelerator would wait depends on what it takes for a batch: say it with --step-ms.";
+        return std::iter::once(unknown.to_owned()).chain(large_groups(layout)).collect();
+    };
+    let margin =
+        |change| measured.predict(change).map_or(0.0, |rate| rate.rows_per_second / demand.rows_per_second);
+    let now = margin(Change::None);
+    let mut advice = vec![verdict(now, demand)];
+    if now < SAFE {
+        let better = |change| Some(margin(change)).filter(|then| *then >= now * WORTH_IT);
+        match bound(measured) {
+            Bound::Fetching => {
+                if let Some(then) = better(Change::RowCache) {
+                    advice.push(format!(
+                        "A row cache of {}: as now in epoch 1, then {} (margin {then:.2}).",
+                        bytes(layout.held),
+                        busy(then)
+                    ));
+                }
+                if let Some(then) = better(Change::FreeStore) {
+                    advice.push(format!(
+                        "A store that keeps up, nearer or faster: {} (margin {then:.2}).",
+                        busy(then)
+                    ));
+                }
+                if layout.columns.0 == layout.columns.1 && layout.columns.1 > 1 {
+                    advice.push(format!(
+                        "All {} are read: leave out with --columns what the model does not see.",
+                        counted(layout.columns.1 as u64, "column")
+                    ));
+                }
+            }
+            Bound::Preparing => {
+                advice.extend(threads(measured, demand, now));
+                if let Some(then) = better(Change::PixelCache) {
+                    advice.push(format!(
+                        "A cache of pixels (tier \"pixels\", {}): {} from the epoch after it is full (margin {then:.2}).",
+                        bytes((measured.pixel_bytes.unwrap_or(0.0) * layout.rows as f64) as u64),
+                        busy(then)
+                    ));
+                }
+                if let Some(then) = better(Change::RowCache) {
+                    advice.push(format!(
+                        "A row cache of {} saves decoding Parquet: {} from epoch 2 on (margin {then:.2}).",
+                        bytes(layout.held),
+                        busy(then)
+                    ));
+                }
+                advice.extend(parquet(measured));
+            }
+        }
+    }
+    advice.extend(large_groups(layout));
+    advice
+}
+
+fn verdict(margin: f64, demand: &Demand) -> String {
+    let accelerators = if demand.ranks == 1 { "The accelerator" } else { "The accelerators" };
+    match margin {
+        safe if safe >= SAFE => format!(
+            "{accelerators} will be fed: {safe:.1} times what is taken can be given, so a hiccup does not show."
+        ),
+        near if near >= 1.0 => format!(
+            "{accelerators} will be fed, but near the cliff: a margin of {near:.2} leaves little for a hiccup; {SAFE} is safe."
+        ),
+        short => format!("{accelerators} will wait {} of the time.", percent(1.0 - short)),
+    }
+}
+
+/// How busy the accelerator is at a margin.
+fn busy(margin: f64) -> String {
+    format!("{} utilisation", percent(margin.min(1.0)))
+}
+
+fn threads(measured: &Measured, demand: &Demand, now: f64) -> Option<String> {
+    let margin = |threads| {
+        let rate = measured.predict(Change::Threads(threads))?;
+        Some(rate.rows_per_second / demand.rows_per_second)
+    };
+    let idle = measured.threads + 1..=measured.processors;
+    let enough = idle.clone().find(|&threads| margin(threads).is_some_and(|then| then >= SAFE));
+    if let Some(threads) = enough.or(idle.last())
+        && let Some(then) = margin(threads).filter(|then| *then >= now * WORTH_IT)
+    {
+        let more = counted(u64::from(threads - measured.threads), "more thread");
+        return Some(format!("{}: {} (margin {then:.2}).", capital(&more), busy(then)));
+    }
+    match measured.threads_for(demand.rows_per_second) {
+        Some(needed) => (needed > measured.processors).then(|| {
+            format!(
+                "To prepare that much takes about {}; this machine gives {}.",
+                counted(u64::from(needed), "processor"),
+                measured.processors
+            )
+        }),
+        None => {
+            Some("No number of such processors prepares that much: share the ranks among machines.".into())
+        }
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn parquet(measured: &Measured) -> Option<String> {
+    let row = f64::from(measured.threads.min(measured.processors)) / measured.cached.rows_per_second;
+    let share = measured.work.parquet / (row + measured.work.parquet);
+    (share > MUCH_PARQUET).then(|| {
+        format!(
+            "{} of preparing is decoding Parquet: a lighter codec, such as lz4, or fewer columns would help.",
+            percent(share)
+        )
+    })
+}
+
+fn large_groups(layout: &Layout) -> Option<String> {
+    few_in_window(layout.group_bytes, layout.groups).map(|held| {
+        let rows = (GOOD_ROW_GROUP * layout.group_rows / layout.group_bytes.max(1)).max(1);
+        format!(
+            "Row groups of {}: a window of {} holds {}, and mixes poorly. Rewrite with row groups of {}.",
+            bytes(layout.group_bytes),
+            bytes(WINDOW_BYTES),
+            if held == 0 { "not even one".to_owned() } else { held.to_string() },
+            counted(rows, "row")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::tests::measured;
+    use super::*;
+
+    fn layout() -> Layout {
+        let groups = 100;
+        Layout {
+            rows: 1_000_000,
+            columns: (2, 2),
+            held: 60 << 30,
+            group_bytes: 16 << 20,
+            group_rows: 10_000,
+            groups,
+        }
+    }
+
+    fn advice(measured: &Measured, rows_per_second: f64, layout: &Layout) -> String {
+        list(measured, Some(&Demand { rows_per_second, ranks: 1 }), layout).join("\n")
+    }
+
+    #[test]
+    fn a_slow_store_calls_for_a_cache() {
+        let found = advice(&measured(), 2_000.0, &layout());
+        assert!(found.contains("will wait 50.0 % of the time"), "{found}");
+        assert!(
+            found.contains("A row cache of 64.4 GB: as now in epoch 1, then 100.0 % utilisation"),
+            "{found}"
+        );
+        assert!(!found.contains("thread"), "threads do not help: {found}");
+    }
+
+    #[test]
+    fn idle_processors_call_for_threads() {
+        let store = super::super::model::Store { rate: measured().cached, ..measured().store };
+        let few = Measured {
+            threads: 2,
+            cached: measured().cached.at(1_200.0),
+            now: measured().now,
+            store,
+            ..measured()
+        };
+        let found = advice(&few, 2_000.0, &layout());
+        assert!(found.contains("more threads: 100.0 % utilisation"), "{found}");
+        let all = Measured { threads: 8, store, ..measured() };
+        let found = advice(&all, 10_000.0, &layout());
+        assert!(
+            found.contains("To prepare that much takes about 36 processors; this machine gives 8"),
+            "{found}"
+        );
+        let found = advice(&all, 1e6, &layout());
+        assert!(found.contains("No number of such processors"), "{found}");
+    }
+
+    #[test]
+    fn a_safe_margin_calls_for_nothing() {
+        let found = advice(&measured(), 500.0, &layout());
+        assert!(
+            found.starts_with("The accelerator will be fed: 2.0 times") && found.lines().count() == 1,
+            "{found}"
+        );
+        assert!(advice(&measured(), 900.0, &layout()).contains("near the cliff"));
+    }
+
+    #[test]
+    fn without_a_demand_nothing_is_said_of_an_accelerator() {
+        let found = list(&measured(), None, &layout());
+        assert!(found.len() == 1 && found[0].contains("--step-ms"), "{found:?}");
+    }
+
+    #[test]
+    fn large_row_groups_are_to_be_rewritten() {
+        let large = Layout { group_bytes: 300 << 20, group_rows: 10_000, ..layout() };
+        let found = advice(&measured(), 500.0, &large);
+        assert!(
+            found.contains("holds 3, and mixes poorly. Rewrite with row groups of 1,066 rows"),
+            "{found}"
+        );
+    }
+}

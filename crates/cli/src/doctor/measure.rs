@@ -1,0 +1,245 @@
+//! The measurements: the store alone, the loader with the given options, and the loader with its rows in a cache.
+
+use std::path::Path;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use forebay::Tier;
+use forebay::bindings::page_cache;
+use forebay::{Dataset, DiskCache, Loader, Shard};
+use forebay_base::Result;
+use forebay_store::catalog::Projection;
+use forebay_store::source::TrafficStats;
+
+use super::model::{Measured, Rate, Store, Work};
+use super::trial::{self, Mark, Trial};
+use crate::console::Progress;
+use crate::machine::{self, Clock};
+use crate::options::{LoaderOptions, Order};
+
+/// Row groups that trials mix. The rate hardly depends on the window, and a small one is full at once.
+const WINDOW_GROUPS: u64 = 4;
+/// Row groups that trials from a cache have in memory: few, so that they fetch no further ahead than they run.
+const GROUPS_AT_HAND: u64 = 10;
+const BATCHES_AT_HAND: u64 = 24;
+/// Bytes of rows, or of pixels, that are put on the local disk to be measured.
+const SCRATCH: u64 = 2 << 30;
+/// Passes in which a cache is filled, at most: a disk that is behind keeps some rows in a later one.
+const FILLING: u32 = 4;
+/// Row groups that are fetched at first.
+const FIRST_GROUPS: usize = 4;
+/// The most row groups that are fetched, a small data set repeatedly, at any rate.
+const LONGEST_FETCH: usize = 1 << 14;
+/// Time between two readings of the bytes received.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The part of the batches that is kept as pixels for the measurement: they take several times as many bytes.
+const FEWER: u64 = 4;
+/// The number of measurements.
+pub(super) const TRIALS: u64 = 5;
+/// The most concurrent requests, if the user sets no other limit.
+const AT_ONCE: f64 = 64.0;
+
+/// One machine, one data set, one way to read it.
+pub(super) struct Bench<'a> {
+    pub(super) dataset: &'a Dataset,
+    pub(super) options: &'a LoaderOptions,
+    pub(super) threads: u32,
+    /// Of each measurement.
+    pub(super) time: Duration,
+    /// A folder of our own, on the disk that a cache would be on.
+    pub(super) scratch: &'a Path,
+}
+
+impl Bench<'_> {
+    /// Measures everything that predictions need.
+    pub(super) fn measure(&self, progress: &mut Progress) -> Result<Measured> {
+        let window = self.small_window();
+        // First, so that data that no loader accepts, such as a data set without rows, is not measured.
+        let loader = self.loader(self.threads, window.clone(), None)?;
+        let (store, fetch) = self.store()?;
+        progress.advance(1);
+        let now = trial::run(&loader, self.time, None)?;
+        drop(loader);
+        progress.advance(1);
+
+        let near = self.near(window.clone(), &now);
+        let rows = DiskCache::open(self.scratch.join("rows"), SCRATCH)?;
+        let cached = |threads| self.cached_rate(threads, &near, &rows, Tier::Rows, now.batches);
+        let all = cached(self.threads)?;
+        progress.advance(1);
+        let alone = if self.threads > 1 { cached(1)? } else { all };
+        progress.advance(1);
+        let pixels = match self.options.image.is_empty() {
+            true => None,
+            false => {
+                let cache = DiskCache::open(self.scratch.join("pixels"), SCRATCH)?;
+                let few = (now.batches / FEWER).max(2);
+                // The cache must hold several row groups of pixels.
+                let rate = self.cached_rate(self.threads, &window, &cache, Tier::Pixels, few)?;
+                Some((rate, self.kept(&cache)))
+            }
+        };
+        progress.advance(1);
+        Ok(Measured {
+            processors: machine::processors(),
+            threads: self.threads,
+            now: now.rate,
+            cached: all,
+            cached_alone: alone,
+            pixels: pixels.map(|(rate, _)| rate),
+            work: Work { parquet: now.parquet, fetch },
+            store,
+            pixel_bytes: pixels.map(|(_, bytes)| bytes),
+            disk: rows.disk_rate(),
+            row_bytes: self.kept(&rows),
+            rows: self.dataset.catalog().rows(),
+            remembered: page_cache(),
+        })
+    }
+
+    /// Bytes of a row in a cache.
+    fn kept(&self, cache: &DiskCache) -> f64 {
+        let stats = cache.stats();
+        stats.bytes as f64 / (stats.entries as f64 * self.group_rows()).max(1.0)
+    }
+
+    /// A loader of one rank over everything.
+    fn loader(
+        &self,
+        threads: u32,
+        options: LoaderOptions,
+        cache: Option<(DiskCache, Tier)>,
+    ) -> Result<Loader> {
+        let mut builder =
+            self.dataset.loader().spec(options.spec(Shard::default())).threads(threads as usize);
+        if let Some((cache, tier)) = cache {
+            builder = builder.cache(cache).cache_tier(tier);
+        }
+        builder.build()
+    }
+
+    /// The given options, with a window that is full at once.
+    fn small_window(&self) -> LoaderOptions {
+        let mut options = self.options.clone();
+        options.cache = None;
+        if options.order != Order::Stored {
+            let rows = (WINDOW_GROUPS * self.group_rows() as u64).max(1);
+            options.order = Order::Window;
+            options.window_rows = Some(options.window_rows.map_or(rows, |asked| asked.min(rows)));
+        }
+        options
+    }
+
+    /// The same with little memory.
+    fn near(&self, options: LoaderOptions, now: &Trial) -> LoaderOptions {
+        let catalog = self.dataset.catalog();
+        let largest = self.options.projection(self.dataset).map_or(0, |projection| {
+            let held =
+                |group| catalog.held_bytes(group, &projection) + catalog.stored_bytes(group, &projection);
+            catalog.groups.iter().map(held).max().unwrap_or(0)
+        });
+        let batch = now.bytes / now.batches.max(1);
+        let enough = BATCHES_AT_HAND * batch + GROUPS_AT_HAND * largest;
+        LoaderOptions { memory: Some(options.memory.map_or(enough, |asked| asked.min(enough))), ..options }
+    }
+
+    /// The rate from a warm cache, over the first `batches` of an epoch repeatedly.
+    fn cached_rate(
+        &self,
+        threads: u32,
+        options: &LoaderOptions,
+        cache: &DiskCache,
+        tier: Tier,
+        batches: u64,
+    ) -> Result<Rate> {
+        let loader = self.loader(threads, options.clone(), Some((cache.clone(), tier)))?;
+        for _ in 0..FILLING {
+            let before = cache.stats().misses;
+            for batch in loader.epoch(0).take(usize::try_from(batches).unwrap_or(usize::MAX)) {
+                batch?;
+            }
+            if cache.stats().misses == before {
+                break;
+            }
+        }
+        Ok(trial::run(&loader, self.time, Some(batches))?.rate)
+    }
+
+    /// Fetches more and more row groups, and discards them. Returns the store's rate, and the processor seconds of
+    /// this process for a row.
+    fn store(&self) -> Result<(Store, f64)> {
+        let (projection, most) =
+            (self.options.projection(self.dataset)?, self.dataset.catalog().groups.len());
+        let mut groups = FIRST_GROUPS.min(most);
+        loop {
+            let (before, clock) = (self.dataset.traffic(), Clock::now());
+            let (rows, marks) = self.watched(|| self.fetch(groups, &projection))?;
+            let took = marks.last().map_or(0.0, |mark| mark.at);
+            if took < self.time.as_secs_f64() && groups < LONGEST_FETCH.max(most) {
+                groups *= 2;
+                continue;
+            }
+            let spent = Clock::now().zip(clock).map_or(0.0, |(now, then)| now.own - then.own);
+            let traffic = self.dataset.traffic().since(&before);
+            let row_bytes = traffic.bytes_needed as f64 / rows.max(1) as f64;
+            let rates: Vec<f64> =
+                trial::intervals(&marks).iter().map(|bytes| bytes / row_bytes.max(1.0)).collect();
+            return Ok((self.seen(Rate::of(&rates), &traffic, rows), spent / rows.max(1) as f64));
+        }
+    }
+
+    /// Fetches this many row groups, the whole data set repeatedly if it has fewer; returns their rows.
+    fn fetch(&self, groups: usize, projection: &Projection) -> Result<u64> {
+        let all = &self.dataset.catalog().groups;
+        let (mut left, mut rows) = (groups, 0);
+        while left > 0 {
+            let some = left.min(all.len());
+            self.dataset.fetch(0..some, projection, |_| ())?;
+            rows += all[..some].iter().map(|group| group.rows).sum::<u64>();
+            left -= some;
+        }
+        Ok(rows)
+    }
+
+    /// Runs `work`, and records the bytes received over time. Row groups arrive in order and in bursts; bytes do not.
+    fn watched<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<(T, Vec<Mark>)> {
+        let (before, started) = (self.dataset.traffic().bytes_read, Instant::now());
+        let read = || self.dataset.traffic().bytes_read - before;
+        let mut marks = vec![Mark::default()];
+        std::thread::scope(|scope| {
+            let (done, ended) = std::sync::mpsc::channel();
+            let working = scope.spawn(move || {
+                let outcome = work();
+                // The receiver is gone only after a panic.
+                let _ = done.send(());
+                outcome
+            });
+            loop {
+                let is_over = ended.recv_timeout(POLL_INTERVAL) != Err(RecvTimeoutError::Timeout);
+                marks.push(Mark { at: started.elapsed().as_secs_f64(), amount: read() });
+                if is_over {
+                    break;
+                }
+            }
+            let outcome = working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            Ok((outcome, marks))
+        })
+    }
+
+    fn seen(&self, rate: Rate, traffic: &TrafficStats, rows: u64) -> Store {
+        let seconds = |micros: u64| micros as f64 / 1e6;
+        let rows_in_request = rows as f64 / traffic.requests.max(1) as f64;
+        Store {
+            rate,
+            first_byte: seconds(traffic.first_byte_us),
+            request: seconds(traffic.request_us),
+            under_way: AT_ONCE * rows_in_request,
+        }
+    }
+
+    /// Rows of a row group, on average.
+    fn group_rows(&self) -> f64 {
+        let catalog = self.dataset.catalog();
+        catalog.rows() as f64 / catalog.groups.len().max(1) as f64
+    }
+}

@@ -1,0 +1,147 @@
+//! Advice on the layout, limited to what changes the speed or the mixing of training.
+
+use super::Report;
+use super::columns::Column;
+use crate::units::{bytes, count, counted};
+
+/// Bytes of the default shuffle window.
+pub(crate) const WINDOW_BYTES: u64 = 1 << 30;
+/// A window of fewer row groups than this mixes too few places.
+const FEW_ROW_GROUPS: u64 = 16;
+/// Smaller requests spend most of their time on latency.
+const SMALL_ROW_GROUP: u64 = 1 << 20;
+/// Row groups of this size suit shuffling from disks and object stores alike.
+const GOOD_ROW_GROUP: &str = "16 to 64 MB";
+/// With larger pages, reading one row costs reading many.
+const LARGE_PAGE: u64 = 4 << 20;
+/// Values of this size are images or other files, not numbers.
+const LARGE_VALUE: u64 = 1 << 10;
+/// A codec that saves less than this share costs more time than it saves.
+const IN_VAIN: f64 = 0.03;
+/// The largest row group over the mean one, from which on memory is planned for an exception.
+const UNEVEN: u64 = 4;
+/// With fewer row groups than this, ranks and shuffling have little to choose from.
+const FEW_TO_SHARE: u64 = 8;
+
+/// All advice for what was found.
+pub(super) fn list(report: &Report) -> Vec<String> {
+    let mut advice: Vec<String> = [
+        large_groups(report),
+        few_groups(report),
+        small_groups(report),
+        uneven_groups(report),
+        no_index(report),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    advice.extend(report.columns.iter().filter_map(in_vain));
+    advice.extend(report.columns.iter().filter_map(dictionary));
+    advice.extend(report.columns.iter().filter_map(large_page));
+    advice
+}
+
+/// The number of row groups of a size that the default window holds, if that is so small that it mixes poorly.
+pub(crate) fn few_in_window(group_bytes: u64, groups: u64) -> Option<u64> {
+    let held = WINDOW_BYTES / group_bytes.max(1);
+    (held < FEW_ROW_GROUPS && groups > held).then_some(held)
+}
+
+fn large_groups(report: &Report) -> Option<String> {
+    let mean = report.row_group_bytes.mean.max(1);
+    few_in_window(mean, report.row_groups.total).map(|in_window| {
+        format!(
+            "Row groups of {} are too large to shuffle well: a window of {} holds {}. Write row groups of {GOOD_ROW_GROUP}, \
+             about {} rows.",
+            bytes(mean),
+            bytes(WINDOW_BYTES),
+            if in_window == 0 { "not even one".to_owned() } else { format!("only {in_window}") },
+            count((report.row_group_rows.mean * SMALL_ROW_GROUP * 32 / mean).max(1)),
+        )
+    })
+}
+
+fn few_groups(report: &Report) -> Option<String> {
+    let groups = report.row_groups.total;
+    let worth_splitting = report.row_group_bytes.mean > 2 * SMALL_ROW_GROUP;
+    (groups < FEW_TO_SHARE && worth_splitting).then(|| {
+        format!(
+            "{}: more ranks than that read some of them twice, and the shuffle has few places to draw from. Write row \
+             groups of {} rows or fewer.",
+            if groups == 1 { "There is only 1 row group".to_owned() } else { format!("There are only {groups} row groups") },
+            count((report.rows / (2 * FEW_TO_SHARE)).max(1)),
+        )
+    })
+}
+
+fn small_groups(report: &Report) -> Option<String> {
+    let mean = report.row_group_bytes.mean;
+    (mean < SMALL_ROW_GROUP && report.row_groups.total > report.files.max(FEW_TO_SHARE as usize) as u64).then(|| {
+        format!(
+            "Row groups of {} are tiny: from an object store each costs a round trip of tens of milliseconds. Write row \
+             groups of {GOOD_ROW_GROUP}.",
+            bytes(mean)
+        )
+    })
+}
+
+fn uneven_groups(report: &Report) -> Option<String> {
+    let (mean, max) = (report.row_group_bytes.mean, report.row_group_bytes.max);
+    (max > SMALL_ROW_GROUP && max / mean.max(1) >= UNEVEN).then(|| {
+        format!(
+            "Row groups are uneven: the largest has {}, the mean {}. Memory has to be planned for the largest.",
+            bytes(max),
+            bytes(mean)
+        )
+    })
+}
+
+fn no_index(report: &Report) -> Option<String> {
+    let without = report.columns.iter().filter(|column| !column.page_index).count() as u64;
+    // In small chunks a page index is of no use.
+    (without > 0 && report.row_group_bytes.mean >= SMALL_ROW_GROUP).then(|| {
+        format!(
+            "{} no page index, so that a few rows cost a whole column chunk. pyarrow: write_page_index=True; Spark and \
+             parquet-mr write it since 1.11.",
+            if without == report.columns.len() as u64 {
+                "The files have".to_owned()
+            } else {
+                format!("{} of them have", counted(without, "column"))
+            }
+        )
+    })
+}
+
+fn in_vain(column: &Column) -> Option<String> {
+    let saved = 1.0 - column.stored_bytes as f64 / column.uncompressed_bytes.max(1) as f64;
+    (column.binary && column.is_compressed() && column.mean_value() >= LARGE_VALUE && saved < IN_VAIN).then(|| {
+        format!(
+            "Column {:?} is compressed in vain: its values are compressed already, and unpacking them costs a copy. \
+             pyarrow: compression={{{:?}: \"none\"}}.",
+            column.name, column.name
+        )
+    })
+}
+
+fn dictionary(column: &Column) -> Option<String> {
+    (column.binary && column.has_dictionary() && column.mean_value() >= LARGE_VALUE).then(|| {
+        format!(
+            "Column {:?} begins with a dictionary, which large values do not share, and any row needs all of it. pyarrow: \
+             use_dictionary with the names of the other columns.",
+            column.name
+        )
+    })
+}
+
+fn large_page(column: &Column) -> Option<String> {
+    let page = column.largest_page_bytes.filter(|page| *page > LARGE_PAGE)?;
+    (column.mean_value() >= LARGE_VALUE).then(|| {
+        format!(
+            "Column {:?} has pages of up to {}, about {} values each: any of them costs the whole page. pyarrow: \
+             write_batch_size=8 with data_page_size=262144.",
+            column.name,
+            bytes(page),
+            count(page / column.mean_value().max(1))
+        )
+    })
+}

@@ -1,0 +1,261 @@
+//! The bytes of each column, summed over all row groups.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use forebay::repack::is_packed;
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_arrow::names::TypeName;
+use forebay_arrow::vectors::SparkMl;
+use forebay_base::error::escaped;
+use forebay_store::catalog::Catalog;
+use forebay_store::catalog::Group;
+use parquet::basic::Encoding;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use serde::Serialize;
+
+use super::pages;
+use crate::units::{bytes, percent};
+
+/// In place of a codec, for columns that are the keys of folders.
+const FOLDERS: &str = "folders";
+
+/// The type of a column that `pack` wrote.
+const COEFFICIENTS: &str = "JPEG coefficients";
+
+/// The end of the path of the leaf that every vector has one value of.
+const VECTOR_TYPE: &str = ".type";
+
+/// One leaf column; the leaves of a vector of Spark ML are one.
+#[derive(Serialize)]
+pub(super) struct Column {
+    /// Its path: the column's name, and for nested ones the names inside.
+    pub(super) name: String,
+    /// As it is delivered.
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) nullable: bool,
+    /// Binary values, or the bytes in Hugging Face's image struct: likely encoded images.
+    #[serde(skip)]
+    pub(super) binary: bool,
+    #[serde(skip)]
+    is_vector: bool,
+    pub(super) stored_bytes: u64,
+    pub(super) uncompressed_bytes: u64,
+    pub(super) values: u64,
+    pub(super) codecs: BTreeSet<String>,
+    pub(super) encodings: BTreeSet<String>,
+    /// Whether all chunks have an offset index: where each page begins.
+    pub(super) page_index: bool,
+    /// The largest page of the first file, by its page index.
+    pub(super) largest_page_bytes: Option<u64>,
+}
+
+impl Column {
+    /// Mean bytes of a value as stored.
+    pub(super) fn mean_value(&self) -> u64 {
+        self.stored_bytes / self.values.max(1)
+    }
+
+    pub(super) fn is_compressed(&self) -> bool {
+        self.codecs.iter().any(|codec| codec != "uncompressed")
+    }
+
+    pub(super) fn has_dictionary(&self) -> bool {
+        self.encodings.iter().any(|encoding| encoding.contains("dictionary"))
+    }
+}
+
+/// What the footers say together.
+#[derive(Default)]
+pub(super) struct Stored {
+    /// All leaf columns, in the order of the first file.
+    pub(super) columns: Vec<Column>,
+    /// Bytes of all chunks of each row group that holds rows.
+    pub(super) group_bytes: Vec<u64>,
+    /// The programs that wrote the files.
+    pub(super) written_by: BTreeSet<String>,
+}
+
+impl Stored {
+    /// Adds the footer of a file.
+    pub(super) fn add(&mut self, catalog: &Catalog, file: usize, footer: &ParquetMetaData) {
+        if file == 0 {
+            self.columns = of_first(catalog, footer);
+        }
+        for chunk in footer.row_groups().iter().flat_map(|group| group.columns()) {
+            // Files may order their columns differently.
+            let name = chunk.column_path().string();
+            if let Some(column) = self.columns.iter_mut().find(|column| column.has(&name)) {
+                column.add(&name, chunk);
+            }
+        }
+        let bytes = |group: &Group| {
+            footer.row_group(group.index).columns().iter().map(|chunk| chunk.byte_range().1).sum::<u64>()
+        };
+        self.group_bytes.extend(catalog.groups[catalog.groups_of(file)].iter().map(bytes));
+        let writer = footer.file_metadata().created_by();
+        self.written_by.insert(writer.map_or("unknown", str::trim).to_owned());
+    }
+}
+
+/// All leaf columns of the first file, without its row groups.
+fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
+    let pages = pages::largest(&catalog.files[0], footer);
+    let empty = |name: String, kind: String, nullable: bool| Column {
+        name,
+        kind,
+        nullable,
+        binary: false,
+        is_vector: false,
+        stored_bytes: 0,
+        uncompressed_bytes: 0,
+        values: 0,
+        codecs: BTreeSet::new(),
+        encodings: BTreeSet::new(),
+        page_index: true,
+        largest_page_bytes: None,
+    };
+    let leaves = footer.file_metadata().schema_descr().columns().iter().enumerate();
+    let stored = leaves.map(|(leaf, descriptor)| {
+        let parts = descriptor.path().parts();
+        let field = parts.first().and_then(|root| catalog.schema.field_with_name(root).ok());
+        if let Some(vector) = field.and_then(|field| vector_in(field, parts)) {
+            let kind = SparkMl::Vector.name().to_owned();
+            return Column {
+                is_vector: true,
+                largest_page_bytes: pages.get(leaf).copied().flatten(),
+                ..empty(parts[..vector].join("."), kind, field.is_some_and(Field::is_nullable))
+            };
+        }
+        let kind =
+            field.map_or_else(|| descriptor.physical_type().to_string(), |field| delivered(field, parts));
+        Column {
+            binary: field.is_some_and(|field| is_binary(field, parts)),
+            largest_page_bytes: pages.get(leaf).copied().flatten(),
+            ..empty(descriptor.path().string(), kind, field.is_some_and(Field::is_nullable))
+        }
+    });
+    // Those that no file holds.
+    let constants = catalog.files[0].constants.iter().map(|constant| {
+        let field = &constant.field;
+        let codecs = BTreeSet::from([FOLDERS.to_owned()]);
+        Column {
+            codecs,
+            ..empty(field.name().clone(), TypeName(field.data_type()).to_string(), field.is_nullable())
+        }
+    });
+    let mut columns: Vec<Column> = Vec::new();
+    for column in stored {
+        match columns.last_mut() {
+            Some(last) if last.is_vector && column.is_vector && last.name == column.name => {
+                last.largest_page_bytes = last.largest_page_bytes.max(column.largest_page_bytes);
+            }
+            _ => columns.push(column),
+        }
+    }
+    columns.extend(constants);
+    columns
+}
+
+impl Column {
+    /// Whether a leaf of this path belongs to it.
+    fn has(&self, leaf: &str) -> bool {
+        match leaf.strip_prefix(&self.name) {
+            Some("") => true,
+            Some(rest) => self.is_vector && rest.starts_with('.'),
+            None => false,
+        }
+    }
+
+    fn add(&mut self, leaf: &str, chunk: &ColumnChunkMetaData) {
+        self.stored_bytes += chunk.byte_range().1;
+        self.uncompressed_bytes += chunk.uncompressed_size().max(0) as u64;
+        // Each vector has one type.
+        if !self.is_vector || leaf[self.name.len()..] == *VECTOR_TYPE {
+            self.values += chunk.num_values().max(0) as u64;
+        }
+        let codec = chunk.compression().to_string().to_lowercase();
+        // "zstd(zstdlevel(1))": the level does not matter here.
+        self.codecs.insert(codec.split('(').next().unwrap_or_default().to_owned());
+        self.encodings.extend(chunk.encodings().map(spell));
+        self.page_index &= chunk.offset_index_offset().is_some();
+    }
+}
+
+fn spell(encoding: Encoding) -> String {
+    encoding.to_string().to_lowercase().replace('_', " ")
+}
+
+/// How many parts of a leaf's path lead to the vector that it belongs to, in the column or in its structures.
+fn vector_in(field: &Field, parts: &[String]) -> Option<usize> {
+    let mut data_type = field.data_type();
+    for depth in 1..parts.len() {
+        if SparkMl::of(data_type) == Some(SparkMl::Vector) {
+            return Some(depth);
+        }
+        let DataType::Struct(fields) = data_type else { return None };
+        data_type = fields.iter().find(|inner| inner.name() == &parts[depth])?.data_type();
+    }
+    None
+}
+
+/// The type of a leaf's column as a reader of the batches sees it.
+fn delivered(field: &Field, parts: &[String]) -> String {
+    match field.data_type() {
+        DataType::Struct(fields) if parts.len() > 1 && SparkMl::of(field.data_type()).is_none() => {
+            let inner = fields.iter().find(|inner| inner.name() == &parts[1]);
+            inner.map_or_else(|| TypeName(field.data_type()).to_string(), |inner| named(inner))
+        }
+        _ => named(field),
+    }
+}
+
+/// The type of a field: what its extension type says that it holds, if it is one of ours.
+fn named(field: &Field) -> String {
+    match is_packed(field) {
+        Ok(false) => TypeName(field.data_type()).to_string(),
+        Ok(true) => COEFFICIENTS.into(),
+        Err(_) => format!("{COEFFICIENTS} of a later version"),
+    }
+}
+
+fn is_binary(field: &Field, parts: &[String]) -> bool {
+    let kind = delivered(field, parts);
+    kind == "binary" || kind.starts_with(COEFFICIENTS)
+}
+
+/// The columns, one a line.
+pub(super) fn table(columns: &[Column], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let names: Vec<(Cow<'_, str>, Cow<'_, str>)> =
+        columns.iter().map(|column| (escaped(&column.name), escaped(&column.kind))).collect();
+    let width = names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max("column".len());
+    let kinds = names.iter().map(|(_, kind)| kind.chars().count()).max().unwrap_or(0).max("type".len());
+    let all: u64 = columns.iter().map(|column| column.stored_bytes).sum();
+    writeln!(
+        f,
+        "{:<width$}  {:<kinds$} {:>10} {:>8} {:>10}  {:<13} {:<5}  encodings",
+        "column", "type", "stored", "share", "raw", "codec", "index"
+    )?;
+    for (column, (name, kind)) in columns.iter().zip(&names) {
+        let share = column.stored_bytes as f64 / all.max(1) as f64;
+        writeln!(
+            f,
+            "{:<width$}  {:<kinds$} {:>10} {:>8} {:>10}  {:<13} {:<5}  {}",
+            name,
+            kind,
+            bytes(column.stored_bytes),
+            percent(share),
+            bytes(column.uncompressed_bytes),
+            join(&column.codecs),
+            if column.page_index { "yes" } else { "no" },
+            join(&column.encodings),
+        )?;
+    }
+    Ok(())
+}
+
+fn join(words: &BTreeSet<String>) -> String {
+    words.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}

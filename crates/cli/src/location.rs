@@ -1,0 +1,89 @@
+//! The location arguments of every verb that reads.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use forebay::Dataset;
+use forebay_base::{Error, Result};
+use forebay_store::source;
+
+use super::console;
+
+/// The data, and the options of its store.
+#[derive(clap::Args, Clone)]
+pub(crate) struct Location {
+    /// Path, URL or glob of the Parquet files (s3://, gs://, az://, https://, hdfs://, hf://); several are one data set
+    #[arg(required = true, value_name = "URL")]
+    locations: Vec<String>,
+    /// Option of the store, such as aws_region=eu-west-1; credentials are better left to the environment
+    #[arg(short = 'o', long = "storage-option", value_name = "KEY=VALUE")]
+    storage_options: Vec<String>,
+}
+
+impl Location {
+    /// A folder of this machine.
+    pub(crate) fn folder(path: &Path) -> Self {
+        Location { locations: vec![path.display().to_string()], storage_options: Vec::new() }
+    }
+
+    /// Finds the files and reads their footers.
+    pub(crate) fn open(&self) -> Result<Dataset> {
+        open(self.locations.clone(), &self.storage_options)
+    }
+
+    /// The same for each location by itself.
+    pub(crate) fn open_each(&self) -> Result<Vec<Dataset>> {
+        let options = parse_options(&self.storage_options)?;
+        self.locations.iter().map(|location| Dataset::open_with_options([location], &options)).collect()
+    }
+
+    /// Whether none is given, where that is allowed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.locations.is_empty()
+    }
+
+    /// The given locations and options, for another process: they may hold secrets.
+    pub(super) fn words(&self) -> (Vec<String>, Vec<String>) {
+        (self.locations.clone(), self.storage_options.clone())
+    }
+
+    /// The given locations, without secrets.
+    pub(crate) fn shown(&self) -> Vec<String> {
+        self.locations.iter().map(|location| source::shown(location)).collect()
+    }
+}
+
+/// Opens a data set, and says why an index is not used, if there is one that cannot be.
+pub(super) fn open(locations: Vec<String>, storage_options: &[String]) -> Result<Dataset> {
+    let dataset = Dataset::open_with_options(locations, &parse_options(storage_options)?)?;
+    if let Some(warning) = dataset.take_warning() {
+        console::note(warning);
+    }
+    Ok(dataset)
+}
+
+/// The options by name. They are read after the arguments, whose parser would repeat what it refuses: it may be a secret.
+pub(super) fn parse_options(given: &[String]) -> Result<BTreeMap<String, String>> {
+    let pairs = given.iter().map(|option| match option.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => {
+            Err(Error::invalid("a --storage-option is not KEY=VALUE").hint("such as -o aws_region=eu-west-1"))
+        }
+    });
+    pairs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_is_a_key_and_a_value() {
+        let options = parse_options(&["a=b=c".into()]).unwrap();
+        assert_eq!(options, BTreeMap::from([("a".to_owned(), "b=c".to_owned())]));
+        for option in ["hunter2", "aws_secret_access_key:hunter2", "=hunter2"] {
+            let error = parse_options(&[option.into()]).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The options that `plan` and `bench` share: data, order and batches.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use forebay::{CacheSpec, Dataset, LoaderSpec, Shard, Shuffle, Tier};
+use forebay_base::{Error, Result};
+use forebay_image::{Image, Layout, PixelType};
+use forebay_store::catalog::Projection;
+
+use super::location::Location;
+use super::samples::SampleOptions;
+use super::units;
+
+/// Mean and spread of ImageNet's pixels, as torchvision's models were trained with.
+const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
+const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
+
+/// Data, order and batches of a loader.
+#[derive(clap::Args, Clone)]
+pub(crate) struct LoaderOptions {
+    #[command(flatten)]
+    pub(crate) location: Location,
+    /// Columns to read [default: all]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) columns: Option<Vec<String>>,
+    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width); with :COLUMN
+    /// behind it, cropped and mirrored as the image in that column
+    #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image)]
+    pub(crate) image: Vec<(String, Image)>,
+    /// Deliver images as normalised float32, channels first, instead of uint8
+    #[arg(long, requires = "image")]
+    pub(crate) float: bool,
+    /// Rows in a batch of one rank
+    #[arg(long, default_value_t = LoaderSpec::BATCH_SIZE, value_parser = units::whole::<u64, 1>)]
+    pub(crate) batch_size: u64,
+    /// How rows are mixed. The default is that of most training; a Loader without shuffle= reads rows as stored
+    #[arg(long, value_enum, default_value_t = Order::Window)]
+    pub(crate) order: Order,
+    /// Seed of the order and of random crops
+    #[arg(long, default_value_t = 0, value_parser = units::whole::<u64, 0>)]
+    pub(crate) seed: u64,
+    /// Rows that each lane holds to mix [default: as many as 1 GiB holds]
+    #[arg(long, value_parser = units::whole::<u64, 1>)]
+    pub(crate) window_rows: Option<u64>,
+    /// Shuffle row groups of more rows in pieces of so many, each of which is read by itself
+    #[arg(long, value_name = "ROWS", value_parser = units::whole::<u64, 1>)]
+    pub(crate) piece_rows: Option<u64>,
+    /// Interleaved lanes of the order [default: one for each rank]
+    #[arg(long, value_parser = units::whole::<u32, 1>)]
+    pub(crate) lanes: Option<u32>,
+    #[command(flatten)]
+    pub(crate) samples: SampleOptions,
+    /// Leave out the rows that do not fill a step
+    #[arg(long)]
+    pub(crate) drop_last: bool,
+    /// Budget for everything in flight, such as 4GB [default: 4 GiB, or half of the machine]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub(crate) memory: Option<u64>,
+    /// Keep decoded rows in this folder, and read them from there
+    #[arg(long, value_name = "DIR", requires = "cache_bytes", value_parser = units::local_path())]
+    pub(crate) cache: Option<PathBuf>,
+    /// The most that the cache may hold, such as 200GB
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, requires = "cache")]
+    pub(crate) cache_bytes: Option<u64>,
+    /// Form in which the cache keeps images: auto, rows, coefficients, resized or pixels
+    #[arg(long, value_name = "TIER", default_value = "auto", requires = "cache")]
+    pub(crate) cache_tier: Tier,
+}
+
+/// The order of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Order {
+    /// Row groups at random, their rows mixed through a window
+    Window,
+    /// A uniform permutation of all rows
+    Exact,
+    /// As stored
+    Stored,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Order::Window => "window",
+            Order::Exact => "exact",
+            Order::Stored => "stored",
+        })
+    }
+}
+
+impl LoaderOptions {
+    /// Opens the data set, if the options go together.
+    pub(crate) fn open(&self) -> Result<Dataset> {
+        let of_windows = [("--window-rows", self.window_rows), ("--piece-rows", self.piece_rows)];
+        if let Some((option, _)) =
+            of_windows.iter().find(|(_, rows)| rows.is_some() && self.order != Order::Window)
+        {
+            return Err(Error::invalid(format!("{option} with --order {}", self.order))
+                .hint(format!("leave out {option}, which is for the order window, or --order")));
+        }
+        for (at, (column, _)) in self.image.iter().enumerate() {
+            if self.image[..at].iter().any(|(before, _)| before == column) {
+                return Err(Error::invalid(format!("--image {column}=... is given twice"))
+                    .hint("a column is decoded in one way"));
+            }
+        }
+        self.location.open()
+    }
+
+    /// The columns that are read.
+    pub(crate) fn projection(&self, dataset: &Dataset) -> Result<Projection> {
+        match &self.columns {
+            Some(columns) => dataset.catalog().project(columns),
+            None => dataset.catalog().project_all(),
+        }
+    }
+
+    /// The options of one rank's loader, without those of a single verb.
+    pub(crate) fn spec(&self, shard: Shard) -> LoaderSpec {
+        let images = self.image.iter().map(|(column, image)| (column.clone(), self.finished(image)));
+        let mut spec = LoaderSpec::default();
+        spec.columns = self.columns.clone();
+        spec.decode = images.collect();
+        spec.shard = shard;
+        spec.shuffle = self.shuffle();
+        spec.batch_size = self.batch_size;
+        spec.drop_last = self.drop_last;
+        spec.samples = self.samples.samples();
+        spec.memory = self.memory;
+        spec.cache = self.cache();
+        spec
+    }
+
+    fn cache(&self) -> Option<CacheSpec> {
+        let mut cache = CacheSpec::new(self.cache.as_ref()?, self.cache_bytes?);
+        cache.tier = self.cache_tier;
+        Some(cache)
+    }
+
+    fn shuffle(&self) -> Shuffle {
+        let mut shuffle = match self.order {
+            Order::Window => Shuffle::seeded(self.seed),
+            Order::Exact => Shuffle::exact(self.seed),
+            Order::Stored => Shuffle::stored(),
+        };
+        if let Some(rows) = self.window_rows {
+            shuffle = shuffle.window_rows(rows);
+        }
+        if let Some(rows) = self.piece_rows {
+            shuffle = shuffle.piece_rows(rows);
+        }
+        match self.lanes {
+            Some(lanes) => shuffle.lanes(lanes),
+            None => shuffle,
+        }
+    }
+
+    fn finished(&self, image: &Image) -> Image {
+        if !self.float {
+            return image.clone();
+        }
+        image.clone().normalize(IMAGENET_MEAN, IMAGENET_STD).dtype(PixelType::F32).layout(Layout::Nchw)
+    }
+}
+
+/// Refuses more threads than a loader takes, before anything is done.
+pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> {
+    match threads.filter(|threads| *threads > LoaderSpec::MAX_THREADS) {
+        Some(threads) => {
+            Err(Error::invalid(format!("{option} {threads} is more than {}", LoaderSpec::MAX_THREADS))
+                .hint("threads beyond the processors only cost memory"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// "image=rrc224", "image=center224", "image=resize240x320", "depth=resize240x320:image".
+pub(super) fn parse_image(text: &str) -> Result<(String, Image), String> {
+    let refuse = || {
+        format!(
+            "{text:?} is not COLUMN=HOW with HOW one of rrc224, center224 or resize224x224 (height x width), \
+             or one of them and the image that it is shown as: resize224x224:COLUMN"
+        )
+    };
+    let (column, how) = text.split_once('=').filter(|(column, _)| !column.is_empty()).ok_or_else(refuse)?;
+    let (how, of) = how.split_once(':').map_or((how, None), |(how, of)| (how, Some(of)));
+    let number = |digits: &str| digits.parse::<u32>().ok();
+    let image = if let Some(size) = how.strip_prefix("rrc").and_then(number) {
+        Image::random_resized_crop(size).flip()
+    } else if let Some(size) = how.strip_prefix("center").and_then(number) {
+        Image::center_crop(size)
+    } else if let Some((height, width)) = how.strip_prefix("resize").and_then(|size| size.split_once('x')) {
+        Image::resize(number(height).ok_or_else(refuse)?, number(width).ok_or_else(refuse)?)
+    } else {
+        return Err(refuse());
+    };
+    image.validate().map_err(|error| error.to_string())?;
+    Ok((column.to_owned(), of.map_or(image.clone(), |of| image.of(of))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_described_in_one_word() {
+        let shape = |text| parse_image(text).map(|(column, image)| (column, image.shape()));
+        assert_eq!(shape("image=rrc224"), Ok(("image".into(), [224, 224, 3])));
+        let (_, depth) = parse_image("depth=resize224x112:image").unwrap();
+        assert_eq!(depth, Image::resize(224, 112).of("image"));
+        assert_eq!(shape("x=center96"), Ok(("x".into(), [96, 96, 3])));
+        assert_eq!(shape("x=resize240x320"), Ok(("x".into(), [240, 320, 3])));
+        for text in
+            ["rrc224", "=rrc224", "image=", "image=rrc", "image=rrc0", "image=crop224", "image=resize224"]
+        {
+            assert!(shape(text).is_err(), "{text}");
+        }
+    }
+}

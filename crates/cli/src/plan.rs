@@ -1,0 +1,182 @@
+//! `forebay plan`: what each rank reads in an epoch, before anything is read.
+//!
+//! It needs the footers alone, so it takes milliseconds for any world size, on any machine.
+
+use std::path::PathBuf;
+
+use forebay::{BetterMixing, RankPlan, Shard};
+use forebay_base::Result;
+use serde::Serialize;
+
+use super::console::Console;
+use super::options::{LoaderOptions, Order};
+use super::units::{self, bytes, count, counted};
+
+/// Shows what each rank reads: steps, rows, row groups and bytes, and the memory that it takes.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    loader: LoaderOptions,
+    /// Training processes that share the data set
+    #[arg(long, default_value_t = 1, value_parser = units::whole::<u32, 1>)]
+    world: u32,
+    /// Which epoch; all have the same number of steps
+    #[arg(long, default_value_t = 0, value_parser = units::whole::<u64, 0>)]
+    epoch: u64,
+    /// Report as one JSON object, to a file or to standard output (-)
+    #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  forebay plan /data/train --world 8
+  forebay plan /data/train --world 8 --batch-size 128 --drop-last
+  forebay plan /data/train --world 512 --lanes 512 --memory 12GB --json plan.json";
+
+/// Ranks that are shown one by one; of a larger world the first ones stand for the rest.
+const RANKS_SHOWN: usize = 16;
+
+/// All ranks' epoch.
+#[derive(Serialize)]
+struct Report {
+    epoch: u64,
+    world: u32,
+    steps: u64,
+    /// Rows of the data set.
+    rows: u64,
+    row_groups: usize,
+    /// Rows that no rank receives.
+    dropped: u64,
+    /// Rows that are handed over twice, over all ranks.
+    padded: u64,
+    /// Bytes that all ranks fetch.
+    stored_bytes: u64,
+    /// Row groups that all ranks fetch, over those of the data set: 1 if none is read twice.
+    read_amplification: f64,
+    /// How rows are mixed.
+    order: Order,
+    ranks: Vec<RankPlan>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let console = Console::new(args.json.as_deref())?;
+    let report = plan(args)?;
+    console.say(describe(&report))?;
+    console.json(&report)
+}
+
+fn plan(args: &Args) -> Result<Report> {
+    let dataset = args.loader.open()?;
+    let ranks = (0..args.world)
+        .map(|rank| {
+            let spec = args.loader.spec(Shard::new(rank, args.world)?);
+            dataset.loader().spec(spec).plan(args.epoch)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let row_groups = dataset.catalog().groups.len();
+    let sum = |part: fn(&RankPlan) -> u64| ranks.iter().map(part).sum::<u64>();
+    Ok(Report {
+        epoch: args.epoch,
+        world: args.world,
+        steps: ranks.first().map_or(0, |plan| plan.steps),
+        rows: dataset.catalog().rows(),
+        row_groups,
+        dropped: ranks.first().map_or(0, |plan| plan.dropped),
+        padded: sum(|plan| plan.padded),
+        stored_bytes: sum(|plan| plan.stored_bytes),
+        read_amplification: sum(|plan| plan.row_groups) as f64 / row_groups.max(1) as f64,
+        order: args.loader.order,
+        ranks,
+    })
+}
+
+fn describe(report: &Report) -> String {
+    let mut text = format!(
+        "epoch {}: {} of {} for {}, {} each\n",
+        report.epoch,
+        counted(report.rows, "row"),
+        counted(report.row_groups as u64, "row group"),
+        counted(u64::from(report.world), "rank"),
+        counted(report.steps, "step"),
+    );
+    text += &format!(
+        "{:>6} {:>10} {:>12} {:>8} {:>11} {:>12} {:>12}\n",
+        "rank", "steps", "rows", "padded", "row groups", "reads", "peak memory"
+    );
+    for plan in report.ranks.iter().take(RANKS_SHOWN) {
+        text += &format!(
+            "{:>6} {:>10} {:>12} {:>8} {:>11} {:>12} {:>12}\n",
+            plan.rank,
+            count(plan.steps),
+            count(plan.rows),
+            count(plan.padded),
+            count(plan.row_groups),
+            bytes(plan.stored_bytes),
+            bytes(plan.peak_row_group_bytes + plan.batch_bytes),
+        );
+    }
+    if let Some(more) = report.ranks.len().checked_sub(RANKS_SHOWN).filter(|more| *more > 0) {
+        text += &format!("{:>6} and {} (--json has them all)\n", "…", counted(more as u64, "more rank"));
+    }
+    text + &summary(report)
+}
+
+/// What would mix better, where few row groups fit the window.
+fn better(plan: &RankPlan) -> String {
+    let one = |better: &BetterMixing| {
+        let option = better.option.to_string().replace('_', "-");
+        format!("of about {:.1} with --{option} {}", better.row_groups_of_a_batch, better.rows)
+    };
+    let found: Vec<String> = plan.better_mixing.iter().map(one).collect();
+    match found.is_empty() {
+        true => String::new(),
+        false => format!("        few row groups fit the window: {}\n", found.join(", ")),
+    }
+}
+
+/// How the first batches are mixed, where the window deals rows while it fills.
+fn opening(plan: &RankPlan) -> String {
+    const NOTABLE_SHARE: f64 = 0.8;
+    let first = plan.row_groups_of_first_batch;
+    match first as f64 >= NOTABLE_SHARE * plan.row_groups_of_a_batch {
+        true => String::new(),
+        false => format!(
+            "        the first batch is of {}: the window deals rows while it fills, until step {}\n",
+            count(first),
+            count(plan.full_window_step)
+        ),
+    }
+}
+
+fn summary(report: &Report) -> String {
+    let rows = |number: u64, what: &str| match number {
+        0 => format!("no row is {what}"),
+        1 => format!("1 row is {what}"),
+        more => format!("{} rows are {what}", count(more)),
+    };
+    let window = report.ranks.first().map_or(String::new(), |plan| {
+        let (lanes, pool) = (u64::from(plan.lanes), u64::from(plan.pool));
+        format!(
+            "order: {}, from --order; {}, each mixing up to {}\n\
+             mixing: a batch is of {:.1} row groups, of {:.1} if it were drawn uniformly from all rows\n\
+             {}{}memory: most is held at step {}\n",
+            report.order,
+            counted(lanes, "lane"),
+            counted(pool, "row group"),
+            plan.row_groups_of_a_batch,
+            plan.row_groups_if_uniform,
+            opening(plan),
+            better(plan),
+            count(plan.peak_step),
+        )
+    });
+    format!(
+        "{window}together: {} read, {:.2} times each row group; {}, {}",
+        bytes(report.stored_bytes),
+        report.read_amplification,
+        rows(report.padded, "repeated to keep ranks equal"),
+        rows(report.dropped, "dropped"),
+    )
+}

@@ -1,0 +1,243 @@
+//! `forebay synth`: a synthetic data set, the same bytes for the same seed.
+//!
+//! It makes drawn photographs, tables and token lists. The figures of this project are measured on them, so that anyone
+//! can repeat these without a download.
+
+mod colour;
+mod draw;
+mod encode;
+mod material;
+mod mlperf;
+mod scene;
+mod shape;
+mod solid;
+mod table;
+mod write;
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use forebay_base::{Error, Result};
+use serde::Serialize;
+
+use super::console::Console;
+use super::options::check_threads;
+use super::units::{self, bytes, count, counted, seconds};
+
+pub(super) use self::mlperf::{EMBEDDING_BYTES, FEATURE_BYTES, features_read};
+pub(super) use self::write::files;
+
+/// Generates pictures, tables or token lists, and writes them as well-laid-out Parquet.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Folder to write into; created, and refused if it holds anything
+    #[arg(value_parser = units::local_path())]
+    dir: PathBuf,
+    /// Rows to write
+    #[arg(long, value_parser = units::whole::<u64, 1>)]
+    rows: u64,
+    /// Width and height of the pictures
+    #[arg(long, value_name = "WxH", default_value = "500x375", value_parser = units::parse_extent)]
+    image: (u32, u32),
+    /// Lossless PNG instead of JPEG, for tiny pictures
+    #[arg(long, conflicts_with_all = ["table", "tokens"])]
+    png: bool,
+    /// JPEG quality, one number or a range drawn from for each picture
+    #[arg(long, value_name = "Q|LO..HI", default_value = "90..95", value_parser = parse_quality)]
+    quality: RangeInclusive<u8>,
+    /// Classes; the shapes and their colour tell which
+    #[arg(long, default_value_t = 10, value_parser = units::whole::<u32, 1>)]
+    classes: u32,
+    /// A table instead: a label, 13 nullable float32 and 26 int32 columns
+    #[arg(long, conflicts_with = "tokens")]
+    table: bool,
+    /// Token lists of this length instead
+    #[arg(long, value_name = "LENGTH", value_parser = units::whole::<usize, 1>)]
+    tokens: Option<usize>,
+    /// Rows in a row group [default: 100 JPEG, 5,000 PNG, 100,000 table rows, 1,000 token lists]
+    #[arg(long, value_parser = units::whole::<u64, 1>)]
+    rows_per_group: Option<u64>,
+    /// Rows in a file [default: ten row groups]
+    #[arg(long, value_parser = units::whole::<u64, 1>)]
+    rows_per_file: Option<u64>,
+    /// The same seed writes the same bytes
+    #[arg(long, default_value_t = 0, value_parser = units::whole::<u64, 0>)]
+    seed: u64,
+    /// Threads that draw [default: one for each core]
+    #[arg(long, default_value_t = 0, hide_default_value = true, value_parser = units::whole::<usize, 0>)]
+    threads: usize,
+    /// Write into a folder that is not empty; an earlier data set of synth is removed
+    #[arg(long)]
+    force: bool,
+    /// Report as one JSON object, to a file or to standard output (-)
+    #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  forebay synth /tmp/photos --rows 5000                           JPEG photographs, about 110 KB each
+  forebay synth /tmp/photos --rows 5120 --rows-per-group 512      the same in larger row groups
+  forebay synth /tmp/tiny --rows 50000 --image 32x32 --png        the shape of CIFAR-10
+  forebay synth /tmp/clicks --rows 4000000 --table                the shape of Criteo
+  forebay synth /tmp/text --rows 100000 --tokens 2048             sequences for a language model";
+
+/// Files have ten row groups by default: few enough that a small data set has several files.
+const GROUPS_PER_FILE: u64 = 10;
+/// More pixels than this in one picture is a slip of the keyboard.
+const LARGEST_SIDE: u32 = 16_384;
+
+/// The kind of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Jpeg,
+    Png,
+    Table,
+    Tokens(usize),
+    /// The rows that MLPerf Storage reads for Flux,
+    Embeddings,
+    /// and for DLRM; both are made for `bench` alone.
+    Features,
+}
+
+impl Kind {
+    /// Row groups of 10 to 20 MB each: large enough for a disk or a store to stream, small enough to shuffle. Those of
+    /// MLPerf Storage are as it publishes them: a whole file of 623 MB, and 4.7 MB.
+    pub(super) fn rows_per_group(self) -> u64 {
+        match self {
+            Kind::Jpeg => 100,
+            Kind::Png => 5_000,
+            Kind::Table => 100_000,
+            Kind::Tokens(_) => 1_000,
+            Kind::Embeddings => 288,
+            Kind::Features => 6_144,
+        }
+    }
+
+    fn noun(self) -> &'static str {
+        match self {
+            Kind::Jpeg => "JPEG picture",
+            Kind::Png => "PNG picture",
+            Kind::Table => "table row",
+            Kind::Tokens(_) => "token list",
+            Kind::Embeddings => "embedding",
+            Kind::Features => "feature row",
+        }
+    }
+}
+
+/// The checked arguments.
+pub(super) struct Order {
+    pub(super) kind: Kind,
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) quality: RangeInclusive<u8>,
+    pub(super) classes: u32,
+    pub(super) seed: u64,
+}
+
+/// How the rows are laid out in files.
+pub(super) struct Layout {
+    pub(super) rows: u64,
+    pub(super) rows_per_group: u64,
+    pub(super) rows_per_file: u64,
+}
+
+/// The files that were written.
+#[derive(Serialize)]
+struct Report {
+    dir: String,
+    kind: &'static str,
+    rows: u64,
+    files: u64,
+    bytes: u64,
+    seconds: f64,
+    seed: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let (order, layout) = (args.order()?, args.layout());
+    let console = Console::new(args.json.as_deref())?;
+    let started = std::time::Instant::now();
+    write::prepare(&args.dir, args.force)?;
+    let mut progress = console.progress("writing", "rows", layout.rows);
+    let written = files(&args.dir, &order, &layout, args.threads, |rows| progress.advance(rows))?;
+    drop(progress);
+    let report = Report {
+        dir: args.dir.display().to_string(),
+        kind: order.kind.noun(),
+        rows: layout.rows,
+        files: written.files,
+        bytes: written.bytes,
+        seconds: started.elapsed().as_secs_f64(),
+        seed: order.seed,
+    };
+    console.say(sentence(&report))?;
+    console.json(&report)
+}
+
+fn sentence(report: &Report) -> String {
+    format!(
+        "{} in {} under {}: {}, {} a row, in {} ({} rows/s)",
+        counted(report.rows, report.kind),
+        counted(report.files, "file"),
+        report.dir,
+        bytes(report.bytes),
+        bytes(report.bytes / report.rows.max(1)),
+        seconds(report.seconds),
+        count((report.rows as f64 / report.seconds) as u64),
+    )
+}
+
+impl Args {
+    fn kind(&self) -> Kind {
+        match self.tokens {
+            Some(length) => Kind::Tokens(length),
+            None if self.table => Kind::Table,
+            None if self.png => Kind::Png,
+            None => Kind::Jpeg,
+        }
+    }
+
+    fn order(&self) -> Result<Order> {
+        check_threads("--threads", Some(self.threads))?;
+        let (width, height) = self.image;
+        if width.max(height) > LARGEST_SIDE {
+            return Err(Error::invalid(format!(
+                "--image {width}x{height} is larger than {LARGEST_SIDE} on a side"
+            )));
+        }
+        let quality = self.quality.clone();
+        Ok(Order { kind: self.kind(), width, height, quality, classes: self.classes, seed: self.seed })
+    }
+
+    fn layout(&self) -> Layout {
+        let rows_per_group = self.rows_per_group.unwrap_or(self.kind().rows_per_group());
+        let rows_per_file = self.rows_per_file.unwrap_or(rows_per_group.saturating_mul(GROUPS_PER_FILE));
+        Layout { rows: self.rows, rows_per_group, rows_per_file }
+    }
+}
+
+/// "92" or "90..95", both ends included.
+fn parse_quality(text: &str) -> Result<RangeInclusive<u8>, String> {
+    let (low, high) = text.split_once("..").unwrap_or((text, text));
+    match (low.trim().parse(), high.trim().parse()) {
+        (Ok(low), Ok(high)) if (1..=100).contains(&low) && (low..=100).contains(&high) => Ok(low..=high),
+        _ => Err(format!("{text:?} is not a quality between 1 and 100, or a range such as 90..95")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quality_is_a_number_or_a_range() {
+        assert_eq!(parse_quality("92"), Ok(92..=92));
+        assert_eq!(parse_quality("90..95"), Ok(90..=95));
+        for text in ["", "0", "101", "95..90", "high"] {
+            assert!(parse_quality(text).is_err(), "{text}");
+        }
+    }
+}

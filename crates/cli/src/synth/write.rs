@@ -1,0 +1,269 @@
+//! Rows to files: laid out as a trainer wants them, and whole or absent.
+//!
+//! Pictures are stored uncompressed (they are compressed already), without a dictionary, without statistics, and in
+//! small pages, so that a reader can take a few rows without fetching the others.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forebay_arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use forebay_arrow::datatypes::{DataType, Field, Schema};
+use forebay_arrow::fail::{Foreign, OrFail};
+use forebay_base::{Error, ErrorKind, Place, Result};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+use rayon::prelude::*;
+
+use super::draw::Artist;
+use super::{Kind, Layout, Order, encode, mlperf, table};
+
+/// The writer looks at the page size after this many values: with its usual 1,024, pictures make one page of 12 MB.
+const IMAGES_BETWEEN_CHECKS: usize = 8;
+/// A page of pictures: a few rows of 110 KB, or many tiny ones.
+const IMAGE_PAGE_BYTES: usize = 256 << 10;
+/// Rows drawn between two updates of the progress bar; a multiple of any sensible number of cores.
+const ROWS_AT_A_TIME: u64 = 64;
+
+/// Embeddings are 2 MB each.
+const EMBEDDINGS_AT_A_TIME: u64 = 8;
+
+/// The suffix of a file until it is complete.
+const UNFINISHED: &str = ".tmp";
+
+/// The result of writing.
+pub(crate) struct Written {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Creates `dir`, and refuses one that is not empty unless `force` is given; then an earlier set of this program is
+/// removed, so that its rows do not mix with the new ones.
+pub(super) fn prepare(dir: &Path, force: bool) -> Result<()> {
+    let place = || Place::file(dir.display().to_string());
+    let at = |error: std::io::Error| error.into_error().at(place());
+    if dir.exists() && !dir.is_dir() {
+        return Err(Error::invalid("this is a file, and synth writes a folder")
+            .at(place())
+            .hint("name a folder, or a path that does not exist"));
+    }
+    fs::create_dir_all(dir).map_err(|error| {
+        Error::new(ErrorKind::Io, format!("the folder cannot be made: {error}"))
+            .at(place())
+            .hint("name a folder on a disk that this user can write to")
+    })?;
+    for entry in fs::read_dir(dir).map_err(at)? {
+        let path = entry.map_err(at)?.path();
+        if !force {
+            return Err(Error::invalid("the folder is not empty")
+                .at(place())
+                .hint("--force replaces an earlier set"));
+        }
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_ours) {
+            fs::remove_file(&path).map_err(at)?;
+        }
+    }
+    Ok(())
+}
+
+/// The name of file `number` of `count`.
+fn name(number: u64, count: u64) -> String {
+    format!("part-{number:05}-of-{count:05}.parquet")
+}
+
+/// Whether `file` is a name that [`name`] gives, finished or not.
+fn is_ours(file: &str) -> bool {
+    let finished = file.strip_suffix(UNFINISHED).unwrap_or(file);
+    let numbers =
+        finished.strip_prefix("part-").and_then(|rest| rest.strip_suffix(".parquet")?.split_once("-of-"));
+    numbers.and_then(|(number, count)| Some(name(number.parse().ok()?, count.parse().ok()?))).as_deref()
+        == Some(finished)
+}
+
+/// Writes all files; `done` is called with the number of finished rows.
+pub(crate) fn files(
+    dir: &Path,
+    order: &Order,
+    layout: &Layout,
+    threads: usize,
+    mut done: impl FnMut(u64) + Send,
+) -> Result<Written> {
+    let studio = Studio::new(order);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start threads: {error}")))?;
+    let count = layout.rows.div_ceil(layout.rows_per_file);
+    let mut written = Written { files: count, bytes: 0 };
+    for number in 0..count {
+        let first = number * layout.rows_per_file;
+        let rows = first..first.saturating_add(layout.rows_per_file).min(layout.rows);
+        let path = dir.join(name(number, count));
+        written.bytes += pool
+            .install(|| file(&path, &studio, rows, layout.rows_per_group, &mut done))
+            .map_err(|error| {
+                // What is not whole is of no use, and may be what fills the disk.
+                let _ = fs::remove_file(unfinished(&path));
+                let error = match error.kind() {
+                    ErrorKind::Io => error.hint("name a folder on a disk that has room"),
+                    _ => error,
+                };
+                error.at(Place::file(path.display().to_string()))
+            })?;
+    }
+    Ok(written)
+}
+
+/// What came of writing: a disk that fails is not damaged Parquet.
+fn done_to_disk<T>(written: std::result::Result<T, ParquetError>) -> Result<T> {
+    written.map_err(|error| match error {
+        ParquetError::External(source) if source.is::<std::io::Error>() => {
+            Error::new(ErrorKind::Io, source.to_string())
+        }
+        other => other.into_error(),
+    })
+}
+
+/// What a file is called until it is whole.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut longer = path.as_os_str().to_owned();
+    longer.push(UNFINISHED);
+    PathBuf::from(longer)
+}
+
+/// One file, under another name until it is whole.
+fn file(
+    path: &Path,
+    studio: &Studio<'_>,
+    rows: std::ops::Range<u64>,
+    rows_per_group: u64,
+    done: &mut impl FnMut(u64),
+) -> Result<u64> {
+    let unfinished = unfinished(path);
+    let file = File::create(&unfinished).or_fail()?;
+    let mut writer =
+        done_to_disk(ArrowWriter::try_new(file, studio.schema.clone(), Some(studio.properties())))?;
+    let mut group = rows.start;
+    while group < rows.end {
+        let end = group.saturating_add(rows_per_group).min(rows.end);
+        let mut row = group;
+        while row < end {
+            let some = studio.rows_at_a_time().min(end - row);
+            done_to_disk(writer.write(&studio.batch(row, some)?))?;
+            row += some;
+            done(some);
+        }
+        done_to_disk(writer.flush())?;
+        group = end;
+    }
+    let file = done_to_disk(writer.into_inner())?;
+    let bytes = file.metadata().or_fail()?.len();
+    fs::rename(&unfinished, path).or_fail()?;
+    Ok(bytes)
+}
+
+/// The place where rows are made.
+struct Studio<'a> {
+    order: &'a Order,
+    artist: Artist,
+    schema: Arc<Schema>,
+}
+
+impl<'a> Studio<'a> {
+    fn new(order: &'a Order) -> Self {
+        let schema = match order.kind {
+            Kind::Jpeg | Kind::Png => Schema::new(vec![
+                Field::new("image", DataType::Binary, false),
+                Field::new("label", DataType::Int64, false),
+            ]),
+            Kind::Table => table::click_schema(),
+            Kind::Tokens(_) => table::token_schema(),
+            Kind::Embeddings => mlperf::embedding_schema(),
+            Kind::Features => mlperf::feature_schema(),
+        };
+        let artist = Artist::new(order.seed, order.width, order.height, order.classes);
+        Studio { order, artist, schema: Arc::new(schema) }
+    }
+
+    /// Tables are random by column and row group, so a group is made in one piece.
+    fn rows_at_a_time(&self) -> u64 {
+        match self.order.kind {
+            Kind::Table | Kind::Features => u64::MAX,
+            Kind::Embeddings => EMBEDDINGS_AT_A_TIME,
+            _ => ROWS_AT_A_TIME,
+        }
+    }
+
+    fn properties(&self) -> WriterProperties {
+        let common = WriterProperties::builder()
+            .set_created_by(concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned())
+            // Row groups end at each `flush`.
+            .set_max_row_group_row_count(None);
+        match self.order.kind {
+            Kind::Jpeg | Kind::Png => {
+                let image = ColumnPath::from("image");
+                common
+                    .set_write_batch_size(IMAGES_BETWEEN_CHECKS)
+                    .set_column_data_page_size_limit(image.clone(), IMAGE_PAGE_BYTES)
+                    .set_column_dictionary_enabled(image.clone(), false)
+                    .set_column_statistics_enabled(image, EnabledStatistics::None)
+                    .build()
+            }
+            Kind::Table | Kind::Tokens(_) => common.set_compression(Compression::SNAPPY).build(),
+            Kind::Embeddings | Kind::Features => common.build(),
+        }
+    }
+
+    /// Rows `first..first + rows`.
+    fn batch(&self, first: u64, rows: u64) -> Result<RecordBatch> {
+        match self.order.kind {
+            Kind::Jpeg | Kind::Png => self.pictures(first, rows),
+            Kind::Table => table::clicks(self.order.seed, first, rows as usize, &self.schema),
+            Kind::Tokens(length) => {
+                table::tokens(self.order.seed, first, rows as usize, length, &self.schema)
+            }
+            Kind::Embeddings => mlperf::embeddings(self.order.seed, first, rows as usize, &self.schema),
+            Kind::Features => mlperf::features(self.order.seed, first, rows as usize, &self.schema),
+        }
+    }
+
+    fn pictures(&self, first: u64, rows: u64) -> Result<RecordBatch> {
+        let rows = first..first + rows;
+        let images: Vec<Vec<u8>> =
+            rows.clone().into_par_iter().map(|row| self.picture(row)).collect::<Result<_>>()?;
+        let labels: Int64Array = rows.map(|row| i64::from(self.artist.label(row))).collect();
+        let columns: [ArrayRef; 2] = [Arc::new(BinaryArray::from_iter_values(images)), Arc::new(labels)];
+        RecordBatch::try_new(self.schema.clone(), columns.into()).or_fail()
+    }
+
+    fn picture(&self, row: u64) -> Result<Vec<u8>> {
+        let (rgb, mut random) = self.artist.paint(row);
+        let (width, height) = (self.order.width, self.order.height);
+        match self.order.kind {
+            Kind::Png => encode::png(&rgb, width, height),
+            _ => {
+                let (low, high) = (*self.order.quality.start(), *self.order.quality.end());
+                let quality = low + random.below(u32::from(high - low) + 1) as u8;
+                encode::jpeg(&rgb, width, height, quality)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_that_synth_writes_are_its_own() {
+        assert!(is_ours(&name(3, 17)) && is_ours(&(name(3, 17) + UNFINISHED)));
+        for other in
+            ["part-00003.parquet", "part-3-of-17.parquet", "train.parquet", "part-x-of-00017.parquet", ""]
+        {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What came, held against the plan and against the rows as they are stored.
+
+use std::collections::{HashMap, HashSet};
+
+use forebay::{Deny, LoaderSpec, Shuffle};
+use forebay_base::Result;
+use forebay_store::catalog::RowId;
+use serde::Serialize;
+
+use super::feed::{Feed, RowName};
+use super::lives::{Life, Run};
+use super::rank::{self, Row};
+use crate::console::Console;
+
+/// The verdict of `forebay verify`.
+#[derive(Serialize)]
+pub(super) struct Judgement {
+    /// Whether rows, order and contents are all as they should be.
+    pub(super) is_right: bool,
+    /// Ranks of each life.
+    pub(super) worlds: Vec<u32>,
+    pub(super) rows: Rows,
+    pub(super) denied: Denied,
+    pub(super) order: Order,
+    pub(super) contents: Contents,
+}
+
+/// How often rows came, over all epochs.
+#[derive(Default, Serialize)]
+pub(super) struct Rows {
+    /// Rows of the data set.
+    pub(super) stored: u64,
+    pub(super) once: u64,
+    pub(super) more: u64,
+    pub(super) never: u64,
+    /// Rows that the plan repeats, to keep ranks equal.
+    pub(super) planned_more: u64,
+    /// Rows that the plan leaves out, with `--drop-last`.
+    pub(super) planned_never: u64,
+    /// Rows that came another number of times than planned.
+    pub(super) differing: u64,
+}
+
+/// Rows that are denied, and how often one of them came nevertheless.
+#[derive(Default, Serialize)]
+pub(super) struct Denied {
+    pub(super) rows: u64,
+    pub(super) came: u64,
+}
+
+/// Whether each batch had the rows that were planned for it, in that order.
+#[derive(Default, Serialize)]
+pub(super) struct Order {
+    pub(super) steps: u64,
+    pub(super) differing_batches: u64,
+    pub(super) first_difference: Option<String>,
+}
+
+/// Whether the values of each row were those that are stored.
+#[derive(Default, Serialize)]
+pub(super) struct Contents {
+    pub(super) compared: u64,
+    pub(super) differing: u64,
+}
+
+/// By row, how often it came and how often that was planned.
+type Counts = HashMap<RowName, (u32, u32)>;
+
+impl Rows {
+    pub(super) fn are_planned(&self) -> bool {
+        self.differing == 0
+    }
+
+    /// Counts the rows of an epoch.
+    fn add(&mut self, counts: &Counts) {
+        for &(came, planned) in counts.values() {
+            match came {
+                0 => self.never += 1,
+                1 => self.once += 1,
+                _ => self.more += 1,
+            }
+            self.planned_more += u64::from(planned > 1);
+            self.planned_never += u64::from(planned == 0);
+            self.differing += u64::from(came != planned);
+        }
+    }
+}
+
+impl Judgement {
+    pub(super) fn of(run: &Run, lives: &[Life], console: &Console) -> Result<Judgement> {
+        let stored = stored(run, console)?;
+        let denied = denied(run, &stored)?;
+        let (mut order, mut contents) = (Order::default(), Contents::default());
+        let of_epoch = || {
+            let given = stored.keys().filter(|name| !denied.contains(*name));
+            given.map(|name| (*name, (0, 0))).collect()
+        };
+        let mut counts: Vec<Counts> = (0..run.epochs).map(|_| of_epoch()).collect();
+        for life in lives {
+            order.steps += life.steps.len() as u64;
+            for step in &life.steps {
+                for row in step.ranks.iter().flatten() {
+                    if let Some(of_epoch) = counts.get_mut(step.epoch as usize) {
+                        of_epoch.entry(row.name).or_default().0 += 1;
+                    }
+                    contents.compared += 1;
+                    contents.differing += u64::from(stored.get(&row.name) != Some(&row.hash));
+                }
+            }
+            order.follow(run, life, &mut counts)?;
+        }
+        let came = lives.iter().flat_map(|life| &life.steps).flat_map(|step| &step.ranks).flatten();
+        let came = came.filter(|row| denied.contains(&row.name)).count() as u64;
+        let denied = Denied { rows: denied.len() as u64, came };
+        let mut rows = Rows { stored: stored.len() as u64, ..Rows::default() };
+        counts.iter().for_each(|of_epoch| rows.add(of_epoch));
+        Ok(Judgement {
+            is_right: rows.are_planned()
+                && denied.came == 0
+                && order.differing_batches == 0
+                && contents.differing == 0,
+            worlds: lives.iter().map(|life| life.world).collect(),
+            rows,
+            denied,
+            order,
+            contents,
+        })
+    }
+}
+
+impl Order {
+    /// Holds what came in a life against the plan, and counts in `counts` what was planned for its steps.
+    fn follow(&mut self, run: &Run, life: &Life, counts: &mut [Counts]) -> Result<()> {
+        let mut spec = run.of_rank(0, life.world)?;
+        spec.threads = Some(1);
+        spec.cache = None;
+        let feed = Feed::build(&run.datasets, &spec, &run.mix)?;
+        life.from.as_ref().map_or(Ok(()), |position| feed.restore(position))?;
+        let (mut planned, mut epoch, mut number) = (Vec::new(), None, 0);
+        for step in &life.steps {
+            if epoch != Some(step.epoch) {
+                epoch = Some(step.epoch);
+                number = match &life.from {
+                    Some(from) if from.epoch() == step.epoch => {
+                        feed.step_of(from, run.spec.global_batch_size.unwrap_or(1))?
+                    }
+                    _ => 0,
+                };
+                let ranks = (0..life.world).map(|rank| feed.planned(step.epoch, number, rank));
+                planned = ranks.collect::<Result<Vec<_>>>()?;
+            }
+            for (rank, (came, planned)) in step.ranks.iter().zip(&mut planned).enumerate() {
+                let planned: Vec<RowName> = planned.next().unwrap_or_default();
+                if let Some(of_epoch) = counts.get_mut(step.epoch as usize) {
+                    planned.iter().for_each(|name| of_epoch.entry(*name).or_default().1 += 1);
+                }
+                if !came.iter().map(|row| &row.name).eq(&planned) {
+                    self.differing_batches += 1;
+                    self.first_difference.get_or_insert_with(|| {
+                        let (epoch, what) = (step.epoch, first_difference(run, came, &planned));
+                        format!("in epoch {epoch}, step {number}, rank {rank} of {}: {what}", life.world)
+                    });
+                }
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The first row of a batch that is not the planned one, in words.
+fn first_difference(run: &Run, came: &[Row], planned: &[RowName]) -> String {
+    let place = |(source, id): RowName| {
+        let place = run.datasets.get(source as usize).and_then(|dataset| dataset.row(RowId::new(id)));
+        place.map_or_else(|| format!("a row that is not stored, {id}"), |place| place.to_string())
+    };
+    let differs = |at: &usize| came.get(*at).map(|row| row.name) != planned.get(*at).copied();
+    let Some(at) = (0..came.len().max(planned.len())).find(differs) else { return String::new() };
+    match (came.get(at), planned.get(at)) {
+        (Some(row), Some(name)) => {
+            format!("row {at} of the batch is {}, planned was {}", place(row.name), place(*name))
+        }
+        (Some(row), None) => format!("{} came, for which no row was planned", place(row.name)),
+        (None, Some(name)) => format!("{} did not come", place(*name)),
+        (None, None) => String::new(),
+    }
+}
+
+/// The rows that are denied: those of the lists of row ids, and all that a loader with the lists leaves out.
+fn denied(run: &Run, stored: &HashMap<RowName, u64>) -> Result<HashSet<RowName>> {
+    let mut denied = HashSet::new();
+    let lists: Vec<&Deny> = match run.mix.is_empty() {
+        true => vec![&run.spec.deny],
+        false => run.mix.iter().map(|source| &source.deny).collect(),
+    };
+    for (source, (dataset, deny)) in (0..).zip(run.datasets.iter().zip(lists)) {
+        if deny.is_empty() {
+            continue;
+        }
+        // Only the row ids are wanted, and a loader has a column beside them.
+        let mut spec = as_stored(run);
+        spec.columns = run.spec.columns.as_ref().map(|columns| columns[..columns.len().min(1)].to_vec());
+        spec.deny = deny.clone();
+        let loader = dataset.loader().spec(spec).build()?;
+        let mut given = HashSet::new();
+        for batch in loader.epoch(0) {
+            given.extend(rank::rows(&batch?, &[Vec::new()])?.into_iter().map(|row| row.name.1));
+        }
+        let listed =
+            deny.row_ids().iter().map(|id| (source, id.get())).filter(|name| stored.contains_key(name));
+        let left_out = stored.keys().filter(|name| name.0 == source && !given.contains(&name.1));
+        denied.extend(listed.chain(left_out.copied()));
+    }
+    Ok(denied)
+}
+
+/// The options of a loader that gives all rows as they are stored, with their row ids.
+fn as_stored(run: &Run) -> LoaderSpec {
+    let mut spec = LoaderSpec::default();
+    spec.columns = run.spec.columns.clone();
+    spec.memory = run.spec.memory;
+    spec.row_id = true;
+    spec.shuffle = Shuffle::stored();
+    spec.epochs = Some(1);
+    spec
+}
+
+/// All rows of the run as they are stored: their numbers, and hashes of their values.
+fn stored(run: &Run, console: &Console) -> Result<HashMap<RowName, u64>> {
+    let spec = as_stored(run);
+    let mut stored = HashMap::new();
+    for (source, dataset) in (0..).zip(&run.datasets) {
+        let feed = Feed::build(std::slice::from_ref(dataset), &spec, &[])?;
+        let (columns, steps) = (feed.columns(), feed.steps()?);
+        let mut progress = console.progress("reading as stored", "steps", steps);
+        let Feed::Loader(loader) = feed else { continue };
+        for batch in loader.epoch(0) {
+            let rows = rank::rows(&batch?, &columns)?;
+            stored.extend(rows.into_iter().map(|row| ((source, row.name.1), row.hash)));
+            progress.advance(1);
+        }
+    }
+    Ok(stored)
+}

@@ -1,0 +1,253 @@
+//! The lives of a run: from a start, or a resume, until its ranks are killed or have come to the end.
+
+use std::env;
+use std::io::{BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use crossbeam_channel::{Receiver, bounded};
+use forebay::{Dataset, LoaderSpec, Shard};
+use forebay_arrow::fail::{Foreign, OrFail};
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::feed::{Feed, Saved, Source};
+use super::rank::{Job, Report, Row};
+use crate::HOST;
+use crate::console::{Console, Progress};
+use crate::location::Location;
+use crate::random::Random;
+
+/// Steps between which and the last one a checkpoint was saved.
+const STEPS_LOST: u32 = 4;
+
+/// What is run.
+pub(super) struct Run {
+    pub(super) location: Location,
+    /// One, or the sources of a mix.
+    pub(super) datasets: Vec<Dataset>,
+    /// The sources of a mix; none where there is one data set.
+    pub(super) mix: Vec<Source>,
+    /// The options of each rank, but for its shard.
+    pub(super) spec: LoaderSpec,
+    pub(super) epochs: u64,
+}
+
+/// The steps of one life that count: those up to the checkpoint from which the next one resumed.
+pub(super) struct Life {
+    pub(super) world: u32,
+    /// Where it began; `None` at the beginning of the run.
+    pub(super) from: Option<Saved>,
+    pub(super) steps: Vec<Step>,
+}
+
+/// What all ranks received in a step.
+pub(super) struct Step {
+    pub(super) epoch: u64,
+    /// By rank, in the order of delivery.
+    pub(super) ranks: Vec<Vec<Row>>,
+    /// The position after it that one of the ranks saved.
+    position: Saved,
+}
+
+impl Run {
+    /// The options of a rank.
+    pub(super) fn of_rank(&self, rank: u32, world: u32) -> Result<LoaderSpec> {
+        let mut spec = self.spec.clone();
+        spec.shard = Shard::new(rank, world)?;
+        Ok(spec)
+    }
+
+    /// Runs on `world` ranks, kills them so many `times`, and resumes them on other numbers of ranks.
+    pub(super) fn lives(
+        &self,
+        world: u32,
+        times: u32,
+        random: &mut Random,
+        console: &Console,
+    ) -> Result<Vec<Life>> {
+        let first = Feed::build(&self.datasets, &self.of_rank(0, world)?, &self.mix)?.steps()?;
+        let mut left = first * self.epochs;
+        let most_ranks = self.spec.global_batch_size.unwrap_or(1).min(u64::from(world) + 2) as u32;
+        let mut progress = console.progress("running", "steps", left);
+        let mut lives: Vec<Life> = Vec::new();
+        for killed in (0..=times).rev() {
+            let from = lives.last().and_then(|life| Some(life.steps.last()?.position.clone()));
+            // One that lost all of its steps begins where the one before it did.
+            let from = from.or_else(|| lives.last()?.from.clone());
+            let world = if lives.is_empty() {
+                world
+            } else {
+                other_than(lives[lives.len() - 1].world, most_ranks, random)
+            };
+            let until = (killed > 0).then(|| {
+                random.below(u32::try_from(2 * left / u64::from(killed + 1)).unwrap_or(u32::MAX)) as usize
+            });
+            let mut life = self.live(world, from, until, random, &mut progress)?;
+            if until.is_some() {
+                let kept = life.steps.len().saturating_sub(random.below(STEPS_LOST) as usize);
+                life.steps.truncate(kept);
+            }
+            left -= (life.steps.len() as u64).min(left);
+            lives.push(life);
+        }
+        Ok(lives)
+    }
+
+    /// Runs all ranks `until` so many steps were taken, and kills them then; `None`: to the end.
+    fn live(
+        &self,
+        world: u32,
+        from: Option<Saved>,
+        until: Option<usize>,
+        random: &mut Random,
+        progress: &mut Progress,
+    ) -> Result<Life> {
+        let ranks = (0..world).map(|rank| self.start(rank, world, from.clone()));
+        let mut ranks = Ranks(ranks.collect::<Result<_>>()?);
+        let mut steps = Vec::new();
+        while until.is_none_or(|until| steps.len() < until) {
+            let mut reports = Vec::new();
+            for rank in &mut ranks.0 {
+                reports.push(rank.next()?);
+            }
+            let Some(reports) = reports.into_iter().collect::<Option<Vec<Report>>>() else {
+                ranks.check_ended(steps.len())?;
+                break;
+            };
+            let saved = &reports[random.below(world) as usize];
+            let position = serde_json::from_str(&saved.position).map_err(|error| {
+                Error::new(ErrorKind::Internal, format!("a rank saved no position: {error}"))
+            })?;
+            steps.push(Step {
+                epoch: saved.epoch,
+                position,
+                ranks: reports.into_iter().map(|report| report.rows).collect(),
+            });
+            progress.advance(1);
+        }
+        Ok(Life { world, from, steps })
+    }
+
+    fn start(&self, rank: u32, world: u32, position: Option<Saved>) -> Result<Rank> {
+        let (locations, storage_options) = self.location.words();
+        let spec = self.of_rank(rank, world)?;
+        let mix = self.mix.clone();
+        let job = Job { locations, storage_options, spec, mix, position, epochs: self.epochs };
+        let told = serde_json::to_vec(&job)
+            .map_err(|error| Error::new(ErrorKind::Internal, format!("a rank cannot be told: {error}")))?;
+        let mut process = program()?
+            .arg("verify-rank")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(Foreign::into_error)?;
+        if let Some(mut input) = process.stdin.take() {
+            // One that ended already has said why.
+            let _ = input.write_all(&told);
+        }
+        let (send, reports) = bounded(2);
+        if let Some(output) = process.stdout.take() {
+            let mut output = BufReader::new(output);
+            thread::spawn(move || {
+                while let Ok(report) = Report::read(&mut output) {
+                    if send.send(report).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Ok(Rank { name: format!("rank {rank} of {world}"), process, reports })
+    }
+}
+
+/// This program once more.
+fn program() -> Result<Command> {
+    match HOST.get().map(Vec::as_slice) {
+        Some([program, words @ ..]) => {
+            let mut command = Command::new(program);
+            command.args(words);
+            Ok(command)
+        }
+        _ => Ok(Command::new(env::current_exe().or_fail()?)),
+    }
+}
+
+/// One of `1..=most` that is not `before`, if there is another.
+fn other_than(before: u32, most: u32, random: &mut Random) -> u32 {
+    match most {
+        0 | 1 => 1,
+        _ => {
+            let drawn = 1 + random.below(most - 1);
+            if drawn < before { drawn } else { drawn + 1 }
+        }
+    }
+}
+
+/// The processes of all ranks. Dropping it kills them.
+struct Ranks(Vec<Rank>);
+
+struct Rank {
+    name: String,
+    process: Child,
+    reports: Receiver<Report>,
+}
+
+impl Ranks {
+    /// Fails unless all have ended, after as many steps.
+    fn check_ended(&mut self, steps: usize) -> Result<()> {
+        for rank in &mut self.0 {
+            if rank.next()?.is_some() {
+                let cause = format!("{} goes on after {steps} steps, where others have ended", rank.name);
+                return Err(Error::new(ErrorKind::Internal, cause));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rank {
+    /// The next batch; `None` at the end.
+    fn next(&mut self) -> Result<Option<Report>> {
+        if let Ok(report) = self.reports.recv() {
+            return Ok(Some(report));
+        }
+        let status = self.process.wait().map_err(Foreign::into_error)?;
+        if status.success() {
+            return Ok(None);
+        }
+        let mut said = String::new();
+        if let Some(mut stderr) = self.process.stderr.take() {
+            let _ = stderr.read_to_string(&mut said);
+        }
+        let said = said.trim().trim_start_matches("forebay: error: ");
+        let said = if said.is_empty() { status.to_string() } else { said.to_owned() };
+        Err(Error::new(ErrorKind::Internal, format!("{} failed: {said}", self.name)))
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        // All at once, then the wait for each.
+        for rank in &mut self.0 {
+            let _ = rank.process.kill();
+        }
+        for rank in &mut self.0 {
+            let _ = rank.process.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_resumes_on_another_number_of_ranks() {
+        let mut random = Random::new(1, 1);
+        let drawn: Vec<u32> = (0..200).map(|_| other_than(3, 6, &mut random)).collect();
+        assert!([1, 2, 4, 5, 6].iter().all(|world| drawn.contains(world)));
+        assert!(!drawn.contains(&3) && drawn.iter().all(|world| (1..=6).contains(world)));
+        assert_eq!(other_than(1, 1, &mut random), 1);
+    }
+}

@@ -1,0 +1,189 @@
+//! One rank, in a process of its own: reads its share, and reports each batch to the process that started it.
+
+use std::io::{self, BufWriter, Read, Write};
+use std::time::Duration;
+
+use arrow_row::{RowConverter, SortField};
+use forebay::{Dataset, LoaderSpec, Wait};
+use forebay_arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use forebay_arrow::datatypes::{DataType, Int64Type};
+use forebay_arrow::fail::{Foreign, OrFail};
+use forebay_base::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::feed::{Feed, RowName, Saved, Source};
+use crate::location::parse_options;
+
+/// The column that the loader adds.
+pub(super) const ROW_ID: &str = "row_id";
+
+/// As long as it takes: whoever started this rank ends it.
+const PATIENCE: Duration = Duration::from_hours(24);
+
+/// What a rank is told, on its standard input: locations may hold secrets.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) locations: Vec<String>,
+    pub(super) storage_options: Vec<String>,
+    pub(super) spec: LoaderSpec,
+    /// The sources of a mix, one for each location; none where these are one data set.
+    pub(super) mix: Vec<Source>,
+    pub(super) position: Option<Saved>,
+    pub(super) epochs: u64,
+}
+
+/// A row that came: its name, and a hash of its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) name: RowName,
+    pub(super) hash: u64,
+}
+
+/// A batch that a rank received.
+pub(super) struct Report {
+    pub(super) epoch: u64,
+    pub(super) rows: Vec<Row>,
+    /// The position of the rank after it, as JSON.
+    pub(super) position: String,
+}
+
+/// Runs a rank to the end of its epochs.
+pub(crate) fn run() -> Result<()> {
+    let told = io::read_to_string(io::stdin()).map_err(Foreign::into_error)?;
+    let job: Job = serde_json::from_str(&told)
+        .map_err(|_| Error::invalid("verify-rank is a part of verify").hint("run `forebay verify`"))?;
+    let options = parse_options(&job.storage_options)?;
+    let datasets = match job.mix.is_empty() {
+        true => vec![Dataset::open_with_options(job.locations, &options)?],
+        false => {
+            let open = |location| Dataset::open_with_options([location], &options);
+            job.locations.iter().map(open).collect::<Result<_>>()?
+        }
+    };
+    let loader = Feed::build(&datasets, &job.spec, &job.mix)?;
+    let columns = loader.columns();
+    if let Some(position) = &job.position {
+        loader.restore(position)?;
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    while loader.position().epoch() < job.epochs {
+        let mut epoch = loader.next_epoch();
+        let number = epoch.number();
+        loop {
+            match epoch.next_step(PATIENCE) {
+                Wait::Step(step) => {
+                    let step = step?;
+                    loader.handed_over(&step.after);
+                    let position = serde_json::to_string(&loader.position()).map_err(internal)?;
+                    let report = Report { epoch: number, rows: rows(&step.batch, &columns)?, position };
+                    report.write(&mut out).and_then(|()| out.flush()).map_err(Foreign::into_error)?;
+                }
+                Wait::Pending => {}
+                Wait::Finished => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn internal(error: serde_json::Error) -> Error {
+    Error::new(ErrorKind::Internal, format!("a position is not JSON: {error}"))
+}
+
+/// The rows of a batch that has row ids: of each source its `columns` are hashed.
+pub(super) fn rows(batch: &RecordBatch, columns: &[Vec<String>]) -> Result<Vec<Row>> {
+    let column = |name: &str| batch.schema().index_of(name).map(|at| batch.column(at).clone()).or_fail();
+    let ids = column(ROW_ID)?;
+    // Of windows all columns have the rows of each.
+    let is_window = !matches!(ids.data_type(), DataType::Int64);
+    let each = |column: ArrayRef| if is_window { rows_of_windows(&column) } else { column };
+    let ids = each(ids);
+    let sources = match columns.len() {
+        1 => None,
+        // The mix adds it as the last one.
+        _ => batch.columns().last().map(|sources| sources.as_primitive::<Int64Type>().clone()),
+    };
+    let of = |row: usize| sources.as_ref().map_or(0, |sources| sources.value(row) as usize);
+    let mut rows: Vec<Row> = ids
+        .as_primitive::<Int64Type>()
+        .values()
+        .iter()
+        .enumerate()
+        .map(|(row, id)| Row { name: (of(row) as u32, *id), hash: 0 })
+        .collect();
+    for (source, names) in columns.iter().enumerate() {
+        let values = names.iter().map(|name| column(name).map(each)).collect::<Result<Vec<_>>>()?;
+        let fields = values.iter().map(|column| SortField::new(column.data_type().clone())).collect();
+        let bytes = RowConverter::new(fields).or_fail()?.convert_columns(&values).or_fail()?;
+        for (at, row) in rows.iter_mut().enumerate().filter(|(at, _)| of(*at) == source) {
+            // Rows of no columns are all alike.
+            row.hash = if names.is_empty() { 0 } else { xxh3_64(bytes.row(at).as_ref()) };
+        }
+    }
+    Ok(rows)
+}
+
+/// The rows of windows, one after the other.
+fn rows_of_windows(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::FixedSizeList(..) => column.as_fixed_size_list().values().clone(),
+        DataType::LargeList(_) => column.as_list::<i64>().values().clone(),
+        _ => column.clone(),
+    }
+}
+
+impl Report {
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        for number in [self.epoch, self.rows.len() as u64, self.position.len() as u64] {
+            out.write_all(&number.to_le_bytes())?;
+        }
+        out.write_all(self.position.as_bytes())?;
+        for row in &self.rows {
+            let (source, id) = row.name;
+            out.write_all(&u64::from(source).to_le_bytes())?;
+            out.write_all(&id.to_le_bytes())?;
+            out.write_all(&row.hash.to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The next report of a rank. Fails where the rank has ended.
+    pub(super) fn read(from: &mut impl Read) -> io::Result<Report> {
+        let mut word = || {
+            let mut bytes = [0; 8];
+            from.read_exact(&mut bytes).map(|()| bytes)
+        };
+        let [epoch, rows, length] = [word()?, word()?, word()?].map(u64::from_le_bytes);
+        let mut position = vec![0; length as usize];
+        from.read_exact(&mut position)?;
+        let mut word = || {
+            let mut bytes = [0; 8];
+            from.read_exact(&mut bytes).map(|()| bytes)
+        };
+        let rows = (0..rows).map(|_| {
+            let name = (u64::from_le_bytes(word()?) as u32, i64::from_le_bytes(word()?));
+            Ok(Row { name, hash: u64::from_le_bytes(word()?) })
+        });
+        let rows = rows.collect::<io::Result<_>>()?;
+        Ok(Report { epoch, rows, position: String::from_utf8_lossy(&position).into_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let rows = vec![Row { name: (0, -5), hash: u64::MAX }, Row { name: (7, i64::MAX), hash: 0 }];
+        let report = Report { epoch: 3, rows: rows.clone(), position: r#"{"epoch":3}"#.into() };
+        let mut bytes = Vec::new();
+        report.write(&mut bytes).unwrap();
+        report.write(&mut bytes).unwrap();
+        let mut from = &bytes[..bytes.len() - 1];
+        let read = Report::read(&mut from).unwrap();
+        assert_eq!((read.epoch, read.rows, read.position), (3, rows, report.position));
+        assert!(Report::read(&mut from).is_err(), "it was cut short");
+    }
+}

@@ -1,0 +1,238 @@
+//! `forebay verify --trainer`: the loader inside a framework of Python, and beside it the framework's own loader over the same rows.
+//!
+//! The frameworks are Python, so the interpreter that started this program runs them. This file says what is to be done, and
+//! prints what came back.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use forebay::Dataset;
+use forebay_arrow::datatypes::FieldRef;
+use forebay_arrow::fail::{Foreign, OrFail};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::source;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Args;
+use crate::HOST;
+use crate::console::{Console, note};
+use crate::location::parse_options;
+use crate::options::Order;
+use crate::units::{count, counted};
+
+/// A framework whose trainer is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Trainer {
+    /// A PyTorch loop by hand, and DataLoader
+    Torch,
+    /// A loop by hand, and StatefulDataLoader
+    Torchdata,
+    /// Lightning's Trainer
+    Lightning,
+    /// Accelerate
+    Accelerate,
+    /// The Trainer of Transformers
+    Hf,
+    /// Keras' fit
+    Keras,
+    /// Ray Train
+    Ray,
+    /// Spark's TorchDistributor
+    Spark,
+}
+
+/// What the interpreter is told, on its standard input: locations may hold secrets.
+#[derive(Serialize)]
+struct Told {
+    trainer: Trainer,
+    urls: Vec<String>,
+    storage_options: BTreeMap<String, String>,
+    columns: Vec<String>,
+    memory: Option<u64>,
+    batch_size: u64,
+    world: u32,
+    epochs: u64,
+    seed: u64,
+    window_rows: Option<u64>,
+}
+
+/// What it says, besides what is only passed on.
+#[derive(Deserialize)]
+struct Said {
+    title: String,
+    version: String,
+    own_loader: String,
+    rows: u64,
+    left_out: u64,
+    steps: u64,
+    step_rows: u64,
+    epochs: u64,
+    world: u32,
+    checkpoint: u64,
+    killed: u64,
+    forebay: Outcome,
+    own: Outcome,
+}
+
+/// What became of the rows with one of the loaders.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Outcome {
+    Counted { once: u64, twice: u64, never: u64, planned_never: u64, is_each_epoch: bool },
+    Failed { failed: String },
+}
+
+impl Outcome {
+    fn is_right(&self) -> bool {
+        match self {
+            Outcome::Counted { twice, never, planned_never, is_each_epoch, .. } => {
+                *twice == 0 && never == planned_never && *is_each_epoch
+            }
+            Outcome::Failed { .. } => false,
+        }
+    }
+
+    /// As the end of a line.
+    fn shown(&self) -> String {
+        match self {
+            Outcome::Failed { failed } => failed.clone(),
+            Outcome::Counted { once, twice, never, planned_never, is_each_epoch } => {
+                let never = never - planned_never.min(never);
+                let verdict = match (self.is_right(), *twice + never, is_each_epoch) {
+                    (true, ..) => ": each row once in an epoch",
+                    (_, 0, false) => ": each row once over all epochs, but not in each",
+                    _ => "",
+                };
+                format!(
+                    "{} once, {} twice or more, {} never{verdict}",
+                    count(*once),
+                    count(*twice),
+                    count(never)
+                )
+            }
+        }
+    }
+}
+
+/// Runs both loaders in the framework, and reports.
+pub(super) fn run(args: &Args, trainer: Trainer) -> Result<()> {
+    let console = Console::new(args.json.as_deref())?;
+    let mut python = interpreter()?;
+    let dataset = args.loader.open()?;
+    let told = told(args, trainer, &dataset)?;
+    note(
+        "each loader is started, killed and resumed: this takes as long as starting the framework four times",
+    );
+    let said = ask(&mut python, &told)?;
+    if let Some(refused) = said.get("refused").and_then(Value::as_str) {
+        return Err(Error::invalid(refused));
+    }
+    let report: Said = serde_json::from_value(said.clone()).map_err(|error| unclear(&error.to_string()))?;
+    console.say(describe(&report))?;
+    console.json(&said)?;
+    match report.forebay.is_right() {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::Internal,
+            format!("in {}, what came is not what was planned", report.title),
+        )
+        .hint("please report it, with what `forebay verify` printed")),
+    }
+}
+
+/// The interpreter that started this program.
+fn interpreter() -> Result<Command> {
+    match HOST.get().map(Vec::as_slice) {
+        Some([program, words @ ..]) => {
+            let mut command = Command::new(program);
+            command.args(words);
+            Ok(command)
+        }
+        _ => {
+            Err(Error::new(ErrorKind::Unsupported, "trainers run in Python, and this program is without it")
+                .hint(
+                    "`pip install forebay` beside the trainer, and run `forebay verify` of that environment",
+                ))
+        }
+    }
+}
+
+fn told(args: &Args, trainer: Trainer, dataset: &Dataset) -> Result<Told> {
+    if args.loader.order != Order::Window {
+        return Err(Error::invalid("a trainer is fed through a window").hint("leave out --order"));
+    }
+    let (locations, storage_options) = args.loader.location.words();
+    let columns = match &args.loader.columns {
+        Some(columns) => columns.clone(),
+        // The rows are known by their row ids; the loader needs some column beside them.
+        None => {
+            let schema = dataset.schema();
+            let is_full = |field: &&FieldRef| field.data_type().is_numeric() && !field.is_nullable();
+            let found = schema.fields().iter().find(is_full);
+            let found = found.or_else(|| schema.fields().iter().find(|field| field.data_type().is_numeric()));
+            let found = found.ok_or_else(|| {
+                Error::invalid("there is no column of numbers to read").hint("name others by --columns A,B")
+            })?;
+            vec![found.name().clone()]
+        }
+    };
+    Ok(Told {
+        trainer,
+        urls: locations.iter().map(|location| source::absolute(location)).collect::<Result<_>>()?,
+        storage_options: parse_options(&storage_options)?,
+        columns,
+        memory: args.loader.memory,
+        batch_size: args.loader.batch_size,
+        world: args.world,
+        epochs: args.epochs,
+        seed: args.loader.seed,
+        window_rows: args.loader.window_rows,
+    })
+}
+
+/// Has the interpreter run the trainer.
+fn ask(python: &mut Command, told: &Told) -> Result<Value> {
+    let told = serde_json::to_vec(told).map_err(|error| unclear(&error.to_string()))?;
+    let python = python.arg("verify-trainer").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = python.spawn().map_err(Foreign::into_error)?;
+    if let Some(mut input) = process.stdin.take() {
+        // One that ended already has said why.
+        let _ = input.write_all(&told);
+    }
+    let output = process.wait_with_output().or_fail()?;
+    if !output.status.success() {
+        return Err(Error::new(ErrorKind::Internal, format!("the interpreter ended with {}", output.status)));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| unclear(&error.to_string()))
+}
+
+fn unclear(error: &str) -> Error {
+    Error::new(ErrorKind::Internal, format!("the interpreter is not understood: {error}"))
+}
+
+fn describe(said: &Said) -> String {
+    let Said { title, version, own_loader, rows, left_out, steps, step_rows, epochs, world, .. } = said;
+    let mut text = format!(
+        "{title} {version}: {} of {} in {} of {}, on {}; killed after {} and resumed on one rank from the \
+         checkpoint after {}\n",
+        counted(*epochs, "epoch"),
+        counted(*rows, "row"),
+        counted(*steps, "step"),
+        counted(*step_rows, "row"),
+        counted((*world).into(), "rank"),
+        counted(said.killed, "step"),
+        count(said.checkpoint),
+    );
+    if *left_out > 0 {
+        let (does, is) = if *left_out == 1 { ("does", "is") } else { ("do", "are") };
+        let rows = counted(*left_out, "row");
+        let _ = writeln!(text, "{rows} of each epoch {does} not fill a step and {is} left out");
+    }
+    let _ = writeln!(text, "forebay         {}", said.forebay.shown());
+    let _ = write!(text, "its own loader  {} ({own_loader})", said.own.shown());
+    text
+}

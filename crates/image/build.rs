@@ -1,0 +1,24 @@
+//! Compiles the C files of the crate, against the headers of the libjpeg-turbo that is built with it.
+
+use std::path::{Path, PathBuf};
+
+/// The files, and what they share.
+const SOURCES: [&str; 3] = ["library.c", "read.c", "write.c"];
+const HEADER: &str = "library.h";
+
+fn main() {
+    let folder = Path::new("src/jpeg/entropy");
+    for name in SOURCES.into_iter().chain([HEADER]) {
+        println!("cargo::rerun-if-changed={}", folder.join(name).display());
+    }
+    let Ok(include) = std::env::var("DEP_TURBOJPEG_INCLUDE") else {
+        println!("cargo::error=turbojpeg-sys did not say where the headers of libjpeg-turbo are");
+        return;
+    };
+    let files: Vec<PathBuf> = SOURCES.iter().map(|name| folder.join(name)).collect();
+    if let Err(error) =
+        cc::Build::new().files(files).includes(include.split(',')).try_compile("forebay_library")
+    {
+        println!("cargo::error=the C files in {} do not compile: {error}", folder.display());
+    }
+}

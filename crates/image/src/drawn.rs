@@ -1,0 +1,183 @@
+//! The crop, resize and flips of one image, for what belongs to it.
+//!
+//! [`Frame::draw`] decides for the image and for all that follows it, so that they cannot disagree. All coordinates are of
+//! the image as it is seen: turned first where its orientation is applied.
+
+use forebay_base::Result;
+
+use super::following::Drawing;
+use super::geometry::{Frame, Mirror};
+use super::header::seen_size;
+use super::rotation::Turn;
+use super::spec::{Image, Size};
+use super::{check_size, kept, packed};
+
+/// The geometry of one image: where each of its points is in the pixels that are delivered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drawn {
+    pub(super) frame: Frame,
+    /// The size of the image before it is cropped.
+    seen: Size,
+    /// The size in which it is delivered.
+    target: Size,
+}
+
+impl Drawn {
+    /// The most numbers that it consists of.
+    const NUMBERS: usize = 9;
+
+    /// The numbers that it consists of for images of a spec: the last one is that of turned images alone.
+    pub fn numbers_of(image: &Image) -> usize {
+        if image.rotates() { Drawn::NUMBERS } else { Drawn::NUMBERS - 1 }
+    }
+
+    /// The geometry of an encoded image, or of one that was [kept](super::kept) before a random crop: what
+    /// [`decode_within`](super::decode_within) does with the same arguments. Only the header is read.
+    ///
+    /// # Errors
+    /// It is not an image, or has more pixels than it may.
+    pub fn of<'a>(image: &Image, encoded: &[u8], drawing: impl Into<Drawing<'a>>) -> Result<Drawn> {
+        let encoded = packed::unchecked(encoded);
+        let (width, height) = match kept::is_kept(encoded) {
+            true => kept::drawn_on(image, encoded)?,
+            false => seen_size(image, encoded)?,
+        };
+        check_size(width, height, image.max_pixels)?;
+        let frame = drawing.into().frame(image, width, height);
+        Ok(Drawn { frame, seen: Size { height, width }, target: frame.target })
+    }
+
+    /// The size of the image before it is cropped.
+    pub fn seen(&self) -> Size {
+        self.seen
+    }
+
+    /// Width and height of the image before it is cropped.
+    pub(super) fn size(&self) -> (u32, u32) {
+        (self.seen.width, self.seen.height)
+    }
+
+    /// The size in which it is delivered: that of the result, or less of it where images keep their shape.
+    pub fn target(&self) -> Size {
+        self.target
+    }
+
+    /// A box (left, top, right, bottom) of the image in the pixels that are delivered, before these are turned. It may reach
+    /// out of them.
+    pub fn corners(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
+        let Mirror { across, down } = self.frame.mirror;
+        let (width, height) = (f64::from(self.target.width), f64::from(self.target.height));
+        let ((left, top), (right, bottom)) = (self.resized(left, top), self.resized(right, bottom));
+        let (left, right) = if across { (width - right, width - left) } else { (left, right) };
+        let (top, bottom) = if down { (height - bottom, height - top) } else { (top, bottom) };
+        [left, top, right, bottom]
+    }
+
+    /// The part of such a box that is visible; one that is not becomes empty, at the border.
+    pub fn clipped(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
+        let (width, height) = (f64::from(self.target.width), f64::from(self.target.height));
+        [left.clamp(0.0, width), top.clamp(0.0, height), right.clamp(0.0, width), bottom.clamp(0.0, height)]
+    }
+
+    /// How the image is turned.
+    pub(super) fn turn(&self) -> Option<&Turn> {
+        self.frame.turn.as_ref()
+    }
+
+    /// The box that holds a clipped one once it is turned, where images are turned. It may reach out of the pixels that are
+    /// delivered.
+    pub fn turned(&self, [left, top, right, bottom]: [f64; 4]) -> Option<[f64; 4]> {
+        let turn = self.turn()?;
+        let (x, y) = (f64::from(self.target.width) / 2.0, f64::from(self.target.height) / 2.0);
+        let corners = [(left, top), (right, top), (left, bottom), (right, bottom)];
+        let corners = corners.map(|corner| turn.point(corner.0 - x, corner.1 - y));
+        let (least, most) = (|a: f64, b: f64| a.min(b), |a: f64, b: f64| a.max(b));
+        let across = |of: fn(f64, f64) -> f64| corners.map(|corner| corner.0).into_iter().reduce(of);
+        let down = |of: fn(f64, f64) -> f64| corners.map(|corner| corner.1).into_iter().reduce(of);
+        Some([across(least)? + x, down(least)? + y, across(most)? + x, down(most)? + y])
+    }
+
+    /// A point of the image in the pixels that are delivered. It names a pixel by its number, so the mirror image of 0 is the
+    /// number of the last one, as in torchvision.
+    pub fn point(&self, x: f64, y: f64) -> (f64, f64) {
+        let Mirror { across, down } = self.frame.mirror;
+        let (x, y) = self.resized(x, y);
+        let (last_x, last_y) = (f64::from(self.target.width) - 1.0, f64::from(self.target.height) - 1.0);
+        let (x, y) = (if across { last_x - x } else { x }, if down { last_y - y } else { y });
+        let Some(turn) = self.turn() else { return (x, y) };
+        let (x, y) = turn.point(x - last_x / 2.0, y - last_y / 2.0);
+        (x + last_x / 2.0, y + last_y / 2.0)
+    }
+
+    /// A point of the image in the resized crop.
+    fn resized(&self, x: f64, y: f64) -> (f64, f64) {
+        let shown = &self.frame.sampling;
+        (
+            (x - shown.left) * (f64::from(self.target.width) / shown.width),
+            (y - shown.top) * (f64::from(self.target.height) / shown.height),
+        )
+    }
+
+    /// Top, left, height and width of the part that is shown, whether it is mirrored left to right and top to bottom,
+    /// height and width of the image, and the degrees by which it is turned.
+    pub fn numbers(&self) -> [f32; Drawn::NUMBERS] {
+        let Frame { sampling: shown, mirror, .. } = &self.frame;
+        [
+            shown.top as f32,
+            shown.left as f32,
+            shown.height as f32,
+            shown.width as f32,
+            f32::from(u8::from(mirror.across)),
+            f32::from(u8::from(mirror.down)),
+            self.seen.height as f32,
+            self.seen.width as f32,
+            self.turn().map_or(0.0, |turn| turn.degrees as f32),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Form, RowKey, encode_jpeg};
+
+    fn jpeg(width: u32, height: u32) -> Vec<u8> {
+        encode_jpeg(&vec![90; (width * height * 3) as usize], width, height, 90).unwrap()
+    }
+
+    #[test]
+    fn a_stretched_and_mirrored_image_takes_its_boxes_along() {
+        let image = Image::resize(20, 40).flip_with(1.0);
+        let drawn = Drawn::of(&image, &jpeg(80, 100), RowKey(1)).unwrap();
+        assert_eq!(drawn.corners([0.0, 10.0, 20.0, 30.0]), [30.0, 2.0, 40.0, 6.0]);
+        assert_eq!(drawn.point(0.0, 10.0), (39.0, 2.0));
+        let both = Drawn::of(&image.vertical_flip_with(1.0), &jpeg(80, 100), RowKey(1)).unwrap();
+        assert_eq!(both.corners([0.0, 10.0, 20.0, 30.0]), [30.0, 14.0, 40.0, 18.0]);
+        assert_eq!(both.numbers(), [0.0, 0.0, 100.0, 80.0, 1.0, 1.0, 100.0, 80.0, 0.0]);
+    }
+
+    #[test]
+    fn what_is_not_visible_is_empty_at_the_border() {
+        let image = Image::center_crop(10).resize_shorter(20);
+        let drawn = Drawn::of(&image, &jpeg(40, 40), RowKey(1)).unwrap();
+        let clipped = |corners| drawn.clipped(drawn.corners(corners));
+        assert_eq!(clipped([0.0, 0.0, 40.0, 40.0]), [0.0, 0.0, 10.0, 10.0]);
+        assert_eq!(clipped([12.0, 0.0, 20.0, 4.0]), [1.0, 0.0, 5.0, 0.0]);
+        assert_eq!(clipped([31.0, 31.0, 40.0, 40.0]), [10.0; 4]);
+    }
+
+    #[test]
+    fn an_image_that_was_kept_before_its_crop_is_drawn_alike() {
+        let image = Image::random_resized_crop(16).flip().vertical_flip();
+        let file = jpeg(160, 120);
+        for form in [Form::Pixels, Form::Resized, Form::Coefficients] {
+            let kept = image.keep(form, &file).unwrap();
+            assert_ne!(&kept[..], &file[..]);
+            for key in (0..50).map(RowKey) {
+                let drawn = Drawn::of(&image, &file, key).unwrap();
+                assert_eq!(Drawn::of(&image, &kept, key).unwrap(), drawn);
+            }
+        }
+        assert!(Drawn::of(&image, b"text", RowKey(0)).is_err());
+    }
+}

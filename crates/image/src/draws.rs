@@ -1,0 +1,114 @@
+//! The random numbers of one row: a function of its key alone.
+//!
+//! SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 17, with the
+//! constants of Vigna's public-domain `splitmix64.c`). Its n-th number is a hash of `key + n * gamma`, so a row needs no
+//! state from the rows before it, and neighbouring keys give unrelated numbers.
+
+/// Key of the random draws for one row: the caller derives it from (seed, epoch, row, column).
+///
+/// ```
+/// # use forebay_image as forebay;
+/// use forebay::RowKey;
+///
+/// /// Whether a row is mirrored: independent of threads and ranks, and drawn again in each epoch.
+/// fn is_mirrored(RowKey(seed): RowKey) -> bool {
+///     seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 == 1
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowKey(pub u64);
+
+/// The golden ratio as an odd 64-bit fraction: the generator's step.
+const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Bits of a double's significand.
+const DOUBLE_BITS: u32 = 53;
+
+/// An operation with draws of its own, by a number that keys are mixed with: any that differs from the others.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(super) enum Operation {
+    /// Mirroring top to bottom.
+    VerticalFlip = 0x7666_6C70,
+    /// Changing colours.
+    ColorJitter = 0x6A69_7472,
+    /// Making grey.
+    RandomGrayscale = 0x6772_6579,
+    /// Blurring.
+    GaussianBlur = 0x626C_7572,
+    /// Overwriting a box.
+    RandomErasing = 0x6572_6173,
+    /// Turning.
+    Rotation = 0x726F_7461,
+}
+
+/// The sequence of draws of one row.
+pub(super) struct Draws(u64);
+
+impl Draws {
+    pub(super) fn new(key: RowKey) -> Self {
+        Draws(key.0)
+    }
+
+    /// The draws of one more operation on the same row: unrelated to those of [`new`](Self::new) and of other operations,
+    /// so that adding an operation does not change what the others draw.
+    pub(super) fn of(key: RowKey, operation: Operation) -> Self {
+        let mut mixed = Draws(key.0 ^ u64::from(operation as u32));
+        Draws(mixed.next())
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GAMMA);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in [0, 1), in steps of 2^-53.
+    pub(super) fn unit(&mut self) -> f64 {
+        (self.next() >> (u64::BITS - DOUBLE_BITS)) as f64 / (1u64 << DOUBLE_BITS) as f64
+    }
+
+    /// Uniform in [low, high).
+    pub(super) fn uniform(&mut self, (low, high): (f64, f64)) -> f64 {
+        low + (high - low) * self.unit()
+    }
+
+    /// Uniform over 0, 1, ..., `below` - 1: the high half of a product, biased by less than `below` / 2^64.
+    pub(super) fn below(&mut self, below: u32) -> u32 {
+        ((u128::from(self.next()) * u128::from(below)) >> u64::BITS) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_numbers_are_those_of_splitmix64_c() {
+        let mut draws = Draws::new(RowKey(1234567));
+        let expected: [u64; 3] = [6457827717110365317, 3203168211198807973, 9817491932198370423];
+        assert_eq!([draws.next(), draws.next(), draws.next()], expected);
+    }
+
+    #[test]
+    fn operations_draw_apart() {
+        let key = RowKey(1234567);
+        let own = Draws::of(key, Operation::VerticalFlip).next();
+        assert_ne!(own, Draws::new(key).next());
+        assert_ne!(own, Draws::of(RowKey(1234568), Operation::VerticalFlip).next());
+        assert_eq!(own, Draws::of(key, Operation::VerticalFlip).next());
+    }
+
+    #[test]
+    fn ranges_are_kept() {
+        let mut draws = Draws::new(RowKey(7));
+        for _ in 0..10_000 {
+            assert!((0.0..1.0).contains(&draws.unit()));
+            assert!((2.0..3.0).contains(&draws.uniform((2.0, 3.0))));
+            assert!(draws.below(5) < 5);
+        }
+        assert_eq!(draws.below(1), 0);
+    }
+}

@@ -1,0 +1,181 @@
+//! What changes the values of pixels at random, once they have the target size: colours, blur, erasing.
+//!
+//! Names, formulas and ranges are torchvision's, on 8-bit pixels. The order is fixed: colour jitter, grey, blur, and after the
+//! pixels have their number type, erasing. Each draws from a stream of its own, so that adding one does not change what
+//! the others, the crop or the flips draw.
+
+mod blur;
+mod color;
+mod erase;
+mod spec;
+
+use super::bad_row;
+use super::draws::{Draws, Operation, RowKey};
+use super::spec::{Image, LUMA, Size};
+pub(super) use blur::BlurScratch;
+pub(super) use erase::Erased;
+use forebay_base::Result;
+pub(super) use spec::{ColorJitter, GaussianBlur, RandomErasing};
+
+/// The operations of torchvision's `ColorJitter`.
+const JITTERS: usize = 4;
+
+/// What is done to the pixels of one image.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Effects {
+    jitter: Option<Jitter>,
+    is_grey: bool,
+    blur: Option<Blur>,
+    /// The part of the result that is overwritten.
+    pub(super) erased: Option<Erased>,
+}
+
+/// The changes of colours, in their order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Jitter([Option<Change>; JITTERS]);
+
+/// One change of all colours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Change {
+    Brightness(f64),
+    Contrast(f64),
+    Saturation(f64),
+    /// In turns.
+    Hue(f64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Blur {
+    kernel_size: u32,
+    sigma: f64,
+}
+
+impl Effects {
+    /// What is drawn for the image of a row, which is shown in this size.
+    pub(super) fn draw(image: &Image, size: Size, key: RowKey) -> Effects {
+        let jitter = image.color_jitter.as_ref().and_then(|jitter| {
+            let mut draws = Draws::of(key, Operation::ColorJitter);
+            (draws.unit() < jitter.p).then(|| Jitter::draw(jitter, &mut draws))
+        });
+        let is_grey = Draws::of(key, Operation::RandomGrayscale).unit() < image.random_grayscale;
+        let blur = image.gaussian_blur.as_ref().and_then(|blur| {
+            let mut draws = Draws::of(key, Operation::GaussianBlur);
+            let is_drawn = draws.unit() < blur.p;
+            is_drawn.then(|| Blur { kernel_size: blur.kernel_size, sigma: draws.uniform(blur.sigma) })
+        });
+        let erased = image.random_erasing.as_ref().and_then(|erasing| {
+            let mut draws = Draws::of(key, Operation::RandomErasing);
+            (draws.unit() < erasing.p).then(|| Erased::draw(erasing, size, &mut draws)).flatten()
+        });
+        Effects { jitter, is_grey, blur, erased }
+    }
+
+    /// Refuses an image of a size that is too small for its blur.
+    pub(super) fn check(&self, Size { height, width }: Size) -> Result<()> {
+        match self.blur {
+            Some(Blur { kernel_size, .. }) if kernel_size / 2 >= height.min(width) => Err(bad_row(format!(
+                "a blur with a kernel of {kernel_size} pixels for an image of {width}x{height}"
+            ))
+            .hint("half of the kernel must be shorter than either side")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Changes interleaved pixels at the target size, for which they were [checked](Self::check).
+    pub(super) fn apply(&self, pixels: &mut [u8], size: Size, channels: usize, scratch: &mut BlurScratch) {
+        for change in self.jitter.iter().flat_map(|jitter| jitter.0).flatten() {
+            match change {
+                Change::Brightness(factor) => color::brightness(pixels, factor),
+                Change::Contrast(factor) => color::contrast(pixels, channels, factor),
+                // Grey has neither.
+                Change::Saturation(_) | Change::Hue(_) if channels == LUMA => {}
+                Change::Saturation(factor) => color::saturation(pixels, factor),
+                Change::Hue(turns) => color::hue(pixels, turns),
+            }
+        }
+        if self.is_grey && channels != LUMA {
+            color::grey(pixels);
+        }
+        if let Some(Blur { kernel_size, sigma }) = self.blur {
+            scratch.blur(pixels, size, channels, kernel_size as usize, sigma);
+        }
+    }
+}
+
+impl Jitter {
+    /// All that could be drawn is, so that one change does not depend on the others.
+    fn draw(jitter: &ColorJitter, draws: &mut Draws) -> Jitter {
+        let mut order = [0, 1, 2, 3];
+        for last in (1..JITTERS).rev() {
+            order.swap(last, draws.below(last as u32 + 1) as usize);
+        }
+        let mut around_one = |amount: f64| draws.uniform(((1.0 - amount).max(0.0), 1.0 + amount));
+        let (brightness, contrast) = (around_one(jitter.brightness), around_one(jitter.contrast));
+        let saturation = around_one(jitter.saturation);
+        let hue = draws.uniform((-jitter.hue, jitter.hue));
+        let changes = [
+            (jitter.brightness > 0.0).then_some(Change::Brightness(brightness)),
+            (jitter.contrast > 0.0).then_some(Change::Contrast(contrast)),
+            (jitter.saturation > 0.0).then_some(Change::Saturation(saturation)),
+            (jitter.hue > 0.0).then_some(Change::Hue(hue)),
+        ];
+        Jitter(order.map(|at| changes[at]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(image: &Image, key: u64) -> Effects {
+        Effects::draw(image, image.size(), RowKey(key))
+    }
+
+    #[test]
+    fn factors_are_within_their_ranges_and_come_in_every_order() {
+        let image = Image::resize(8, 8).color_jitter(0.4, 1.5, 0.2, 0.1);
+        let mut orders = std::collections::HashSet::new();
+        for key in 0..2_000 {
+            let changes = drawn(&image, key).jitter.unwrap().0.map(Option::unwrap);
+            orders.insert(changes.map(|change| match change {
+                Change::Brightness(factor) => {
+                    assert!((0.6..1.4).contains(&factor));
+                    'b'
+                }
+                Change::Contrast(factor) => {
+                    assert!((0.0..2.5).contains(&factor));
+                    'c'
+                }
+                Change::Saturation(factor) => {
+                    assert!((0.8..1.2).contains(&factor));
+                    's'
+                }
+                Change::Hue(turns) => {
+                    assert!((-0.1..0.1).contains(&turns));
+                    'h'
+                }
+            }));
+        }
+        assert_eq!(orders.len(), 24);
+    }
+
+    #[test]
+    fn one_effect_does_not_change_what_another_draws() {
+        let erasing = Image::resize(32, 32).random_erasing(0.7);
+        let all = erasing.clone().color_jitter_with(0.8, 0.4, 0.4, 0.4, 0.1).random_grayscale(0.2);
+        let all = all.gaussian_blur_with(0.5, 5, (0.1, 2.0));
+        let mut counts = [0; 4];
+        for key in 0..1_000 {
+            let effects = drawn(&all, key);
+            assert_eq!(effects.erased, drawn(&erasing, key).erased);
+            let which =
+                [effects.jitter.is_some(), effects.is_grey, effects.blur.is_some(), effects.erased.is_some()];
+            for (count, is_drawn) in counts.iter_mut().zip(which) {
+                *count += i32::from(is_drawn);
+            }
+        }
+        for (count, expected) in counts.into_iter().zip([800, 200, 500, 700]) {
+            assert!((count - expected).abs() < 60, "{count} of {expected}");
+        }
+    }
+}

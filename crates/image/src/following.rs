@@ -1,0 +1,215 @@
+//! Images that are shown as another one of the same row: the same part, mirrored and rotated alike.
+//!
+//! The part is a share of the width and height of both, so the images may differ in size.
+
+use forebay_base::{Error, Result};
+
+use super::drawn::Drawn;
+use super::draws::RowKey;
+use super::geometry::Frame;
+use super::spec::{Framing, Image};
+
+impl Image {
+    /// Shown as the image in another column of the same row: the same part of it, mirrored and rotated alike. Default: a
+    /// crop, flips and a rotation of its own, which have nothing to do with those of other columns.
+    ///
+    /// The part is a share of the image's width and height, so a depth map of half the size has the same crop. Size, colours,
+    /// number type and layout are this image's own. What is drawn for both, such as the factors of a
+    /// [`color_jitter`](Image::color_jitter) that both have, is the same. The crop, flips and rotation may be left out
+    /// here, and are not allowed to differ.
+    ///
+    /// ```
+    /// # use forebay_image as forebay;
+    /// use forebay::Image;
+    ///
+    /// // For `decode("image", image)` and `decode("depth", depth)` of a loader.
+    /// let image = Image::random_resized_crop(224).flip();
+    /// let depth = Image::resize(112, 112).grayscale().of("image");
+    /// assert_eq!(depth.follows(), Some("image"));
+    /// ```
+    #[must_use]
+    pub fn of(self, image: impl Into<String>) -> Image {
+        Image { of: Some(image.into()), ..self }
+    }
+
+    /// The column of the image that this one is shown as.
+    pub fn follows(&self) -> Option<&str> {
+        self.of.as_deref()
+    }
+
+    /// The same with the crop, flips and rotation of the image that it follows.
+    ///
+    /// # Errors
+    /// It has others of its own.
+    pub fn shown_as(&self, other: &Image) -> Result<Image> {
+        let framing = match self.framing {
+            Framing::Resize => true,
+            Framing::Fit => other.framing == Framing::Fit,
+            Framing::RandomResizedCrop => {
+                other.framing == Framing::RandomResizedCrop
+                    && self.scale_range() == other.scale_range()
+                    && self.ratio_range() == other.ratio_range()
+            }
+            Framing::CenterCrop => {
+                other.framing == Framing::CenterCrop
+                    && (self.size, self.shorter_side()) == (other.size, other.shorter_side())
+            }
+        };
+        let is_own = |own: f64, of: f64| own > 0.0 && own != of;
+        let refused = |what: &str| {
+            Err(Error::invalid(format!("follows another image, and has {what} of its own"))
+                .hint("leave it out: an image that follows is cropped, mirrored and rotated as the other one, and `resize` says in which size"))
+        };
+        if !framing {
+            return refused("a crop or a canvas");
+        }
+        if is_own(self.flip, other.flip) || is_own(self.vertical_flip, other.vertical_flip) {
+            return refused("a flip");
+        }
+        if self.has_other_angles(other) {
+            return refused("a rotation");
+        }
+        let mut shown = self.clone().rotated_as(other);
+        (shown.flip, shown.vertical_flip) = (other.flip, other.vertical_flip);
+        if other.framing == Framing::RandomResizedCrop {
+            (shown.framing, shown.scale, shown.ratio) = (other.framing, other.scale, other.ratio);
+        }
+        Ok(shown)
+    }
+
+    /// The same for an image that is turned by its file's orientation, or not, as another one is.
+    pub fn seen_as(&self, other: &Image) -> Image {
+        Image { exif_orientation: other.exif_orientation, max_pixels: other.max_pixels, ..self.clone() }
+    }
+
+    /// Whether the part that is shown of an image follows from its size alone, and a part of another one would not be it.
+    pub fn crops_by_size(&self) -> bool {
+        self.framing == Framing::CenterCrop
+    }
+}
+
+/// What decides how an image is shown: the key of its draws, and what is shown of the image that it follows.
+#[derive(Clone, Copy, Debug)]
+pub struct Drawing<'a> {
+    key: RowKey,
+    of: Option<&'a Drawn>,
+}
+
+impl<'a> Drawing<'a> {
+    /// For an image that follows another one, of which so much is shown.
+    pub fn following(key: RowKey, of: &'a Drawn) -> Self {
+        Drawing { key, of: Some(of) }
+    }
+
+    pub(super) fn key(self) -> RowKey {
+        self.key
+    }
+
+    /// The frame of an image of a width and a height, in the orientation in which it is seen.
+    pub(super) fn frame(self, image: &Image, width: u32, height: u32) -> Frame {
+        let own = Frame::draw(image, width, height, self.key);
+        self.of.map_or(own, |of| own.showing(of.frame.sampling.scaled(of.size(), (width, height))))
+    }
+}
+
+impl From<RowKey> for Drawing<'_> {
+    fn from(key: RowKey) -> Self {
+        Drawing { key, of: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Form, Workspace, decode_into, decode_within, encode_jpeg};
+
+    fn jpeg(width: u32, height: u32) -> Vec<u8> {
+        let level = |x: u32, y: u32, c: u32| ((x * 200 / width) + y * 40 / height + c * 7) as u8;
+        let pixels =
+            (0..height).flat_map(|y| (0..width).flat_map(move |x| (0..3).map(move |c| level(x, y, c))));
+        encode_jpeg(&pixels.collect::<Vec<_>>(), width, height, 95).unwrap()
+    }
+
+    /// The pixels of an image that follows another one.
+    fn following(image: &Image, file: &[u8], (other, of): (&Image, &[u8]), key: RowKey) -> Vec<u8> {
+        let drawn = Drawn::of(other, of, key).unwrap();
+        let mut slot = vec![0; image.bytes_per_image()];
+        let workspace = Workspace::of_one(1 << 24);
+        decode_within(&workspace, image, file, Drawing::following(key, &drawn), &mut slot).unwrap();
+        slot
+    }
+
+    #[test]
+    fn images_of_one_size_have_the_same_pixels() {
+        let file = jpeg(160, 120);
+        let colours = |image: Image| image.color_jitter(0.4, 0.4, 0.4, 0.1);
+        for other in [
+            Image::random_resized_crop(32).scale((0.2, 0.5)).flip().vertical_flip(),
+            Image::random_resized_crop(32).random_rotation((-40.0, 40.0)),
+            Image::center_crop(32).resize_shorter(40).flip(),
+            Image::resize(32, 32).flip(),
+        ] {
+            let other = colours(other);
+            for image in [colours(Image::resize(32, 32)), other.clone()] {
+                let image = image.of("other").shown_as(&other).unwrap();
+                for key in (0..20).map(RowKey) {
+                    let mut expected = vec![0; other.bytes_per_image()];
+                    decode_into(&other, &file, key, &mut expected).unwrap();
+                    assert!(following(&image, &file, (&other, &file), key) == expected, "{other}, {key:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_part_is_a_share_of_each_image() {
+        let (large, small) = (jpeg(320, 240), jpeg(80, 60));
+        let other = Image::random_resized_crop(64).flip();
+        let image = Image::resize(16, 16).of("other").shown_as(&other).unwrap();
+        for key in (0..20).map(RowKey) {
+            let of = Drawn::of(&other, &large, key).unwrap();
+            let own = Drawn::of(&image, &small, Drawing::following(key, &of)).unwrap();
+            let (of, own) = (of.numbers(), own.numbers());
+            for at in 0..4 {
+                assert!((of[at] / 4.0 - own[at]).abs() < 1e-3, "{of:?} {own:?}");
+            }
+            assert_eq!(of[4..6], own[4..6]);
+        }
+    }
+
+    #[test]
+    fn a_kept_image_follows_as_its_file_does() {
+        let (large, small) = (jpeg(320, 240), jpeg(90, 120));
+        let other = Image::random_resized_crop(48).scale((0.3, 1.0)).flip();
+        let image = Image::resize(16, 16).of("other").shown_as(&other).unwrap();
+        for form in [Form::Pixels, Form::Coefficients] {
+            let kept = image.keep(form, &small).unwrap();
+            assert!(kept[..] != small[..]);
+            for key in (0..20).map(RowKey) {
+                let truth = following(&image, &small, (&other, &large), key);
+                assert!(following(&image, &kept, (&other, &large), key) == truth, "{form:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_differs_from_the_image_that_is_followed_is_refused() {
+        let crop = Image::random_resized_crop(32).flip().random_rotation((0.0, 9.0));
+        for (image, other, said) in [
+            (Image::center_crop(32), &crop, "a crop or a canvas"),
+            (Image::fit(32), &crop, "a crop or a canvas"),
+            (Image::random_resized_crop(8).scale((0.5, 1.0)), &crop, "a crop or a canvas"),
+            (Image::random_resized_crop(8), &Image::resize(4, 4), "a crop or a canvas"),
+            (Image::center_crop(8), &Image::center_crop(9), "a crop or a canvas"),
+            (Image::resize(8, 8).flip_with(1.0), &crop, "a flip"),
+            (Image::resize(8, 8).vertical_flip(), &crop, "a flip"),
+            (Image::resize(8, 8).random_rotation((0.0, 8.0)), &crop, "a rotation"),
+        ] {
+            let error = image.of("image").shown_as(other).unwrap_err();
+            assert!(error.to_string().contains(said), "{error}");
+        }
+        for image in [Image::resize(8, 9), Image::random_resized_crop(8).flip(), crop.clone()] {
+            assert!(image.of("image").shown_as(&crop).unwrap().is_random());
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! In the place of the formats that are left out of a build.
+
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::depth::Depth;
+use super::header::Format;
+use super::raster::Opened;
+
+/// Refuses the image.
+pub(super) fn open(_: &[u8], format: Format, _: Depth) -> Result<Opened<'_>> {
+    Err(Error::new(ErrorKind::Unsupported, format!("{format} images are not part of this build"))
+        .hint("build forebay with the cargo feature `formats`"))
+}

@@ -1,0 +1,149 @@
+//! BMP: headers that the decoder does not know, and the levels of channels of few bits.
+//!
+//! A header of OS/2 2 is rewritten as Windows' of 40 bytes, whose fields it begins with. Run lengths whose rows go from top to
+//! bottom are decoded from bottom to top, and turned. A channel of 5 or 6 bits is stretched as Pillow does it: to the level
+//! below, where the decoder takes the nearest one.
+
+use std::borrow::Cow;
+
+use crate::spec::RGB;
+
+/// Bytes of the header of a file.
+const FILE_HEADER: usize = 14;
+/// Bytes of Windows' header of an image, and of that of OS/2 2, which begins alike.
+const WINDOWS: u32 = 40;
+const OS2: u32 = 64;
+
+/// Where numbers of a file are: the pixels' offset, the size of the image's header, and its fields.
+const OFFSET: usize = 10;
+const SIZE: usize = 14;
+const HEIGHT: usize = 22;
+const BITS: usize = 28;
+const COMPRESSION: usize = 30;
+/// The masks of the channels, in a header or behind one of 40 bytes.
+const MASKS: usize = 54;
+
+/// Compressions.
+const PLAIN: u32 = 0;
+const RLE8: u32 = 1;
+const RLE4: u32 = 2;
+const BITFIELDS: u32 = 3;
+const ALPHA_BITFIELDS: u32 = 6;
+
+/// A file that the decoder reads, and what is then done to its pixels.
+pub(super) struct Prepared<'a> {
+    /// The file itself, or a copy.
+    pub(super) file: Cow<'a, [u8]>,
+    pub(super) pixels: Finish,
+}
+
+/// What is done to the pixels of the decoder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Finish {
+    /// Of each channel its bits, where they are fewer than 8.
+    bits: [u32; RGB],
+    /// Whether the last row is the first one.
+    is_reversed: bool,
+}
+
+impl Prepared<'_> {
+    /// A file as the decoder reads it. Files that make no sense are left to the decoder, which refuses them.
+    pub(super) fn of(encoded: &[u8]) -> Prepared<'_> {
+        let mut prepared = Prepared { file: Cow::Borrowed(encoded), pixels: Finish::default() };
+        let numbers = (number(encoded, SIZE), number(encoded, COMPRESSION), number(encoded, HEIGHT));
+        let (Some(size), Some(compression), Some(height)) = numbers else { return prepared };
+        if size < WINDOWS {
+            return prepared;
+        }
+        if size == OS2
+            && matches!(compression, PLAIN | RLE8 | RLE4)
+            && let Some(file) = as_windows(encoded)
+        {
+            prepared.file = Cow::Owned(file);
+        }
+        if matches!(compression, RLE8 | RLE4) && (height as i32) < 0 {
+            let rows = (height as i32).unsigned_abs();
+            prepared.file.to_mut()[HEIGHT..HEIGHT + size_of::<u32>()].copy_from_slice(&rows.to_le_bytes());
+            prepared.pixels.is_reversed = true;
+        }
+        let depth = encoded.get(BITS).copied().unwrap_or(0);
+        prepared.pixels.bits = match (compression, depth) {
+            (PLAIN, 16) => [5; RGB],
+            (BITFIELDS | ALPHA_BITFIELDS, _) => {
+                [0, 1, 2].map(|at| number(encoded, MASKS + at * size_of::<u32>()).map_or(0, u32::count_ones))
+            }
+            _ => [0; RGB],
+        };
+        prepared
+    }
+}
+
+impl Finish {
+    /// Changes pixels of this many channels, of which there are `width` in a row.
+    pub(super) fn apply(self, pixels: &mut [u8], width: usize, channels: usize) {
+        if channels >= RGB {
+            for (channel, bits) in self.bits.into_iter().enumerate().filter(|(_, bits)| matches!(bits, 5 | 6))
+            {
+                let levels = levels_below(bits);
+                let of_channel = pixels.iter_mut().skip(channel).step_by(channels);
+                of_channel.for_each(|level| *level = levels[usize::from(*level)]);
+            }
+        }
+        if self.is_reversed {
+            let row = width * channels;
+            let rows = pixels.len() / row.max(1);
+            for at in 0..rows / 2 {
+                let (above, below) = pixels.split_at_mut((rows - 1 - at) * row);
+                above[at * row..(at + 1) * row].swap_with_slice(&mut below[..row]);
+            }
+        }
+    }
+}
+
+/// Of each level that is the nearest one to a number of few bits the one that is not above it.
+fn levels_below(bits: u32) -> [u8; 256] {
+    let (largest, white) = ((1u32 << bits) - 1, u32::from(u8::MAX));
+    std::array::from_fn(|level| {
+        let number = (level as u32 * largest + white / 2) / white;
+        (number * white / largest) as u8
+    })
+}
+
+/// A copy with the header of Windows.
+fn as_windows(encoded: &[u8]) -> Option<Vec<u8>> {
+    let removed = OS2 - WINDOWS;
+    let offset = number(encoded, OFFSET)?.checked_sub(removed)?;
+    let end = FILE_HEADER + WINDOWS as usize;
+    let mut file = [encoded.get(..end)?, encoded.get(end + removed as usize..)?].concat();
+    file[OFFSET..OFFSET + size_of::<u32>()].copy_from_slice(&offset.to_le_bytes());
+    file[SIZE..SIZE + size_of::<u32>()].copy_from_slice(&WINDOWS.to_le_bytes());
+    Some(file)
+}
+
+fn number(encoded: &[u8], at: usize) -> Option<u32> {
+    encoded.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_those_below() {
+        for bits in [5, 6] {
+            let (largest, levels) = ((1u32 << bits) - 1, levels_below(bits));
+            for number in 0..=largest {
+                let nearest = (f64::from(number * 255) / f64::from(largest)).round() as usize;
+                assert_eq!(u32::from(levels[nearest]), number * 255 / largest);
+            }
+        }
+    }
+
+    #[test]
+    fn what_ends_early_is_left_as_it_is() {
+        let whole: Vec<u8> = (0..80).collect();
+        for end in 0..whole.len() {
+            assert_eq!(Prepared::of(&whole[..end]).file, &whole[..end]);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! TIFF: tags that the decoder does not handle.
+//!
+//! `FillOrder` 2 says that a byte's lowest bit comes first: the bits of strips and tiles are reversed before the decoder sees
+//! them. `ExtraSamples` 1 says that colours are stored times their alpha: they are divided by it, so that alpha is dropped
+//! without blending here too.
+
+use std::borrow::Cow;
+use std::io::Cursor;
+
+use forebay_base::Result;
+use tiff::decoder::Decoder;
+use tiff::tags::Tag;
+
+use crate::bad_row;
+
+const LOWEST_BIT_FIRST: u16 = 2;
+const ASSOCIATED_ALPHA: u16 = 1;
+
+/// Compressions whose data are JPEGs, which have an order of their own.
+const JPEGS: [u16; 2] = [6, 7];
+
+/// The file with the highest bit of each byte first: itself, or a copy.
+///
+/// # Errors
+/// Strips that overlap: such a file could have any number of them.
+pub(super) fn in_bit_order(encoded: &[u8]) -> Result<Cow<'_, [u8]>> {
+    // The decoder refuses a file that cannot be read.
+    let Some(strips) = reversed_strips(encoded) else { return Ok(Cow::Borrowed(encoded)) };
+    let total = strips.iter().fold(0u64, |total, (_, bytes)| total.saturating_add(*bytes));
+    if total > encoded.len() as u64 {
+        return Err(bad_row("corrupt TIFF: its strips are longer than the file"));
+    }
+    let mut turned = encoded.to_vec();
+    for (start, bytes) in strips {
+        let Ok(start) = usize::try_from(start) else { continue };
+        let strip = turned.get_mut(start..).unwrap_or_default().iter_mut();
+        strip.take(bytes as usize).for_each(|byte| *byte = byte.reverse_bits());
+    }
+    Ok(Cow::Owned(turned))
+}
+
+/// Whether strips and tiles are JPEGs.
+pub(super) fn holds_jpegs(encoded: &[u8]) -> bool {
+    let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return false };
+    let compression = decoder.find_tag_unsigned::<u16>(Tag::Compression).ok().flatten();
+    compression.is_some_and(|compression| JPEGS.contains(&compression))
+}
+
+/// Whether colours are stored times their alpha.
+pub(super) fn is_premultiplied(encoded: &[u8]) -> bool {
+    let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return false };
+    let extra = decoder.find_tag_unsigned_vec::<u16>(Tag::ExtraSamples).ok().flatten();
+    extra.is_some_and(|extra| extra.first() == Some(&ASSOCIATED_ALPHA))
+}
+
+/// A channel that may be a colour times its alpha.
+pub(super) trait Alpha: Copy {
+    /// Its number.
+    fn number(self) -> u32;
+
+    /// A colour divided by this alpha, which is not 0.
+    fn divide(self, colour: Self) -> Self;
+}
+
+impl Alpha for u8 {
+    fn number(self) -> u32 {
+        self.into()
+    }
+
+    fn divide(self, colour: Self) -> Self {
+        (colour.number() * u32::from(u8::MAX) / self.number()).min(u8::MAX.into()) as u8
+    }
+}
+
+/// 16 bits in native byte order.
+impl Alpha for [u8; 2] {
+    fn number(self) -> u32 {
+        u16::from_ne_bytes(self).into()
+    }
+
+    fn divide(self, colour: Self) -> Self {
+        let divided = colour.number() * u32::from(u16::MAX) / self.number();
+        (divided.min(u16::MAX.into()) as u16).to_ne_bytes()
+    }
+}
+
+/// Divides the colours of pixels of colour and alpha by their alpha. Fully transparent pixels stay as they are.
+pub(super) fn divide_by_alpha<L: Alpha>(pixels: &mut [L], channels: usize) {
+    for pixel in pixels.chunks_exact_mut(channels) {
+        if let Some((alpha, colours)) = pixel.split_last_mut()
+            && alpha.number() > 0
+        {
+            colours.iter_mut().for_each(|level| *level = alpha.divide(*level));
+        }
+    }
+}
+
+/// The offsets and lengths of the strips or tiles of a file whose lowest bits come first.
+fn reversed_strips(encoded: &[u8]) -> Option<Vec<(u64, u64)>> {
+    let mut decoder = Decoder::new(Cursor::new(encoded)).ok()?;
+    let order = decoder.find_tag_unsigned::<u16>(Tag::FillOrder).ok()??;
+    if order != LOWEST_BIT_FIRST || holds_jpegs(encoded) {
+        return None;
+    }
+    let mut numbers = |strips, tiles| {
+        let found = decoder.find_tag_unsigned_vec::<u64>(strips).ok()?;
+        found.or(decoder.find_tag_unsigned_vec::<u64>(tiles).ok()?)
+    };
+    let starts = numbers(Tag::StripOffsets, Tag::TileOffsets)?;
+    Some(starts.into_iter().zip(numbers(Tag::StripByteCounts, Tag::TileByteCounts)?).collect())
+}

@@ -1,0 +1,168 @@
+//! WebP: sizes from its container, before a pixel is decoded.
+//!
+//! Sizes are in the container and again in each picture inside it. The decoder compares the two after it has decoded the
+//! picture; here they are compared before, since a picture that is much larger than its container says takes memory that was
+//! not counted.
+
+use forebay_base::{Error, Result};
+
+use crate::bad_row;
+
+/// Bytes of the file's head, and of a chunk's.
+const FILE_HEAD: usize = 12;
+const CHUNK_HEAD: usize = 8;
+/// Bytes before the chunks of an animation's frame.
+const FRAME_HEAD: usize = 16;
+
+const ANIMATED: u8 = 0x02;
+const ALPHA: u8 = 0x10;
+
+/// Bytes per pixel that the decoder takes beside the pixels that it delivers.
+/// A lossy picture: planes of brightness, and of colour at half the size each way, in whole blocks.
+const LOSSY: u64 = 2;
+/// A lossless one: four channels, and what it predicts them from.
+const LOSSLESS: u64 = 5;
+/// Alpha is a lossless picture of its own, and then a plane.
+const WITH_ALPHA: u64 = LOSSLESS + LOSSY;
+/// An animation's frame with all that, its four channels, and those of the canvas.
+const ANIMATION: u64 = WITH_ALPHA + 4;
+
+/// A picture in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Picture {
+    lossless: bool,
+    width: u32,
+    height: u32,
+}
+
+/// Bytes per pixel that the decoder takes beside the pixels that it delivers.
+///
+/// # Errors
+/// A picture whose size is not that of its container.
+pub(super) fn bytes_per_pixel(encoded: &[u8], size: (u32, u32)) -> Result<u64> {
+    let mut flags = 0;
+    let mut bytes = LOSSY;
+    for (kind, content) in chunks(encoded.get(FILE_HEAD..).unwrap_or_default()) {
+        match kind {
+            b"VP8X" => flags = content.first().copied().unwrap_or(0),
+            // Only the first frame is decoded.
+            b"ANMF" if flags & ANIMATED != 0 => {
+                let number = |at: usize| {
+                    let bytes = content.get(at..at + 3)?;
+                    Some(1 + u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]))
+                };
+                let frame = number(6).zip(number(9)).ok_or_else(|| misfit("a frame that ends early"))?;
+                let inside = chunks(content.get(FRAME_HEAD..).unwrap_or_default());
+                inside
+                    .filter_map(|(kind, content)| picture(kind, content))
+                    .try_for_each(|it| fits(it, frame))?;
+                return Ok(ANIMATION);
+            }
+            _ => {
+                if flags & ANIMATED == 0
+                    && let Some(picture) = picture(kind, content)
+                {
+                    fits(picture, size)?;
+                    bytes = if picture.lossless { LOSSLESS } else { LOSSY };
+                }
+            }
+        }
+    }
+    Ok(if flags & ALPHA != 0 { bytes.max(WITH_ALPHA) } else { bytes })
+}
+
+/// The content of its EXIF chunk.
+pub(super) fn exif(encoded: &[u8]) -> Option<&[u8]> {
+    chunks(encoded.get(FILE_HEAD..)?).find(|(kind, _)| *kind == b"EXIF").map(|(_, content)| content)
+}
+
+fn fits(picture: Picture, (width, height): (u32, u32)) -> Result<()> {
+    if (picture.width, picture.height) == (width, height) {
+        return Ok(());
+    }
+    Err(misfit(&format!("a picture of {}x{} where {width}x{height} is said", picture.width, picture.height)))
+}
+
+fn misfit(what: &str) -> Error {
+    bad_row(format!("corrupt WebP: {what}"))
+}
+
+/// The chunks of a file or of a frame, up to where it breaks off.
+fn chunks(mut rest: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])> {
+    std::iter::from_fn(move || {
+        let kind = rest.first_chunk::<4>()?;
+        let length = u32::from_le_bytes(*rest.get(4..)?.first_chunk()?) as usize;
+        let content = &rest[CHUNK_HEAD..];
+        let content = &content[..length.min(content.len())];
+        rest = rest.get(CHUNK_HEAD + length + length % 2..).unwrap_or_default();
+        Some((kind, content))
+    })
+}
+
+/// The picture in a chunk, if it has one.
+fn picture(kind: &[u8; 4], content: &[u8]) -> Option<Picture> {
+    const SIDE: u32 = (1 << 14) - 1;
+    match kind {
+        b"VP8 " => {
+            // Three bytes of tag and three of signature.
+            let [w0, w1, h0, h1] = *content.get(6..)?.first_chunk()?;
+            let [width, height] = [[w0, w1], [h0, h1]].map(|side| u32::from(u16::from_le_bytes(side)) & SIDE);
+            Some(Picture { lossless: false, width, height })
+        }
+        b"VP8L" => {
+            // A byte of signature; then both sides, each less one.
+            let bits = u32::from_le_bytes(*content.get(1..)?.first_chunk()?);
+            Some(Picture { lossless: true, width: 1 + (bits & SIDE), height: 1 + (bits >> 14 & SIDE) })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
+        let padding = &[0][..content.len() % 2];
+        [kind, &(content.len() as u32).to_le_bytes()[..], content, padding].concat()
+    }
+
+    fn file(chunks: &[Vec<u8>]) -> Vec<u8> {
+        [&[0; FILE_HEAD][..], &chunks.concat()].concat()
+    }
+
+    fn lossy(width: u16, height: u16) -> Vec<u8> {
+        chunk(b"VP8 ", &[&[0; 6][..], &width.to_le_bytes(), &height.to_le_bytes()].concat())
+    }
+
+    fn extended(flags: u8) -> Vec<u8> {
+        chunk(b"VP8X", &[flags, 0, 0, 0, 9, 0, 0, 6, 0, 0])
+    }
+
+    #[test]
+    fn what_a_picture_takes_depends_on_its_kind() {
+        let lossless = chunk(b"VP8L", &[0x2F, 9, 0x80, 1, 0]);
+        for (chunks, bytes) in [
+            (vec![lossy(10, 7)], LOSSY),
+            (vec![lossless.clone()], LOSSLESS),
+            (vec![extended(0), lossless], LOSSLESS),
+            (vec![extended(ALPHA), chunk(b"ALPH", &[1]), lossy(10, 7)], WITH_ALPHA),
+        ] {
+            assert_eq!(bytes_per_pixel(&file(&chunks), (10, 7)).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_picture_that_is_larger_than_its_container_says_is_refused() {
+        let small = file(&[extended(0), lossy(10, 7)]);
+        assert!(bytes_per_pixel(&small, (10, 7)).is_ok());
+        let large = file(&[extended(0), lossy(16_383, 16_383)]);
+        let error = bytes_per_pixel(&large, (10, 7)).unwrap_err();
+        assert_eq!(error.cause(), "corrupt WebP: a picture of 16383x16383 where 10x7 is said");
+        let frame = |inside: &[u8]| [&[0; 6][..], &[9, 0, 0, 6, 0, 0, 0, 0, 0, 0], inside].concat();
+        for (inside, fits) in [(lossy(10, 7), true), (lossy(11, 7), false)] {
+            let animated = file(&[extended(ANIMATED), chunk(b"ANMF", &frame(&inside))]);
+            assert_eq!(bytes_per_pixel(&animated, (10, 7)).is_ok(), fits);
+        }
+    }
+}

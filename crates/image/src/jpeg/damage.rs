@@ -1,0 +1,62 @@
+//! The library's messages: which warnings are harmless, and the texts of errors for the others.
+//!
+//! The library continues after a warning and invents pixels; we stop at the first one. Its texts are those of
+//! `jerror.h`.
+
+use forebay_base::{Error, ErrorKind};
+
+use super::super::bad_row;
+
+/// Oddities that change no pixel if they are before the first scan.
+const HARMLESS_BEFORE_SCAN: [&str; 3] = [
+    "Warning: unknown JFIF revision",
+    "Unknown Adobe color transform code",
+    "extraneous bytes before marker",
+];
+
+/// Texts of a limit rather than of damage.
+const LIMITS: [&str; 4] = ["Memory limit", "Insufficient memory", "too large", "scans"];
+
+const PREFIXES: [&str; 3] = ["Corrupt JPEG data: ", "Warning: ", "tj3Decompress8(): "];
+
+/// Whether a warning is worth another try without the segments that decoding does not need.
+pub(super) fn is_harmless_before_scan(message: &str) -> bool {
+    HARMLESS_BEFORE_SCAN.iter().any(|harmless| message.contains(harmless))
+}
+
+/// Whether a warning is of bytes between the last sample and the end marker.
+pub(super) fn is_padding(message: &str) -> bool {
+    message.contains("extraneous bytes before marker 0xd9")
+}
+
+/// The library's message as an error.
+pub(super) fn error(message: &str) -> Error {
+    if LIMITS.iter().any(|limit| message.contains(limit)) {
+        return Error::new(ErrorKind::TooLarge, format!("JPEG: {message}"));
+    }
+    let bare = PREFIXES.iter().fold(message, |text, prefix| text.strip_prefix(prefix).unwrap_or(text));
+    let mut chars = bare.chars();
+    let lower: String = chars.next().into_iter().flat_map(char::to_lowercase).chain(chars).collect();
+    bad_row(format!("corrupt JPEG: {lower}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_causes() {
+        for (message, cause, kind) in [
+            (
+                "Corrupt JPEG data: premature end of data segment",
+                "corrupt JPEG: premature end of data segment",
+                ErrorKind::BadRow,
+            ),
+            ("Premature end of JPEG file", "corrupt JPEG: premature end of JPEG file", ErrorKind::BadRow),
+            ("Memory limit exceeded", "JPEG: Memory limit exceeded", ErrorKind::TooLarge),
+        ] {
+            let error = error(message);
+            assert_eq!((error.cause(), error.kind()), (cause, kind));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Progressive JPEG (ITU-T T.81, annex G): all scans, from the file to the coefficients.
+//!
+//! A file is declined if it is not sound, if anything but Huffman tables, comments and scans is between its scans, and if
+//! its scans do not send every bit of every coefficient: the library smooths such images.
+
+mod bands;
+mod machine;
+mod scan;
+mod tables;
+
+use super::bits::BitBuffer;
+use super::frame::{BaselineHeader, COMMENT, DHT, DRI, Frame, Segments};
+use super::library::Block;
+use super::planes::Planes;
+use crate::jpeg::markers::{APP0, APP14, EOI, PREFIX, SOI, SOS};
+use scan::{Definitions, Lookups, Progress, Scan};
+
+const SOF_PROGRESSIVE: u8 = 0xC2;
+
+/// One thread's tables.
+#[derive(Default)]
+pub(super) struct Progressive {
+    lookups: Lookups,
+}
+
+impl Progressive {
+    /// Decodes all coefficients, of at most `memory` bytes, into `planes`. Returns the header of a baseline JPEG that has the
+    /// same, and its frame; `None` if the file is declined.
+    pub(super) fn decode(
+        &mut self,
+        encoded: &[u8],
+        (memory, most_scans): (usize, usize),
+        window: &mut BitBuffer,
+        planes: &mut Planes,
+    ) -> Option<(Vec<u8>, Frame)> {
+        let mut segments = Segments { rest: encoded.strip_prefix(&[PREFIX, SOI])? };
+        let (mut header, mut frame) = (BaselineHeader::new(), None);
+        let (mut definitions, mut restart_interval) = (Definitions::default(), 0);
+        let first = loop {
+            let segment = segments.next()?;
+            match segment {
+                (SOS, content, _) => break content,
+                (DHT, content, _) => definitions.add(content)?,
+                (DRI, content, _) => restart_interval = u16::from_be_bytes(content.try_into().ok()?),
+                (SOF_PROGRESSIVE, content, _) if frame.is_none() => frame = Some(Frame::read(content)?),
+                (0xC0..=0xCF, ..) => return None,
+                _ => {}
+            }
+            header.add(segment).then_some(())?;
+        };
+        let frame = frame?;
+        if frame.blocks().checked_mul(size_of::<Block>())? > memory {
+            return None;
+        }
+        planes.begin(&frame);
+        let (mut progress, mut scans, mut next) = (Progress::new(&frame), 0, Some(first));
+        loop {
+            if let Some(content) = next.take() {
+                scans += 1;
+                let scan = Scan {
+                    frame: &frame,
+                    definitions: &definitions,
+                    restart_interval: restart_interval.into(),
+                };
+                let memory = (&mut self.lookups, &mut *window);
+                segments.rest = scan.decode((content, segments.rest), &mut progress, memory, planes)?;
+            }
+            match segments.next()? {
+                (EOI, ..) => break,
+                (SOS, content, _) if scans < most_scans => next = Some(content),
+                (DHT, content, _) => definitions.add(content)?,
+                (DRI, content, _) => restart_interval = u16::from_be_bytes(content.try_into().ok()?),
+                (marker @ (0xE0..=0xEF | COMMENT), ..) if marker != APP0 && marker != APP14 => {}
+                _ => return None,
+            }
+        }
+        progress.is_complete().then(|| (header.finish(&frame), frame))
+    }
+}

@@ -1,0 +1,371 @@
+//! One scan of a progressive JPEG.
+
+use std::rc::Rc;
+
+use super::super::bits::{BitBuffer, Bits, Head};
+use super::super::frame::Frame;
+use super::super::library::Block;
+use super::super::planes::{Grid, Planes};
+use super::super::sequential::difference;
+use super::super::tables::{CodeTable, DcTable, Definition, Known};
+use super::bands::{self, Band, Masks};
+use super::machine::Machine;
+use super::tables::{First, Refine, Table};
+use crate::jpeg::markers::RST;
+
+/// Tables of each kind.
+const TABLES: usize = 4;
+/// Numbers of restart markers.
+const RESTARTS: u8 = 8;
+/// The lowest bit that any scan may send.
+const HIGHEST_LOW: u8 = 13;
+const COEFFICIENTS: usize = 64;
+
+/// The Huffman tables that are defined where a scan begins.
+#[derive(Default)]
+pub(super) struct Definitions {
+    dc: [Option<Definition>; TABLES],
+    ac: [Option<Definition>; TABLES],
+}
+
+impl Definitions {
+    /// Reads the content of a DHT segment; `None` if it is not sound.
+    pub(super) fn add(&mut self, mut content: &[u8]) -> Option<()> {
+        while let Some((number, rest)) = content.split_first() {
+            let kind = match number >> 4 {
+                0 => &mut self.dc,
+                1 => &mut self.ac,
+                _ => return None,
+            };
+            let (definition, rest) = Definition::read(rest)?;
+            *kind.get_mut(usize::from(number & 15))? = Some(definition);
+            content = rest;
+        }
+        Some(())
+    }
+}
+
+/// Lookup tables, kept from one image to the next.
+#[derive(Default)]
+pub(super) struct Lookups {
+    dc: Known<DcTable>,
+    first: Known<Table<First>>,
+    refine: Known<Table<Refine>>,
+}
+
+fn table<T: CodeTable>(known: &mut Known<T>, definition: &Option<Definition>) -> Option<Rc<T>> {
+    known.table(definition.as_ref()?)
+}
+
+/// The lowest bit of each coefficient of each component that was sent so far; `None`: nothing was.
+pub(super) struct Progress(Vec<[Option<u8>; COEFFICIENTS]>);
+
+impl Progress {
+    pub(super) fn new(frame: &Frame) -> Progress {
+        Progress(vec![[None; COEFFICIENTS]; frame.components.len()])
+    }
+
+    /// Whether nothing was sent of the AC of a component so far.
+    fn is_first_of_ac(&self, component: usize) -> bool {
+        self.0[component][1..].iter().all(Option::is_none)
+    }
+
+    /// Whether all bits of all coefficients were sent.
+    pub(super) fn is_complete(&self) -> bool {
+        self.0.as_flattened().iter().all(|low| *low == Some(0))
+    }
+
+    /// Counts a scan; `false` if it does not continue where others ended.
+    fn add(&mut self, header: &Header) -> bool {
+        let before = (header.high > 0).then_some(header.high);
+        header.components.iter().all(|(component, ..)| {
+            let all = &mut self.0[*component];
+            if header.first > 0 && all[0].is_none() {
+                return false;
+            }
+            let band = &mut all[usize::from(header.first)..=usize::from(header.last)];
+            let continues = band.iter().all(|low| *low == before);
+            band.fill(Some(header.low));
+            continues
+        })
+    }
+}
+
+/// The header of a scan.
+struct Header {
+    /// Each component's index, and the numbers of its tables for DC and AC.
+    components: Vec<(usize, usize, usize)>,
+    first: u8,
+    last: u8,
+    /// The bit above those that are sent, 0 where all above are; and the lowest that is.
+    high: u8,
+    low: u8,
+}
+
+impl Header {
+    /// Reads the content of a scan header; `None` if it is not one of a progressive JPEG.
+    fn read(content: &[u8], frame: &Frame) -> Option<Header> {
+        let (count, rest) = content.split_first()?;
+        let (components, &[first, last, approximation]) = rest.split_last_chunk()?;
+        let (components, []) = components.as_chunks::<2>() else { return None };
+        let (high, low) = (approximation >> 4, approximation & 15);
+        let indexed = components.iter().map(|[id, tables]| {
+            let index = frame.components.iter().position(|component| component.id == *id)?;
+            Some((index, usize::from(tables >> 4), usize::from(tables & 15)))
+        });
+        let components: Vec<_> = indexed.collect::<Option<_>>()?;
+        let ascending = components.is_sorted_by(|one, other| one.0 < other.0);
+        let band = if first == 0 { last == 0 } else { first <= last && last < 64 && components.len() == 1 };
+        let bits = low <= HIGHEST_LOW && (high == 0 || low + 1 == high);
+        let sound =
+            !components.is_empty() && components.len() == usize::from(*count) && ascending && band && bits;
+        sound.then_some(Header { components, first, last, high, low })
+    }
+
+    fn band(&self) -> Band {
+        Band { first: self.first.into(), last: self.last.into(), low: self.low }
+    }
+}
+
+/// A scan that is decoded.
+pub(super) struct Scan<'a> {
+    pub(super) frame: &'a Frame,
+    pub(super) definitions: &'a Definitions,
+    /// MCUs between restart markers; 0: none.
+    pub(super) restart_interval: usize,
+}
+
+impl Scan<'_> {
+    /// Decodes a scan, whose header has this content and whose data begins `data`, into `planes`. Returns the bytes from
+    /// the next marker on; `None` if anything is not sound.
+    pub(super) fn decode<'d>(
+        &self,
+        (content, data): (&[u8], &'d [u8]),
+        progress: &mut Progress,
+        (lookups, window): (&mut Lookups, &mut BitBuffer),
+        planes: &mut Planes,
+    ) -> Option<&'d [u8]> {
+        let header = Header::read(content, self.frame)?;
+        let (component, _, ac) = header.components[0];
+        let clears = progress.is_first_of_ac(component);
+        if !progress.add(&header) {
+            return None;
+        }
+        let mut from = Data {
+            bits: Bits::new(data, window),
+            interval: self.restart_interval,
+            until_restart: self.restart_interval,
+            restart: 0,
+        };
+        let (definitions, machine) = (self.definitions, Machine::detected());
+        let (band, grid) = (header.band(), planes.grids[component]);
+        match (header.first, header.high) {
+            (0, 0) => {
+                let tables = header.components.iter();
+                let tables = tables.map(|(_, dc, _)| table(&mut lookups.dc, definitions.dc.get(*dc)?));
+                dc_first(&mut from, &header, &tables.collect::<Option<Vec<_>>>()?, planes)?;
+            }
+            (0, _) => dc_refine(&mut from, &header, planes)?,
+            (_, 0) => {
+                let table = table(&mut lookups.first, definitions.ac.get(ac)?)?;
+                (machine.first)(&mut Rows { planes, grid, band, clears }, &mut from, &table)?;
+            }
+            (..) => {
+                let table = table(&mut lookups.refine, definitions.ac.get(ac)?)?;
+                (machine.refine)(&mut Rows { planes, grid, band, clears: false }, &mut from, &table)?;
+            }
+        }
+        let left = from.bits.end()?;
+        Some(&data[data.len() - left..])
+    }
+}
+
+/// The data of a scan.
+pub(super) struct Data<'a> {
+    bits: Bits<'a>,
+    /// MCUs between restart markers, until the next one, and its number.
+    interval: usize,
+    until_restart: usize,
+    restart: u8,
+}
+
+impl Data<'_> {
+    /// Begins an MCU; whether a restart marker was before it. `None` if one is missing.
+    #[inline(always)]
+    fn begin(&mut self) -> Option<bool> {
+        if self.interval == 0 {
+            return Some(false);
+        }
+        let due = self.until_restart == 0;
+        if due {
+            let follows = self.bits.sound() && self.bits.restart(RST + self.restart);
+            follows.then_some(())?;
+            self.restart = (self.restart + 1) % RESTARTS;
+            self.until_restart = self.interval;
+        }
+        self.until_restart -= 1;
+        Some(due)
+    }
+}
+
+impl Data<'_> {
+    /// Whether a block that begins at a place needs [`go_on`](Self::go_on) first.
+    #[inline(always)]
+    fn needs_more(&self, head: Head) -> bool {
+        self.interval > 0 || !self.bits.covers(head)
+    }
+
+    /// Goes on at a place, with the bits of the next block there; `run` blocks of which none is before a restart marker are left.
+    #[inline(never)]
+    fn go_on(&mut self, head: Head, run: u32) -> Option<()> {
+        self.bits.go_to(head);
+        if self.begin()? && run > 0 {
+            return None;
+        }
+        self.bits.prepare();
+        Some(())
+    }
+}
+
+/// One block of each MCU of a scan of DC.
+struct Unit {
+    /// Its component's place in the scan.
+    component: usize,
+    /// The first one, and blocks from one to the next, across and down.
+    start: usize,
+    across: usize,
+    down: usize,
+}
+
+/// The blocks of each MCU, and MCUs across and down.
+fn units(header: &Header, planes: &Planes) -> (Vec<Unit>, usize, usize) {
+    let grid = |(component, ..): &(usize, usize, usize)| planes.grids[*component];
+    if let [one] = &header.components[..] {
+        let Grid { start, stride, width, height, .. } = grid(one);
+        return (vec![Unit { component: 0, start, across: 1, down: stride }], width, height);
+    }
+    let grids = header.components.iter().map(grid).enumerate();
+    let units = grids.flat_map(|(component, grid)| {
+        let Grid { start, across, down, stride, .. } = grid;
+        let places = (0..down).flat_map(move |y| (0..across).map(move |x| start + y * stride + x));
+        places.map(move |start| Unit { component, start, across, down: down * stride })
+    });
+    (units.collect(), planes.mcus_per_row, planes.mcu_rows)
+}
+
+impl Unit {
+    fn block(&self, column: usize, row: usize) -> usize {
+        self.start + row * self.down + column * self.across
+    }
+}
+
+fn dc_first(data: &mut Data<'_>, header: &Header, tables: &[Rc<DcTable>], planes: &mut Planes) -> Option<()> {
+    let (units, columns, rows) = units(header, planes);
+    let mut before = vec![0i32; tables.len()];
+    for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+        if data.begin()? {
+            before.fill(0);
+        }
+        data.bits.prepare();
+        let mut bits = data.bits.reader();
+        for unit in &units {
+            let before = &mut before[unit.component];
+            *before = before.checked_add(difference(&mut bits, &tables[unit.component]))?;
+            planes.dc[unit.block(column, row)] = (*before << header.low) as i16;
+        }
+        let head = bits.head;
+        data.bits.go_to(head);
+    }
+    Some(())
+}
+
+fn dc_refine(data: &mut Data<'_>, header: &Header, planes: &mut Planes) -> Option<()> {
+    let (units, columns, rows) = units(header, planes);
+    for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+        data.begin()?;
+        data.bits.prepare();
+        let mut bits = data.bits.reader();
+        bits.refill();
+        for unit in &units {
+            planes.dc[unit.block(column, row)] |= ((bits.peek() >> 63) as i16) << header.low;
+            bits.consume(1);
+        }
+        let head = bits.head;
+        data.bits.go_to(head);
+    }
+    Some(())
+}
+
+/// The blocks of the component of a scan of AC.
+pub(super) struct Rows<'a> {
+    planes: &'a mut Planes,
+    grid: Grid,
+    band: Band,
+    /// It is the first one of the component, and makes zeros of its blocks on its way: they are read from memory once.
+    clears: bool,
+}
+
+impl Rows<'_> {
+    /// Each row's blocks, with the masks of what is not zero.
+    fn each(&mut self) -> impl Iterator<Item = impl Iterator<Item = (&mut Block, &mut u64)>> {
+        let Grid { start, stride, width, height, .. } = self.grid;
+        let blocks = self.planes.blocks[start..].chunks_mut(stride);
+        let nonzero = self.planes.nonzero[start..].chunks_mut(stride);
+        let rows = blocks.zip(nonzero).take(height);
+        rows.map(move |(blocks, nonzero)| blocks.iter_mut().zip(nonzero).take(width))
+    }
+
+    #[inline(always)]
+    pub(super) fn first(&mut self, data: &mut Data<'_>, table: &Table<First>) -> Option<()> {
+        let (band, clears, mut run) = (self.band, self.clears, 0);
+        if clears {
+            self.planes.clear_beside(self.grid);
+        }
+        let mut bits = data.bits.reader();
+        for row in self.each() {
+            for block in row {
+                if clears {
+                    *block.0 = [0; 64];
+                }
+                if data.needs_more(bits.head) {
+                    let head = bits.head;
+                    data.go_on(head, run)?;
+                    bits = data.bits.reader();
+                }
+                match run {
+                    0 => run = bands::first(&mut bits, table, band, block),
+                    _ => run -= 1,
+                }
+            }
+        }
+        let head = bits.head;
+        data.bits.go_to(head);
+        (run == 0).then_some(())
+    }
+
+    #[inline(always)]
+    pub(super) fn refine<M: Masks>(&mut self, data: &mut Data<'_>, table: &Table<Refine>) -> Option<()> {
+        let (band, mut run) = (self.band, 0);
+        let mut bits = data.bits.reader();
+        for row in self.each() {
+            for (block, nonzero) in row {
+                if data.needs_more(bits.head) {
+                    let head = bits.head;
+                    data.go_on(head, run)?;
+                    bits = data.bits.reader();
+                }
+                if run == 0 {
+                    run = bands::refine::<M>(&mut bits, table, band, (block, nonzero));
+                    continue;
+                }
+                run -= 1;
+                if bands::has_any(band, *nonzero) {
+                    bands::correct::<M>(&mut bits, band, (block, nonzero));
+                }
+            }
+        }
+        let head = bits.head;
+        data.bits.go_to(head);
+        (run == 0).then_some(())
+    }
+}

@@ -1,0 +1,329 @@
+//! From blocks to rows of pixels, without the library: of images with an ordinary sampling of chroma. At a reduced scale, blocks
+//! have fewer samples, and those of halved chroma twice as many as those of luma, so that it is not halved any more.
+//!
+//! A row of MCUs is decoded and transformed into planes that hold two of these rows, and pixels are made of it at once, while
+//! it is in the first-level cache: all that have the chroma above and below them.
+
+#[cfg(test)]
+mod tests;
+
+use super::colours::{Chroma, Colours, MARGIN, REACH, Row};
+use super::library::{BLOCKS, Block, Scan};
+use super::transform::{Job, SIDE, TRANSFORMS, Transform};
+use super::{colours, transform};
+use crate::jpeg::ffi::Region;
+
+/// MCUs that are decoded before they are transformed: enough for whole jobs of any component.
+const BUNCH: usize = TRANSFORMS;
+/// The most blocks that a component has of a bunch: four of each MCU.
+const MOST_BLOCKS: usize = 4 * BUNCH;
+/// Rows of MCUs that the planes hold.
+const HELD: usize = 2;
+/// The narrowest region, in pixels. The library does not smooth the chroma of images of a few columns.
+const NARROWEST: u32 = 16;
+/// Bytes by which the rows of a plane differ in length from a power of two, whose rows would displace each other in the cache.
+const STAGGER: usize = 64;
+
+/// The fastest functions of a machine: these must have the pixels of the library.
+#[derive(Clone, Copy)]
+pub(super) struct Functions {
+    pub(super) transform: Transform,
+    /// For blocks at a reduced scale.
+    pub(super) reduced: Transform,
+    pub(super) colours: Colours,
+}
+
+impl Functions {
+    /// Those of this machine; `None` to leave it all to the library.
+    pub(super) fn fastest() -> Option<Functions> {
+        let (transform, colours) = (transform::all().next()?, colours::all().next()?);
+        Some(Functions { transform, reduced: transform::reduced()?, colours })
+    }
+}
+
+/// A component's samples of two rows of MCUs, and how they are made.
+#[derive(Clone, Copy)]
+struct Plane<'a> {
+    /// The first sample of the first row, and bytes between rows.
+    start: usize,
+    pitch: usize,
+    /// Blocks of an MCU, across and down, and samples of a block.
+    across: usize,
+    down: usize,
+    side: usize,
+    /// Samples of the region across, and of the image down.
+    width: usize,
+    height: usize,
+    quantization: &'a [u16; 64],
+    /// The blocks of a bunch of MCUs, one MCU after the other: where they are, and where their samples begin.
+    blocks: [usize; MOST_BLOCKS],
+    offsets: [usize; MOST_BLOCKS],
+}
+
+impl Plane<'_> {
+    const NONE: Plane<'static> = Plane {
+        start: 0,
+        pitch: 0,
+        across: 1,
+        down: 1,
+        side: SIDE,
+        width: 0,
+        height: 0,
+        quantization: &[0; 64],
+        blocks: [0; MOST_BLOCKS],
+        offsets: [0; MOST_BLOCKS],
+    };
+
+    /// Where a row of the component begins.
+    fn row(&self, y: usize) -> usize {
+        // A power of two, since an MCU has one or two blocks down.
+        let rows = HELD * self.down * self.side;
+        self.start + (y & (rows - 1)) * self.pitch
+    }
+
+    /// Blocks of an MCU.
+    fn in_mcu(&self) -> usize {
+        self.across * self.down
+    }
+}
+
+/// For each block of a bunch, how many are before it, and how many samples of the plane. Where an MCU has less than four, the
+/// last ones are of no bunch.
+fn places(
+    (across, down): (usize, usize),
+    (side, pitch): (usize, usize),
+    before: usize,
+) -> ([usize; MOST_BLOCKS], [usize; MOST_BLOCKS]) {
+    let in_mcu = across * down;
+    let blocks = std::array::from_fn(|at| at / in_mcu * BLOCKS + before + at % in_mcu);
+    let offsets = std::array::from_fn(|at| {
+        let (mcu, block) = (at / in_mcu, at % in_mcu);
+        let (x, y) = (mcu * across + block % across, block / across);
+        (x + y * pitch) * side
+    });
+    (blocks, offsets)
+}
+
+/// How chroma of this sampling is made as large as luma once blocks of these sides are samples; `None` where that is left to the
+/// library.
+fn upsampled(sampling: Chroma, sides: &[usize]) -> Option<Chroma> {
+    let luma = *sides.first()?;
+    let as_luma = sides.iter().all(|side| *side == luma);
+    match sampling {
+        _ if luma == SIDE => as_luma.then_some(sampling),
+        Chroma::None | Chroma::Full => as_luma.then_some(sampling),
+        Chroma::Half => sides[1..].iter().all(|side| *side == 2 * luma).then_some(Chroma::Full),
+        Chroma::HalfWidth | Chroma::HalfHeight => None,
+    }
+}
+
+/// What rows of a region are made of.
+pub(super) struct Rows<'a> {
+    functions: Functions,
+    chroma: Chroma,
+    region: Region,
+    colours: usize,
+    planes: [Plane<'a>; 3],
+    /// Planes that are needed: for grey pixels luma alone.
+    needed: usize,
+    /// Blocks of an MCU.
+    in_mcu: usize,
+    /// MCUs of the image and of the region.
+    mcus_per_row: usize,
+    columns: std::ops::Range<usize>,
+    bytes: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// `None` if the region is left to the library.
+    pub(super) fn new(scan: &'a Scan<'_>, region: Region, functions: Functions) -> Option<Rows<'a>> {
+        let colours = scan.colours();
+        let (factors, components) = scan.sampling()?;
+        let sampling = Chroma::of(&factors[..components])?;
+        let sides = scan.sides();
+        let chroma = upsampled(sampling, &sides[..components])?;
+        if region.width < NARROWEST || region.height == 0 {
+            return None;
+        }
+        let (_, height) = scan.size();
+        let [most_across, most_down] = sampling.blocks_of_luma();
+        let mcu_width = most_across * sides[0];
+        let (left, right) = (region.x as usize, (region.x + region.width) as usize);
+        if left % mcu_width != 0 {
+            return None;
+        }
+        let columns = left / mcu_width..right.div_ceil(mcu_width);
+        let (mut in_mcu, mut bytes) = (0, 0);
+        let mut planes = [Plane::NONE; 3];
+        let needed = if colours > 1 { components } else { 1 };
+        for (component, plane) in planes.iter_mut().enumerate().take(components) {
+            let [across, down] = if component == 0 { [most_across, most_down] } else { [1, 1] };
+            let side = sides[component];
+            let pitch =
+                (MARGIN + columns.len() * across * side + REACH).next_multiple_of(2 * STAGGER) + STAGGER;
+            let (blocks, offsets) = places((across, down), (side, pitch), in_mcu);
+            *plane = Plane {
+                start: bytes + MARGIN,
+                pitch,
+                across,
+                down,
+                side,
+                width: (region.width as usize * across).div_ceil(most_across),
+                height: (height as usize * down).div_ceil(most_down),
+                quantization: scan.quantization(component)?,
+                blocks,
+                offsets,
+            };
+            in_mcu += plane.in_mcu();
+            if component < needed {
+                bytes += pitch * HELD * down * side;
+            }
+        }
+        let mcus_per_row = scan.mcus_per_row();
+        (in_mcu == scan.blocks().1).then_some(Rows {
+            functions,
+            chroma,
+            region,
+            colours,
+            planes,
+            needed,
+            in_mcu,
+            mcus_per_row,
+            columns,
+            bytes,
+        })
+    }
+
+    /// Makes all rows, as [`Scan::read`] does. `samples` is memory for planes.
+    pub(super) fn read<F>(&self, samples: &mut Vec<u8>, mut decode: F, out: &mut [u8]) -> Option<()>
+    where
+        F: FnMut(Option<&mut [&mut Block]>),
+    {
+        if samples.len() < self.bytes {
+            *samples = vec![0; self.bytes];
+        }
+        let [luma, ..] = &self.planes;
+        let mcu_height = luma.down * luma.side;
+        let smooth_down = self.chroma.is_halved_down() && self.colours > 1;
+        let (first, end) = (self.region.y as usize, (self.region.y + self.region.height) as usize);
+        // Rows of pixels are made in the groups that share a row of chroma, of which the ones above and below are needed too.
+        let beyond = if smooth_down { 2 } else { 0 };
+        let top = if smooth_down { first.saturating_sub(1) } else { first } / mcu_height;
+        let bottom = ((end - 1) / luma.down * luma.down + beyond).min(luma.height - 1) / mcu_height;
+        for _ in 0..top * self.mcus_per_row {
+            decode(None);
+        }
+        let mut rows = out.chunks_exact_mut(self.region.width as usize * self.colours);
+        let mut y = first;
+        let mut blocks = [[0; 64]; BUNCH * BLOCKS];
+        for mcu_row in top..=bottom {
+            self.decode_row(mcu_row, (&mut blocks, samples), &mut decode);
+            let made = (mcu_row + 1) * mcu_height;
+            let ready = if smooth_down && mcu_row != bottom { made - 1 } else { made };
+            while y < ready.min(end) {
+                self.make(y, samples, rows.next()?)?;
+                y += 1;
+            }
+        }
+        (y == end).then_some(())
+    }
+
+    /// Decodes a row of MCUs into the planes.
+    fn decode_row<F>(
+        &self,
+        mcu_row: usize,
+        (blocks, samples): (&mut [Block; BUNCH * BLOCKS], &mut [u8]),
+        decode: &mut F,
+    ) where
+        F: FnMut(Option<&mut [&mut Block]>),
+    {
+        for _ in 0..self.columns.start {
+            decode(None);
+        }
+        for first in self.columns.clone().step_by(BUNCH) {
+            let count = BUNCH.min(self.columns.end - first);
+            for mcu in blocks.as_chunks_mut::<BLOCKS>().0.iter_mut().take(count) {
+                decode(Some(&mut mcu.each_mut()[..self.in_mcu]));
+            }
+            let column = first - self.columns.start;
+            for plane in &self.planes[..self.needed] {
+                self.transform(plane, (mcu_row, column), (blocks, count), samples);
+            }
+        }
+        for _ in self.columns.end..self.mcus_per_row {
+            decode(None);
+        }
+        if self.chroma.is_halved_across() && self.colours > 1 {
+            self.widen(mcu_row, samples);
+        }
+    }
+
+    /// Makes samples of so many MCUs, of which the first is in this row of the image and in this column of the region.
+    fn transform(
+        &self,
+        plane: &Plane<'_>,
+        (mcu_row, column): (usize, usize),
+        (blocks, count): (&[Block; BUNCH * BLOCKS], usize),
+        samples: &mut [u8],
+    ) {
+        let start = plane.row(mcu_row * plane.down * plane.side) + column * plane.across * plane.side;
+        let transform = if plane.side == SIDE { self.functions.transform } else { self.functions.reduced };
+        // The last job of a row may have blocks of MCUs that are not of the region, whose samples are beyond it as well.
+        let jobs = (count * plane.in_mcu()).div_ceil(TRANSFORMS);
+        let places = plane.blocks.as_chunks().0.iter().zip(plane.offsets.as_chunks().0);
+        for (of_job, offsets) in places.take(jobs) {
+            let [a, b, c, d] = *of_job;
+            let job = Job {
+                blocks: [&blocks[a], &blocks[b], &blocks[c], &blocks[d]],
+                side: plane.side,
+                quantization: plane.quantization,
+                start,
+                offsets,
+                pitch: plane.pitch,
+            };
+            transform(&job, samples);
+        }
+    }
+
+    /// Repeats the samples of chroma at both borders of the region, since each pixel is made of a neighbour too.
+    fn widen(&self, mcu_row: usize, samples: &mut [u8]) {
+        for plane in &self.planes[1..] {
+            for y in mcu_row * SIDE..(mcu_row + 1) * SIDE {
+                let start = plane.row(y);
+                samples[start - 1] = samples[start];
+                samples[start + plane.width] = samples[start + plane.width - 1];
+            }
+        }
+    }
+
+    /// Makes a row of pixels.
+    fn make(&self, y: usize, samples: &[u8], out: &mut [u8]) -> Option<()> {
+        let [luma, blue, red] = &self.planes;
+        let luma = &samples[luma.row(y)..];
+        let width = self.region.width as usize;
+        match (self.chroma, self.colours) {
+            (_, 1) => out.copy_from_slice(luma.get(..width)?),
+            (Chroma::None, _) => {
+                out.as_chunks_mut::<3>()
+                    .0
+                    .iter_mut()
+                    .zip(luma)
+                    .for_each(|(pixel, level)| *pixel = [*level; 3]);
+            }
+            _ => {
+                let halved = self.chroma.is_halved_down();
+                let near = if halved { y / 2 } else { y };
+                let is_lower = halved && y % 2 == 1;
+                let far = match (halved, is_lower) {
+                    (false, _) => near,
+                    (true, false) => near.saturating_sub(1),
+                    (true, true) => (near + 1).min(blue.height - 1),
+                };
+                let row = |plane: &Plane<'_>, y| &samples[plane.row(y) - MARGIN..][..plane.pitch];
+                let chroma = [[row(blue, near), row(blue, far)], [row(red, near), row(red, far)]];
+                (self.functions.colours)(&Row { luma, chroma, is_lower }, self.chroma, out)?;
+            }
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,262 @@
+//! MCUs of a baseline scan (ITU-T T.81, annex F.2.2), decoded one after the other.
+
+use std::rc::Rc;
+
+use super::bits::{BitBuffer, Bits, Head, Reader};
+use super::library::{Block, COMPONENTS, Scan};
+use super::tables::{AcTable, DcTable, Known};
+use crate::jpeg::markers::{EOI, RST};
+
+/// Index in natural order of each coefficient in zigzag order. A block's 64 are followed by as many entries as the
+/// longest run can overshoot.
+pub(super) const NATURAL: [u8; 128] = {
+    let mut natural = [63; 128];
+    let (mut x, mut y, mut up, mut k) = (0, 0, true, 0);
+    while k < 64 {
+        natural[k] = y * 8 + x;
+        match (up, x, y) {
+            (true, 7, _) => (y, up) = (y + 1, false),
+            (true, _, 0) => (x, up) = (x + 1, false),
+            (true, ..) => (x, y) = (x + 1, y - 1),
+            (false, _, 7) => (x, up) = (x + 1, true),
+            (false, 0, _) => (y, up) = (y + 1, true),
+            (false, ..) => (x, y) = (x - 1, y + 1),
+        }
+        k += 1;
+    }
+    natural
+};
+const LAST: usize = 63;
+
+/// Pairs read between refills: 4 x 10 bits, or 26 for one that is not in the table and 3 x 10, of 56.
+const PAIRS: usize = 4;
+
+/// Jumps between refills: 2 x 21 bits, or 26 for a code that is not in the table and 21.
+const JUMPS: usize = 2;
+
+/// Numbers of restart markers.
+const RESTARTS: u8 = 8;
+
+/// The tables of an image.
+pub(super) struct Tables(Vec<(Rc<DcTable>, Rc<AcTable>)>);
+
+impl Tables {
+    pub(super) fn of(scan: &Scan<'_>, dc: &mut Known<DcTable>, ac: &mut Known<AcTable>) -> Option<Tables> {
+        let tables = scan.definitions().map(|(for_dc, for_ac)| Some((dc.table(for_dc)?, ac.table(for_ac)?)));
+        tables.collect::<Option<_>>().map(Tables)
+    }
+}
+
+/// The state for the blocks of a component.
+#[derive(Clone, Copy)]
+struct Component<'a> {
+    dc: &'a DcTable,
+    ac: &'a AcTable,
+    dc_alone: bool,
+    /// DC of the previous block.
+    before: i32,
+}
+
+/// A place in a scan.
+pub(super) struct Mcus<'a> {
+    bits: Bits<'a>,
+    components: [Component<'a>; COMPONENTS],
+    /// The component of each block of an MCU.
+    blocks: &'a [u8],
+    /// MCUs that are left.
+    left: usize,
+    restart_interval: usize,
+    /// MCUs until the next restart marker, and its number.
+    until_restart: usize,
+    restart: u8,
+    sound: bool,
+}
+
+impl<'a> Mcus<'a> {
+    /// `None` without a component.
+    pub(super) fn new(
+        scan: &Scan<'a>,
+        blocks: &'a [u8],
+        tables: &'a Tables,
+        window: &'a mut BitBuffer,
+    ) -> Option<Mcus<'a>> {
+        let component = |index: usize| {
+            let (dc, ac) = tables.0.get(index).or(tables.0.first())?;
+            Some(Component { dc, ac, dc_alone: scan.needs_dc_alone(index), before: 0 })
+        };
+        let first = component(0)?;
+        Some(Mcus {
+            bits: Bits::new(scan.data(), window),
+            components: std::array::from_fn(|index| component(index).unwrap_or(first)),
+            blocks,
+            left: scan.mcus(),
+            restart_interval: scan.restart_interval(),
+            until_restart: scan.restart_interval(),
+            restart: 0,
+            sound: true,
+        })
+    }
+
+    /// Decodes the next MCU into its blocks, or skips it.
+    #[inline]
+    pub(super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
+        self.begin();
+        let mut bits = self.bits.reader();
+        match blocks {
+            Some(blocks) => {
+                for (block, component) in blocks.iter_mut().zip(self.blocks) {
+                    let component = &mut self.components[usize::from(*component) % COMPONENTS];
+                    component.before = component.before.wrapping_add(difference(&mut bits, component.dc));
+                    **block = [0; 64];
+                    block[0] = component.before as i16;
+                    if component.dc_alone {
+                        pass(&mut bits, component.ac);
+                        continue;
+                    }
+                    coefficients(&mut bits, component.ac, |k, value| {
+                        block[usize::from(NATURAL[k % NATURAL.len()])] = value;
+                    });
+                }
+            }
+            None => {
+                for component in self.blocks {
+                    let component = &mut self.components[usize::from(*component) % COMPONENTS];
+                    component.before = component.before.wrapping_add(difference(&mut bits, component.dc));
+                    pass(&mut bits, component.ac);
+                }
+            }
+        }
+        let head = bits.head;
+        self.end(head);
+    }
+
+    /// Decodes the next MCU into its blocks. Each gets a mask of its AC coefficients that are not zero: a bit
+    /// for each, in zigzag order from the highest.
+    pub(super) fn next_with_masks(&mut self, blocks: &mut [Block], masks: &mut [u64]) {
+        self.begin();
+        let mut bits = self.bits.reader();
+        for ((block, mask), component) in blocks.iter_mut().zip(masks).zip(self.blocks) {
+            let component = &mut self.components[usize::from(*component) % COMPONENTS];
+            component.before = component.before.wrapping_add(difference(&mut bits, component.dc));
+            *block = [0; 64];
+            block[0] = component.before as i16;
+            let mut found = 0;
+            coefficients(&mut bits, component.ac, |k, value| {
+                block[usize::from(NATURAL[k % NATURAL.len()])] = value;
+                found |= (u64::from(value != 0) << 63) >> (k % 64);
+            });
+            *mask = found;
+        }
+        let head = bits.head;
+        self.end(head);
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        if self.restart_interval > 0 {
+            self.skip_restart();
+        }
+        self.bits.prepare();
+    }
+
+    #[inline(always)]
+    fn end(&mut self, head: Head) {
+        self.bits.go_to(head);
+        self.left = self.left.wrapping_sub(1);
+    }
+
+    /// Skips a restart marker where one is due.
+    fn skip_restart(&mut self) {
+        if self.until_restart == 0 {
+            self.sound &= self.bits.sound() && self.bits.restart(RST + self.restart);
+            self.restart = (self.restart + 1) % RESTARTS;
+            self.until_restart = self.restart_interval;
+            self.components.iter_mut().for_each(|component| component.before = 0);
+        }
+        self.until_restart -= 1;
+    }
+
+    /// Whether all bits that were read were present, and the image ends where it should.
+    pub(super) fn sound(&mut self) -> bool {
+        self.sound && self.bits.sound() && (self.left > 0 || self.bits.stops_at(EOI))
+    }
+}
+
+#[inline(always)]
+pub(super) fn difference(bits: &mut Reader<'_>, table: &DcTable) -> i32 {
+    bits.refill();
+    let symbol = table.symbol(bits.peek());
+    bits.head.damaged |= symbol.is_none();
+    let difference = symbol.value(bits.peek());
+    bits.consume(symbol.end());
+    difference
+}
+
+/// Reads the coefficients of a block after its DC. `store` gets the index of each in zigzag order; some may be zeros.
+#[inline(always)]
+fn coefficients(bits: &mut Reader<'_>, table: &AcTable, mut store: impl FnMut(usize, i16)) {
+    let mut k = 0;
+    loop {
+        bits.refill();
+        for _ in 0..PAIRS {
+            let mut pair = table.pair(bits.peek());
+            if pair.length == 0 {
+                bits.refill();
+                let symbol = table.symbol(bits.peek());
+                bits.head.damaged |= symbol.is_none();
+                pair = symbol.alone(bits.peek());
+            }
+            let first = k + usize::from(pair.to_first);
+            k = first + usize::from(pair.to_second);
+            if k < LAST {
+                store(k, pair.second);
+                store(first, pair.first);
+                bits.consume(pair.length);
+                continue;
+            }
+            // The block ends here: with its last coefficient, or with a code that has no value and goes beyond.
+            store(first, pair.first);
+            let (last, value, length) = if first < LAST {
+                store(k, pair.second);
+                (k, pair.second, pair.length)
+            } else {
+                (first, pair.first, pair.first_length)
+            };
+            bits.head.damaged |= last > LAST && value != 0;
+            bits.consume(length);
+            return;
+        }
+    }
+}
+
+/// Passes over the coefficients of a block after its DC.
+#[inline(always)]
+fn pass(bits: &mut Reader<'_>, table: &AcTable) {
+    let Some(jumps) = table.jumps() else { return coefficients(bits, table, |_, _| {}) };
+    let mut k = 0;
+    loop {
+        bits.refill();
+        for _ in 0..JUMPS {
+            let jump = jumps.next(bits.peek());
+            let last = k + jump.forward();
+            if last < LAST {
+                bits.consume(jump.length);
+                if jump.ends_block() {
+                    return;
+                }
+                k = last;
+                continue;
+            }
+            // One code by itself: it is long, or the block ends before those that follow it.
+            bits.refill();
+            let symbol = table.symbol(bits.peek());
+            bits.head.damaged |= symbol.is_none();
+            bits.consume(symbol.end());
+            k += symbol.forward();
+            if k >= LAST {
+                bits.head.damaged |= k > LAST && symbol.has_value();
+                return;
+            }
+        }
+    }
+}

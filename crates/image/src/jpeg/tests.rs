@@ -1,0 +1,305 @@
+//! A crop decode must give the pixels of the whole decode, for every sampling, box and reduction.
+
+use super::super::draws::RowKey;
+use super::super::geometry::Frame;
+use super::*;
+use crate::draws::Draws;
+use crate::geometry::{Rect, Sampling};
+use crate::resample::reduced;
+use crate::spec::Size;
+
+const WIDTH: u32 = 203;
+const HEIGHT: u32 = 151;
+
+/// Smooth colour, edges and noise: something for every part of a decoder.
+fn pixels() -> Vec<u8> {
+    let mut draws = Draws::new(RowKey(5));
+    let mut pixels = Vec::new();
+    for y in 0..HEIGHT {
+        for x in 0..WIDTH {
+            let edge = if (x / 13 + y / 7) % 2 == 0 { 60 } else { 0 };
+            let noise = draws.below(40);
+            pixels.extend([x + edge, y + noise, (x + y) / 2 + edge].map(|level| level.min(255) as u8));
+        }
+    }
+    pixels
+}
+
+fn jpegs() -> Vec<Vec<u8>> {
+    let pixels = pixels();
+    (0..ffi::CHROMA_SAMPLINGS)
+        .map(|sampling| [ffi::quality(90), ffi::chroma_sampling(sampling)])
+        .map(|settings| ffi::compress(&pixels, WIDTH, HEIGHT, &settings).unwrap())
+        .collect()
+}
+
+/// [`decode_into`] with memory of its own.
+fn decode_alone(
+    image: &Image,
+    encoded: &[u8],
+    frame_of: &FrameOf<'_>,
+    slot: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    decode_into(image, encoded, frame_of, slot, (scratch, &Workspace::of_one(image.max_pixels)))
+}
+
+fn decoded(
+    encoded: &[u8],
+    channels: usize,
+    part: impl Fn(&ffi::Info) -> ReducedRegion,
+) -> (ReducedRegion, Vec<u8>) {
+    let mut decoder = Decoder::default();
+    let mut pixels = Buffer::default();
+    let markers = Markers::read(encoded).unwrap();
+    let opened = decoder.open(encoded, &markers, 1 << 20).unwrap();
+    let part = part(&opened.info());
+    if !decode_own(&opened, &part, &markers, channels, (&mut decoder, &mut pixels)) {
+        decode_with_library(opened, &part, &markers, channels, (&mut decoder, &mut pixels)).unwrap();
+    }
+    let bytes = part.rect.width as usize * part.rect.height as usize * channels;
+    (part, pixels.get(bytes).to_vec())
+}
+
+/// The pixels of `rect` out of those of `part`.
+fn cut(pixels: &[u8], part: &ReducedRegion, rect: Rect, channels: usize) -> Vec<u8> {
+    let stride = part.rect.width as usize * channels;
+    let left = (rect.x - part.rect.x) as usize * channels;
+    (rect.y..rect.y + rect.height)
+        .flat_map(|y| {
+            let start = (y - part.rect.y) as usize * stride + left;
+            &pixels[start..start + rect.width as usize * channels]
+        })
+        .copied()
+        .collect()
+}
+
+/// A sampling of `view` that is reduced by exactly `reduction`.
+fn sampling(view: Rect, reduction: u32) -> (Sampling, Size) {
+    let (width, height) = (f64::from(view.width), f64::from(view.height));
+    let target = match reduction {
+        1 => Size { height: view.height, width: view.width },
+        _ => {
+            Size { height: 1.max(view.height / (4 * reduction)), width: 1.max(view.width / (4 * reduction)) }
+        }
+    };
+    (Sampling { left: f64::from(view.x), top: f64::from(view.y), width, height, view }, target)
+}
+
+#[test]
+fn a_crop_has_the_pixels_of_the_whole() {
+    let mut draws = Draws::new(RowKey(11));
+    for (encoded, reduction) in jpegs().iter().flat_map(|encoded| [1, 2, 4, 8].map(|r| (encoded, r))) {
+        let all = Rect::whole(WIDTH, HEIGHT);
+        let (wide, target) = sampling(all, reduction);
+        let (whole, expected) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &wide, target));
+        for _ in 0..60 {
+            let least = 8 * reduction;
+            let width = least.min(WIDTH) + draws.below(WIDTH - least.min(WIDTH) + 1);
+            let height = least.min(HEIGHT) + draws.below(HEIGHT - least.min(HEIGHT) + 1);
+            let view = Rect {
+                x: draws.below(WIDTH - width + 1),
+                y: draws.below(HEIGHT - height + 1),
+                width,
+                height,
+            };
+            let (box_of, target) = sampling(view, reduction);
+            let (part, pixels) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &box_of, target));
+            if part.reduction != whole.reduction {
+                continue;
+            }
+            let seen = reduced(view, part.reduction);
+            assert!(
+                cut(&pixels, &part, seen, RGB) == cut(&expected, &whole, seen, RGB),
+                "{view:?} reduced by {reduction}: {part:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn reductions_are_taken_where_enough_is_left() {
+    let encoded = &jpegs()[2];
+    for (target, reduction) in [(60, 1), (26, 1), (25, 2), (13, 2), (12, 4), (6, 8)] {
+        let view = Rect::whole(WIDTH, HEIGHT);
+        let (sampling, _) = sampling(view, 1);
+        let size = Size { height: target, width: target };
+        let (part, _) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &sampling, size));
+        assert_eq!(part.reduction, reduction, "to {target}");
+    }
+}
+
+#[test]
+fn only_the_needed_columns_and_rows_are_decoded() {
+    let view = Rect { x: 100, y: 70, width: 20, height: 10 };
+    let (sampling, target) = sampling(view, 1);
+    let (part, _) = decoded(&jpegs()[2], RGB, |info| ReducedRegion::of(info, &sampling, target));
+    assert_eq!(part.rect, Rect { x: 96, y: 70, width: 26, height: 10 });
+}
+
+#[test]
+fn luma_of_a_grey_jpeg_is_its_only_channel() {
+    let grey = &jpegs()[3];
+    let (part, rgb) = decoded(grey, RGB, ReducedRegion::whole);
+    let (_, luma) = decoded(grey, 1, ReducedRegion::whole);
+    assert_eq!(part.rect, Rect::whole(WIDTH, HEIGHT));
+    assert!(rgb.chunks_exact(3).zip(&luma).all(|(rgb, luma)| rgb == [*luma; 3]));
+}
+
+#[test]
+fn a_damaged_image_leaves_the_decoder_fit_for_the_next() {
+    let encoded = &jpegs()[2];
+    let image = Image::resize(20, 20);
+    let mut slot = vec![0; image.bytes_per_image()];
+    let mut scratch = Scratch::default();
+    let mut decode = |bytes: &[u8]| {
+        decode_alone(&image, bytes, &|w, h| Frame::draw(&image, w, h, RowKey(0)), &mut slot, &mut scratch)
+            .map(|()| slot.clone())
+    };
+    let expected = decode(encoded).unwrap();
+    for length in 3..encoded.len() - 1 {
+        if length % 97 == 0 {
+            assert_eq!(decode(&encoded[..length]).unwrap_err().kind(), ErrorKind::BadRow, "cut at {length}");
+        }
+    }
+    assert!(decode(encoded).unwrap() == expected);
+}
+
+/// `encoded` without the segments of a kind.
+fn without(encoded: &[u8], kind: u8) -> Vec<u8> {
+    let scan = Markers::read(encoded).unwrap().scan;
+    let mut rest = encoded[..2].to_vec();
+    let mut at = 2;
+    while at < scan {
+        let segment = markers::segment(encoded, at).unwrap();
+        if segment.marker != kind {
+            rest.extend(&encoded[at..segment.end]);
+        }
+        at = segment.end;
+    }
+    rest.extend(&encoded[scan..]);
+    rest
+}
+
+#[test]
+fn no_image_depends_on_the_one_before() {
+    use turbojpeg_sys::TJPARAM_TJPARAM_OPTIMIZE as OPTIMIZE;
+    const DQT: u8 = 0xDB;
+    const DHT: u8 = 0xC4;
+    let settings = [ffi::quality(70), ffi::chroma_sampling(2), (OPTIMIZE, 1)];
+    let before = ffi::compress(&pixels(), WIDTH, HEIGHT, &settings).unwrap();
+    let image = Image::resize(HEIGHT, WIDTH);
+    let mut scratch = Scratch::default();
+    let mut decode = |bytes: &[u8]| {
+        let mut slot = vec![0; image.bytes_per_image()];
+        let frame_of = |w, h| Frame::draw(&image, w, h, RowKey(0));
+        decode_alone(&image, bytes, &frame_of, &mut slot, &mut scratch).map(|()| slot)
+    };
+    for encoded in jpegs() {
+        decode(&before).unwrap();
+        assert!(decode(&without(&encoded, DQT)).unwrap_err().cause().contains("uantization table"));
+        decode(&before).unwrap();
+        // Without tables of its own, as the frames of motion JPEG are, it has the standard ones.
+        assert!(decode(&without(&encoded, DHT)).unwrap() == decode(&encoded).unwrap());
+    }
+}
+
+/// Factors that say no more than smaller ones do, as some cameras write them.
+#[test]
+fn sampling_factors_that_could_be_halved_do_not_upset_crops() {
+    let mut encoded =
+        ffi::compress(&pixels(), WIDTH, HEIGHT, &[ffi::quality(90), ffi::chroma_sampling(0)]).unwrap();
+    let frame = encoded.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap();
+    let grey = jpegs().swap_remove(3);
+    assert_eq!(Markers::read(&grey).unwrap().mcu_width(), 8);
+    assert_eq!(Markers::read(&encoded).unwrap().mcu_width(), 8);
+    for component in 0..3 {
+        encoded[frame + 11 + 3 * component] = 0x21;
+    }
+    let image = Image::random_resized_crop(40);
+    let mut slot = vec![0; image.bytes_per_image()];
+    for key in 0..50 {
+        let frame_of = |w, h| Frame::draw(&image, w, h, RowKey(key));
+        match decode_alone(&image, &encoded, &frame_of, &mut slot, &mut Scratch::default()) {
+            Ok(()) => {}
+            // The scan was written for other MCUs, and may end early.
+            Err(error) => assert!(!error.cause().contains("mismatch"), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn what_a_decode_takes_is_its_part_and_all_coefficients_of_several_scans() {
+    let progressive = (turbojpeg_sys::TJPARAM_TJPARAM_PROGRESSIVE, 1);
+    let coefficients = |sampling| {
+        let settings = [ffi::quality(90), ffi::chroma_sampling(sampling), progressive];
+        let encoded = ffi::compress(&pixels(), WIDTH, HEIGHT, &settings).unwrap();
+        let markers = Markers::read(&encoded).unwrap();
+        assert!(!markers.one_scan());
+        let opened = Decoder::default().open(&encoded, &markers, 1 << 20).unwrap();
+        let info = opened.info();
+        let one_scan = u64::from(WIDTH * HEIGHT) * 3 + u64::from(WIDTH) * BYTES_PER_COLUMN;
+        needed(&info, &ReducedRegion::whole(&info), markers.coefficients(), RGB) - one_scan
+    };
+    // 26 x 19 blocks of 64 coefficients of two bytes in each of three channels; of 4:2:0 13 x 10 MCUs of six blocks.
+    assert_eq!(coefficients(0), 26 * 19 * 128 * 3);
+    assert_eq!(coefficients(2), 13 * 10 * 128 * 6);
+}
+
+#[test]
+fn what_comes_after_the_end_is_ignored() {
+    let mut encoded = jpegs().swap_remove(2);
+    let (_, expected) = decoded(&encoded, RGB, ReducedRegion::whole);
+    encoded.extend([0, 0xFF, 7]);
+    let (_, padded) = decoded(&encoded, RGB, ReducedRegion::whole);
+    assert!(padded == expected);
+}
+
+#[test]
+fn padding_before_the_end_is_harmless() {
+    let encoded = jpegs().swap_remove(2);
+    let image = Image::resize(HEIGHT, WIDTH);
+    let (_, expected) = decoded(&encoded, RGB, ReducedRegion::whole);
+    let mut padded = encoded[..encoded.len() - 2].to_vec();
+    padded.extend([0x11; 40]);
+    padded.extend([0xFF, 0xD9]);
+    let mut slot = vec![0; image.bytes_per_image()];
+    decode_alone(
+        &image,
+        &padded,
+        &|w, h| Frame::draw(&image, w, h, RowKey(0)),
+        &mut slot,
+        &mut Scratch::default(),
+    )
+    .unwrap();
+    assert!(slot == expected);
+}
+
+#[test]
+fn stray_bytes_in_the_header_are_harmless_and_a_cut_behind_them_is_not() {
+    let encoded = jpegs().swap_remove(2);
+    let image = Image::resize(HEIGHT, WIDTH);
+    let (_, expected) = decoded(&encoded, RGB, ReducedRegion::whole);
+    let stray = [&encoded[..2], &[1, 2, 3], &encoded[2..]].concat();
+    assert!(stray[..2] == [0xFF, 0xD8]);
+    let mut slot = vec![0; image.bytes_per_image()];
+    decode_alone(
+        &image,
+        &stray,
+        &|w, h| Frame::draw(&image, w, h, RowKey(0)),
+        &mut slot,
+        &mut Scratch::default(),
+    )
+    .unwrap();
+    assert!(slot == expected);
+    let half = [&stray[..stray.len() / 2], &[0xFF, 0xD9]].concat();
+    let error = decode_alone(
+        &image,
+        &half,
+        &|w, h| Frame::draw(&image, w, h, RowKey(0)),
+        &mut slot,
+        &mut Scratch::default(),
+    )
+    .unwrap_err();
+    assert_eq!(error.cause(), "corrupt JPEG: premature end of data segment");
+}

@@ -1,0 +1,174 @@
+//! From decoded pixels to the slot: orientation, sampling, and the last pass.
+
+use forebay_base::Result;
+use image::metadata::Orientation;
+
+use super::canvas::spread_image;
+use super::depth::Depth;
+use super::effects::BlurScratch;
+use super::finish::{ValueTable, finish, is_plain};
+use super::geometry::{Frame, FrameOf, Mirror, Rect};
+use super::pixels::{orient, transposes};
+use super::resample::{Decoded, Resampler, resampling_bytes};
+use super::rotation::Turn;
+use super::scratch::{Buffer, Scratch};
+use super::spec::{Image, Size};
+
+/// An image decoded whole, not yet turned.
+#[derive(Clone, Copy)]
+pub(super) struct Whole {
+    /// All of the image as stored.
+    pub(super) rect: Rect,
+    /// The orientation to show it in.
+    pub(super) orientation: Orientation,
+    pub(super) depth: Depth,
+}
+
+/// One thread's state of the stages after decoding.
+#[derive(Default)]
+pub(super) struct Output {
+    resampler: Resampler,
+    table: ValueTable,
+    /// Pixels at the target size, if the slot takes another form of them, or they are turned on the way.
+    target: Buffer,
+    blur: BlurScratch,
+}
+
+impl Output {
+    /// Samples `decoded` and writes it into the slot.
+    pub(super) fn fill(
+        &mut self,
+        image: &Image,
+        decoded: Decoded<'_>,
+        frame: &Frame,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        frame.effects.check(frame.target)?;
+        if decoded.depth == Depth::Sixteen {
+            image.validate_depth()?;
+        }
+        if frame.target == image.size() {
+            return self.fill_all(image, decoded, frame, slot);
+        }
+        let shown = image.of_size(frame.target);
+        self.fill_all(&shown, decoded, frame, &mut slot[..shown.bytes_per_image()])?;
+        if !image.is_ragged() {
+            spread_image(image, frame.target, slot);
+        }
+        Ok(())
+    }
+
+    /// [`fill`](Self::fill) of a slot that the image covers: directly where the slot is plain bytes, else in a second pass.
+    fn fill_all(
+        &mut self,
+        image: &Image,
+        decoded: Decoded<'_>,
+        frame: &Frame,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let size = image.size();
+        if let Some(turn) = &frame.turn {
+            self.fill_turned(image, decoded, (frame, turn), slot)?;
+        } else if is_plain(image) {
+            self.resampler.resample(decoded, &frame.sampling, (size, frame.mirror), slot)?;
+            frame.effects.apply(slot, size, decoded.channels, &mut self.blur);
+        } else {
+            self.fill_in_form(image, decoded, frame, slot)?;
+        }
+        if let Some(erased) = &frame.effects.erased {
+            erased.fill(image, slot);
+        }
+        Ok(())
+    }
+
+    /// [`fill`](Self::fill) of a slot that takes another form of pixels.
+    fn fill_in_form(
+        &mut self,
+        image: &Image,
+        decoded: Decoded<'_>,
+        frame: &Frame,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let size = image.size();
+        let target = self.target.take(size.width as usize * size.height as usize * decoded.pixel_bytes());
+        self.resampler.resample(decoded, &frame.sampling, (size, Mirror::default()), target)?;
+        if decoded.depth == Depth::Eight {
+            frame.effects.apply(target, size, decoded.channels, &mut self.blur);
+        }
+        finish(image, (target, decoded.depth), frame.mirror, &mut self.table, slot);
+        Ok(())
+    }
+
+    /// [`fill`](Self::fill) of a slot with a turned image.
+    fn fill_turned(
+        &mut self,
+        image: &Image,
+        decoded: Decoded<'_>,
+        (frame, turn): (&Frame, &Turn),
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let (size, channels, depth) = (image.size(), decoded.channels, decoded.depth);
+        let bytes = size.width as usize * size.height as usize * decoded.pixel_bytes();
+        let target = self.target.take(bytes);
+        self.resampler.resample(decoded, &frame.sampling, (size, frame.mirror), target)?;
+        // No form of pixels takes fewer bytes than these do.
+        turn.pixels(target, size, (channels, depth), &mut slot[..bytes]);
+        if depth == Depth::Eight {
+            frame.effects.apply(&mut slot[..bytes], size, channels, &mut self.blur);
+        }
+        if !is_plain(image) {
+            target.copy_from_slice(&slot[..bytes]);
+            finish(image, (target, depth), Mirror::default(), &mut self.table, slot);
+        }
+        Ok(())
+    }
+
+    /// Bytes that it holds between two images.
+    pub(super) fn bytes(&self) -> u64 {
+        self.resampler.bytes() + self.target.bytes() + self.blur.bytes()
+    }
+}
+
+/// The most bytes that the stages after decoding take for an image that is whole in memory.
+pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -> u64 {
+    let Whole { rect: Rect { width, height, .. }, orientation, depth } = whole;
+    let (width, height) = if transposes(orientation) { (height, width) } else { (width, height) };
+    let pixels = u64::from(width) * u64::from(height) * (image.channels() * depth.bytes()) as u64;
+    let turned = if orientation == Orientation::NoTransforms { 0 } else { pixels };
+    turned.saturating_add(bytes_of_fill(image, &frame_of(width, height), 1, depth))
+}
+
+/// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale, to levels of this depth.
+pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32, depth: Depth) -> u64 {
+    let Size { height, width } = frame.target;
+    let target = match is_plain(image) && frame.turn.is_none() {
+        true => 0,
+        false => u64::from(width) * u64::from(height) * (image.channels() * depth.bytes()) as u64,
+    };
+    resampling_bytes(&frame.sampling, reduction, frame.target, (image.channels(), depth))
+        .saturating_add(target)
+        .saturating_add(image.blur_bytes())
+}
+
+impl Scratch {
+    /// Fills the slot from an image that is whole in `self.pixels`, as RGB or luma.
+    pub(super) fn fill_from_whole(
+        &mut self,
+        image: &Image,
+        whole: Whole,
+        frame_of: &FrameOf<'_>,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let Whole { mut rect, orientation, depth } = whole;
+        let channels = image.channels();
+        let pixel = channels * depth.bytes();
+        let mut pixels = self.pixels.get(rect.width as usize * rect.height as usize * pixel);
+        if orientation != Orientation::NoTransforms {
+            let turned = self.second.take(pixels.len());
+            let (width, height) = orient(pixels, rect, pixel, orientation, turned);
+            (pixels, rect) = (turned, Rect::whole(width, height));
+        }
+        let frame = frame_of(rect.width, rect.height);
+        self.output.fill(image, Decoded { pixels, rect, reduction: 1, channels, depth }, &frame, slot)
+    }
+}

@@ -1,0 +1,114 @@
+//! Cells that hold the coefficients of a JPEG instead of its file, as Parquet stores them.
+//!
+//! Such a cell is the [kept form](super::kept) of coefficients, which its own module describes, behind 16 bytes:
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 8 | `F4 66 62 63 65 0D 0A 01`: the mark, of which the last byte is the version |
+//! | 8 | xxh3-64 of all bytes that follow, little-endian |
+//!
+//! A cache has checksums of its own. A cell in Parquet may pass through any program, so it has one too: a damaged cell is a
+//! bad row, and not wrong pixels. The field of the column has the Arrow extension type [`EXTENSION`], with the version in its
+//! metadata; cells are known by the mark alone, so that a column may hold files beside them.
+
+use forebay_base::{Error, ErrorKind, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::scratch::Scratch;
+use super::spec::DEFAULT_MAX_PIXELS;
+use super::workspace::Workspace;
+use super::{bad_row, header, jpeg};
+
+/// The name of the extension type.
+pub const EXTENSION: &str = "forebay.jpeg_coefficients";
+/// The version of the cells that are written, and the latest that is read.
+pub const VERSION: u8 = 1;
+
+/// The mark of every version, which comes behind it.
+const MARK: [u8; 7] = *b"\xF4fbce\r\n";
+const CHECKSUM: usize = size_of::<u64>();
+const HEAD: usize = MARK.len() + size_of::<u8>() + CHECKSUM;
+
+/// Whether a cell holds coefficients, of any version.
+pub fn is_packed(cell: &[u8]) -> bool {
+    cell.starts_with(&MARK)
+}
+
+/// The coefficients of a JPEG as a cell; `None` where it has to stay a file: it is not a JPEG, damaged, too large, not in grey or
+/// in three colours, or of a kind whose coefficients are not read.
+///
+/// ```
+/// use forebay_image::{encode_jpeg, pack, unpack};
+///
+/// let file = encode_jpeg(&[90; 16 * 16 * 3], 16, 16, 90)?;
+/// let cell = pack(&file).expect("a baseline JPEG");
+/// assert_eq!(pack(&unpack(&cell)?).as_ref(), Some(&cell));
+/// assert_eq!(pack(b"no image"), None);
+/// # Ok::<(), forebay_image::Error>(())
+/// ```
+pub fn pack(encoded: &[u8]) -> Option<Vec<u8>> {
+    if !header::is_jpeg(encoded) {
+        return None;
+    }
+    let workspace = Workspace::of_one(DEFAULT_MAX_PIXELS);
+    let packed = Scratch::with(workspace.own(), |scratch| {
+        jpeg::pack(DEFAULT_MAX_PIXELS, encoded, (scratch, &workspace))
+    });
+    packed.ok().flatten().map(framed)
+}
+
+/// A baseline JPEG of the coefficients in a cell: every one is that of the file from which the cell was made, and so is every
+/// pixel. Of other segments than those that decide about pixels only the orientation is there.
+///
+/// # Errors
+/// [`ErrorKind::BadRow`] for a cell that is damaged, of a later version, or none.
+pub fn unpack(cell: &[u8]) -> Result<Vec<u8>> {
+    if !is_packed(cell) {
+        return Err(bad_row("not the coefficients of a JPEG"));
+    }
+    let packed = unframed(cell)?;
+    let workspace = Workspace::of_one(DEFAULT_MAX_PIXELS);
+    Scratch::with(workspace.own(), |scratch| jpeg::unpack(DEFAULT_MAX_PIXELS, packed, (scratch, &workspace)))
+}
+
+/// What a cell holds behind its checksum, or a cell of anything else as it is.
+///
+/// # Errors
+/// The cell is damaged, or of a later version.
+pub(super) fn unframed(cell: &[u8]) -> Result<&[u8]> {
+    let Some(rest) = cell.strip_prefix(&MARK) else { return Ok(cell) };
+    let damaged = || bad_row("damaged coefficients of a JPEG: the checksum of the cell differs");
+    let (version, rest) = rest.split_first().ok_or_else(damaged)?;
+    if *version != VERSION {
+        return Err(bad_row(newer(u64::from(*version)).to_string()));
+    }
+    let (checksum, packed) = rest.split_first_chunk::<CHECKSUM>().ok_or_else(damaged)?;
+    if u64::from_le_bytes(*checksum) != xxh3_64(packed) || !jpeg::is_coefficients(packed) {
+        return Err(damaged());
+    }
+    Ok(packed)
+}
+
+/// As [`unframed`], where only the size of an image is asked for: the checksum is left to whoever decodes it.
+pub(super) fn unchecked(cell: &[u8]) -> &[u8] {
+    if is_packed(cell) { cell.get(HEAD..).unwrap_or_default() } else { cell }
+}
+
+/// The refusal of a version that is not read.
+pub fn newer(version: u64) -> Error {
+    let cause = format!("coefficients of a JPEG of version {version}; this forebay reads version {VERSION}");
+    Error::new(ErrorKind::Unsupported, cause)
+        .hint("upgrade forebay, or unpack them with the one that wrote them")
+}
+
+fn framed(packed: Vec<u8>) -> Vec<u8> {
+    let mut cell = Vec::with_capacity(HEAD + packed.len());
+    cell.extend(MARK);
+    cell.push(VERSION);
+    cell.extend(xxh3_64(&packed).to_le_bytes());
+    cell.extend(packed);
+    cell
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! From the decoded pixels to the target size: bilinear, antialiased, the filter of Pillow and torchvision.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod source;
+#[cfg(test)]
+mod tests;
+#[cfg(target_arch = "x86_64")]
+mod weights;
+
+use fast_image_resize as fir;
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::depth::Depth;
+use super::finish::mirror_in_place;
+use super::geometry::{Mirror, Rect, Sampling};
+use super::spec::{LUMA, Size};
+
+/// Decoded pixels: a part of an image, at a part of its scale.
+#[derive(Clone, Copy)]
+pub(super) struct Decoded<'a> {
+    /// Interleaved, without padding: `rect.width * rect.height * channels` levels of this depth. Where a level has two bytes,
+    /// they begin where a 16-bit number may.
+    pub(super) pixels: &'a [u8],
+    /// The place of these pixels in the scaled image.
+    pub(super) rect: Rect,
+    /// Pixels of the image per pixel here, along each axis: 1, 2, 4 or 8.
+    pub(super) reduction: u32,
+    /// 1 or 3.
+    pub(super) channels: usize,
+    pub(super) depth: Depth,
+}
+
+impl Decoded<'_> {
+    /// Bytes of a pixel.
+    pub(super) fn pixel_bytes(&self) -> usize {
+        self.channels * self.depth.bytes()
+    }
+}
+
+/// The state of a thread: rows in between, and weights.
+#[derive(Default)]
+pub(super) struct Resampler {
+    library: fir::Resizer,
+    #[cfg(target_arch = "x86_64")]
+    avx512: avx512::Avx512,
+    #[cfg(target_arch = "x86_64")]
+    avx2: avx2::Avx2,
+}
+
+impl Resampler {
+    /// Stretches the box of `sampling` to `size`, into `target` (`height * width * channels` levels, interleaved), and mirrors
+    /// it. A box of whole pixels that has the target's size already is copied.
+    pub(super) fn resample(
+        &mut self,
+        decoded: Decoded<'_>,
+        sampling: &Sampling,
+        (size, mirror): (Size, Mirror),
+        target: &mut [u8],
+    ) -> Result<()> {
+        let view = reduced(sampling.view, decoded.reduction);
+        let part = Part::of(sampling, decoded.reduction, view);
+        #[cfg(target_arch = "x86_64")]
+        if self.avx512.resize(decoded, (view, part), (size, mirror), target)
+            || self.avx2.resize(decoded, (view, part), (size, mirror), target)
+        {
+            return Ok(());
+        }
+        self.with_library(decoded, (view, part), size, target)?;
+        mirror_in_place(mirror, target, size, decoded.pixel_bytes());
+        Ok(())
+    }
+
+    /// [`resample`](Self::resample) of any pixels on any machine, not mirrored.
+    fn with_library(
+        &mut self,
+        decoded: Decoded<'_>,
+        (view, part): (Rect, Part),
+        size: Size,
+        target: &mut [u8],
+    ) -> Result<()> {
+        let pixel = match (decoded.depth, decoded.channels) {
+            (Depth::Eight, LUMA) => fir::PixelType::U8,
+            (Depth::Eight, _) => fir::PixelType::U8x3,
+            (Depth::Sixteen, LUMA) => fir::PixelType::U16,
+            (Depth::Sixteen, _) => fir::PixelType::U16x3,
+        };
+        let rect = decoded.rect;
+        let source =
+            fir::images::ImageRef::new(rect.width, rect.height, decoded.pixels, pixel).map_err(internal)?;
+        let mut target =
+            fir::images::Image::from_slice_u8(size.width, size.height, target, pixel).map_err(internal)?;
+        let (x, y) = (view.x - rect.x, view.y - rect.y);
+        let cropped = fir::images::CroppedImage::new(&source, x, y, view.width, view.height);
+        let options = fir::ResizeOptions::new()
+            .resize_alg(fir::ResizeAlg::Convolution(fir::FilterType::Bilinear))
+            .crop(part.left, part.top, part.width, part.height);
+        self.library.resize(&cropped.map_err(internal)?, &mut target, &options).map_err(internal)
+    }
+
+    /// Bytes of intermediate rows that it keeps.
+    pub(super) fn bytes(&self) -> u64 {
+        let bytes = self.library.size_of_internal_buffers() as u64;
+        #[cfg(target_arch = "x86_64")]
+        let bytes = bytes + self.avx512.bytes() + self.avx2.bytes();
+        bytes
+    }
+}
+
+/// The box that is stretched, in pixels of the view.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+}
+
+impl Part {
+    fn of(sampling: &Sampling, reduction: u32, view: Rect) -> Part {
+        let reduction = f64::from(reduction);
+        let (left, top) =
+            (sampling.left / reduction - f64::from(view.x), sampling.top / reduction - f64::from(view.y));
+        // Rounding may put the box slightly outside the view, which the library refuses.
+        let (left, top) = (left.max(0.0), top.max(0.0));
+        let width = (sampling.width / reduction).min(f64::from(view.width) - left);
+        let height = (sampling.height / reduction).min(f64::from(view.height) - top);
+        Part { left, top, width, height }
+    }
+
+    /// Whether it is whole pixels, as many as the target has.
+    #[cfg(target_arch = "x86_64")]
+    fn is_copied(&self, size: Size) -> bool {
+        let copied = |from: f64, extent: f64, count: u32| from == from.round() && extent == f64::from(count);
+        copied(self.left, self.width, size.width) && copied(self.top, self.height, size.height)
+    }
+}
+
+/// Bytes of one weight of the filter: as computed, and as it is used.
+const WEIGHT: u64 = (size_of::<f64>() + size_of::<i16>()) as u64;
+/// The same for levels of 16 bits.
+const WIDE_WEIGHT: u64 = (size_of::<f64>() + size_of::<i32>()) as u64;
+/// Bytes that the weights of one target pixel take beside themselves, along one axis.
+const WEIGHTS_HEAD: u64 = 64;
+
+/// Target pixels that are weighed together.
+#[cfg(target_arch = "x86_64")]
+const WEIGHED_TOGETHER: u64 = weights::GROUP as u64;
+#[cfg(not(target_arch = "x86_64"))]
+const WEIGHED_TOGETHER: u64 = 1;
+
+/// Bytes that [`Resampler::resample`] takes at most: rows in between, at the target's height and the source's width, and
+/// the filter's weights.
+pub(super) fn resampling_bytes(
+    sampling: &Sampling,
+    reduction: u32,
+    size: Size,
+    (channels, depth): (usize, Depth),
+) -> u64 {
+    let weight = match depth {
+        Depth::Eight => WEIGHT,
+        Depth::Sixteen => WIDE_WEIGHT,
+    };
+    let view = reduced(sampling.view, reduction);
+    let between = u64::from(view.width) * u64::from(size.height);
+    let weights = |from: u32, to: u32| {
+        // The filter reaches as many pixels to each side as fall into one of the target.
+        let reached = 2 * u64::from(from.div_ceil(to).max(1)) + 1;
+        u64::from(to).next_multiple_of(WEIGHED_TOGETHER) * (reached * weight + WEIGHTS_HEAD)
+    };
+    let weights = weights(view.width, size.width) + weights(view.height, size.height);
+    let bytes = between.saturating_mul((channels * depth.bytes()) as u64).saturating_add(weights);
+    #[cfg(target_arch = "x86_64")]
+    let bytes = {
+        let row = u64::from(size.width) * channels as u64;
+        bytes.saturating_add(avx512::Avx512::lane_bytes(row) + avx2::Avx2::lane_bytes(row))
+    };
+    bytes
+}
+
+/// The smallest rectangle of an image reduced by `reduction` that covers `rect` of the image.
+pub(super) fn reduced(rect: Rect, reduction: u32) -> Rect {
+    let (x, y) = (rect.x / reduction, rect.y / reduction);
+    Rect {
+        x,
+        y,
+        width: (rect.x + rect.width).div_ceil(reduction) - x,
+        height: (rect.y + rect.height).div_ceil(reduction) - y,
+    }
+}
+
+fn internal(error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Internal, format!("resize: {error}"))
+}

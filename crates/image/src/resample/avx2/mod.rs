@@ -1,0 +1,114 @@
+//! The resize of levels of 8 bits with AVX2: two weights of 16 bits at a time.
+//!
+//! The order of work is that of [`avx512`](super::avx512): a row of the result is made [`down`] first, of whole rows of the
+//! source, and then [`across`].
+#![allow(unsafe_code)]
+
+mod across;
+mod down;
+
+use across::Lanes;
+use forebay_base::processor;
+
+use super::super::depth::Depth;
+use super::super::geometry::{Mirror, Rect};
+use super::super::spec::Size;
+use super::source::Source;
+use super::weights::Weights;
+use super::{Decoded, Part};
+
+/// Rows that are made at a time, for which lanes are loaded once.
+const ROWS: usize = 4;
+/// Bytes of a register.
+const REGISTER: usize = 32;
+/// Weights that are multiplied together.
+const PAIR: usize = 2;
+/// Most pairs of weights that a pixel may have along an axis, for a scale of more than 7.
+const MOST_PAIRS: usize = 8;
+const CACHE_LINE: usize = 64;
+
+/// The state of a thread.
+#[derive(Default)]
+pub(super) struct Avx2 {
+    across: Weights,
+    down: Weights,
+    lanes: Lanes,
+    /// Rows between the two steps.
+    rows: Vec<u8>,
+}
+
+/// Whether this machine has all that it needs.
+pub(super) fn is_here() -> bool {
+    is_x86_feature_detected!("avx2")
+}
+
+impl Avx2 {
+    /// Stretches a part of a view to the target. Returns whether it did: not all scales are done here, nor a plain copy.
+    pub(super) fn resize(
+        &mut self,
+        decoded: Decoded<'_>,
+        (view, part): (Rect, Part),
+        (size, mirror): (Size, Mirror),
+        target: &mut [u8],
+    ) -> bool {
+        if part.is_copied(size) || decoded.depth != Depth::Eight || !is_here() {
+            return false;
+        }
+        // SAFETY: the machine has the features.
+        unsafe { self.resize_256(decoded, (view, part), (size, mirror), target) }.is_some()
+    }
+
+    /// Bytes that it takes beside weights and as many rows as a library would: for a target of so many bytes in a row.
+    pub(super) const fn lane_bytes(row: u64) -> u64 {
+        Lanes::most_bytes(row) + (ROWS * Lanes::SLACK) as u64
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        self.across.bytes() + self.down.bytes() + self.lanes.bytes() + self.rows.capacity() as u64
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn resize_256(
+        &mut self,
+        decoded: Decoded<'_>,
+        (view, part): (Rect, Part),
+        (size, mirror): (Size, Mirror),
+        target: &mut [u8],
+    ) -> Option<()> {
+        let channels = decoded.channels;
+        let Avx2 { across, down, lanes, rows } = self;
+        across.set(view.width, (part.left, part.width), size.width)?;
+        down.set(view.height, (part.top, part.height), size.height)?;
+        (across.pairs.max(down.pairs) <= MOST_PAIRS).then_some(())?;
+        let source = Source::of(decoded, view)?;
+        match channels {
+            1 => lanes.set::<1>(across, mirror.across)?,
+            3 => lanes.set::<3>(across, mirror.across)?,
+            _ => return None,
+        }
+        let pitch = source.bytes.next_multiple_of(REGISTER) + Lanes::SLACK;
+        if rows.len() < pitch * ROWS {
+            *rows = vec![0; pitch * ROWS];
+        }
+        let rows = &mut rows[..pitch * ROWS];
+        let row = size.width as usize * channels;
+        for (at, some) in target[..row * size.height as usize].chunks_mut(row * ROWS).enumerate() {
+            prefetch(some);
+            let count = some.len() / row;
+            for (to, y) in rows.chunks_exact_mut(pitch).zip(at * ROWS..).take(count) {
+                let y = if mirror.down { size.height as usize - 1 - y } else { y };
+                down::source_row(source, down, y, to)?;
+            }
+            across::write_rows(lanes, across, rows, some, row)?;
+        }
+        Some(())
+    }
+}
+
+/// Asks for memory that will be written to, which no cache has as a rule.
+fn prefetch(target: &[u8]) {
+    for line in target.chunks(CACHE_LINE) {
+        processor::fetch(&line[0]);
+    }
+}

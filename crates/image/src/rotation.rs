@@ -1,0 +1,356 @@
+//! Turning images at random about their centre, after they were resized and mirrored.
+//!
+//! Formulas are torchvision's `rotate` on tensors, with `expand=False`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use forebay_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::depth::{Depth, Level, WIDENING};
+use super::draws::{Draws, Operation, RowKey};
+use super::pixel_type::by_name;
+use super::spec::{Image, LUMA, RGB, Size};
+
+/// How the pixels of a turned image are made.
+///
+/// ```
+/// # use forebay_image as forebay;
+/// use forebay::Interpolation;
+///
+/// assert_eq!("bilinear".parse::<Interpolation>()?, Interpolation::Bilinear);
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interpolation {
+    /// The nearest pixel. The default, as in torchvision.
+    #[default]
+    Nearest,
+    /// The mean of four pixels, weighted by their distances.
+    Bilinear,
+}
+
+impl Interpolation {
+    /// Every interpolation.
+    pub const ALL: [Interpolation; 2] = [Interpolation::Nearest, Interpolation::Bilinear];
+
+    /// The name that Python has for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Interpolation::Nearest => "nearest",
+            Interpolation::Bilinear => "bilinear",
+        }
+    }
+}
+
+impl fmt::Display for Interpolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Interpolation {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        by_name(name, "interpolation", Interpolation::ALL, Interpolation::name)
+    }
+}
+
+/// The options of turning.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rotation {
+    degrees: (f64, f64),
+    interpolation: Interpolation,
+    fill: [u8; RGB],
+}
+
+impl Image {
+    /// Turned about its centre by an angle drawn from `degrees`, counter-clockwise: torchvision's `RandomRotation`, to the
+    /// nearest pixel and with corners of 0. It comes after the flips, and does not change what others draw.
+    ///
+    /// ```
+    /// # use forebay_image as forebay;
+    /// let image = forebay::Image::random_resized_crop(224).flip().random_rotation((-15.0, 15.0));
+    /// assert!(image.is_random());
+    /// ```
+    #[must_use]
+    pub fn random_rotation(self, degrees: (f64, f64)) -> Image {
+        self.random_rotation_with(degrees, Interpolation::default(), [0; RGB])
+    }
+
+    /// [`random_rotation`](Image::random_rotation) with another interpolation, and with a value for each channel of what no
+    /// pixel is turned to, from 0 to 255. A grey image uses the first of the three. Default: off.
+    #[must_use]
+    pub fn random_rotation_with(
+        self,
+        degrees: (f64, f64),
+        interpolation: Interpolation,
+        fill: [u8; RGB],
+    ) -> Image {
+        Image { rotation: Some(Rotation { degrees, interpolation, fill }), ..self }
+    }
+
+    /// Whether images are turned.
+    pub(crate) fn rotates(&self) -> bool {
+        self.rotation.is_some()
+    }
+
+    /// Whether two epochs may see the same image turned otherwise.
+    pub(super) fn draws_rotation(&self) -> bool {
+        self.rotation.is_some_and(|Rotation { degrees: (low, high), .. }| low < high)
+    }
+
+    /// Whether it is rotated, and by other angles than another one.
+    pub(super) fn has_other_angles(&self, other: &Image) -> bool {
+        let degrees = |image: &Image| image.rotation.map(|rotation| rotation.degrees);
+        self.rotation.is_some() && degrees(self) != degrees(other)
+    }
+
+    /// Rotated if another one is, by the same angles.
+    pub(super) fn rotated_as(self, other: &Image) -> Image {
+        match (self.rotation, other.rotation) {
+            (None, Some(rotation)) => self.random_rotation(rotation.degrees),
+            _ => self,
+        }
+    }
+
+    /// Refuses angles that can never work.
+    pub(super) fn validate_rotation(&self) -> Result<()> {
+        match self.rotation {
+            Some(Rotation { degrees: (low, high), .. })
+                if !(low <= high && low.is_finite() && high.is_finite()) =>
+            {
+                Err(Error::invalid(format!("a rotation by ({low}, {high}) degrees"))
+                    .hint("two finite numbers, the smaller one first"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Rotation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rotation { degrees, interpolation, fill } = self;
+        write!(f, ".random_rotation({degrees:?}, {interpolation}, fill={fill:?})")
+    }
+}
+
+/// How one image is turned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Turn {
+    /// Counter-clockwise.
+    pub(super) degrees: f64,
+    interpolation: Interpolation,
+    fill: [u8; RGB],
+}
+
+/// The pixels around a place of an image.
+struct Corner {
+    column: i64,
+    row: i64,
+    /// How far the place is from that pixel's centre to the next one, along each axis.
+    right: f32,
+    down: f32,
+}
+
+impl Turn {
+    /// What is drawn for the image of a row.
+    pub(super) fn draw(image: &Image, key: RowKey) -> Option<Turn> {
+        let Rotation { degrees, interpolation, fill } = image.rotation?;
+        let degrees = Draws::of(key, Operation::Rotation).uniform(degrees);
+        Some(Turn { degrees, interpolation, fill })
+    }
+
+    fn sin_cos(&self) -> (f64, f64) {
+        self.degrees.to_radians().sin_cos()
+    }
+
+    /// A point of an image in the turned one. Both are relative to the centre.
+    pub(super) fn point(&self, x: f64, y: f64) -> (f64, f64) {
+        let (sin, cos) = self.sin_cos();
+        (cos * x + sin * y, cos * y - sin * x)
+    }
+
+    /// Turns interleaved pixels of an image of this size.
+    pub(super) fn pixels(&self, from: &[u8], size: Size, (channels, depth): (usize, Depth), to: &mut [u8]) {
+        match depth {
+            Depth::Eight => self.levels(from, size, channels, self.fill, to),
+            Depth::Sixteen => {
+                let fill = self.fill.map(|level| (u16::from(level) * WIDENING).to_ne_bytes());
+                self.levels(from.as_chunks().0, size, channels, fill, to.as_chunks_mut().0);
+            }
+        }
+    }
+
+    fn levels<L: Level>(&self, from: &[L], size: Size, channels: usize, fill: [L; RGB], to: &mut [L]) {
+        match (self.interpolation, channels) {
+            (Interpolation::Nearest, LUMA) => self.nearest(from, size, [fill[0]], to),
+            (Interpolation::Nearest, _) => self.nearest(from, size, fill, to),
+            (Interpolation::Bilinear, LUMA) => self.bilinear(from, size, [fill[0]], to),
+            (Interpolation::Bilinear, _) => self.bilinear(from, size, fill, to),
+        }
+    }
+
+    /// Turns pixels of as many levels, or bytes, as the fill has, to the nearest one.
+    pub(super) fn nearest<L: Copy, const LEVELS: usize>(
+        &self,
+        from: &[L],
+        size: Size,
+        fill: [L; LEVELS],
+        to: &mut [L],
+    ) {
+        let (from, _) = from.as_chunks::<LEVELS>();
+        let (to, _) = to.as_chunks_mut::<LEVELS>();
+        self.each(size, |at, x, y| {
+            to[at] =
+                pixel(from, size, x.round_ties_even() as i64, y.round_ties_even() as i64).unwrap_or(fill);
+        });
+    }
+
+    /// Turns pixels with a level for each channel. What is beside the image counts as 0, and the result is mixed with the fill
+    /// by the share that is not beside it.
+    fn bilinear<L: Level, const CHANNELS: usize>(
+        &self,
+        from: &[L],
+        size: Size,
+        fill: [L; CHANNELS],
+        to: &mut [L],
+    ) {
+        let (from, _) = from.as_chunks::<CHANNELS>();
+        let (to, _) = to.as_chunks_mut::<CHANNELS>();
+        self.each(size, |at, x, y| {
+            let Corner { column, row, right, down } = Corner::of(x, y);
+            let (mut sums, mut inside) = ([0f32; CHANNELS], 0f32);
+            for (column, across) in [(column, 1.0 - right), (column + 1, right)] {
+                for (row, along) in [(row, 1.0 - down), (row + 1, down)] {
+                    let Some(pixel) = pixel(from, size, column, row) else { continue };
+                    inside += across * along;
+                    sums.iter_mut()
+                        .zip(pixel)
+                        .for_each(|(sum, value)| *sum += across * along * value.value());
+                }
+            }
+            for ((to, sum), fill) in to[at].iter_mut().zip(sums).zip(fill) {
+                let fill = fill.value();
+                *to = L::of(((sum - fill) * inside + fill).round_ties_even());
+            }
+        });
+    }
+
+    /// Calls `write` with the number of each pixel of the result, and its place in the image.
+    fn each(&self, size: Size, mut write: impl FnMut(usize, f64, f64)) {
+        let (sin, cos) = self.sin_cos();
+        let (middle_x, middle_y) = (f64::from(size.width - 1) / 2.0, f64::from(size.height - 1) / 2.0);
+        let mut at = 0;
+        for row in 0..size.height {
+            let y = f64::from(row) - middle_y;
+            for column in 0..size.width {
+                let x = f64::from(column) - middle_x;
+                write(at, cos * x - sin * y + middle_x, sin * x + cos * y + middle_y);
+                at += 1;
+            }
+        }
+    }
+}
+
+impl Corner {
+    fn of(x: f64, y: f64) -> Corner {
+        let (column, row) = (x.floor(), y.floor());
+        Corner { column: column as i64, row: row as i64, right: (x - column) as f32, down: (y - row) as f32 }
+    }
+}
+
+fn pixel<P: Copy>(pixels: &[P], size: Size, column: i64, row: i64) -> Option<P> {
+    let (column, row) = (u32::try_from(column).ok()?, u32::try_from(row).ok()?);
+    let is_inside = column < size.width && row < size.height;
+    is_inside.then(|| pixels[row as usize * size.width as usize + column as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size { height: 3, width: 3 };
+
+    fn turn(degrees: f64, interpolation: Interpolation) -> Turn {
+        Turn { degrees, interpolation, fill: [9; RGB] }
+    }
+
+    #[test]
+    fn a_quarter_turns_counter_clockwise() {
+        for interpolation in Interpolation::ALL {
+            let mut to = [0; 9];
+            turn(90.0, interpolation).pixels(
+                &[1, 2, 3, 4, 5, 6, 7, 8, 10],
+                SIZE,
+                (LUMA, Depth::Eight),
+                &mut to,
+            );
+            assert_eq!(to, [3, 6, 10, 2, 5, 8, 1, 4, 7]);
+            let (x, y) = turn(90.0, interpolation).point(1.0, 0.0);
+            assert!(x.abs() < 1e-9 && (y + 1.0).abs() < 1e-9, "{x} {y}");
+        }
+    }
+
+    #[test]
+    fn sixteen_bits_turn_as_eight_do() {
+        let eight = [1, 2, 3, 4, 5, 6, 7, 8, 10];
+        let wide: Vec<u8> =
+            eight.iter().flat_map(|level| (u16::from(*level) * WIDENING).to_ne_bytes()).collect();
+        for interpolation in Interpolation::ALL {
+            for degrees in [0.0, 90.0, 37.0] {
+                let (mut to, mut wide_to) = ([0; 9], [0; 18]);
+                turn(degrees, interpolation).pixels(&eight, SIZE, (LUMA, Depth::Eight), &mut to);
+                turn(degrees, interpolation).pixels(&wide, SIZE, (LUMA, Depth::Sixteen), &mut wide_to);
+                for (eight, wide) in to.iter().zip(wide_to.as_chunks().0) {
+                    let wide = f32::from(u16::from_ne_bytes(*wide)) / f32::from(WIDENING);
+                    assert!(
+                        (wide - f32::from(*eight)).abs() <= 0.5,
+                        "{interpolation}, {degrees}: {wide}, {eight}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn corners_are_filled() {
+        let size = Size { height: 1, width: 3 };
+        let mut to = [0; 9];
+        turn(90.0, Interpolation::Nearest).pixels(
+            &[1, 2, 3, 4, 5, 6, 7, 8, 10],
+            size,
+            (RGB, Depth::Eight),
+            &mut to,
+        );
+        assert_eq!(to, [9, 9, 9, 4, 5, 6, 9, 9, 9]);
+        let mut same = [0; 9];
+        turn(0.0, Interpolation::Bilinear).pixels(
+            &[1, 2, 3, 4, 5, 6, 7, 8, 10],
+            size,
+            (RGB, Depth::Eight),
+            &mut same,
+        );
+        assert_eq!(same, [1, 2, 3, 4, 5, 6, 7, 8, 10]);
+    }
+
+    #[test]
+    fn angles_are_drawn_from_their_range_and_change_no_other_draw() {
+        let image = Image::resize(8, 8).random_rotation((-10.0, 30.0));
+        let drawn: Vec<f64> = (0..500).map(|key| Turn::draw(&image, RowKey(key)).unwrap().degrees).collect();
+        assert!(drawn.iter().all(|degrees| (-10.0..30.0).contains(degrees)));
+        assert!((drawn.iter().sum::<f64>() / 500.0 - 10.0).abs() < 2.0);
+        assert!(image.is_random());
+        assert!(!image.clone().random_rotation((5.0, 5.0)).is_random());
+        let text = image.canonical();
+        assert_eq!(serde_json::from_str::<Image>(&text).unwrap(), image);
+        for degrees in [(1.0, 0.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
+            assert!(image.clone().random_rotation(degrees).validate().is_err());
+        }
+    }
+}

@@ -1,0 +1,556 @@
+//! How images become arrays: a small immutable value.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::effects::{ColorJitter, GaussianBlur, RandomErasing};
+use super::pixel_type::{Layout, PixelType};
+use super::rotation::Rotation;
+
+/// Channels of a colour image.
+pub(super) const RGB: usize = 3;
+/// Channels of a grey image.
+pub(super) const LUMA: usize = 1;
+
+/// Share of the area that a random crop covers; torchvision's default.
+const DEFAULT_SCALE: (f64, f64) = (0.08, 1.0);
+/// Width over height of a random crop; torchvision's default.
+const DEFAULT_RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
+/// Shorter side before a centre crop; what ImageNet evaluations use with 224.
+const DEFAULT_SHORTER: u32 = 256;
+const DEFAULT_FLIP: f64 = 0.5;
+/// The limit at which Pillow refuses a "decompression bomb": twice the pixels of 256 MiB of RGB.
+pub(super) const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
+
+/// Height and width in pixels. A single number is a square.
+///
+/// ```
+/// # use forebay_image as forebay;
+/// use forebay::Size;
+///
+/// assert_eq!(Size::from(224), Size { height: 224, width: 224 });
+/// assert_eq!(Size::from((224, 192)), Size { height: 224, width: 192 });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Size {
+    /// Rows.
+    pub height: u32,
+    /// Columns.
+    pub width: u32,
+}
+
+impl From<u32> for Size {
+    fn from(side: u32) -> Self {
+        Size { height: side, width: side }
+    }
+}
+
+impl From<(u32, u32)> for Size {
+    fn from((height, width): (u32, u32)) -> Self {
+        Size { height, width }
+    }
+}
+
+/// The part of an image that is shown, before it is resized to the target.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Framing {
+    /// All of it, stretched.
+    Resize,
+    /// A random box.
+    RandomResizedCrop,
+    /// The middle.
+    CenterCrop,
+    /// All of it in its own shape, in the upper left corner of a canvas.
+    Fit,
+}
+
+/// How an encoded image becomes pixels: crop and size, flips, colours, number type and layout.
+///
+/// Names and meanings follow torchvision. Every resize is bilinear with antialiasing, as torchvision's default on PIL
+/// images. A value is built by one of the four constructors and adjusted by methods that take and return it.
+/// Defaults: uint8, RGB, NHWC, no flip. Nothing here panics; [`Image::validate`] reports settings that can never
+/// work.
+///
+/// ```
+/// # use forebay_image as forebay;
+/// use forebay::{Image, Layout, PixelType};
+///
+/// let train = Image::random_resized_crop(224).flip();
+/// let eval = Image::center_crop(224)
+///     .normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+///     .dtype(PixelType::F32)
+///     .layout(Layout::Nchw);
+/// assert_eq!(train.shape(), [224, 224, 3]);
+/// assert_eq!(eval.shape(), [3, 224, 224]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Image {
+    pub(super) framing: Framing,
+    pub(super) size: Size,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scale: Option<(f64, f64)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ratio: Option<(f64, f64)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) shorter: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) fill: Option<[f32; RGB]>,
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub(super) ragged: bool,
+    #[serde(default)]
+    pub(super) flip: f64,
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub(super) vertical_flip: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rotation: Option<Rotation>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) normalize: Option<Normalize>,
+    #[serde(default)]
+    pub(super) dtype: PixelType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) bit_depth: Option<u8>,
+    #[serde(default)]
+    pub(super) layout: Layout,
+    #[serde(default)]
+    pub(super) grayscale: bool,
+    #[serde(default)]
+    pub(super) exif_orientation: bool,
+    #[serde(default = "default_max_pixels")]
+    pub(super) max_pixels: u64,
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub(super) emit_geometry: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) color_jitter: Option<ColorJitter>,
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub(super) random_grayscale: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) gaussian_blur: Option<GaussianBlur>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) random_erasing: Option<RandomErasing>,
+    /// The column of the image that it follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) of: Option<String>,
+}
+
+/// Per channel: subtract the mean, divide by the standard deviation, both on values in [0, 1].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Normalize {
+    pub(super) mean: [f32; RGB],
+    pub(super) std: [f32; RGB],
+}
+
+fn default_max_pixels() -> u64 {
+    DEFAULT_MAX_PIXELS
+}
+
+/// Whether a probability is that of an operation that is off, which is left out of the canonical form.
+fn is_never(p: &f64) -> bool {
+    *p == 0.0
+}
+
+fn is_off(option: &bool) -> bool {
+    !option
+}
+
+impl Image {
+    fn new(framing: Framing, size: Size) -> Image {
+        Image {
+            framing,
+            size,
+            scale: None,
+            ratio: None,
+            shorter: None,
+            fill: None,
+            ragged: false,
+            flip: 0.0,
+            vertical_flip: 0.0,
+            rotation: None,
+            normalize: None,
+            dtype: PixelType::default(),
+            bit_depth: None,
+            layout: Layout::default(),
+            grayscale: false,
+            exif_orientation: false,
+            max_pixels: DEFAULT_MAX_PIXELS,
+            emit_geometry: false,
+            color_jitter: None,
+            random_grayscale: 0.0,
+            gaussian_blur: None,
+            random_erasing: None,
+            of: None,
+        }
+    }
+
+    /// The whole image, stretched to `height` x `width` pixels: torchvision's `Resize((height, width))`.
+    pub fn resize(height: u32, width: u32) -> Image {
+        Image::new(Framing::Resize, Size { height, width })
+    }
+
+    /// A random box, resized: torchvision's `RandomResizedCrop(size)`. Adjusted by [`Image::scale`] and
+    /// [`Image::ratio`].
+    pub fn random_resized_crop(size: impl Into<Size>) -> Image {
+        Image::new(Framing::RandomResizedCrop, size.into())
+    }
+
+    /// The middle of the image after resizing its shorter side to 256 pixels: torchvision's `Resize(256)` and
+    /// `CenterCrop(size)`, done in one step. Adjusted by [`Image::resize_shorter`].
+    pub fn center_crop(size: impl Into<Size>) -> Image {
+        Image::new(Framing::CenterCrop, size.into())
+    }
+
+    /// The whole image in its own shape, in the upper left corner of a canvas of this size. An image that is larger is shrunk
+    /// until it fits; one that is smaller keeps its size, unless [`Image::resize_shorter`] says otherwise. What it does not
+    /// cover is 0, or as [`Image::fill`] says.
+    ///
+    /// Beside it, a column `<column>.size` is delivered after the stored ones: height and width of each image on its canvas
+    /// in pixels, two int32 numbers for each row. Boxes, points and masks follow. Colour jitter, blur and erasing change the
+    /// image alone, and it is mirrored in its place.
+    ///
+    /// ```
+    /// # use forebay_image as forebay;
+    /// use forebay::Image;
+    ///
+    /// // torchvision's `Resize(800, max_size=1333)`, padded.
+    /// let detection = Image::fit(1333).resize_shorter(800);
+    /// assert_eq!(detection.shape(), [1333, 1333, 3]);
+    /// ```
+    pub fn fit(size: impl Into<Size>) -> Image {
+        Image::new(Framing::Fit, size.into())
+    }
+
+    /// Smallest and largest share of the image's area that a random crop covers. Default: (0.08, 1).
+    #[must_use]
+    pub fn scale(self, scale: (f64, f64)) -> Image {
+        Image { scale: Some(scale), ..self }
+    }
+
+    /// Smallest and largest width over height of a random crop, before it is resized. Default: (3/4, 4/3).
+    #[must_use]
+    pub fn ratio(self, ratio: (f64, f64)) -> Image {
+        Image { ratio: Some(ratio), ..self }
+    }
+
+    /// Length in pixels of the shorter side before a centre crop, or on the canvas of [`Image::fit`] if that leaves room for
+    /// the longer one. Default: 256 for a centre crop, the image's own for `fit`.
+    #[must_use]
+    pub fn resize_shorter(self, pixels: u32) -> Image {
+        Image { shorter: Some(pixels), ..self }
+    }
+
+    /// What the canvas of [`Image::fit`] holds where the image does not cover it: a value for each channel, in the number
+    /// type that is delivered. A grey image uses the first of the three. Default: 0.
+    #[must_use]
+    pub fn fill(self, value: [f32; RGB]) -> Image {
+        Image { fill: Some(value), ..self }
+    }
+
+    /// Without the canvas of [`Image::fit`]: each image is delivered in its own size, and `size` is the largest that one may
+    /// have. A column of images is then a list of rows for each, with a list of pixels in each row; all pixels are one block of
+    /// memory. Only for [`Layout::Nhwc`]. Default: off.
+    ///
+    /// While a batch is made it takes the memory of images of the largest size. In a slot of a single image, its pixels come
+    /// first.
+    ///
+    /// ```
+    /// # use forebay_image as forebay;
+    /// use forebay::Image;
+    ///
+    /// let photographs = Image::fit((1333, 1333)).resize_shorter(800).ragged();
+    /// # photographs.validate()?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ragged(self) -> Image {
+        Image { ragged: true, ..self }
+    }
+
+    /// Mirrored left to right with probability 1/2.
+    #[must_use]
+    pub fn flip(self) -> Image {
+        self.flip_with(DEFAULT_FLIP)
+    }
+
+    /// Mirrored left to right with probability `p`. Default: 0.
+    #[must_use]
+    pub fn flip_with(self, p: f64) -> Image {
+        Image { flip: p, ..self }
+    }
+
+    /// Mirrored top to bottom with probability 1/2: torchvision's `RandomVerticalFlip`. It does not change the crops and
+    /// flips that are drawn.
+    #[must_use]
+    pub fn vertical_flip(self) -> Image {
+        self.vertical_flip_with(DEFAULT_FLIP)
+    }
+
+    /// Mirrored top to bottom with probability `p`. Default: 0.
+    #[must_use]
+    pub fn vertical_flip_with(self, p: f64) -> Image {
+        Image { vertical_flip: p, ..self }
+    }
+
+    /// Normalised per channel: `(x / 255 - mean) / std`, torchvision's `ToTensor` and `Normalize`. For floats only; a
+    /// grey image uses the first of the three.
+    ///
+    /// Without it, floats are `x / 255`: in [0, 1], as torchvision's `ToTensor` gives them. With
+    /// [`bit_depth(16)`](Image::bit_depth) 65535 takes the place of 255 for files of more than 8 bits.
+    #[must_use]
+    pub fn normalize(self, mean: [f32; RGB], std: [f32; RGB]) -> Image {
+        Image { normalize: Some(Normalize { mean, std }), ..self }
+    }
+
+    /// The number type. Default: [`PixelType::U8`]. [`PixelType::U16`] keeps all bits of files of 16; every other type has their
+    /// high byte, unless [`Image::bit_depth`] says otherwise.
+    #[must_use]
+    pub fn dtype(self, dtype: PixelType) -> Image {
+        Image { dtype, ..self }
+    }
+
+    /// The order of the axes. Default: [`Layout::Nhwc`].
+    #[must_use]
+    pub fn layout(self, layout: Layout) -> Image {
+        Image { layout, ..self }
+    }
+
+    /// One channel: the luma of ITU-R 601, as Pillow's `convert("L")` gives it.
+    #[must_use]
+    pub fn grayscale(self) -> Image {
+        Image { grayscale: true, ..self }
+    }
+
+    /// Turned and mirrored as the orientation says, as Pillow's `ImageOps.exif_transpose` does: by EXIF in JPEG, WebP
+    /// and PNG (its `eXIf` chunk, not texts of other programs), by the tag of a TIFF. Default: off, as in torchvision.
+    #[must_use]
+    pub fn exif_orientation(self, apply: bool) -> Image {
+        Image { exif_orientation: apply, ..self }
+    }
+
+    /// Most pixels that an image may have, by its header; one with more is refused before anything is allocated. The memory
+    /// for decoding is limited too: in a loader by its memory budget, else to 16 bytes for each of these pixels. Default:
+    /// 178,956,970, as in Pillow.
+    #[must_use]
+    pub fn max_pixels(self, pixels: u64) -> Image {
+        Image { max_pixels: pixels, ..self }
+    }
+
+    /// Delivers one more column after the stored ones, `<column>.geometry`: how each image was cropped and mirrored, to
+    /// transform anything else with it. Default: off.
+    ///
+    /// It holds eight float32 numbers for each row: top, left, height and width of the part that is shown, in pixels of the
+    /// image before it is cropped; 1 if it is mirrored left to right, else 0; the same top to bottom; and height and width
+    /// of the whole image. All are of the image as it is seen: with [`exif_orientation`](Image::exif_orientation), after it
+    /// was turned. The part of a centre crop need not begin at a whole pixel. A point `(x, y)` of the image is at
+    /// `((x - left) * W / width, (y - top) * H / height)` in the `H` x `W` pixels that are delivered, before these are
+    /// mirrored. Where images are [turned](Image::random_rotation), a ninth number is the degrees, counter-clockwise.
+    #[must_use]
+    pub fn emit_geometry(self) -> Image {
+        Image { emit_geometry: true, ..self }
+    }
+
+    /// Whether a column of geometry is delivered.
+    pub fn emits_geometry(&self) -> bool {
+        self.emit_geometry
+    }
+
+    /// Shape of one image in its layout: `[height, width, channels]` or `[channels, height, width]`.
+    pub fn shape(&self) -> [usize; 3] {
+        let (height, width) = (self.size.height as usize, self.size.width as usize);
+        match self.layout {
+            Layout::Nhwc => [height, width, self.channels()],
+            Layout::Nchw => [self.channels(), height, width],
+        }
+    }
+
+    /// 3, or 1 for a grey image.
+    pub fn channels(&self) -> usize {
+        if self.grayscale { LUMA } else { RGB }
+    }
+
+    /// Height and width of the result in pixels.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// The number type of the result.
+    pub fn pixel_type(&self) -> PixelType {
+        self.dtype
+    }
+
+    /// The order of the result's axes.
+    pub fn pixel_layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Bytes of one image: the length of its slot.
+    pub fn bytes_per_image(&self) -> usize {
+        self.shape().iter().product::<usize>() * self.dtype.bytes()
+    }
+
+    /// Whether two epochs may see different pixels of the same row.
+    pub fn is_random(&self) -> bool {
+        let is_drawn = |p: f64| p > 0.0 && p < 1.0;
+        self.of.is_some()
+            || self.framing == Framing::RandomResizedCrop
+            || is_drawn(self.flip)
+            || is_drawn(self.vertical_flip)
+            || self.draws_rotation()
+            || self.draws_effects()
+    }
+
+    /// The value as one line of JSON, the same for equal values: for saved positions and cache keys.
+    pub fn canonical(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Whether a cache that keeps images in another form keeps the size of the image before it was cropped: not where it
+    /// keeps what is shown.
+    pub fn kept_with_size(&self) -> bool {
+        matches!(self.framing, Framing::RandomResizedCrop | Framing::Fit)
+    }
+
+    /// Whether a column with the size of each image on its canvas is delivered.
+    pub fn emits_size(&self) -> bool {
+        self.framing == Framing::Fit
+    }
+
+    /// Whether each image is delivered in its own size.
+    pub fn is_ragged(&self) -> bool {
+        self.ragged
+    }
+
+    /// The same for an image that covers all of a canvas of this size.
+    pub(super) fn of_size(&self, size: Size) -> Image {
+        Image { framing: Framing::Resize, size, shorter: None, fill: None, ragged: false, ..self.clone() }
+    }
+
+    pub(super) fn scale_range(&self) -> (f64, f64) {
+        self.scale.unwrap_or(DEFAULT_SCALE)
+    }
+
+    pub(super) fn ratio_range(&self) -> (f64, f64) {
+        self.ratio.unwrap_or(DEFAULT_RATIO)
+    }
+
+    pub(super) fn shorter_side(&self) -> u32 {
+        self.shorter.unwrap_or(DEFAULT_SHORTER)
+    }
+}
+
+impl fmt::Display for Image {
+    /// As it is written in code: `random_resized_crop(224x224).flip(0.5).dtype(uint8).layout(NHWC)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Size { height, width } = self.size;
+        match self.framing {
+            Framing::Resize => write!(f, "resize({height}x{width})")?,
+            Framing::RandomResizedCrop => {
+                let (scale, ratio) = (self.scale_range(), self.ratio_range());
+                write!(f, "random_resized_crop({height}x{width}, scale={scale:?}, ratio={ratio:.4?})")?;
+            }
+            Framing::CenterCrop => {
+                write!(f, "center_crop({height}x{width}, resize={})", self.shorter_side())?;
+            }
+            Framing::Fit => {
+                write!(f, "fit({height}x{width}")?;
+                if let Some(shorter) = self.shorter {
+                    write!(f, ", resize={shorter}")?;
+                }
+                if let Some(fill) = self.fill {
+                    write!(f, ", fill={fill:?}")?;
+                }
+                f.write_str(")")?;
+            }
+        }
+        if self.ragged {
+            f.write_str(".ragged()")?;
+        }
+        if self.flip > 0.0 {
+            write!(f, ".flip({})", self.flip)?;
+        }
+        if self.vertical_flip > 0.0 {
+            write!(f, ".vertical_flip({})", self.vertical_flip)?;
+        }
+        if let Some(rotation) = self.rotation {
+            write!(f, "{rotation}")?;
+        }
+        self.write_effects(f)?;
+        if self.grayscale {
+            f.write_str(".grayscale()")?;
+        }
+        if let Some(Normalize { mean, std }) = self.normalize {
+            write!(f, ".normalize({mean:?}, {std:?})")?;
+        }
+        write!(f, ".dtype({}).layout({})", self.dtype, self.layout)?;
+        if let Some(bits) = self.bit_depth {
+            write!(f, ".bit_depth({bits})")?;
+        }
+        if self.emit_geometry {
+            f.write_str(".emit_geometry()")?;
+        }
+        if let Some(of) = &self.of {
+            write!(f, ".of({of:?})")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_follow_the_layout() {
+        let image = Image::resize(30, 20);
+        assert_eq!(image.shape(), [30, 20, 3]);
+        assert_eq!(image.bytes_per_image(), 30 * 20 * 3);
+        let planes = image.layout(Layout::Nchw).grayscale().dtype(PixelType::F32);
+        assert_eq!(planes.shape(), [1, 30, 20]);
+        assert_eq!(planes.bytes_per_image(), 30 * 20 * 4);
+    }
+
+    #[test]
+    fn only_a_draw_makes_an_image_random() {
+        assert!(Image::random_resized_crop(8).is_random());
+        assert!(Image::resize(8, 8).flip().is_random());
+        assert!(Image::resize(8, 8).vertical_flip().is_random());
+        assert!(!Image::resize(8, 8).flip_with(1.0).vertical_flip_with(1.0).is_random());
+        assert!(!Image::center_crop(8).is_random());
+    }
+
+    #[test]
+    fn the_canonical_form_is_pinned_and_read_back() {
+        let image = Image::random_resized_crop((224, 192)).scale((0.25, 1.0)).flip();
+        let canonical = image.canonical();
+        assert_eq!(
+            canonical,
+            r#"{"framing":"random_resized_crop","size":{"height":224,"width":192},"scale":[0.25,1.0],"flip":0.5,"dtype":"uint8","layout":"NHWC","grayscale":false,"exif_orientation":false,"max_pixels":178956970}"#
+        );
+        assert_eq!(serde_json::from_str::<Image>(&canonical).unwrap(), image);
+        let normalized = Image::center_crop(224).normalize([0.485; 3], [0.229; 3]).dtype(PixelType::BF16);
+        assert_eq!(serde_json::from_str::<Image>(&normalized.canonical()).unwrap(), normalized);
+        let later = image.vertical_flip_with(0.25).emit_geometry();
+        assert_eq!(serde_json::from_str::<Image>(&later.canonical()).unwrap(), later);
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused() {
+        let text = r#"{"framing":"resize","size":{"height":1,"width":1},"colour":true}"#;
+        assert!(serde_json::from_str::<Image>(text).is_err());
+    }
+
+    #[test]
+    fn it_reads_as_it_is_written() {
+        assert_eq!(
+            Image::center_crop(224).flip().grayscale().to_string(),
+            "center_crop(224x224, resize=256).flip(0.5).grayscale().dtype(uint8).layout(NHWC)"
+        );
+        assert_eq!(
+            Image::resize(8, 9).vertical_flip().emit_geometry().to_string(),
+            "resize(8x9).vertical_flip(0.5).dtype(uint8).layout(NHWC).emit_geometry()"
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! The memory that decoding takes, counted before a pixel is decoded.
+//!
+//! A header of a few bytes decides what a decoder allocates: a PNG of 6 MB may become 2 GB. So each decoder computes the
+//! most that an image will take, from its header, and takes that much from a workspace that all threads of a loader share.
+//! An image that needs more than the whole workspace is refused. A thread waits if too little is free, but not long: the
+//! holders are decoding, and wait for nothing.
+//!
+//! An image that fits the thread's own share, as nearly all do, takes nothing from the workspace.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use forebay_base::{Error, ErrorKind, Result};
+
+/// The share of a loader's memory that images may take while they are decoded.
+const MEMORY_SHARE: u64 = 4;
+
+/// The least that images may take: a photograph of 12 megapixels, decoded whole.
+const LEAST_BYTES: u64 = 48 << 20;
+
+/// The bytes that all threads together have to themselves, as a share of the workspace. They are in addition to it.
+const OWN_SHARE: u64 = 4;
+
+/// The most that a thread has to itself: a 12-megapixel photograph, decoded whole, is 36 MB and should not fault its pages in
+/// again for each row; a 178-megapixel one is half a gigabyte.
+const OWN_MOST: u64 = 64 << 20;
+
+/// Bytes for each allowed pixel if there is no loader with a budget: 16-bit RGBA, twice.
+const BYTES_PER_PIXEL: u64 = 16;
+
+/// Memory that images take while they are decoded.
+#[derive(Debug)]
+pub struct Workspace {
+    /// All of it.
+    bytes: u64,
+    /// The bytes that each thread has to itself.
+    own: u64,
+    /// The loader's memory, of which this is a part.
+    memory: Option<u64>,
+    free: Mutex<u64>,
+    returned: Condvar,
+    /// Held by a thread that waits, so that a large image is not overtaken for ever by smaller ones.
+    turn: Mutex<()>,
+}
+
+/// Bytes of a workspace, returned when it is dropped.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Taken<'a> {
+    workspace: &'a Workspace,
+    bytes: u64,
+}
+
+impl Workspace {
+    /// The workspace of a loader with a budget of `memory` bytes and this many decoding threads.
+    pub fn of_loader(memory: u64, threads: usize) -> Self {
+        let bytes = (memory / MEMORY_SHARE).max(LEAST_BYTES);
+        let own = (bytes / OWN_SHARE / threads.max(1) as u64).min(OWN_MOST);
+        Workspace::new(bytes, own, Some(memory))
+    }
+
+    /// The workspace of a caller that decodes one image of at most `max_pixels`.
+    pub(super) fn of_one(max_pixels: u64) -> Self {
+        let bytes = max_pixels.saturating_mul(BYTES_PER_PIXEL).max(LEAST_BYTES);
+        Workspace::new(bytes, OWN_MOST, None)
+    }
+
+    fn new(bytes: u64, own: u64, memory: Option<u64>) -> Self {
+        Workspace {
+            bytes,
+            own,
+            memory,
+            free: Mutex::new(bytes),
+            returned: Condvar::new(),
+            turn: Mutex::new(()),
+        }
+    }
+
+    /// The bytes of a budget of `memory` that row groups and batches must leave to images. The least that images may
+    /// take is not part of the budget: it counts as memory of the process beyond it.
+    pub fn set_aside(memory: u64) -> u64 {
+        (memory / MEMORY_SHARE).saturating_sub(LEAST_BYTES)
+    }
+
+    /// The bytes that a thread may keep from one image to the next.
+    pub(super) fn own(&self) -> u64 {
+        self.own
+    }
+
+    /// Refuses more than the whole workspace.
+    pub(super) fn check(&self, bytes: u64, what: impl FnOnce() -> String) -> Result<()> {
+        if bytes > self.bytes { Err(self.refused(bytes, &what())) } else { Ok(()) }
+    }
+
+    /// Takes `bytes`, which `what` needs; waits until they are free. `None`: the thread's own suffice.
+    ///
+    /// # Errors
+    /// More than there is.
+    pub(super) fn take(&self, bytes: u64, what: impl FnOnce() -> String) -> Result<Option<Taken<'_>>> {
+        self.check(bytes, what)?;
+        if bytes <= self.own {
+            return Ok(None);
+        }
+        let _turn = lock(&self.turn);
+        let mut free = lock(&self.free);
+        while *free < bytes {
+            free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        *free -= bytes;
+        Ok(Some(Taken { workspace: self, bytes }))
+    }
+
+    fn refused(&self, bytes: u64, what: &str) -> Error {
+        let (needed, limit) = (mib(bytes), mib(self.bytes));
+        match self.memory {
+            Some(memory) => {
+                let of = mib(memory);
+                let enough = mib(bytes.saturating_mul(MEMORY_SHARE));
+                Error::new(
+                    ErrorKind::TooLarge,
+                    format!("decoding {what} takes {needed}, over the {limit} that images may take of a memory of {of}"),
+                )
+                .hint(format!("raise `memory` to {enough}, or store a smaller image"))
+            }
+            None => Error::new(
+                ErrorKind::TooLarge,
+                format!("decoding {what} takes {needed}, over the limit of {limit}"),
+            )
+            .hint("raise max_pixels if such images are expected"),
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *lock(&self.workspace.free) += self.bytes;
+        self.workspace.returned.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes in words, rounded up, so that a number that is quoted back is enough.
+fn mib(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn what() -> String {
+        "a PNG".into()
+    }
+
+    #[test]
+    fn a_quarter_of_the_memory_is_for_images_and_never_less_than_one_photograph_takes() {
+        for (memory, bytes) in [(64 * MIB, 48 * MIB), (192 * MIB, 48 * MIB), (4096 * MIB, 1024 * MIB)] {
+            assert_eq!(Workspace::of_loader(memory, 2).bytes, bytes);
+            assert_eq!(Workspace::set_aside(memory), bytes - 48 * MIB);
+        }
+    }
+
+    #[test]
+    fn what_is_more_than_the_whole_is_refused_with_both_numbers_and_the_next_move() {
+        let error = Workspace::of_loader(64 * MIB, 1).take(100 * MIB, what).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        assert_eq!(
+            error.to_string(),
+            "decoding a PNG takes 100 MiB, over the 48 MiB that images may take of a memory of 64 MiB \
+             (raise memory to 400 MiB, or store a smaller image)"
+        );
+        assert!(Workspace::of_loader(400 * MIB, 1).take(100 * MIB, what).is_ok());
+    }
+
+    #[test]
+    fn a_small_image_asks_nobody() {
+        let workspace = Workspace::of_loader(64 * MIB, 4);
+        let _all = workspace.take(48 * MIB, what).unwrap();
+        assert!(workspace.take(3 * MIB, what).unwrap().is_none());
+    }
+
+    #[test]
+    fn threads_never_hold_more_than_there_is_and_all_of_them_get_on() {
+        let workspace = Workspace::of_loader(64 * MIB, 8);
+        let (held, most) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (workspace, held, most) = (&workspace, &held, &most);
+                scope.spawn(move || {
+                    for turn in 0..50 {
+                        let bytes = (2 + (thread * 7 + turn * 5) % 47) * MIB;
+                        let taken = workspace.take(bytes, what).unwrap().unwrap();
+                        most.fetch_max(held.fetch_add(bytes, SeqCst) + bytes, SeqCst);
+                        std::thread::yield_now();
+                        held.fetch_sub(bytes, SeqCst);
+                        drop(taken);
+                    }
+                });
+            }
+        });
+        assert!(most.into_inner() <= 48 * MIB);
+        assert_eq!(*lock(&workspace.free), 48 * MIB);
+    }
+}

@@ -1,0 +1,515 @@
+//! The contents of a data set, from its footers alone: files, row groups, columns and their costs.
+//!
+//! Pure data and arithmetic. Finding the files and reading their footers is the job of `source`, reading rows that of
+//! `reader`; nothing here touches a disk or a network.
+//!
+//! Of a footer only what plans and reads need is kept. A file whose rows and columns the table's own list declares has none
+//! before its first row group is fetched; until then its costs are estimated.
+
+pub mod arrow_schema;
+mod cost;
+mod file_columns;
+mod fingerprint;
+mod footer;
+pub mod page_header;
+pub mod pages;
+mod projection;
+mod row_ids;
+pub mod thrift;
+mod types;
+mod unify;
+pub mod writers;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use forebay_arrow::datatypes::SchemaRef;
+use forebay_base::error::nearest;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::row_set::RowSet;
+use crate::snapshot::{Constant, Pin};
+
+pub use crate::snapshot::FileVersion;
+pub use arrow_schema::{ARROW_SCHEMA, Refusals, arrow_schema, int96_roots};
+pub use cost::{PageMemory, value_width};
+pub use file_columns::{FileColumns, KnownColumns, Origin, ProjectedLeaves, SharedBy};
+pub use fingerprint::Fingerprint;
+pub use footer::{ColumnChunk, Footer};
+pub use projection::Projection;
+pub use projection::{Reads, Selected, joined};
+pub use row_ids::{RowId, RowPlace};
+pub use types::leaf_width;
+pub use unify::{Differences, Unified, unify};
+
+/// How many column names an "unknown column" message lists before it stops.
+const NAMES_SHOWN: usize = 20;
+
+/// A data set as its footers describe it.
+#[derive(Clone)]
+pub struct Catalog {
+    /// The files in order: by path relative to what was opened, bytewise.
+    pub files: Vec<File>,
+    /// The row groups that hold rows, file by file; empty ones are left out.
+    pub groups: Vec<Group>,
+    /// All stored columns, typed as they are delivered: strings and binary as views, dictionaries as their values.
+    /// Names and order are the first file's. An unsupported type is listed as Arrow names it, and is refused when the
+    /// column is selected; so is a column that files have in types without a common one. The metadata is that of the first
+    /// file.
+    pub schema: SchemaRef,
+    /// The identity of the data set, wherever it is stored.
+    pub fingerprint: Fingerprint,
+    /// For each location with files of several splits, the sentence that says so.
+    pub splits: Arc<[String]>,
+    /// The columns of its files, for those whose footers are read later.
+    pub known: Arc<KnownColumns>,
+    /// The columns that cannot be read in some file, or not from all.
+    refused: Arc<Refusals>,
+    /// The first row group of a file whose footer was read at once: what those of others are likely to be.
+    sample: Option<Group>,
+    /// What else identifies the rows, beside the files.
+    identities: Arc<[Arc<str>]>,
+    /// The numbers of its rows, once one is asked for.
+    row_ids: OnceLock<row_ids::RowIds>,
+}
+
+/// One Parquet file.
+#[derive(Clone)]
+pub struct File {
+    /// The path or URL as people know it.
+    pub location: Arc<str>,
+    /// The path relative to what was opened, with `/`: the same for the same data in another store.
+    pub relative: Arc<str>,
+    /// The store's volume that holds it: a data set can be spread over several stores.
+    pub volume: u32,
+    /// Its path in the volume.
+    pub path: object_store::path::Path,
+    /// Bytes.
+    pub size: u64,
+    /// The version of the file that was catalogued.
+    pub version: FileVersion,
+    /// What is kept of its footer, once that was read.
+    pub footer: OnceLock<Footer>,
+    /// What the table's list says of it, where that is enough to plan with. Held against the footer.
+    pub declared: Option<Declared>,
+    /// Columns with one value in all of its rows.
+    pub constants: Arc<[Constant]>,
+    /// Of the constants, those that are keys of its folders: the first.
+    pub(crate) folder_keys: u32,
+    /// Rows that are deleted, by their ordinal in the file.
+    pub deleted: Option<RowSet>,
+    /// A hash of constants and deleted rows; `None` for a file that is read as it is.
+    pub table_hash: Option<u64>,
+}
+
+/// What the list of a table says of a file.
+#[derive(Clone, Debug)]
+pub struct Declared {
+    /// Rows of each row group.
+    pub(crate) row_counts: Arc<[u64]>,
+    /// The columns, in order.
+    pub(crate) schema: SchemaRef,
+}
+
+/// One row group that holds rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Index into [`Catalog::files`].
+    pub file: usize,
+    /// Ordinal of the row group in its file.
+    pub index: usize,
+    /// Rows, at least one.
+    pub rows: u64,
+    /// Ordinal in the data set of its first row.
+    pub first_row: u64,
+}
+
+impl Catalog {
+    /// Puts files into a catalogue. `files` must be in their final order, and `unified` what their columns have in common;
+    /// `identities` are what else identifies the rows. Each file's footer was read, or its rows are declared.
+    ///
+    /// Fails with `Corrupt` for more rows than 64 bits can count.
+    pub fn new(
+        files: Vec<File>,
+        unified: Unified,
+        known: Arc<KnownColumns>,
+        identities: Arc<[Arc<str>]>,
+    ) -> Result<Self> {
+        let mut groups = Vec::new();
+        let mut first_row = 0u64;
+        for (file, about) in files.iter().enumerate() {
+            for (index, rows) in about.row_counts().enumerate().filter(|(_, rows)| *rows > 0) {
+                groups.push(Group { file, index, rows, first_row });
+                first_row = first_row.checked_add(rows).ok_or_else(|| {
+                    let cause = format!("{rows} more rows than the {first_row} before cannot be counted");
+                    Error::new(ErrorKind::Corrupt, cause)
+                        .at(Place::file(about.location.clone()).row_group(index))
+                })?;
+            }
+        }
+        groups.shrink_to_fit();
+        let Unified { schema, refused } = unified;
+        let sample = groups.iter().copied().find(|group| files[group.file].footer.get().is_some());
+        let fingerprint = Fingerprint::of(&files, &schema, &identities);
+        Ok(Catalog {
+            files,
+            groups,
+            schema,
+            fingerprint,
+            known,
+            refused: refused.into(),
+            sample,
+            identities,
+            splits: Arc::new([]),
+            row_ids: OnceLock::new(),
+        })
+    }
+
+    /// Without the files in `key=value` folders whose keys `keeps` does not hold for; `None` if it is all of them that are
+    /// left. The data set is then that of the other folders, with another fingerprint.
+    pub fn of_folders(&self, keeps: impl Fn(&[Constant]) -> bool) -> Result<Option<Self>> {
+        let is_kept: Vec<bool> = self
+            .files
+            .iter()
+            .map(|file| file.folder_keys == 0 || keeps(&file.constants[..file.folder_keys as usize]))
+            .collect();
+        if is_kept.iter().all(|is_kept| *is_kept) {
+            return Ok(None);
+        }
+        let kept = self.files.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
+        let files = kept.map(|(file, _)| file.clone()).collect();
+        let ids = self.row_ids().of_some(&is_kept);
+        let unified = Unified { schema: self.schema.clone(), refused: self.refused.as_ref().clone() };
+        let kept = Catalog::new(files, unified, self.known.clone(), self.identities.clone())?;
+        Ok(Some(Catalog { row_ids: ids.into(), splits: self.splits.clone(), ..kept }))
+    }
+
+    /// Rows in the whole data set, with those that are deleted.
+    pub fn rows(&self) -> u64 {
+        self.groups.last().map_or(0, |group| group.first_row + group.rows)
+    }
+
+    /// The index of the column called `name`; `UnknownColumn`, with the nearest name, if there is none.
+    pub fn column(&self, name: &str) -> Result<usize> {
+        if let Some((index, _)) = self.schema.column_with_name(name) {
+            return Ok(index);
+        }
+        let unknown = unknown_column(name, self.schema.fields().iter().map(|field| field.name().as_str()));
+        Err(match self.files.iter().find_map(|file| folder_above(&file.location, name)) {
+            Some(folder) => unknown.hint(format!(
+                "{name} is in the names of folders, which are columns where a folder above them is opened, such as {folder}, and \
+                 not where the location names them"
+            )),
+            None => unknown,
+        })
+    }
+
+    /// The columns that a loader refuses, each with the reason and the next move.
+    pub fn refused(&self) -> Vec<Error> {
+        (0..self.schema.fields().len()).filter_map(|column| self.refusal(column)).collect()
+    }
+
+    /// Why a column cannot be delivered, if that is so.
+    pub(crate) fn refusal(&self, column: usize) -> Option<Error> {
+        let field = self.schema.field(column);
+        self.refused.get(field.name()).cloned().or_else(|| types::refusal(field))
+    }
+
+    /// The columns called `names`, in that order.
+    ///
+    /// Fails with `UnknownColumn`, with `Invalid` for a name given twice, and with `Unsupported` for columns of
+    /// unsupported types, all of which it names.
+    pub fn project<S: AsRef<str>>(&self, names: &[S]) -> Result<Projection> {
+        let mut columns = Vec::with_capacity(names.len());
+        for name in names {
+            let name = name.as_ref();
+            let column = self.column(name)?;
+            if columns.contains(&column) {
+                return Err(Error::invalid(format!("column {name:?} is selected twice")));
+            }
+            columns.push(column);
+        }
+        self.project_columns(columns)
+    }
+
+    /// All columns, in stored order; `Unsupported` if some have unsupported types.
+    pub fn project_all(&self) -> Result<Projection> {
+        self.project_columns((0..self.schema.fields().len()).collect())
+    }
+
+    fn project_columns(&self, columns: Vec<usize>) -> Result<Projection> {
+        self.select(columns.into_iter().map(Selected::whole).collect())
+    }
+
+    /// Columns, and fields of them.
+    ///
+    /// Fails as the first column that cannot be read in all files, and with `Unsupported` for columns of unsupported types, all
+    /// of which it names.
+    pub fn select(&self, selected: Vec<Selected>) -> Result<Projection> {
+        let names = selected.iter().map(|selected| self.schema.field(selected.column).name());
+        let mut refused: Vec<(&String, &Error)> =
+            names.filter_map(|name| self.refused.get_key_value(name)).collect();
+        refused.dedup_by_key(|(name, _)| *name);
+        match refused.as_slice() {
+            [] => Projection::new(&self.schema, selected),
+            [(_, error)] => Err((*error).clone()),
+            [(_, error), others @ ..] => {
+                let shown = others.iter().take(NAMES_SHOWN).map(|(name, _)| format!("{name:?}"));
+                let shown = shown.collect::<Vec<_>>().join(", ");
+                let more = match others.len().saturating_sub(NAMES_SHOWN) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                Err((*error).clone().hint_also(&format!("{shown}{more} cannot be read either")))
+            }
+        }
+    }
+
+    /// Where `group` is, for messages.
+    pub fn place(&self, group: &Group) -> Place {
+        Place::file(self.files[group.file].location.clone()).row_group(group.index)
+    }
+
+    /// The row groups of a file, as indices into [`Catalog::groups`].
+    pub fn groups_of(&self, file: usize) -> Range<usize> {
+        let start = self.groups.partition_point(|group| group.file < file);
+        start..start + self.groups[start..].partition_point(|group| group.file == file)
+    }
+
+    /// Memory that it takes: its files with their paths and footers, and its row groups. Of a footer that was not read yet as
+    /// much as of one that was.
+    pub fn bytes(&self) -> u64 {
+        let footer = |file: &File| file.footer.get().map(Footer::bytes);
+        let unread = self.sample.and_then(|group| footer(&self.files[group.file])).unwrap_or(0);
+        let of_file = |file: &File| {
+            let paths = file.location.len() + file.relative.len() + file.path.as_ref().len();
+            (size_of::<File>() + paths) as u64 + footer(file).unwrap_or(unread)
+        };
+        size_of_val(&*self.groups) as u64 + self.files.iter().map(of_file).sum::<u64>()
+    }
+
+    /// Bytes that must be fetched to read the projected columns of `group`. An estimate while the footer of its file was not
+    /// read: so, too, for the other costs. They are then those of the first row group whose footer was, by rows.
+    pub fn stored_bytes(&self, group: &Group, projection: &Projection) -> u64 {
+        self.sum(group, projection, |chunk, _| chunk.length)
+    }
+
+    /// The most bytes that the projected columns of `group` hold once they are decoded, according to the footer.
+    ///
+    /// The memory budget counts this number. A footer can be wrong: the reader checks it against the pages before it
+    /// decodes. Two things are not in it: strings encoded as `DELTA_BYTE_ARRAY` may take more, since they repeat each
+    /// other, and small buffers of views that grew page by page may have up to twice the capacity.
+    pub fn held_bytes(&self, group: &Group, projection: &Projection) -> u64 {
+        self.sum(group, projection, cost::held).saturating_add(self.constant_bytes(group, projection))
+    }
+
+    /// Bytes that it takes to decode the projected columns of `group` beside those that are fetched and held, at most: for pages
+    /// while they are decompressed.
+    pub fn page_bytes(&self, group: &Group, projection: &Projection) -> u64 {
+        let memory = self.files[group.file].footer.get().map(|footer| {
+            let chunks = chunks(footer, group, projection);
+            chunks.fold(PageMemory::default(), |memory, (_, chunk)| memory.with(&chunk, true))
+        });
+        memory.unwrap_or_default().bytes()
+    }
+
+    /// The measure of the default window: [`held_bytes`](Self::held_bytes), but for narrow numbers, which it counts double.
+    /// It decides the order, so it stays an estimate where the file's rows and columns are declared.
+    pub fn window_bytes(&self, group: &Group, projection: &Projection) -> u64 {
+        let file = &self.files[group.file];
+        let footer = file.footer.get().filter(|_| file.declared.is_none());
+        let stored = self.sum_of(footer, group, projection, cost::wide);
+        stored.saturating_add(self.constant_bytes(group, projection))
+    }
+
+    /// Bytes of the values of the projected columns of `group` one by one, and whether the footer has them: repeated values
+    /// are stored once, and only newer footers count them.
+    pub fn values_bytes(&self, group: &Group, projection: &Projection) -> (u64, bool) {
+        let constants = self.constants(group, projection);
+        let constants = constants.map(|constant| cost::constant_values(constant, group.rows)).sum::<u64>();
+        let mut are_known = true;
+        let stored = self.sum(group, projection, |chunk, rows| {
+            cost::values(chunk).unwrap_or_else(|| {
+                are_known = false;
+                cost::held(chunk, rows)
+            })
+        });
+        (stored.saturating_add(constants), are_known)
+    }
+
+    /// A cost of the projected column chunks of `group`, given for a chunk and its rows: estimated where its footer was not
+    /// read.
+    fn sum(
+        &self,
+        group: &Group,
+        projection: &Projection,
+        cost: impl FnMut(&ColumnChunk<'_>, u64) -> u64,
+    ) -> u64 {
+        self.sum_of(self.files[group.file].footer.get(), group, projection, cost)
+    }
+
+    fn sum_of(
+        &self,
+        footer: Option<&Footer>,
+        group: &Group,
+        projection: &Projection,
+        mut cost: impl FnMut(&ColumnChunk<'_>, u64) -> u64,
+    ) -> u64 {
+        let mut sum = |group: &Group, footer: &Footer| {
+            chunks(footer, group, projection)
+                .map(|(_, chunk)| cost(&chunk, group.rows))
+                .fold(0, u64::saturating_add)
+        };
+        if let Some(footer) = footer {
+            return sum(group, footer);
+        }
+        let sample = self.sample.and_then(|sample| Some((sample, self.files[sample.file].footer.get()?)));
+        sample.map_or(0, |(sample, footer)| {
+            let bytes = u128::from(sum(&sample, footer)) * u128::from(group.rows);
+            u64::try_from(bytes.div_ceil(sample.rows.into())).unwrap_or(u64::MAX)
+        })
+    }
+
+    /// The projected columns that are constants of the row group's file.
+    fn constants(&self, group: &Group, projection: &Projection) -> impl Iterator<Item = &Constant> {
+        projection.columns().iter().filter_map(|&column| self.constant_of(group, column))
+    }
+
+    /// The value that a column has in all rows of the row group's file, if it is one of the file's constants.
+    pub(crate) fn constant_of(&self, group: &Group, column: usize) -> Option<&Constant> {
+        let constants = &self.files[group.file].constants;
+        constants.iter().find(|constant| constant.field.name() == self.schema.field(column).name())
+    }
+
+    /// Whether a column has one value in all rows of a file, in every file: it is a key of the folders, or of a table.
+    pub fn is_key(&self, column: usize) -> bool {
+        self.keys_of(column).next().is_some() && self.keys_of(column).all(|key| key.is_some())
+    }
+
+    /// The value that a column has in each file, where it has one.
+    pub fn keys_of(&self, column: usize) -> impl Iterator<Item = Option<&Constant>> {
+        let name = self.schema.field(column).name();
+        self.files
+            .iter()
+            .map(move |file| file.constants.iter().find(|constant| constant.field.name() == name))
+    }
+
+    /// The most bytes that the first `rows` rows of `group` hold by themselves, once they are decoded.
+    pub fn first_rows_bytes(&self, group: &Group, projection: &Projection, rows: u64) -> u64 {
+        let stored = self.sum(group, projection, |chunk, all| cost::held_of_first(chunk, all, rows));
+        stored.saturating_add(self.constant_bytes_of(group, projection, rows))
+    }
+
+    fn constant_bytes(&self, group: &Group, projection: &Projection) -> u64 {
+        self.constant_bytes_of(group, projection, group.rows)
+    }
+
+    /// Bytes that the projected constants of the row group's file hold in `rows` rows.
+    pub fn constant_bytes_of(&self, group: &Group, projection: &Projection, rows: u64) -> u64 {
+        self.constants(group, projection).map(|constant| cost::constant(constant, rows)).sum()
+    }
+
+    /// The byte ranges of the projected column chunks of `group` in its file, in the order in which the file's schema
+    /// has them: one range for each leaf column.
+    ///
+    /// Fails with `Internal` where the footer of its file was not read.
+    pub fn byte_ranges(&self, group: &Group, projection: &Projection) -> Result<Vec<Range<u64>>> {
+        let footer = self.files[group.file].footer()?;
+        Ok(chunks(footer, group, projection).map(|(_, chunk)| chunk.range()).collect())
+    }
+}
+
+/// The leaf columns of a projection with their column chunks in `group`, in the file's order.
+pub fn chunks<'a>(
+    footer: &'a Footer,
+    group: &Group,
+    projection: &Projection,
+) -> impl Iterator<Item = (usize, ColumnChunk<'a>)> {
+    footer.chunks_at(group.index, footer.columns.leaves(projection))
+}
+
+/// The refusal of a name that is none of `columns`: with the nearest, and those that there are.
+pub fn unknown_column<'a>(name: &str, columns: impl ExactSizeIterator<Item = &'a str> + Clone) -> Error {
+    let listed: Vec<&str> = columns.clone().take(NAMES_SHOWN).collect();
+    let more = match columns.len().saturating_sub(NAMES_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let listed = format!("the columns are {}{more}", listed.join(", "));
+    let error = Error::new(ErrorKind::UnknownColumn, format!("there is no column {name:?}"));
+    error.hint(match nearest(name, columns) {
+        Some(near) => format!("did you mean {near:?}? {listed}"),
+        None => listed,
+    })
+}
+
+/// The folder with the first `key=value` folder of this key in a location, if it has one.
+fn folder_above<'a>(location: &'a str, key: &str) -> Option<&'a str> {
+    let mut start = 0;
+    let (folders, _) = location.rsplit_once('/')?;
+    for name in folders.split('/') {
+        if name.strip_prefix(key).is_some_and(|rest| rest.starts_with('=')) {
+            return Some(if start == 0 { "." } else { &location[..start - 1] });
+        }
+        start += name.len() + 1;
+    }
+    None
+}
+
+impl File {
+    /// What is kept of its footer; `Internal` where that was not read.
+    pub fn footer(&self) -> Result<&Footer> {
+        let unread = || Error::new(ErrorKind::Internal, "the footer was not read");
+        self.footer.get().ok_or_else(|| unread().at(Place::file(self.location.clone())))
+    }
+
+    /// A hash of what decides its part of the data set's fingerprint, beside its path.
+    pub fn content_hash(&self) -> u64 {
+        let rows: Vec<u64> = self.row_counts().collect();
+        xxh3_64(format!("{} {:?} {rows:?} {:?}", self.size, self.footer_hash(), self.table_hash).as_bytes())
+    }
+
+    /// What tells its content from other content, beside size and version: xxh3-64 of its footer's bytes. `None` where the
+    /// table's list declares rows and columns, whether the footer was read or not.
+    pub fn footer_hash(&self) -> Option<u64> {
+        match &self.declared {
+            Some(_) => None,
+            None => self.footer.get().map(|footer| footer.hash),
+        }
+    }
+
+    /// Rows of each row group.
+    pub(crate) fn row_counts(&self) -> impl Iterator<Item = u64> {
+        let declared = self.declared.as_ref().map_or(&[][..], |declared| &declared.row_counts);
+        let footer = self.footer.get().filter(|_| self.declared.is_none());
+        declared.iter().copied().chain(footer.into_iter().flat_map(Footer::row_counts))
+    }
+
+    /// Which writing of it was catalogued, and where.
+    pub(crate) fn pin(&self) -> Pin {
+        Pin { path: self.path.clone(), size: self.size, version: self.version.clone() }
+    }
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog")
+            .field("files", &self.files.len())
+            .field("groups", &self.groups.len())
+            .field("rows", &self.rows())
+            .field("fingerprint", &self.fingerprint.to_string())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File")
+            .field("location", &self.location)
+            .field("size", &self.size)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,223 @@
+//! The columns of a file as Arrow has them: as the writer's own schema says, which is among the file's metadata, unless that is
+//! not one of these columns. A column that has no Arrow type is refused by itself.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use flatbuffers::InvalidFlatbuffer;
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Metadata, Schema, TimeUnit};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::ipc::convert::try_fb_to_schema;
+use forebay_arrow::ipc::root_as_message;
+use forebay_arrow::nested::{with_fields, with_times};
+use forebay_base::{Error, ErrorKind, Result};
+use parquet::arrow::{encode_arrow_schema, parquet_to_arrow_schema};
+use parquet::basic::Type as PhysicalType;
+use parquet::file::metadata::KeyValue;
+use parquet::schema::types::{SchemaDescriptor, Type};
+
+/// The key under which Arrow writers keep their schema.
+pub const ARROW_SCHEMA: &str = "ARROW:schema";
+
+/// The zone of Spark's moments.
+const UTC: &str = "UTC";
+
+/// How the keys begin under which Spark keeps its own.
+const SPARK: &str = "org.apache.spark.";
+
+/// What the Parquet crate says of a writer's schema that is not one of the columns, or that nests deeper than it reads.
+const MISFITS: [&str; 3] = ["incompatible arrow schema", "expected field named", "DepthLimitReached"];
+
+/// The bytes before a schema in newer files: a marker, and its length.
+const PREFIX: usize = 8;
+const MARKER: [u8; 4] = [0xff; 4];
+
+/// The most texts of a schema that need not be UTF-8. All of it is looked at again for each.
+const ODD_TEXTS: usize = 1000;
+
+/// The columns that cannot be read, by name, each with the reason and the next move.
+pub type Refusals = BTreeMap<String, Error>;
+
+/// All columns of a file. Programs that drop or rename columns leave the writer's schema as it was.
+pub fn arrow_schema(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) -> Result<Schema> {
+    let schema = as_written(parquet, key_values)?;
+    Ok(match is_of_spark(key_values) {
+        true => in_microseconds(parquet, schema),
+        false => schema,
+    })
+}
+
+fn as_written(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) -> Result<Schema> {
+    let error = match parquet_to_arrow_schema(parquet, key_values) {
+        Ok(schema) => return Ok(schema),
+        Err(error) => error,
+    };
+    let said = error.to_string();
+    if MISFITS.iter().any(|words| said.contains(words)) {
+        return parquet_to_arrow_schema(parquet, None).or_fail();
+    }
+    // It may also mean a type that is not read.
+    match writers_schema(key_values) {
+        Some(Written { schema, is_mended: true }) => {
+            let others = key_values.into_iter().flatten().filter(|pair| pair.key != ARROW_SCHEMA);
+            as_written(parquet, Some(&others.cloned().chain([pair(&schema)]).collect()))
+        }
+        _ => Err(error).or_fail(),
+    }
+}
+
+/// As [`arrow_schema`]; where that fails, each column by itself. Those that have no Arrow type are of nulls, and refused.
+///
+/// Fails where no column can be read.
+pub(super) fn readable(
+    parquet: &SchemaDescriptor,
+    key_values: Option<&Vec<KeyValue>>,
+) -> Result<(Schema, Refusals)> {
+    let error = match arrow_schema(parquet, key_values) {
+        Ok(schema) => return Ok((schema, Refusals::new())),
+        Err(error) => error,
+    };
+    let count = parquet.root_schema().get_fields().len();
+    let written = writers_schema(key_values).map(|written| written.schema);
+    let written = written.filter(|schema| schema.fields().len() == count);
+    let mut found = Found { parquet, written, fields: Vec::new(), refused: Refusals::new() };
+    found.add(0..count)?;
+    let schema = Schema::new(found.fields);
+    match found.refused.len() == count {
+        true => Err(error),
+        false if is_of_spark(key_values) => Ok((in_microseconds(parquet, schema), found.refused)),
+        false => Ok((schema, found.refused)),
+    }
+}
+
+/// What of a file's metadata says how its columns are typed.
+pub(super) fn type_hints(key_values: Option<&Vec<KeyValue>>) -> Vec<KeyValue> {
+    let of = |wanted: &dyn Fn(&str) -> bool| key_values.into_iter().flatten().find(|pair| wanted(&pair.key));
+    let arrow = of(&|key| key == ARROW_SCHEMA).cloned();
+    let spark = of(&|key| key.starts_with(SPARK)).map(|_| KeyValue::new(SPARK.to_owned(), None));
+    arrow.into_iter().chain(spark).collect()
+}
+
+/// Whether Spark wrote a file, and no Arrow writer after it.
+fn is_of_spark(key_values: Option<&Vec<KeyValue>>) -> bool {
+    let has = |start: &str| key_values.into_iter().flatten().any(|pair| pair.key.starts_with(start));
+    has(SPARK) && !has(ARROW_SCHEMA)
+}
+
+/// The columns with times of 96 bits in microseconds and in UTC, which is what Spark counts in: in nanoseconds,
+/// years after 2262, such as the 9999 that stands for "no end", have no value; and its times of 64 bits say UTC
+/// themselves.
+fn in_microseconds(parquet: &SchemaDescriptor, schema: Schema) -> Schema {
+    let int96 = int96_roots(parquet);
+    if int96.is_empty() {
+        return schema;
+    }
+    let times = DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()));
+    let fields = schema.fields().iter().enumerate().map(|(root, field)| match int96.contains(&root) {
+        true => Arc::new(with_times(field, &times)),
+        false => field.clone(),
+    });
+    Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())
+}
+
+/// The columns that hold times of 96 bits.
+pub fn int96_roots(parquet: &SchemaDescriptor) -> HashSet<usize> {
+    let leaves = parquet.columns().iter().enumerate();
+    let int96 = leaves.filter(|(_, column)| column.physical_type() == PhysicalType::INT96);
+    int96.map(|(leaf, _)| parquet.get_column_root_idx(leaf)).collect()
+}
+
+struct Found<'a> {
+    parquet: &'a SchemaDescriptor,
+    /// What the writer says of as many columns.
+    written: Option<Schema>,
+    fields: Vec<FieldRef>,
+    refused: Refusals,
+}
+
+impl Found<'_> {
+    /// Adds some of the columns: together, or if that fails, one half and then the other.
+    fn add(&mut self, columns: Range<usize>) -> Result<()> {
+        let root = self.parquet.root_schema();
+        let some = root.get_fields()[columns.clone()].to_vec();
+        let message = Type::group_type_builder(root.name()).with_fields(some).build().or_fail()?;
+        let written = self.written.as_ref().map(|schema| {
+            let fields = schema.fields()[columns.clone()].to_vec();
+            vec![pair(&Schema::new(fields))]
+        });
+        let error = match as_written(&SchemaDescriptor::new(Arc::new(message)), written.as_ref()) {
+            Ok(schema) if schema.fields().len() == columns.len() => {
+                self.fields.extend(schema.fields().iter().cloned());
+                return Ok(());
+            }
+            Ok(_) => Error::new(ErrorKind::Unsupported, "the column has no values"),
+            Err(error) => error,
+        };
+        if columns.len() > 1 {
+            let middle = columns.start + columns.len() / 2;
+            self.add(columns.start..middle)?;
+            return self.add(middle..columns.end);
+        }
+        for column in &root.get_fields()[columns] {
+            self.fields.push(Arc::new(Field::new(column.name(), DataType::Null, true)));
+            let error = error.clone().hint("choose other columns with `columns`");
+            self.refused.insert(column.name().to_owned(), error);
+        }
+        Ok(())
+    }
+}
+
+/// The schema of an Arrow writer.
+struct Written {
+    schema: Schema,
+    /// Whether metadata that is not UTF-8 was left out.
+    is_mended: bool,
+}
+
+/// What the writer of a file says of its columns, without metadata that is not UTF-8; `None` where that makes no sense.
+fn writers_schema(key_values: Option<&Vec<KeyValue>>) -> Option<Written> {
+    let pair = key_values?.iter().find(|pair| pair.key == ARROW_SCHEMA)?;
+    let mut bytes = BASE64_STANDARD.decode(pair.value.as_ref()?).ok()?;
+    if bytes.len() > PREFIX && bytes.starts_with(&MARKER) {
+        bytes.drain(..PREFIX);
+    }
+    let mut odd_texts = 0;
+    // Each of them becomes zeros, which are UTF-8.
+    while let Err(InvalidFlatbuffer::Utf8Error { range, .. }) = root_as_message(&bytes) {
+        odd_texts += 1;
+        if odd_texts > ODD_TEXTS {
+            return None;
+        }
+        bytes.get_mut(range)?.fill(0);
+    }
+    let schema = try_fb_to_schema(root_as_message(&bytes).ok()?.header_as_schema()?).ok()?;
+    let is_mended = odd_texts > 0;
+    let schema = if is_mended {
+        let fields: Vec<Field> = schema.fields().iter().map(|field| with_texts(field)).collect();
+        Schema::new_with_metadata(fields, texts(schema.metadata()))
+    } else {
+        schema
+    };
+    Some(Written { schema, is_mended })
+}
+
+fn pair(schema: &Schema) -> KeyValue {
+    KeyValue { key: ARROW_SCHEMA.to_owned(), value: Some(encode_arrow_schema(schema)) }
+}
+
+/// A field without metadata that was no text, at any depth.
+fn with_texts(field: &Field) -> Field {
+    let data_type = with_fields(field.data_type(), with_texts);
+    let metadata = texts(field.metadata());
+    field.clone().with_data_type(data_type).with_metadata(metadata)
+}
+
+/// The metadata without what was made zeros.
+fn texts(metadata: &Metadata) -> HashMap<String, String> {
+    let is_text = |text: &str| text.is_empty() || text.bytes().any(|byte| byte != 0);
+    let texts = metadata.iter().filter(|(key, value)| is_text(key) && is_text(value));
+    texts.map(|(key, value)| (key.clone(), value.clone())).collect()
+}

@@ -1,0 +1,362 @@
+//! What is kept of a file's footer: the rows of its row groups, and where and how their column chunks are stored.
+//!
+//! About eight bytes for each column chunk, where the Parquet crate's own form takes a kilobyte. Statistics, page indexes
+//! and the names of encodings are not kept: whoever needs them reads the footer again ([`source`](crate::source)).
+//!
+//! ```text
+//! row group      rows, then its column chunks in the order of the schema
+//! column chunk   flags, start, length, uncompressed length, values, unencoded length
+//!                       └ unless it follows the chunk before ┘       └ if not one for each row; if the footer tells it
+//! ```
+//!
+//! Each number takes as many bytes as it needs. A row group is decoded by itself.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
+use parquet::basic::{Compression, CompressionCodec, Encoding};
+use parquet::file::metadata::{ColumnChunkMetaData, FileMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
+
+use super::{FileColumns, cost};
+
+/// The codecs, by the number that the format gives them: three bits of a column chunk's flags.
+const CODECS: [CompressionCodec; 8] = [
+    CompressionCodec::UNCOMPRESSED,
+    CompressionCodec::SNAPPY,
+    CompressionCodec::GZIP,
+    CompressionCodec::LZO,
+    CompressionCodec::BROTLI,
+    CompressionCodec::LZ4,
+    CompressionCodec::ZSTD,
+    CompressionCodec::LZ4_RAW,
+];
+
+const CODEC: u8 = 0b111;
+/// A dictionary page comes first.
+const DICTIONARY: u8 = 1 << 3;
+/// Values may be stored once where they repeat each other.
+const REPEATS: u8 = 1 << 4;
+/// The chunk begins where the one before it ends.
+const FOLLOWS: u8 = 1 << 5;
+/// There is one value for each row.
+const ONE_A_ROW: u8 = 1 << 6;
+/// The length of the values without their encoding is known.
+const UNENCODED: u8 = 1 << 7;
+
+/// A footer, without what only filters and reports need.
+#[derive(Clone, Debug)]
+pub struct Footer {
+    /// xxh3-64 of the footer's bytes: of its schema, statistics and offsets.
+    pub(crate) hash: u64,
+    /// The columns of the file, and where the catalogue's columns are among them.
+    pub columns: Arc<FileColumns>,
+    /// The row groups, one after the other.
+    bytes: Box<[u8]>,
+    /// Where each row group but the first begins.
+    starts: Box<[u32]>,
+}
+
+/// Where and how a column chunk is stored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColumnChunk<'a> {
+    /// The column of the schema.
+    pub column: &'a ColumnDescPtr,
+    pub(super) codec: CompressionCodec,
+    /// Whether it begins with a dictionary page.
+    pub has_dictionary: bool,
+    /// Whether values may be stored once where they repeat each other.
+    pub(crate) repeats: bool,
+    start: u64,
+    /// Bytes as stored.
+    pub length: u64,
+    /// Bytes of its pages when they are decompressed.
+    pub uncompressed: u64,
+    /// Values, with nulls.
+    pub values: u64,
+    /// Bytes of its byte arrays one by one, where the footer tells them.
+    pub(crate) unencoded: Option<u64>,
+}
+
+impl Footer {
+    /// Keeps what is needed of `metadata`, whose numbers must have been checked.
+    ///
+    /// Fails with `TooLarge` where that takes more than 4 GiB.
+    pub(crate) fn new(hash: u64, columns: Arc<FileColumns>, metadata: &ParquetMetaData) -> Result<Self> {
+        let (mut bytes, mut starts) = (Vec::new(), Vec::new());
+        for group in metadata.row_groups() {
+            if !bytes.is_empty() {
+                let start = u32::try_from(bytes.len());
+                starts.push(start.map_err(|_| Error::new(ErrorKind::TooLarge, "too many column chunks"))?);
+            }
+            let rows = unsigned(group.num_rows());
+            write(&mut bytes, rows);
+            let mut end = 0;
+            for (column, chunk) in columns.parquet.columns().iter().zip(group.columns()) {
+                let chunk = ColumnChunk::of(column, chunk);
+                chunk.write(&mut bytes, rows, end);
+                end = chunk.end();
+            }
+        }
+        Ok(Footer { hash, columns, bytes: bytes.into(), starts: starts.into() })
+    }
+
+    /// The same with the columns as a catalogue has them.
+    pub(crate) fn with_columns(self, columns: Arc<FileColumns>) -> Self {
+        Footer { columns, ..self }
+    }
+
+    /// Rows of each row group.
+    pub(crate) fn row_counts(&self) -> impl Iterator<Item = u64> {
+        let groups = if self.bytes.is_empty() { 0 } else { self.starts.len() + 1 };
+        (0..groups).map(|group| Numbers(self.of_group(group)).next())
+    }
+
+    /// The column chunks of a row group, in the order of the file's leaf columns.
+    #[inline]
+    pub(crate) fn chunks(&self, group: usize) -> impl Iterator<Item = ColumnChunk<'_>> {
+        let mut numbers = Numbers(self.of_group(group));
+        let rows = numbers.next();
+        let mut end = 0;
+        self.columns.parquet.columns().iter().map(move |column| {
+            let chunk = ColumnChunk::read(column, &mut numbers, rows, end);
+            end = chunk.end();
+            chunk
+        })
+    }
+
+    /// Of those of a row group the ones at `leaves`, which ascend.
+    #[inline]
+    pub fn chunks_at(
+        &self,
+        group: usize,
+        leaves: impl IntoIterator<Item = usize>,
+    ) -> impl Iterator<Item = (usize, ColumnChunk<'_>)> {
+        let mut chunks = self.chunks(group).enumerate();
+        leaves.into_iter().map_while(move |wanted| chunks.find(|(leaf, _)| *leaf == wanted))
+    }
+
+    /// A row group as the Parquet crate describes it, by itself, of a file that has none but the columns `roots`, which
+    /// ascend. The crate looks at each column of a file for each row group, be it read or not.
+    pub fn row_group(&self, group: usize, roots: &[usize]) -> Result<ParquetMetaData> {
+        let parquet = self.columns.parquet_of(roots)?;
+        let rows = Numbers(self.of_group(group)).next();
+        let chunks = self.chunks_at(group, self.columns.leaves_of(roots)).zip(parquet.columns());
+        let chunks = chunks.map(|((_, chunk), column)| ColumnChunk { column, ..chunk });
+        to_parquet(&parquet, rows, chunks)
+    }
+
+    /// As [`row_group`](Self::row_group), of the column that has this leaf alone, and of `rows` rows of the leaf: those of
+    /// the pages that are in `length` bytes from `start` on.
+    pub fn row_group_of_pages(
+        &self,
+        group: usize,
+        leaf: usize,
+        start: u64,
+        length: u64,
+        rows: u64,
+    ) -> Result<ParquetMetaData> {
+        let root = self.columns.parquet.get_column_root_idx(leaf);
+        let parquet = self.columns.parquet_of(&[root])?;
+        let chunks = self.chunks_at(group, self.columns.leaves_of(&[root])).zip(parquet.columns());
+        let chunks = chunks.map(|((at, chunk), column)| match at == leaf {
+            true => ColumnChunk { column, ..chunk.of_pages(start, length, rows) },
+            false => ColumnChunk { column, ..chunk },
+        });
+        to_parquet(&parquet, rows, chunks)
+    }
+
+    /// Memory that it takes, without the columns, which files share.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.bytes.len() + size_of_val(&*self.starts)) as u64
+    }
+
+    fn of_group(&self, group: usize) -> &[u8] {
+        let start = group.checked_sub(1).map_or(Some(0), |before| self.starts.get(before).copied());
+        start.and_then(|start| self.bytes.get(start as usize..)).unwrap_or_default()
+    }
+}
+
+/// A row group of a file that has nothing else.
+fn to_parquet<'a>(
+    schema: &SchemaDescPtr,
+    rows: u64,
+    chunks: impl Iterator<Item = ColumnChunk<'a>>,
+) -> Result<ParquetMetaData> {
+    let rows = rows.cast_signed();
+    let chunks = chunks.map(ColumnChunk::to_parquet).collect::<Result<Vec<_>>>()?;
+    let group = RowGroupMetaData::builder(schema.clone()).set_num_rows(rows).set_column_metadata(chunks);
+    // The decoder stops where the file's rows are said to end.
+    let file = FileMetaData::new(1, rows, None, None, schema.clone(), None);
+    Ok(ParquetMetaData::new(file, vec![group.build().or_fail()?]))
+}
+
+impl<'a> ColumnChunk<'a> {
+    /// A chunk of some of its pages, which were put together: `rows` values in `length` bytes from `start` on.
+    pub fn of_pages(self, start: u64, length: u64, rows: u64) -> Self {
+        ColumnChunk { start, length, values: rows, ..self }
+    }
+
+    /// The most bytes that it holds once it is decoded, in a row group of `rows` rows.
+    pub fn held(&self, rows: u64) -> u64 {
+        cost::held(self, rows)
+    }
+
+    /// A part of it, of `length` bytes and `rows` values, as far as costs are concerned: its pages are taken to be compressed
+    /// alike.
+    pub fn share(self, length: u64, rows: u64) -> Self {
+        let share = u128::from(self.uncompressed) * u128::from(length) / u128::from(self.length.max(1));
+        ColumnChunk { length, values: rows, uncompressed: u64::try_from(share).unwrap_or(u64::MAX), ..self }
+    }
+
+    /// What is kept of a footer's entry. What is less than zero, which no checked footer has, counts as zero.
+    pub fn of(column: &'a ColumnDescPtr, about: &ColumnChunkMetaData) -> Self {
+        let repeats = |encoding| {
+            matches!(
+                encoding,
+                Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY | Encoding::DELTA_BYTE_ARRAY
+            )
+        };
+        let dictionary = about.dictionary_page_offset();
+        ColumnChunk {
+            column,
+            codec: about.compression_codec(),
+            has_dictionary: dictionary.is_some(),
+            repeats: about.encodings().any(repeats),
+            start: unsigned(dictionary.unwrap_or(about.data_page_offset())),
+            length: unsigned(about.compressed_size()),
+            uncompressed: unsigned(about.uncompressed_size()),
+            values: unsigned(about.num_values()),
+            unencoded: about.unencoded_byte_array_data_bytes().and_then(|bytes| u64::try_from(bytes).ok()),
+        }
+    }
+
+    /// The codec of its pages.
+    pub fn compression(&self) -> Compression {
+        self.codec.into()
+    }
+
+    /// Where it lies in its file. Footers are checked for it when they are read.
+    pub fn range(&self) -> Range<u64> {
+        self.start..self.end()
+    }
+
+    /// The same as the Parquet crate describes it, as far as decoding needs it.
+    pub(crate) fn to_parquet(self) -> Result<ColumnChunkMetaData> {
+        let start = self.start.cast_signed();
+        ColumnChunkMetaData::builder(self.column.clone())
+            .set_compression_codec(self.codec)
+            .set_num_values(self.values.cast_signed())
+            .set_total_compressed_size(self.length.cast_signed())
+            .set_total_uncompressed_size(self.uncompressed.cast_signed())
+            .set_data_page_offset(start)
+            .set_dictionary_page_offset(self.has_dictionary.then_some(start))
+            .build()
+            .or_fail()
+    }
+
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.length)
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>, rows: u64, end: u64) {
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let (follows, one_a_row) = (self.start == end, self.values == rows);
+        bytes.push(
+            self.codec as u8 & CODEC
+                | flag(self.has_dictionary, DICTIONARY)
+                | flag(self.repeats, REPEATS)
+                | flag(follows, FOLLOWS)
+                | flag(one_a_row, ONE_A_ROW)
+                | flag(self.unencoded.is_some(), UNENCODED),
+        );
+        if !follows {
+            write(bytes, self.start);
+        }
+        write(bytes, self.length);
+        write_near(bytes, self.uncompressed, self.length);
+        if !one_a_row {
+            write_near(bytes, self.values, rows);
+        }
+        if let Some(unencoded) = self.unencoded {
+            write_near(bytes, unencoded, self.uncompressed);
+        }
+    }
+
+    #[inline]
+    fn read(column: &'a ColumnDescPtr, numbers: &mut Numbers<'_>, rows: u64, end: u64) -> Self {
+        let flags = numbers.flags();
+        let has = |flag: u8| flags & flag != 0;
+        let start = if has(FOLLOWS) { end } else { numbers.next() };
+        let length = numbers.next();
+        let uncompressed = numbers.near(length);
+        ColumnChunk {
+            column,
+            codec: CODECS[usize::from(flags & CODEC)],
+            has_dictionary: has(DICTIONARY),
+            repeats: has(REPEATS),
+            start,
+            length,
+            uncompressed,
+            values: if has(ONE_A_ROW) { rows } else { numbers.near(rows) },
+            unencoded: has(UNENCODED).then(|| numbers.near(uncompressed)),
+        }
+    }
+}
+
+/// Numbers of variable length, read from the front: zeros where they end, which none that were written here do early.
+struct Numbers<'a>(&'a [u8]);
+
+impl Numbers<'_> {
+    #[inline]
+    fn flags(&mut self) -> u8 {
+        let Some((&flags, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        flags
+    }
+
+    #[inline]
+    fn next(&mut self) -> u64 {
+        let (mut value, mut place) = (0, 0);
+        while let Some((&byte, rest)) = self.0.split_first() {
+            self.0 = rest;
+            value |= u64::from(byte & 0x7f) << place;
+            place += 7;
+            if byte & 0x80 == 0 || place >= u64::BITS {
+                break;
+            }
+        }
+        value
+    }
+
+    /// A number that was written as its distance from another.
+    #[inline]
+    fn near(&mut self, other: u64) -> u64 {
+        let zigzag = self.next();
+        other.wrapping_add((zigzag >> 1) ^ (zigzag & 1).wrapping_neg())
+    }
+}
+
+/// Writes seven bits a byte, the lowest first.
+fn write(bytes: &mut Vec<u8>, mut value: u64) {
+    while value > 0x7f {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// Writes a number as its distance from another, which is short if they are near.
+fn write_near(bytes: &mut Vec<u8>, value: u64, other: u64) {
+    let distance = value.wrapping_sub(other).cast_signed();
+    write(bytes, ((distance << 1) ^ (distance >> 63)).cast_unsigned());
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

@@ -1,0 +1,299 @@
+//! One page header: read as the Parquet crate reads it, or refused.
+
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::thrift::Compact;
+use super::thrift::declared::{DATA_PAGE_HEADER, DATA_PAGE_HEADER_V2, DICTIONARY_PAGE_HEADER, PAGE_HEADER};
+
+/// The kind of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Values with their levels, compressed together.
+    Data,
+    /// The distinct values that the data pages of the chunk number.
+    Dictionary,
+    /// Values, and before them levels that are not compressed.
+    DataV2,
+}
+
+/// The contents of a page header. Sizes have 31 bits in the format, so that it takes few bytes, which are soon moved.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Page {
+    /// What the page holds.
+    pub kind: Kind,
+    /// Bytes of its content once decompressed.
+    pub uncompressed: u32,
+    /// Bytes of its content as it is stored.
+    pub compressed: u32,
+    /// Values, nulls included.
+    pub values: u32,
+    /// The encoding of its values, by the number that the format gives it.
+    pub encoding: i32,
+    /// CRC-32 of the page as it is stored, if the writer gave it.
+    pub crc: Option<u32>,
+    /// Of data pages of version 1 alone: how repetition and definition levels are encoded.
+    pub level_encodings: [i32; 2],
+    /// Of version 2 alone, else 0: bytes of levels that are uncompressed in front of the values.
+    pub levels: u32,
+    /// Bytes of the levels that are repetition levels, which come first.
+    pub repetition: u32,
+    /// The offset in the header of the flag that the values are not compressed (version 2), if there is one.
+    pub not_compressed: Option<u32>,
+}
+
+/// The flag of a boolean field, true instead of false: the type that is written is the value.
+pub fn compressed(flag: u8) -> u8 {
+    (flag & 0xf0) | TRUE
+}
+
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+const STRUCT: u8 = 12;
+
+/// The fields that are read here, by their ids.
+#[derive(Default)]
+struct Fields {
+    kind: Option<i32>,
+    uncompressed: Option<u32>,
+    compressed: Option<u32>,
+    /// The field that holds the header of the page's kind.
+    of_kind: Option<i16>,
+    values: Option<u32>,
+    encoding: Option<i32>,
+    crc: Option<u32>,
+    /// Of repetition and definition levels.
+    level_encodings: [i32; 2],
+    nulls: Option<u32>,
+    rows: Option<u32>,
+    definition_levels: Option<u32>,
+    repetition_levels: Option<u32>,
+    not_compressed: Option<u32>,
+}
+
+/// Reads a page header; returns it and its length in bytes.
+#[inline]
+pub fn read(bytes: &[u8]) -> Result<(Page, usize)> {
+    let mut input = Compact::new(bytes);
+    match usual(&mut input) {
+        Some(page) => Ok((page, bytes.len() - input.remaining())),
+        None => unusual(bytes),
+    }
+}
+
+fn unusual(bytes: &[u8]) -> Result<(Page, usize)> {
+    const INDEX_PAGE: i32 = 1;
+    let mut input = Compact::new(bytes);
+    let mut fields = Fields::default();
+    if fields.read(&mut input, bytes).is_some() {
+        if fields.kind == Some(INDEX_PAGE) {
+            return Err(corrupt("a page among those of values is said to hold an index"));
+        }
+        if let Some(page) = fields.page() {
+            return Ok((page, bytes.len() - input.remaining()));
+        }
+    }
+    Err(corrupt("a page header is malformed"))
+}
+
+/// The header of a dictionary or of a data page of version 1 as nearly every writer writes it: all fields in order, none
+/// unknown. `None` says nothing about others. Small row groups have a header for a few values.
+#[inline(always)]
+fn usual(input: &mut Compact<'_>) -> Option<Page> {
+    /// The first field, or the one after that before it.
+    const I32: u8 = 0x15;
+    const FALSE_OR_TRUE: [u8; 2] = [0x12, 0x11];
+    const STATISTICS: [u8; 1] = [0x10 | STRUCT];
+    let size = |input: &mut Compact<'_>| u32::try_from(input.i32_after(I32)?).ok();
+    let kind = input.i32_after(I32)?;
+    let (uncompressed, compressed) = (size(input)?, size(input)?);
+    let crc = input.i32_after(I32).map(i32::cast_unsigned);
+    let after = if crc.is_some() { 4 } else { 3 };
+    let (kind, id) = match kind {
+        0 => (Kind::Data, 5),
+        2 => (Kind::Dictionary, 7),
+        _ => return None,
+    };
+    input.next_of([(id - after) << 4 | STRUCT])?;
+    let values = size(input)?;
+    let encoding = input.i32_after(I32)?;
+    let mut level_encodings = [0; 2];
+    if kind == Kind::Data {
+        level_encodings[1] = input.i32_after(I32)?;
+        level_encodings[0] = input.i32_after(I32)?;
+        if input.next_of(STATISTICS).is_some() {
+            input.statistics(STRUCT)?;
+        }
+    } else {
+        input.next_of(FALSE_OR_TRUE);
+    }
+    // The ends of both structures.
+    input.next_of([0])?;
+    input.next_of([0])?;
+    Some(Page {
+        kind,
+        uncompressed,
+        compressed,
+        values,
+        encoding,
+        crc,
+        level_encodings,
+        levels: 0,
+        repetition: 0,
+        not_compressed: None,
+    })
+}
+
+impl Fields {
+    fn read(&mut self, input: &mut Compact<'_>, bytes: &[u8]) -> Option<()> {
+        input.structure(|input, id, kind| {
+            match id {
+                1 => self.kind = Some(input.i32(kind)?),
+                2 => self.uncompressed = Some(size(input, kind)?),
+                3 => self.compressed = Some(size(input, kind)?),
+                4 => self.crc = Some(input.i32(kind)?.cast_unsigned()),
+                5..=8 => {
+                    // If there are two, the Parquet crate mixes them.
+                    let is_first = self.of_kind.replace(id).is_none();
+                    (is_first && kind == STRUCT).then_some(())?;
+                    match id {
+                        5 => self.read_v1(input)?,
+                        7 => self.read_dictionary(input)?,
+                        8 => self.read_v2(input, bytes)?,
+                        _ => input.skip(kind)?,
+                    }
+                }
+                _ => input.field(PAGE_HEADER, id, kind)?,
+            }
+            Some(())
+        })
+    }
+
+    fn read_v1(&mut self, input: &mut Compact<'_>) -> Option<()> {
+        input.structure(|input, id, kind| {
+            match id {
+                1 => self.values = Some(size(input, kind)?),
+                2 => self.encoding = Some(input.i32(kind)?),
+                3 => self.level_encodings[1] = input.i32(kind)?,
+                4 => self.level_encodings[0] = input.i32(kind)?,
+                5 => input.statistics(kind)?,
+                _ => input.field(DATA_PAGE_HEADER, id, kind)?,
+            }
+            Some(())
+        })
+    }
+
+    fn read_dictionary(&mut self, input: &mut Compact<'_>) -> Option<()> {
+        input.structure(|input, id, kind| {
+            match id {
+                1 => self.values = Some(size(input, kind)?),
+                2 => self.encoding = Some(input.i32(kind)?),
+                _ => input.field(DICTIONARY_PAGE_HEADER, id, kind)?,
+            }
+            Some(())
+        })
+    }
+
+    fn read_v2(&mut self, input: &mut Compact<'_>, bytes: &[u8]) -> Option<()> {
+        input.structure(|input, id, kind| {
+            match id {
+                1 => self.values = Some(size(input, kind)?),
+                2 => self.nulls = Some(size(input, kind)?),
+                3 => self.rows = Some(size(input, kind)?),
+                4 => self.encoding = Some(input.i32(kind)?),
+                5 => self.definition_levels = Some(size(input, kind)?),
+                6 => self.repetition_levels = Some(size(input, kind)?),
+                7 => {
+                    let at = bytes.len() - input.remaining() - 1;
+                    self.not_compressed = match Compact::bool(kind)? {
+                        true => None,
+                        // Its id, if it is written out, follows the type; no writer does that.
+                        false => Some((bytes[at] & 0x0f == FALSE).then(|| u32::try_from(at).ok())??),
+                    };
+                }
+                8 => input.statistics(kind)?,
+                _ => input.field(DATA_PAGE_HEADER_V2, id, kind)?,
+            }
+            Some(())
+        })
+    }
+
+    /// The page, if the header has all fields that the format requires, and those of its kind.
+    fn page(&self) -> Option<Page> {
+        let kind = match (self.kind?, self.of_kind?) {
+            (0, 5) => Kind::Data,
+            (2, 7) => Kind::Dictionary,
+            (3, 8) => Kind::DataV2,
+            _ => return None,
+        };
+        let of_v2 = |field: Option<u32>| if kind == Kind::DataV2 { field } else { Some(0) };
+        // They have to be there, and what they say is not relied on.
+        of_v2(self.rows.and(self.nulls))?;
+        let repetition = of_v2(self.repetition_levels)?;
+        Some(Page {
+            kind,
+            uncompressed: self.uncompressed?,
+            compressed: self.compressed?,
+            values: self.values?,
+            encoding: self.encoding?,
+            crc: self.crc,
+            level_encodings: self.level_encodings,
+            levels: of_v2(self.definition_levels)? + repetition,
+            repetition,
+            not_compressed: self.not_compressed,
+        })
+    }
+}
+
+fn corrupt(cause: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, cause)
+}
+
+/// A number that is not negative.
+fn size(input: &mut Compact<'_>, kind: u8) -> Option<u32> {
+    u32::try_from(input.i32(kind)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As it is read field by field.
+    fn slowly(bytes: &[u8]) -> Option<(Page, usize)> {
+        let (mut input, mut fields) = (Compact::new(bytes), Fields::default());
+        fields.read(&mut input, bytes)?;
+        Some((fields.page()?, bytes.len() - input.remaining()))
+    }
+
+    /// Those that pyarrow writes, and each with one other byte: what is read at once is what is read field by field.
+    #[test]
+    fn a_usual_header_means_what_its_fields_mean() {
+        let dictionary = [0x15, 4, 0x15, 0xf8, 5, 0x15, 0xfe, 5, 0x4c, 0x15, 0xbe, 1, 0x15, 0, 0x12, 0, 0];
+        let statistics = [
+            0x1c, 0x18, 4, 0, 0x80, 0x84, 0x43, 0x18, 4, 0, 0, 0, 0x80, 0x16, 0x8a, 7, 0x28, 4, 0, 0x80,
+            0x84, 0x43, 0x18, 4, 0, 0, 0, 0x80, 0x11, 0x11, 0,
+        ];
+        let data = [0x15, 0, 0x15, 0x16, 0x15, 0x1a, 0x2c, 0x15, 0x14, 0x15, 0x10, 0x15, 6, 0x15, 6];
+        let summed =
+            [0x15, 0, 0x15, 0x16, 0x15, 0x1a, 0x15, 7, 0x1c, 0x15, 0x14, 0x15, 0x10, 0x15, 6, 0x15, 6];
+        let headers = [
+            dictionary.to_vec(),
+            [&data[..], &statistics, &[0, 0]].concat(),
+            [&data[..], &[0, 0]].concat(),
+            [&summed[..], &statistics, &[0, 0]].concat(),
+        ];
+        for header in headers {
+            let header = [&header[..], &[9; 4]].concat();
+            let usual = usual(&mut Compact::new(&header));
+            assert_eq!(usual, slowly(&header).map(|(page, _)| page));
+            assert!(usual.is_some());
+            for at in 0..header.len() {
+                for byte in 0..=u8::MAX {
+                    let mut changed = header.clone();
+                    changed[at] = byte;
+                    assert_eq!(read(&changed).ok(), slowly(&changed), "{byte:#x} at {at}");
+                }
+                assert_eq!(read(&header[..at]).ok(), slowly(&header[..at]), "the first {at} bytes");
+            }
+        }
+    }
+}

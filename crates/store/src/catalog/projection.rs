@@ -1,0 +1,255 @@
+//! Which columns are read, and which of their fields.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use forebay_arrow::array::{Array, ArrayRef, AsArray, StructArray, make_array};
+use forebay_arrow::buffer::NullBuffer;
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::types;
+
+/// Columns of a catalogue, in the order in which they are delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Projection {
+    columns: Arc<[usize]>,
+    schema: SchemaRef,
+    /// One for each field of the schema.
+    selected: Arc<[Selected]>,
+    /// Of the columns that are not read as a whole, the paths that are.
+    partial: Arc<HashMap<usize, HashSet<Vec<String>>>>,
+}
+
+/// A column to read, or what is read of a structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selected {
+    /// An index into the catalogue's schema.
+    pub column: usize,
+    /// What is read of it.
+    pub of: Reads,
+    /// The name of what is delivered, where that is another one.
+    pub name: Option<String>,
+}
+
+/// What is read of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// The column as it is stored.
+    Whole,
+    /// The structure with the fields at these paths alone.
+    Fields(Vec<Vec<String>>),
+    /// The field at this path, as a column `meta.author`.
+    Field(Vec<String>),
+}
+
+impl Projection {
+    /// The columns of `stored` that are selected. The fields that a selection names must be there.
+    ///
+    /// Fails with `Unsupported` for columns of unsupported types, all of which it names.
+    pub(crate) fn new(stored: &Schema, selected: Vec<Selected>) -> Result<Self> {
+        let fields = selected.iter().map(|selected| {
+            let field = selected.field(stored.field(selected.column))?;
+            Ok(match &selected.name {
+                Some(name) => Arc::new(field.as_ref().clone().with_name(name)),
+                None => field,
+            })
+        });
+        let fields: Vec<FieldRef> = fields.collect::<Result<_>>()?;
+        types::check_read(fields.iter().map(AsRef::as_ref))?;
+        let mut columns: Vec<usize> = Vec::with_capacity(selected.len());
+        for Selected { column, of, .. } in &selected {
+            // Fields of one structure stand side by side or not.
+            if matches!(of, Reads::Whole) || !columns.contains(column) {
+                columns.push(*column);
+            }
+        }
+        let mut partial: HashMap<usize, HashSet<Vec<String>>> = HashMap::new();
+        for Selected { column, of, .. } in &selected {
+            match of {
+                Reads::Whole => {}
+                Reads::Fields(paths) => partial.entry(*column).or_default().extend(paths.iter().cloned()),
+                Reads::Field(path) => drop(partial.entry(*column).or_default().insert(path.clone())),
+            }
+        }
+        partial.retain(|&column, paths| {
+            let paths: Vec<&[String]> = paths.iter().map(Vec::as_slice).collect();
+            let data_type = stored.field(column).data_type();
+            pruned(data_type, &paths) != *data_type
+        });
+        let schema = Arc::new(Schema::new_with_metadata(fields, stored.metadata().clone()));
+        Ok(Projection { columns: columns.into(), schema, selected: selected.into(), partial: partial.into() })
+    }
+
+    /// Indices into the catalogue's schema, each once.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// The schema of the batches that are read with it.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The origin of each field of the schema.
+    pub fn selected(&self) -> &[Selected] {
+        &self.selected
+    }
+
+    /// The fields of the schema at these places alone.
+    pub fn only(&self, stored: &Schema, places: &[usize]) -> Result<Self> {
+        Projection::new(stored, places.iter().map(|&place| self.selected[place].clone()).collect())
+    }
+
+    /// The names by which its columns and fields are selected, in a catalogue with the columns `stored`.
+    pub fn names(&self, stored: &Schema) -> Vec<String> {
+        let name = |column: usize, path: &[String]| joined(stored.field(column).name(), path);
+        let each = self.selected.iter().flat_map(|Selected { column, of, .. }| match of {
+            Reads::Whole => vec![name(*column, &[])],
+            Reads::Fields(paths) => paths.iter().map(|path| name(*column, path)).collect(),
+            Reads::Field(path) => vec![name(*column, path)],
+        });
+        each.collect()
+    }
+
+    /// The stored name of each column that is read as a whole, by the one that it is delivered with.
+    pub fn stored_names<'a>(&'a self, stored: &'a Schema) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let each = self.schema.fields().iter().zip(self.selected.iter());
+        each.filter(|(_, selected)| selected.of == Reads::Whole)
+            .map(|(field, selected)| (field.name().as_str(), stored.field(selected.column).name().as_str()))
+    }
+
+    /// Whether a leaf of a column is read: `path` is that of the leaf in the column.
+    pub(crate) fn reads(&self, column: usize, path: &[String]) -> bool {
+        let Some(paths) = self.partial.get(&column) else { return true };
+        (1..=path.len()).any(|depth| paths.contains(&path[..depth]))
+    }
+
+    /// Whether all leaves of its columns are read.
+    pub fn is_whole(&self) -> bool {
+        self.partial.is_empty()
+    }
+
+    /// Whether decoded rows may point into the bytes that they were read from.
+    pub fn keeps_bytes(&self) -> bool {
+        let is_view = |field: &&Field| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
+        self.schema.flattened_fields().iter().any(is_view)
+    }
+}
+
+impl Selected {
+    /// Of a column, this part.
+    pub fn new(column: usize, of: Reads) -> Self {
+        Selected { column, of, name: None }
+    }
+
+    /// A whole column.
+    pub fn whole(column: usize) -> Self {
+        Selected::new(column, Reads::Whole)
+    }
+
+    /// The field as it is delivered, of a stored one.
+    fn field(&self, stored: &Field) -> Result<FieldRef> {
+        match &self.of {
+            Reads::Whole => Ok(Arc::new(stored.clone())),
+            Reads::Fields(paths) => {
+                let paths: Vec<&[String]> = paths.iter().map(Vec::as_slice).collect();
+                let data_type = pruned(stored.data_type(), &paths);
+                Ok(Arc::new(stored.clone().with_data_type(data_type)))
+            }
+            Reads::Field(path) => {
+                let mut field = stored;
+                let mut is_nullable = stored.is_nullable();
+                for name in path {
+                    field = child(field.data_type(), name).ok_or_else(|| absent(name))?;
+                    is_nullable |= field.is_nullable();
+                }
+                let named = field.clone().with_name(joined(stored.name(), path));
+                Ok(Arc::new(named.with_nullable(is_nullable)))
+            }
+        }
+    }
+
+    /// What is delivered of the rows of a column, which has these fields and perhaps others, in the order of `to`.
+    pub fn of(&self, column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+        match &self.of {
+            Reads::Whole => Ok(column.clone()),
+            Reads::Fields(_) => narrowed(column, to),
+            Reads::Field(path) => {
+                let mut array = column.clone();
+                for name in path {
+                    let structure = array.as_struct_opt().ok_or_else(|| absent(name))?;
+                    let field = structure.column_by_name(name).ok_or_else(|| absent(name))?;
+                    array = under(field, structure.nulls())?;
+                }
+                Ok(array)
+            }
+        }
+    }
+}
+
+/// The name of a field among the columns.
+pub fn joined(column: &str, path: &[String]) -> String {
+    path.iter().fold(column.to_owned(), |name, field| name + "." + field)
+}
+
+/// The field of a structure that has this name.
+fn child<'a>(structure: &'a DataType, name: &str) -> Option<&'a FieldRef> {
+    let DataType::Struct(fields) = structure else { return None };
+    fields.iter().find(|field| field.name() == name)
+}
+
+fn absent(name: &str) -> Error {
+    Error::new(ErrorKind::Internal, format!("there is no field {name:?}"))
+}
+
+/// A structure with the fields at `paths` alone, in stored order.
+fn pruned(data_type: &DataType, paths: &[&[String]]) -> DataType {
+    let DataType::Struct(fields) = data_type else { return data_type.clone() };
+    if paths.iter().any(|path| path.is_empty()) {
+        return data_type.clone();
+    }
+    let kept = fields.iter().filter_map(|field| {
+        let inside = paths.iter().filter(|path| path[0] == *field.name()).map(|path| &path[1..]);
+        let inside: Vec<&[String]> = inside.collect();
+        let data_type = (!inside.is_empty()).then(|| pruned(field.data_type(), &inside))?;
+        Some(Arc::new(field.as_ref().clone().with_data_type(data_type)))
+    });
+    DataType::Struct(kept.collect())
+}
+
+/// A structure with the fields of `to` alone.
+fn narrowed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let (Some(structure), DataType::Struct(wanted)) = (array.as_struct_opt(), to) else {
+        return Ok(array.clone());
+    };
+    if has_no_more(array.data_type(), to) {
+        return Ok(array.clone());
+    }
+    let each = wanted.iter().map(|field| {
+        let (at, stored) = structure.fields().find(field.name()).ok_or_else(|| absent(field.name()))?;
+        let column = narrowed(structure.column(at), field.data_type())?;
+        Ok((Arc::new(stored.as_ref().clone().with_data_type(column.data_type().clone())), column))
+    });
+    let (fields, columns): (Vec<FieldRef>, Vec<ArrayRef>) =
+        each.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    let (nulls, rows) = (structure.nulls().cloned(), structure.len());
+    Ok(Arc::new(StructArray::try_new_with_length(Fields::from(fields), columns, nulls, rows).or_fail()?))
+}
+
+/// Whether structures have no other fields than those of `to`, all of which they have.
+fn has_no_more(stored: &DataType, to: &DataType) -> bool {
+    let (DataType::Struct(stored), DataType::Struct(to)) = (stored, to) else { return true };
+    let mut each = stored.iter().zip(to);
+    stored.len() == to.len() && each.all(|(stored, to)| has_no_more(stored.data_type(), to.data_type()))
+}
+
+/// A field of a structure that is null in some rows: null there too.
+fn under(field: &ArrayRef, around: Option<&NullBuffer>) -> Result<ArrayRef> {
+    if around.is_none_or(|around| around.null_count() == 0) || *field.data_type() == DataType::Null {
+        return Ok(field.clone());
+    }
+    let nulls = NullBuffer::union(field.nulls(), around);
+    Ok(make_array(field.to_data().into_builder().nulls(nulls).build().or_fail()?))
+}

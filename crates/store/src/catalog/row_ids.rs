@@ -1,0 +1,235 @@
+//! The identity of each row: one number for a file and a place in it.
+//!
+//! Each file has a range of numbers of its own, which begins at a hash of its relative path. So a row keeps its number when
+//! files are added or taken away, and wherever the data set is copied to, and the row of a number is found with one search.
+//!
+//! ```text
+//! a.parquet  hash 10⁹ + 7    rows 0 1 2 …    numbers 1000000007 1000000008 …
+//! b.parquet  hash 4·10⁸      rows 0 1 2 …    numbers  400000000  400000001 …
+//! ```
+//!
+//! Two ranges that overlap would be a chance of 10⁻⁵ for a hundred thousand files of ten thousand rows. The file that comes
+//! later then begins at another hash, so that no two rows ever have one number; two files of one relative path, of two
+//! locations, are told apart in the same way.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use forebay_base::Error;
+use serde::{Deserialize, Serialize, Serializer};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{Catalog, File};
+
+/// The bits of a hash: a range that begins there ends below 2^63.
+const HASH_BITS: u32 = 62;
+
+/// A row of a data set, as a number from 0 to 2^63 - 1.
+///
+/// It stands for the path of a file, relative to what was opened, and the ordinal of the row in that file. It is the same in
+/// every process, for each order, filter and set of columns, and in every copy of the data set; it stays the same when other
+/// files are added or removed. It does not say what the row holds: a file that is written again under its name has the
+/// same numbers.
+///
+/// `Dataset::row` finds the row again, and the loader option `row_id` delivers the numbers as a column.
+///
+/// ```
+/// # use forebay_store::catalog::RowId;
+///
+/// let id: RowId = "3178490221894656".parse()?;
+/// assert_eq!(id.get(), 3_178_490_221_894_656);
+/// # Ok::<(), forebay_base::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RowId(i64);
+
+impl RowId {
+    /// The row of this number, whether a data set has it or not.
+    pub fn new(number: i64) -> Self {
+        RowId(number)
+    }
+
+    /// Its number.
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for RowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for RowId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let refuse = |_| Error::invalid(format!("{text:?} is no row id")).hint("a row id is a whole number");
+        text.trim().parse().map(RowId).map_err(refuse)
+    }
+}
+
+/// Where a row is stored: "data/train/part-7.parquet, row group 3, row 12".
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct RowPlace {
+    /// Path or URL of the file.
+    #[serde(serialize_with = "as_text")]
+    pub file: Arc<str>,
+    /// Ordinal of the row group in the file, from 0.
+    pub row_group: usize,
+    /// Ordinal of the row in its row group, from 0.
+    pub row: u64,
+    /// Its number in the data set.
+    #[serde(skip)]
+    pub id: RowId,
+}
+
+fn as_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
+impl fmt::Display for RowPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, row group {}, row {}", self.file, self.row_group, self.row)
+    }
+}
+
+/// The numbers of all rows: where the range of each file begins.
+#[derive(Clone, Debug)]
+pub(crate) struct RowIds {
+    /// By file.
+    first: Box<[i64]>,
+    /// Beginning and file, ascending.
+    sorted: Box<[(i64, u32)]>,
+}
+
+impl RowIds {
+    /// Over files with so many rows each.
+    pub(super) fn of(files: &[File], rows: &[u64]) -> Self {
+        RowIds::over(files.iter().zip(rows).map(|(file, rows)| (&*file.relative, *rows)), hash)
+    }
+
+    /// Over files with a path and so many rows.
+    fn over<'a>(files: impl Iterator<Item = (&'a str, u64)>, hash: impl Fn(&str, u64) -> u64) -> Self {
+        let mut taken: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
+        let mut first = Vec::new();
+        for (file, (path, rows)) in files.enumerate() {
+            let is_free = |begin: &u64| {
+                let before = taken.range(..=begin).next_back();
+                let after = taken.range(begin..).next();
+                before.is_none_or(|(at, (rows, _))| at + rows <= *begin)
+                    && after.is_none_or(|(at, _)| begin + rows <= *at)
+            };
+            let mut begins = (0..).map(|seed| hash(path, seed) >> (u64::BITS - HASH_BITS));
+            // The numbers of all rows that can be counted fill no more than a part of the hashes.
+            let begin = begins.find(is_free).unwrap_or_default();
+            first.push(begin as i64);
+            // A file without rows takes no number.
+            if rows > 0 {
+                taken.insert(begin, (rows, file as u32));
+            }
+        }
+        let sorted = taken.into_iter().map(|(begin, (_, file))| (begin as i64, file));
+        RowIds { first: first.into(), sorted: sorted.collect() }
+    }
+
+    /// The same numbers for some of the files.
+    pub(super) fn of_some(&self, is_kept: &[bool]) -> Self {
+        let before = is_kept.iter().scan(0, |kept, is_kept| {
+            let before = *kept;
+            *kept += u32::from(*is_kept);
+            Some(is_kept.then_some(before))
+        });
+        let places: Vec<Option<u32>> = before.collect();
+        let first = self.first.iter().zip(is_kept).filter(|(_, is_kept)| **is_kept);
+        let sorted = self.sorted.iter().filter_map(|(begin, file)| Some((*begin, places[*file as usize]?)));
+        RowIds { first: first.map(|(first, _)| *first).collect(), sorted: sorted.collect() }
+    }
+}
+
+fn hash(path: &str, seed: u64) -> u64 {
+    xxh3_64_with_seed(path.as_bytes(), seed)
+}
+
+impl Catalog {
+    pub(super) fn row_ids(&self) -> &RowIds {
+        self.row_ids.get_or_init(|| {
+            // Not from the footers, which would be decoded for it.
+            let mut rows = vec![0; self.files.len()];
+            self.groups.iter().for_each(|group| rows[group.file] += group.rows);
+            RowIds::of(&self.files, &rows)
+        })
+    }
+
+    /// The number of the first row of a row group; its others follow.
+    pub fn first_row_id(&self, group: usize) -> i64 {
+        let at = &self.groups[group];
+        let in_file = at.first_row - self.groups[self.groups_of(at.file).start].first_row;
+        self.row_ids().first[at.file] + in_file as i64
+    }
+
+    /// Where a row of a row group is stored.
+    pub fn row_place(&self, group: usize, row: u64) -> RowPlace {
+        let at = &self.groups[group];
+        RowPlace {
+            file: self.files[at.file].location.clone(),
+            row_group: at.index,
+            row,
+            id: RowId(self.first_row_id(group) + row as i64),
+        }
+    }
+
+    /// The row group that has a row, and the row's ordinal there; `None` for a row of another data set.
+    pub fn find_row(&self, id: RowId) -> Option<(usize, u64)> {
+        let ids = self.row_ids();
+        let after = ids.sorted.partition_point(|(begin, _)| *begin <= id.0);
+        let (begin, file) = *ids.sorted.get(after.checked_sub(1)?)?;
+        let of_file = self.groups_of(file as usize);
+        let row = self.groups[of_file.start].first_row + (id.0 - begin) as u64;
+        let at = of_file.start + self.groups[of_file.clone()].partition_point(|group| group.first_row <= row);
+        let (group, found) = (at - 1, &self.groups[at - 1]);
+        (row - found.first_row < found.rows).then(|| (group, row - found.first_row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_rows_have_one_number_however_bad_the_hash() {
+        let files = [("a", 10), ("b", 1), ("a", 5), ("empty", 0), ("c", 20), ("a", 7)];
+        for hash in [|_: &str, seed: u64| seed << 8, |path: &str, seed: u64| (path.len() as u64 + seed) << 5]
+        {
+            let ids = RowIds::over(files.into_iter(), hash);
+            let mut numbers: Vec<i64> = ids
+                .first
+                .iter()
+                .zip(files)
+                .flat_map(|(&first, (_, rows))| first..first + rows as i64)
+                .collect();
+            let all = numbers.len();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers.len(), all);
+            assert_eq!(ids.sorted.len(), 5, "the file without rows has no range");
+            assert!(ids.sorted.is_sorted());
+        }
+    }
+
+    #[test]
+    fn the_numbers_of_a_file_never_change() {
+        let one = RowIds::over([("part-7.parquet", 100)].into_iter(), hash);
+        assert_eq!(one.first[0], GOLDEN);
+        let files = [("a.parquet", 3), ("part-7.parquet", 100), ("z.parquet", 1 << 40)];
+        let more = RowIds::over(files.into_iter(), hash);
+        assert_eq!(more.first[1], GOLDEN, "other files do not matter");
+    }
+
+    const GOLDEN: i64 = 1_124_235_804_756_286_118;
+}

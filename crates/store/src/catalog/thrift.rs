@@ -1,0 +1,436 @@
+//! The part of Thrift's compact protocol that is needed to check a header before it is trusted.
+//!
+//! Why not the Parquet crate's: it is private, it reads a length and allocates it before it checks that the bytes are
+//! there, and it recurses as deep as the bytes say. Nothing here allocates, and depth is bounded.
+//!
+//! Bytes that are accepted here must mean the same to the Parquet crate, or a second meaning gets past every check. It
+//! goes by a field's id alone, whatever type is written, and cuts integers to the width that is declared. So a field must
+//! be written as [`declared`], and unknown bytes that the two would skip differently are refused.
+
+pub(crate) mod declared;
+
+use declared::{Field, Kind, STATISTICS};
+
+/// How deep structures may nest in what is skipped; Parquet's own go five deep.
+const DEEPEST: u32 = 32;
+
+/// The most bytes that a 64-bit variable-length integer takes.
+const LONGEST_VARINT: u32 = 10;
+
+pub(crate) const BOOL_TRUE: u8 = 1;
+pub(crate) const BOOL_FALSE: u8 = 2;
+const BYTE: u8 = 3;
+const I16: u8 = 4;
+pub(crate) const I32: u8 = 5;
+pub(crate) const I64: u8 = 6;
+const DOUBLE: u8 = 7;
+pub(crate) const BINARY: u8 = 8;
+pub(crate) const LIST: u8 = 9;
+const SET: u8 = 10;
+const MAP: u8 = 11;
+pub(crate) const STRUCT: u8 = 12;
+
+/// Bytes that are read from the front. Every method gives `None` where they end early or make no sense.
+pub struct Compact<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Compact<'a> {
+    /// Reads `bytes` from their begin on.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Compact { rest: bytes }
+    }
+
+    /// The number of unread bytes.
+    pub(crate) fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Reads a structure: calls `field` with each field's id and type, which reads or skips its value.
+    pub fn structure(&mut self, mut field: impl FnMut(&mut Self, i16, u8) -> Option<()>) -> Option<()> {
+        let mut id = 0i16;
+        loop {
+            let header = self.byte()?;
+            if header == 0 {
+                return Some(());
+            }
+            id = match header >> 4 {
+                0 => i16::try_from(self.int()?).ok()?,
+                delta => id.checked_add(i16::from(delta))?,
+            };
+            field(self, id, header & 0x0f)?;
+        }
+    }
+
+    /// Reads a list's header: the number of elements and their type. Each takes at least one byte.
+    fn list(&mut self) -> Option<(usize, u8)> {
+        let header = self.byte()?;
+        let count = match header >> 4 {
+            0x0f => usize::try_from(self.varint()?).ok()?,
+            count => usize::from(count),
+        };
+        (count <= self.rest.len()).then_some((count, header & 0x0f))
+    }
+
+    /// Reads the header of a field that is declared as a list of structures, and returns their number.
+    pub(crate) fn list_of_structures(&mut self, kind: u8) -> Option<usize> {
+        let (count, element) = (kind == LIST).then(|| self.list())??;
+        (count == 0 || element == STRUCT).then_some(count)
+    }
+
+    /// Reads the value of a field that is declared as a 32-bit integer, from the type that is written.
+    #[inline]
+    pub fn i32(&mut self, kind: u8) -> Option<i32> {
+        (kind == I32).then(|| i32::try_from(self.int()?).ok())?
+    }
+
+    /// Reads the value of a field that is declared as a 64-bit integer, from the type that is written.
+    pub fn i64(&mut self, kind: u8) -> Option<i64> {
+        (kind == I64).then(|| self.int())?
+    }
+
+    /// Reads the header of a field that is declared as a list, and then its elements, each with its type. Takes memory for as
+    /// many as there are bytes, at most.
+    pub fn list_of<T>(
+        &mut self,
+        kind: u8,
+        mut element: impl FnMut(&mut Self, u8) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let (count, kind) = (kind == LIST).then(|| self.list())??;
+        (0..count).map(|_| element(self, kind)).collect()
+    }
+
+    /// Reads a boolean in a list, which takes a byte.
+    pub fn bool_element(&mut self, kind: u8) -> Option<bool> {
+        matches!(kind, BOOL_TRUE | BOOL_FALSE).then(|| Some(self.byte()? == BOOL_TRUE))?
+    }
+
+    /// The value of a boolean field, which is in the type that is written.
+    pub(crate) fn bool(kind: u8) -> Option<bool> {
+        matches!(kind, BOOL_TRUE | BOOL_FALSE).then_some(kind == BOOL_TRUE)
+    }
+
+    /// Reads a text or bytes, and returns their length.
+    pub(crate) fn binary(&mut self, kind: u8) -> Option<u64> {
+        Some(self.bytes(kind)?.len() as u64)
+    }
+
+    /// Reads a text or bytes.
+    pub fn bytes(&mut self, kind: u8) -> Option<&'a [u8]> {
+        let length = (kind == BINARY).then(|| self.varint())??;
+        let rest = self.rest;
+        self.take(length)?;
+        Some(&rest[..rest.len() - self.rest.len()])
+    }
+
+    /// Skips the value of a field: as it is declared, or, if it is not declared, as it is written.
+    pub(crate) fn field(&mut self, declared: &[Field], id: i16, kind: u8) -> Option<()> {
+        // Most structures declare their fields one after the other, from 1.
+        let likely = usize::try_from(id).ok().and_then(|id| declared.get(id.checked_sub(1)?));
+        let likely = likely.filter(|(declared, _)| *declared == id);
+        match likely.or_else(|| declared.iter().find(|(declared, _)| *declared == id)) {
+            Some((_, declared)) => self.declared(declared, kind),
+            None => self.skip(kind),
+        }
+    }
+
+    /// Reads the next field, if it has this header of one byte and is a 32-bit integer.
+    #[inline(always)]
+    pub(crate) fn i32_after(&mut self, header: u8) -> Option<i32> {
+        let (&first, rest) = self.rest.split_first()?;
+        if first != header {
+            return None;
+        }
+        self.rest = rest;
+        self.i32(header & 0x0f)
+    }
+
+    /// Reads the header of the next field, if it is one of these.
+    #[inline]
+    pub(crate) fn next_of<const N: usize>(&mut self, headers: [u8; N]) -> Option<u8> {
+        let (&first, rest) = self.rest.split_first()?;
+        if !headers.contains(&first) {
+            return None;
+        }
+        self.rest = rest;
+        Some(first)
+    }
+
+    /// Skips the statistics of a page as they are declared, without a look at the declaration for each field: nearly every page
+    /// has them.
+    pub(crate) fn statistics(&mut self, kind: u8) -> Option<()> {
+        (kind == STRUCT).then_some(())?;
+        if let Some(rest) = after_statistics(self.rest) {
+            self.rest = rest;
+            return Some(());
+        }
+        self.structure(|input, id, kind| match (id, kind) {
+            (1 | 2 | 5 | 6, BINARY) => {
+                let length = input.varint()?;
+                input.take(length)
+            }
+            (3 | 4, I64) => input.varint().map(drop),
+            (7 | 8, BOOL_TRUE | BOOL_FALSE) => Some(()),
+            _ => input.field(STATISTICS, id, kind),
+        })
+    }
+
+    fn declared(&mut self, declared: &Kind, kind: u8) -> Option<()> {
+        if let Kind::Bool = declared {
+            return Self::bool(kind).map(drop);
+        }
+        if kind != declared.written() {
+            return None;
+        }
+        match declared {
+            Kind::I16 => i16::try_from(self.int()?).ok().map(drop),
+            Kind::I32 => i32::try_from(self.int()?).ok().map(drop),
+            Kind::List(element) => {
+                let (count, kind) = self.list()?;
+                (0..count).try_for_each(|_| match kind == element.written() {
+                    true => self.declared(element, kind),
+                    // The Parquet crate refuses such a list itself, with a reason.
+                    false => self.skip_element(kind, DEEPEST),
+                })
+            }
+            Kind::Struct(fields) => self.structure(|input, id, kind| input.field(fields, id, kind)),
+            Kind::Bool | Kind::I8 | Kind::I64 | Kind::Double | Kind::Binary => self.skip(kind),
+        }
+    }
+
+    /// Reads an integer of 16, 32 or 64 bits.
+    #[inline]
+    fn int(&mut self) -> Option<i64> {
+        let zigzag = self.varint()?;
+        Some((zigzag >> 1).cast_signed() ^ -((zigzag & 1).cast_signed()))
+    }
+
+    /// Skips a value of a structure's field.
+    pub fn skip(&mut self, kind: u8) -> Option<()> {
+        self.skip_within(kind, DEEPEST)
+    }
+
+    fn skip_within(&mut self, kind: u8, depth: u32) -> Option<()> {
+        let deeper = depth.checked_sub(1)?;
+        match kind {
+            BOOL_TRUE | BOOL_FALSE => Some(()),
+            BYTE => self.take(1),
+            I16..=I64 => self.varint().map(drop),
+            DOUBLE => self.take(size_of::<f64>() as u64),
+            BINARY => {
+                let length = self.varint()?;
+                self.take(length)
+            }
+            LIST | SET => {
+                let (count, element) = self.list()?;
+                (0..count).try_for_each(|_| self.skip_element(element, deeper))
+            }
+            MAP => {
+                let count = self.varint()?;
+                if count == 0 {
+                    return Some(());
+                }
+                let kinds = self.byte()?;
+                (0..count).try_for_each(|_| {
+                    self.skip_element(kinds >> 4, deeper)?;
+                    self.skip_element(kinds & 0x0f, deeper)
+                })
+            }
+            STRUCT => self.structure(|input, _, kind| input.skip_within(kind, deeper)),
+            _ => None,
+        }
+    }
+
+    /// A boolean takes a byte of its own in a list, but the Parquet crate skips none. No list in a header has any.
+    fn skip_element(&mut self, kind: u8, depth: u32) -> Option<()> {
+        match kind {
+            BOOL_TRUE | BOOL_FALSE => None,
+            other => self.skip_within(other, depth),
+        }
+    }
+
+    #[inline]
+    fn varint(&mut self) -> Option<u64> {
+        // Most are short.
+        if let Some((&byte @ ..0x80, rest)) = self.rest.split_first() {
+            self.rest = rest;
+            return Some(byte.into());
+        }
+        self.long_varint()
+    }
+
+    /// One of several bytes.
+    fn long_varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for place in 0..LONGEST_VARINT {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << (7 * place).min(63);
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(byte)
+    }
+
+    #[inline]
+    fn take(&mut self, length: u64) -> Option<()> {
+        self.rest = self.rest.get(usize::try_from(length).ok()?..)?;
+        Some(())
+    }
+}
+
+/// What follows the statistics of a page of numbers as most writers have them: the largest and the least of 4 or 8 bytes, few
+/// nulls, both once more, and whether they are exact. `None` says nothing about others. Field by field, each would wait for the
+/// length of the one before it.
+#[inline]
+fn after_statistics(bytes: &[u8]) -> Option<&[u8]> {
+    match bytes.get(1)? {
+        4 => after_statistics_of::<4>(bytes),
+        8 => after_statistics_of::<8>(bytes),
+        _ => None,
+    }
+}
+
+#[inline]
+fn after_statistics_of<const WIDTH: usize>(bytes: &[u8]) -> Option<&[u8]> {
+    /// In the header of a field, that its id is the one after that before it: the distance is in the upper half of the byte.
+    const NEXT: u8 = 1 << 4;
+    /// The largest number in one byte.
+    const LAST_NULLS: u8 = 0x7f;
+    let (value, nulls) = (2 + WIDTH, 2);
+    let (again, exact) = (2 * value + nulls, 4 * value + nulls);
+    let (fields, rest) = (bytes.get(..exact)?, &bytes[exact..]);
+    let is_value = |at: usize, distance: u8| fields[at..at + 2] == [(distance * NEXT) | BINARY, WIDTH as u8];
+    let are_values = is_value(0, 1) & is_value(value, 1) & is_value(again, 2) & is_value(again + value, 1);
+    let are_nulls = fields[2 * value] == NEXT | I64 && fields[2 * value + 1] <= LAST_NULLS;
+    let is_flag = |byte: u8| byte == NEXT | BOOL_TRUE || byte == NEXT | BOOL_FALSE;
+    match rest {
+        [0, rest @ ..] if are_values && are_nulls => Some(rest),
+        [a, b, 0, rest @ ..] if are_values && are_nulls && is_flag(*a) && is_flag(*b) => Some(rest),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_and_others_skipped() {
+        // {1: i32 = -3, 2: binary "ab", 4: list<i32> [1, 2], 20: true}, then a byte that is not part of it.
+        let bytes = [0x15, 5, 0x18, 2, b'a', b'b', 0x29, 0x25, 2, 4, 0x01, 40, 0, 0xff];
+        let mut input = Compact::new(&bytes);
+        let mut seen = Vec::new();
+        input
+            .structure(|input, id, kind| {
+                seen.push(id);
+                if id == 1 {
+                    assert_eq!(input.i32(kind)?, -3);
+                    return Some(());
+                }
+                input.skip(kind)
+            })
+            .unwrap();
+        assert_eq!(seen, [1, 2, 4, 20]);
+        assert_eq!(input.remaining(), 1);
+    }
+
+    #[test]
+    fn lengths_that_are_not_there_and_endless_depth_are_refused() {
+        let skip = |bytes: &[u8]| Compact::new(bytes).skip(STRUCT);
+        assert!(skip(&[0x18, 0xff, 0xff, 0xff, 0xff, 0x7f, 1]).is_none());
+        assert!(skip(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0x7f]).is_none());
+        assert!(skip(&[0x1c; 1000]).is_none());
+        assert!(skip(&[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]).is_none());
+    }
+
+    /// The structure {1: i32, 2: i16, 3: list<i32>, 4: bool} must be written as that.
+    #[test]
+    fn a_field_that_is_not_written_as_declared_is_refused() {
+        const FIELDS: [Field; 4] =
+            [(1, Kind::I32), (2, Kind::I16), (3, Kind::List(&Kind::I32)), (4, Kind::Bool)];
+        let read = |bytes: &[u8]| {
+            let mut input = Compact::new(bytes);
+            input.structure(|input, id, kind| input.field(&FIELDS, id, kind))?;
+            (input.remaining() == 0).then_some(())
+        };
+        let varint = |value: i64| {
+            let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
+            let mut bytes = Vec::new();
+            while rest > 0x7f {
+                bytes.push(rest as u8 | 0x80);
+                rest >>= 7;
+            }
+            bytes.push(rest as u8);
+            bytes
+        };
+        let one = |header: u8, value: i64| [vec![header], varint(value), vec![0]].concat();
+        for value in [0, 1, -1, i64::from(i32::MAX), i64::from(i32::MIN)] {
+            assert!(read(&one(0x15, value)).is_some(), "{value}");
+        }
+        for value in [1 << 31, (1 << 32) + 1, 1 - (1 << 32), i64::MAX, i64::MIN] {
+            assert!(read(&one(0x15, value)).is_none(), "{value}");
+            let list = [vec![0x39, 0x15], varint(value), vec![0]].concat();
+            assert!(read(&list).is_none(), "{value} in a list");
+        }
+        assert!(read(&one(0x24, 1 << 15)).is_none());
+        // Each declared type, written as each other one.
+        for kind in 0..16 {
+            let value = [1; 8];
+            for (id, declared) in &FIELDS {
+                let bytes = [&[(id << 4) as u8 | kind][..], &value].concat();
+                let fits = kind == declared.written() || *id == 4 && kind == BOOL_FALSE;
+                let read = Compact::new(&bytes).structure(|input, id, kind| {
+                    input.field(&FIELDS, id, kind)?;
+                    assert!(fits, "{id} as {kind}");
+                    None
+                });
+                assert!(read.is_none() || kind == 0);
+            }
+        }
+    }
+
+    /// Those of numbers, and each with one other byte: what is skipped at once is what is skipped field by field.
+    #[test]
+    fn usual_statistics_end_where_their_fields_end() {
+        let declared = |bytes: &[u8]| {
+            let mut input = Compact::new(bytes);
+            input.declared(&Kind::Struct(STATISTICS), STRUCT).map(|()| input.remaining())
+        };
+        let skipped = |bytes: &[u8]| {
+            let mut input = Compact::new(bytes);
+            input.statistics(STRUCT).map(|()| input.remaining())
+        };
+        for width in [4u8, 8] {
+            let value = |header: u8| [&[header, width][..], &vec![0x18; width.into()]].concat();
+            let values = [value(0x18), value(0x18), vec![0x16, 20], value(0x28), value(0x18)].concat();
+            for end in [&[0x11, 0x12, 0][..], &[0]] {
+                let bytes = [&values, end, &[0, 0, 7]].concat();
+                assert_eq!(after_statistics(&bytes), Some(&[0, 0, 7][..]));
+                for at in 0..bytes.len() {
+                    for byte in 0..=u8::MAX {
+                        let mut changed = bytes.clone();
+                        changed[at] = byte;
+                        assert_eq!(skipped(&changed), declared(&changed), "{byte:#x} at {at} of {width}");
+                    }
+                    assert_eq!(skipped(&bytes[..at]), declared(&bytes[..at]), "the first {at} bytes");
+                }
+            }
+        }
+    }
+
+    /// The Parquet crate skips a list of booleans without its elements: the two would read the rest in different ways.
+    #[test]
+    fn booleans_in_lists_and_maps_are_refused() {
+        for bytes in [&[0x19, 0x21, 1, 1, 0][..], &[0x19, 0x22, 1, 1, 0], &[0x1b, 1, 0x31, 1, 1, 0]] {
+            assert!(Compact::new(bytes).skip(STRUCT).is_none(), "{bytes:?}");
+        }
+    }
+}

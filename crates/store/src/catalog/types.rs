@@ -1,0 +1,196 @@
+//! The Arrow types that stored columns are delivered as, and the types that are supported.
+
+use forebay_arrow::datatypes::{DataType, Field};
+use forebay_arrow::names::TypeName;
+use forebay_arrow::nested::with_fields;
+use forebay_arrow::vectors::{SparkMl, TYPE, VALUES};
+use forebay_base::{Error, ErrorKind, Place, Result};
+
+/// Memory for one view: its length, prefix, buffer and offset.
+const VIEW_BYTES: u64 = 16;
+
+/// `field` as it is delivered: strings and binary as views at every depth, dictionaries as their values, views of lists as
+/// lists, everything else unchanged.
+///
+/// Why views: on uncompressed pages they point into the fetched bytes, and they have no 2 GiB limit for each batch.
+pub(super) fn delivered(field: &Field) -> Field {
+    field.clone().with_data_type(delivered_type(field.data_type()))
+}
+
+fn delivered_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        DataType::Dictionary(_, value) => delivered_type(value),
+        DataType::ListView(item) => delivered_type(&DataType::List(item.clone())),
+        DataType::LargeListView(item) => delivered_type(&DataType::LargeList(item.clone())),
+        other => with_fields(other, delivered),
+    }
+}
+
+/// Longer types are not written out, so that the sentence stays readable.
+const TYPE_SHOWN: usize = 500;
+/// Of more refused columns than this, only the first are named.
+const COLUMNS_SHOWN: usize = 20;
+
+/// Refuses columns of unsupported types: all of them, by name.
+pub(super) fn check_read<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<()> {
+    let refused: Vec<&Field> = fields.filter(|field| !is_read(field.data_type())).collect();
+    match refused.as_slice() {
+        [] => Ok(()),
+        [field] => Err(unread(field)),
+        several => {
+            let named = several.iter().take(COLUMNS_SHOWN);
+            let named: Vec<String> =
+                named.map(|field| format!("{:?} ({})", field.name(), outline(field.data_type()))).collect();
+            let more = match several.len().saturating_sub(COLUMNS_SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let cause = format!(
+                "{} columns are of types that are not read: {}{more}",
+                several.len(),
+                named.join(", ")
+            );
+            Err(Error::new(ErrorKind::Unsupported, cause).hint("leave them out with `columns`"))
+        }
+    }
+}
+
+/// The reason why a column cannot be delivered, if there is one.
+pub(super) fn refusal(field: &Field) -> Option<Error> {
+    (!is_read(field.data_type())).then(|| unread(field))
+}
+
+fn unread(field: &Field) -> Error {
+    let full = TypeName(field.data_type()).to_string();
+    let shown = if full.len() <= TYPE_SHOWN { full } else { outline(field.data_type()) };
+    let error = match holds_intervals(field.data_type()) {
+        true => Error::new(
+            ErrorKind::Unsupported,
+            format!("type {shown} is not read: the months of intervals would be lost"),
+        )
+        .hint("leave it out with `columns`, or write it as a number or a duration"),
+        false => {
+            let error = Error::new(ErrorKind::Unsupported, format!("type {shown} is not read"));
+            match SparkMl::of(field.data_type()) {
+                Some(SparkMl::Matrix) => {
+                    let [kind, values] = [TYPE, VALUES].map(|part| format!("{}.{part}", field.name()));
+                    error.hint(format!(
+                        "leave it out with `columns`, or read fields of it, such as {kind:?} and {values:?}"
+                    ))
+                }
+                _ => error.hint("leave it out with `columns`"),
+            }
+        }
+    };
+    error.at(Place::default().column(field.name().as_str()))
+}
+
+/// Whether an interval is in it: months, days and milliseconds, of which the Parquet crate drops the first.
+fn holds_intervals(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Interval(_) => true,
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => holds_intervals(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_intervals(field.data_type())),
+        _ => false,
+    }
+}
+
+/// A type without what structures and maps consist of: "list<struct of 3>".
+fn outline(data_type: &DataType) -> String {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) => format!("list<{}>", outline(item.data_type())),
+        DataType::FixedSizeList(item, length) => format!("list<{}>[{length}]", outline(item.data_type())),
+        DataType::Struct(fields) => match SparkMl::of(data_type) {
+            Some(kind) => kind.name().to_owned(),
+            None => format!("struct of {}", fields.len()),
+        },
+        DataType::Map(..) => "map".to_owned(),
+        other => TypeName(other).to_string(),
+    }
+}
+
+fn is_read(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_) | DataType::Null => true,
+        DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => true,
+        DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => {
+            is_read(item.data_type())
+        }
+        // The Parquet crate makes no rows of lists without items.
+        DataType::FixedSizeList(item, length) => *length > 0 && is_read(item.data_type()),
+        DataType::Struct(fields) => {
+            SparkMl::of(data_type) != Some(SparkMl::Matrix)
+                && !fields.is_empty()
+                && fields.iter().all(|field| is_read(field.data_type()))
+        }
+        other => is_number(other),
+    }
+}
+
+/// Booleans, numbers and times: what has a fixed width and a plain value.
+fn is_number(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Boolean
+            | DataType::Date32
+            | DataType::Date64
+            | DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Timestamp(..)
+            | DataType::Duration(_)
+    ) || data_type.is_integer()
+        || data_type.is_floating()
+}
+
+/// Whether two delivered types hold the same values: nullability, metadata and the name of a list's item do not count.
+pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
+    match (a, b) {
+        (DataType::List(a), DataType::List(b)) | (DataType::LargeList(a), DataType::LargeList(b)) => {
+            same_type(a.data_type(), b.data_type())
+        }
+        (DataType::FixedSizeList(a, n), DataType::FixedSizeList(b, m)) => {
+            n == m && same_type(a.data_type(), b.data_type())
+        }
+        (DataType::Struct(a), DataType::Struct(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .zip(b)
+                    .all(|(a, b)| a.name() == b.name() && same_type(a.data_type(), b.data_type()))
+        }
+        // Their entries have no nulls, and their keys none, whoever wrote them.
+        (DataType::Map(a, _), DataType::Map(b, _)) => match (a.data_type(), b.data_type()) {
+            (DataType::Struct(a), DataType::Struct(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_type(a.data_type(), b.data_type()))
+            }
+            _ => false,
+        },
+        _ => a == b,
+    }
+}
+
+/// Bytes that one value of a Parquet leaf takes in Arrow memory, apart from what a view points to.
+///
+/// The widest Arrow form counts: a 32-bit stored integer may be a 128-bit decimal.
+pub fn leaf_width(descriptor: &parquet::schema::types::ColumnDescriptor) -> u64 {
+    use parquet::basic::Type;
+    match descriptor.physical_type() {
+        Type::BOOLEAN => 1,
+        Type::BYTE_ARRAY => VIEW_BYTES,
+        Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(descriptor.type_length()).unwrap_or(0).max(VIEW_BYTES),
+        Type::INT32 | Type::FLOAT | Type::INT64 | Type::DOUBLE | Type::INT96 => {
+            if descriptor.type_precision() > 0 {
+                2 * size_of::<u128>() as u64
+            } else {
+                size_of::<u64>() as u64
+            }
+        }
+    }
+}

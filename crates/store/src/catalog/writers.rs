@@ -1,0 +1,40 @@
+//! What is known of programs that write Parquet, by the names that they leave in footers.
+
+/// The name of parquet-mr, and the version from which on it counts the header of a dictionary page.
+const PARQUET_MR: &str = "parquet-mr";
+const COUNTS_DICTIONARY_HEADER: [u32; 3] = [1, 2, 9];
+
+/// The longest header of a dictionary page that such a size leaves out.
+pub(crate) const LEFT_OUT: i64 = 100;
+
+/// Whether the sizes of column chunks may leave out the header of their dictionary page, as parquet-mr before 1.2.9 has it
+/// (PARQUET-816).
+pub fn leaves_out_dictionary_header(created_by: Option<&str>) -> bool {
+    let Some(version) = created_by.and_then(|name| name.strip_prefix(PARQUET_MR)) else { return false };
+    let numbers = version.split(|letter: char| !letter.is_ascii_digit()).filter(|number| !number.is_empty());
+    let mut numbers = numbers.map(|number| number.parse().unwrap_or(u32::MAX));
+    let version: [u32; 3] = std::array::from_fn(|_| numbers.next().unwrap_or(0));
+    version < COUNTS_DICTIONARY_HEADER
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_versions_of_parquet_mr_are_known() {
+        for (name, is_old) in [
+            ("parquet-mr version 1.2.8 (build abc)", true),
+            ("parquet-mr version 1.2.5-cdh4", true),
+            ("parquet-mr", true),
+            ("parquet-mr version 1.2.9", false),
+            ("parquet-mr version 1.6.0rc3 (build 4)", false),
+            ("parquet-mr version 1.12.3 (build 1)", false),
+            ("parquet-cpp version 1.2.8", false),
+            ("DuckDB", false),
+        ] {
+            assert_eq!(leaves_out_dictionary_header(Some(name)), is_old, "{name}");
+        }
+        assert!(!leaves_out_dictionary_header(None));
+    }
+}

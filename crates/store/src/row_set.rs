@@ -1,0 +1,283 @@
+//! Sets of rows of one row group: all of them, runs of rows, or a bitmap, whichever is smallest.
+//!
+//! Pure arithmetic. A set never lists its rows one by one: at most it takes a bit for each row of the row group, and a
+//! sixteenth of that for the directory. [`rank`](RowSet::rank) and [`select`](RowSet::select) go through the directory, so
+//! a slice of a set is two ordinals and no copy.
+//!
+//! ```text
+//! rows of the row group      0 1 2 3 4 5 6 7 8 9
+//! selected                     ■ ■ ■       ■ ■
+//! ordinal in the set           0 1 2       3 4        select(3) = 7, rank(7) = 3, runs(2..4) = 3..4, 7..8
+//! ```
+
+mod bitmap;
+mod runs;
+mod stored;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bitmap::Bitmap;
+use forebay_arrow::buffer::BooleanBuffer;
+use parquet::arrow::arrow_reader::RowSelection;
+use runs::Runs;
+
+/// Some of the rows of a row group, in their stored order. Cheap to clone.
+///
+/// Two sets are equal if they hold the same rows of as many: each set has one form.
+///
+/// Sixteen bytes, as there is one for each row group.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RowSet(Form);
+
+/// Each with the number of rows to choose from: `0..rows`.
+#[derive(Clone, PartialEq, Eq)]
+enum Form {
+    None(u32),
+    All(u32),
+    Runs(u32, Arc<Runs>),
+    Bitmap(u32, Arc<Bitmap>),
+}
+
+impl RowSet {
+    /// All of `rows` rows.
+    pub fn all(rows: u32) -> Self {
+        RowSet(Form::All(rows))
+    }
+
+    /// None of `rows` rows.
+    pub fn none(rows: u32) -> Self {
+        RowSet(if rows == 0 { Form::All(rows) } else { Form::None(rows) })
+    }
+
+    /// Those of `rows` rows that lie in `ranges`, which ascend and do not overlap.
+    pub fn from_runs(rows: u32, ranges: impl IntoIterator<Item = Range<u32>>) -> Self {
+        let mut builder = Builder::new(rows);
+        ranges.into_iter().for_each(|range| builder.push(range));
+        builder.finish()
+    }
+
+    /// The rows whose bit is set, of up to 2^32 - 1.
+    pub fn from_bits(bits: &BooleanBuffer) -> Self {
+        RowSet::from_runs(bits.len() as u32, bits.set_slices().map(|(from, to)| from as u32..to as u32))
+    }
+
+    /// Rows to choose from, in the set or not.
+    pub fn rows(&self) -> u32 {
+        match self.0 {
+            Form::None(rows) | Form::All(rows) | Form::Runs(rows, _) | Form::Bitmap(rows, _) => rows,
+        }
+    }
+
+    /// Rows in the set.
+    pub fn count(&self) -> u32 {
+        match &self.0 {
+            Form::None(_) => 0,
+            Form::All(rows) => *rows,
+            Form::Runs(_, runs) => runs.count(),
+            Form::Bitmap(_, bitmap) => bitmap.count(),
+        }
+    }
+
+    /// Whether every row is in it.
+    pub fn is_all(&self) -> bool {
+        matches!(self.0, Form::All(_))
+    }
+
+    /// Memory that it takes beside itself.
+    pub fn bytes(&self) -> u64 {
+        match &self.0 {
+            Form::None(_) | Form::All(_) => 0,
+            Form::Runs(_, runs) => runs.bytes(),
+            Form::Bitmap(_, bitmap) => bitmap.bytes(),
+        }
+    }
+
+    /// The row with `ordinal`, which must be less than [`count`](Self::count).
+    pub fn select(&self, ordinal: u32) -> u32 {
+        debug_assert!(ordinal < self.count(), "row {ordinal} of {}", self.count());
+        match &self.0 {
+            Form::None(_) | Form::All(_) => ordinal,
+            Form::Runs(_, runs) => runs.select(ordinal),
+            Form::Bitmap(_, bitmap) => bitmap.select(ordinal),
+        }
+    }
+
+    /// How many of the rows before `row` are in the set.
+    pub fn rank(&self, row: u32) -> u32 {
+        let row = row.min(self.rows());
+        match &self.0 {
+            Form::None(_) => 0,
+            Form::All(_) => row,
+            Form::Runs(_, runs) => runs.rank(row),
+            Form::Bitmap(_, bitmap) => bitmap.rank(row),
+        }
+    }
+
+    /// The rows with these ordinals as ranges of consecutive rows, each as long as can be.
+    pub fn runs(&self, ordinals: Range<u32>) -> impl Iterator<Item = Range<u32>> + '_ {
+        let end = ordinals.end.min(self.count());
+        let (mut at, mut cursor) = (ordinals.start, None);
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let most = end - at;
+            let run = match &self.0 {
+                Form::None(_) | Form::All(_) => at..end,
+                Form::Runs(_, runs) => runs.run(cursor.get_or_insert_with(|| runs.holding(at)), at, most),
+                Form::Bitmap(_, bitmap) => bitmap.run(cursor.get_or_insert_with(|| bitmap.select(at)), most),
+            };
+            at += run.end - run.start;
+            Some(run)
+        })
+    }
+
+    /// The rows that are not in it.
+    pub fn complement(&self) -> Self {
+        let mut builder = Builder::new(self.rows());
+        let mut from = 0;
+        for run in self.runs(0..self.count()) {
+            builder.push(from..run.start);
+            from = run.end;
+        }
+        builder.push(from..self.rows());
+        builder.finish()
+    }
+
+    /// The rows that are in both sets, which are of as many rows.
+    pub fn intersection(&self, other: &RowSet) -> Self {
+        debug_assert_eq!(self.rows(), other.rows());
+        match (&self.0, &other.0) {
+            (_, Form::All(_)) => self.clone(),
+            (Form::All(_), _) => other.clone(),
+            _ => {
+                let of_other = |run: Range<u32>| {
+                    let rows = other.rank(run.start)..other.rank(run.end);
+                    other.runs(rows)
+                };
+                RowSet::from_runs(self.rows(), self.runs(0..self.count()).flat_map(of_other))
+            }
+        }
+    }
+
+    /// The rows that are in either set, of as many rows.
+    pub fn union(&self, other: &RowSet) -> Self {
+        match (self.count(), other.count()) {
+            (_, 0) => self.clone(),
+            (0, _) => other.clone(),
+            _ => self.complement().intersection(&other.complement()).complement(),
+        }
+    }
+
+    /// The rows of this set whose ordinals are in `inner`: one choice, then another among the rest.
+    pub fn compose(&self, inner: &RowSet) -> Self {
+        debug_assert_eq!(inner.rows(), self.count());
+        match (&self.0, &inner.0) {
+            (_, Form::All(_)) => self.clone(),
+            (Form::All(_), _) => inner.clone(),
+            _ => {
+                let inner = inner.runs(0..inner.count());
+                RowSet::from_runs(self.rows(), inner.flat_map(|ordinals| self.runs(ordinals)))
+            }
+        }
+    }
+
+    /// The set's rows in `range`, counted from its start. Rows beyond the last are in no set.
+    pub fn within(&self, range: Range<u32>) -> Self {
+        let runs = self.runs(self.rank(range.start)..self.rank(range.end));
+        RowSet::from_runs(
+            range.end - range.start,
+            runs.map(|run| run.start - range.start..run.end - range.start),
+        )
+    }
+
+    /// The rows with these ordinals, to be decoded; `None` for every row of the row group.
+    pub fn selection(&self, ordinals: Range<u32>) -> Option<RowSelection> {
+        if self.is_all() && ordinals == (0..self.rows()) {
+            return None;
+        }
+        let runs = self.runs(ordinals).map(|run| run.start as usize..run.end as usize);
+        Some(RowSelection::from_consecutive_ranges(runs, self.rows() as usize))
+    }
+}
+
+impl fmt::Debug for RowSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let form = match &self.0 {
+            Form::None(_) => "none",
+            Form::All(_) => "all",
+            Form::Runs(..) => "runs",
+            Form::Bitmap(..) => "bitmap",
+        };
+        write!(f, "{} of {} rows ({form})", self.count(), self.rows())
+    }
+}
+
+/// A set in the making: runs until they take more than a bitmap.
+struct Builder {
+    rows: u32,
+    count: u32,
+    /// The last run, still growing.
+    last: Range<u32>,
+    runs: Vec<runs::Run>,
+    most_runs: usize,
+    words: Option<Vec<u64>>,
+}
+
+impl Builder {
+    fn new(rows: u32) -> Self {
+        let most_runs = bitmap::bytes(rows) as usize / size_of::<runs::Run>();
+        Builder { rows, count: 0, last: 0..0, runs: Vec::new(), most_runs, words: None }
+    }
+
+    /// Adds rows after all that were added before.
+    fn push(&mut self, range: Range<u32>) {
+        debug_assert!(self.last.end <= range.start || range.is_empty());
+        if range.is_empty() {
+            return;
+        }
+        if range.start == self.last.end {
+            self.last.end = range.end;
+            return;
+        }
+        let run = std::mem::replace(&mut self.last, range);
+        self.settle(run);
+    }
+
+    /// Adds a run that does not grow any more.
+    fn settle(&mut self, run: Range<u32>) {
+        if run.is_empty() {
+            return;
+        }
+        if self.words.is_none() && self.runs.len() == self.most_runs {
+            let mut words = bitmap::empty(self.rows);
+            for (at, run) in self.runs.iter().enumerate() {
+                let end = self.runs.get(at + 1).map_or(self.count, |next| next.before);
+                bitmap::set(&mut words, run.start..run.start + (end - run.before));
+            }
+            self.runs = Vec::new();
+            self.words = Some(words);
+        }
+        match &mut self.words {
+            Some(words) => bitmap::set(words, run.clone()),
+            None => self.runs.push(runs::Run { start: run.start, before: self.count }),
+        }
+        self.count += run.end - run.start;
+    }
+
+    fn finish(mut self) -> RowSet {
+        let last = std::mem::take(&mut self.last);
+        self.settle(last);
+        let rows = self.rows;
+        RowSet(match (self.count, self.words) {
+            (count, _) if count == rows => Form::All(rows),
+            (0, _) => Form::None(rows),
+            (count, None) => Form::Runs(rows, Arc::new(Runs::new(self.runs, count))),
+            (_, Some(words)) => Form::Bitmap(rows, Arc::new(Bitmap::new(words))),
+        })
+    }
+}

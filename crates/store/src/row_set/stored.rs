@@ -1,0 +1,94 @@
+//! Row sets as bytes.
+
+use forebay_arrow::buffer::{BooleanBuffer, Buffer};
+
+use super::{Form, RowSet};
+
+const NONE: u8 = 0;
+const ALL: u8 = 1;
+/// Pairs of numbers: rows that are left out, and rows that follow in the set.
+const RUNS: u8 = 2;
+/// A bit for each row, the lowest first.
+const BITS: u8 = 3;
+
+/// Bytes of a varint of 32 bits, at most.
+const LONGEST: u32 = 5;
+
+impl RowSet {
+    /// Appends the set, without the number of its rows.
+    pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
+        match &self.0 {
+            Form::None(_) => bytes.push(NONE),
+            Form::All(_) => bytes.push(ALL),
+            Form::Runs(..) => {
+                bytes.push(RUNS);
+                let runs: Vec<_> = self.runs(0..self.count()).collect();
+                write(bytes, runs.len() as u32);
+                let mut end = 0;
+                for run in runs {
+                    write(bytes, run.start - end);
+                    write(bytes, run.end - run.start);
+                    end = run.end;
+                }
+            }
+            Form::Bitmap(..) => {
+                bytes.push(BITS);
+                let start = bytes.len();
+                bytes.resize(start + self.rows().div_ceil(8) as usize, 0);
+                for row in self.runs(0..self.count()).flatten() {
+                    bytes[start + row as usize / 8] |= 1 << (row % 8);
+                }
+            }
+        }
+    }
+
+    /// Reads a set of `rows` rows from the front of `bytes`; `None` if there is none.
+    pub(crate) fn read(bytes: &mut &[u8], rows: u32) -> Option<Self> {
+        let (form, rest) = bytes.split_first()?;
+        *bytes = rest;
+        match *form {
+            NONE => Some(RowSet::none(rows)),
+            ALL => Some(RowSet::all(rows)),
+            RUNS => {
+                let count = read(bytes)?;
+                let mut runs = Vec::new();
+                let mut end = 0u32;
+                for _ in 0..count {
+                    let start = end.checked_add(read(bytes)?)?;
+                    end = start.checked_add(read(bytes)?)?;
+                    runs.push(start..end);
+                }
+                (end <= rows).then(|| RowSet::from_runs(rows, runs))
+            }
+            BITS => {
+                let (bits, rest) = bytes.split_at_checked(rows.div_ceil(8) as usize)?;
+                *bytes = rest;
+                let bits = BooleanBuffer::new(Buffer::from(bits), 0, rows as usize);
+                Some(RowSet::from_bits(&bits))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Writes seven bits a byte, the lowest first.
+fn write(bytes: &mut Vec<u8>, mut value: u32) {
+    while value > 0x7f {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn read(bytes: &mut &[u8]) -> Option<u32> {
+    let mut value = 0u64;
+    for place in 0..LONGEST {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return u32::try_from(value).ok();
+        }
+    }
+    None
+}

@@ -1,0 +1,294 @@
+//! A data set at one moment, as its location describes it, before any of its files is read.
+//!
+//! A plain value. A folder, a glob or a list of files makes one from a listing; a table format from the list that the
+//! table keeps of its live files. Everything that such a list says beyond the files themselves is here and nowhere else:
+//! deleted rows, columns that are constant in a file, the schema, the number of rows. The union of several snapshots is a
+//! snapshot, and a snapshot becomes a catalogue with the footers of its files.
+//!
+//! ```text
+//! folder, glob, list ─ listing ──────────┐
+//!                                        ├─► Snapshot ─ union ─► Snapshot ─ footers ─► Catalog
+//! table ─ its list of live files ────────┘
+//! ```
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use forebay_arrow::array::ArrayRef;
+use forebay_arrow::datatypes::{FieldRef, SchemaRef};
+use forebay_base::{Error, ErrorKind, Place, Result};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::row_set::RowSet;
+
+/// The files of a location, and what is known of them before they are read.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    /// The folder that paths are relative to, as an absolute path or URL.
+    pub(crate) root: String,
+    pub(crate) files: Vec<DataFile>,
+    /// Anything else that identifies the rows, beside files, constants and deleted rows: part of the fingerprint.
+    pub(crate) identities: Vec<Arc<str>>,
+    /// The folders that were opened, each with the file that may keep the footers of its files.
+    pub(crate) indexes: Vec<IndexPlace>,
+    /// For each location with files of several splits, the sentence that says so.
+    pub(crate) splits: Vec<String>,
+}
+
+/// The file in a folder that may keep the footers of the files below it.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexPlace {
+    /// The folder, as an absolute path or URL.
+    pub(crate) root: String,
+    pub(crate) volume: usize,
+    /// The path of the file in the volume.
+    pub(crate) path: object_store::path::Path,
+    /// The file, if it is there.
+    pub(crate) found: Option<Pin>,
+    /// Whether all files of the folder were opened, so that the file may be written.
+    pub(crate) is_whole: bool,
+}
+
+/// A Parquet file that is to be read.
+#[derive(Clone, Debug)]
+pub(crate) struct DataFile {
+    /// Its path or URL as the user would write it.
+    pub(crate) shown: Arc<str>,
+    /// Its absolute path or URL, which is unique.
+    pub(crate) whole: String,
+    /// Its path relative to what all locations share, with `/`; settled by the union.
+    pub(crate) relative: String,
+    /// Which of the store's volumes it is in.
+    pub(crate) volume: usize,
+    pub(crate) pin: Pin,
+    /// The file's end, if the request that found the file returned it.
+    pub(crate) tail: Option<Bytes>,
+    /// The keys of the folders that it is in and that its location does not name. They become constants where the files hold no
+    /// columns of their names.
+    pub(crate) keys: Arc<[PartitionKey]>,
+    /// Columns that have one value in all rows of the file, such as partition values. Each takes the place of a stored
+    /// column of its name.
+    pub(crate) constants: Arc<[Constant]>,
+    /// Rows of the file that are deleted, by their ordinal in it.
+    pub(crate) deleted: Option<RowSet>,
+    /// The columns, by field and in order, where they are not all stored columns and then the constants.
+    pub(crate) schema: Option<SchemaRef>,
+    /// Rows of each row group, if they are known without the footer; compared with it.
+    pub(crate) row_counts: Option<Arc<[u64]>>,
+}
+
+impl DataFile {
+    /// A file of which only the address and version are known.
+    pub(crate) fn plain(shown: Arc<str>, whole: String, volume: usize, pin: Pin) -> Self {
+        DataFile {
+            shown,
+            whole,
+            relative: String::new(),
+            volume,
+            pin,
+            tail: None,
+            keys: Arc::default(),
+            constants: Arc::default(),
+            deleted: None,
+            schema: None,
+            row_counts: None,
+        }
+    }
+
+    /// A hash of the file's constants and deleted rows; `None` for a file that is read as it is.
+    pub(crate) fn table_hash(&self) -> Option<u64> {
+        if self.constants.is_empty() && self.deleted.is_none() {
+            return None;
+        }
+        let mut hash = Xxh3::new();
+        let mut part = |bytes: &[u8]| {
+            hash.update(&(bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        for Constant { field, value } in &*self.constants {
+            part(field.name().as_bytes());
+            part(field.data_type().to_string().as_bytes());
+            part(format!("{value:?}").as_bytes());
+        }
+        for run in self.deleted.iter().flat_map(|deleted| deleted.runs(0..deleted.count())) {
+            part(&[run.start.to_le_bytes(), run.end.to_le_bytes()].concat());
+        }
+        Some(hash.digest())
+    }
+
+    /// Whether it can be planned with before its footer is read.
+    pub(crate) fn is_declared(&self) -> bool {
+        self.schema.is_some() && self.row_counts.is_some()
+    }
+
+    /// Where it is, for messages.
+    pub(crate) fn place(&self) -> Place {
+        Place::file(self.shown.clone())
+    }
+}
+
+/// The version of the file that is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Pin {
+    pub(crate) path: object_store::path::Path,
+    pub(crate) size: u64,
+    pub(crate) version: FileVersion,
+}
+
+/// Distinguishes one version of a file from the next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FileVersion {
+    /// Time of the last change, in nanoseconds since 1970.
+    Modified(i128),
+    /// The same of a local file, which programs may set as they like, and the time of the last change of the file itself or of
+    /// what the system keeps of it, which they may not.
+    Local {
+        /// Of the content, in nanoseconds since 1970.
+        modified: i128,
+        /// Of the file: also where it was renamed, linked or given to someone else.
+        changed: i128,
+        /// The number of the file in its file system, which tells apart files that were written within one tick of its clock; 0
+        /// where files are numbered anew each time.
+        inode: u64,
+    },
+    /// The store's own tag of the content.
+    ETag(Arc<str>),
+}
+
+impl FileVersion {
+    /// Whether the content is that of another version, as far as a file shows it while it is read: one that is only linked,
+    /// renamed or given to someone else stays the same.
+    pub(crate) fn is_content_of(&self, other: &FileVersion) -> bool {
+        match (self, other) {
+            (
+                FileVersion::Local { modified: one, inode: its, .. },
+                FileVersion::Local { modified: other, inode: others, .. },
+            ) => one == other && (its == others || *its == 0 || *others == 0),
+            (one, other) => one == other,
+        }
+    }
+
+    /// All that is known, for what is kept of a file beyond the process: a file that was replaced by one of the same size and
+    /// time is another one.
+    pub fn for_keys(&self) -> String {
+        match self {
+            FileVersion::Local { changed, inode, .. } => format!("{self} ctime:{changed} inode:{inode}"),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for FileVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileVersion::Modified(nanoseconds) => write!(f, "mtime:{nanoseconds}"),
+            FileVersion::Local { modified, .. } => write!(f, "mtime:{modified}"),
+            FileVersion::ETag(tag) => write!(f, "etag:{tag}"),
+        }
+    }
+}
+
+/// A column with one value in all rows of a file.
+#[derive(Clone, Debug)]
+pub struct Constant {
+    /// Typed as it is delivered: strings and binary as views.
+    pub field: FieldRef,
+    /// One row.
+    pub value: ArrayRef,
+}
+
+/// The key of a `key=value` folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartitionKey {
+    pub(crate) name: String,
+    /// As text; `None` is null.
+    pub(crate) value: Option<String>,
+}
+
+impl Snapshot {
+    /// A file that was named.
+    pub(crate) fn of_file(file: DataFile) -> Self {
+        Snapshot { root: parent(&file.whole), files: vec![file], ..Snapshot::default() }
+    }
+
+    /// The files of all `snapshots`, ordered by their paths relative to the folder that all of them share.
+    ///
+    /// Fails with `NotFound` without any file, and with `Invalid` for a file that two of them have.
+    pub(crate) fn union(snapshots: Vec<Snapshot>) -> Result<Self> {
+        let (mut roots, mut all) = (Vec::new(), Snapshot::default());
+        for snapshot in snapshots {
+            roots.push(snapshot.root);
+            match all.files.is_empty() {
+                true => all.files = snapshot.files,
+                false => all.files.extend(snapshot.files),
+            }
+            all.identities.extend(snapshot.identities);
+            all.indexes.extend(snapshot.indexes);
+            all.splits.extend(snapshot.splits);
+        }
+        if all.files.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, "no location is given"));
+        }
+        all.root = common(&roots).to_string();
+        for file in &mut all.files {
+            let below = file.whole.strip_prefix(&all.root).unwrap_or(&file.whole);
+            file.relative = below.trim_start_matches('/').to_string();
+        }
+        all.files.sort_unstable_by(|a, b| a.relative.cmp(&b.relative));
+        let mut seen = HashSet::new();
+        match all.files.iter().find(|file| !seen.insert(file.whole.as_str())) {
+            Some(twice) => Err(Error::invalid("the file is matched by two locations").at(twice.place())),
+            None => Ok(all),
+        }
+    }
+}
+
+/// The folder of a path or URL.
+fn parent(whole: &str) -> String {
+    whole.rsplit_once('/').map_or("", |(folder, _)| folder).to_string()
+}
+
+/// The deepest folder that contains all of them.
+fn common(folders: &[String]) -> &str {
+    let Some((first, rest)) = folders.split_first() else { return "" };
+    let lies_in = |folder: &str, outer: &str| {
+        folder.strip_prefix(outer).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    };
+    let borders = first.char_indices().filter(|(_, c)| *c == '/').map(|(at, _)| at);
+    let mut outer: Vec<usize> = std::iter::once(0).chain(borders).chain([first.len()]).collect();
+    outer.reverse();
+    let shared = outer.into_iter().map(|end| &first[..end]);
+    shared.into_iter().find(|outer| rest.iter().all(|folder| lies_in(folder, outer))).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files that were written within one tick of the clock, when their folders change names.
+    #[test]
+    fn local_files_of_the_same_times_are_told_apart() {
+        let of = |inode, changed| FileVersion::Local { modified: 1, changed, inode };
+        assert_ne!(of(7, 1).for_keys(), of(8, 1).for_keys());
+        assert!(!of(7, 1).is_content_of(&of(8, 1)), "a copy with its time");
+        assert!(of(7, 1).is_content_of(&of(7, 2)), "while it is read, a file may be linked and renamed");
+        assert!(of(7, 1).is_content_of(&of(0, 1)), "where files are numbered anew each time");
+    }
+
+    #[test]
+    fn the_common_folder_of_one_is_itself() {
+        let shared = |folders: &[&str]| {
+            let folders: Vec<String> = folders.iter().map(ToString::to_string).collect();
+            common(&folders).to_string()
+        };
+        assert_eq!(shared(&["/a/b"]), "/a/b");
+        assert_eq!(shared(&["/a/b", "/a/c/d"]), "/a");
+        assert_eq!(shared(&["/a/b", "/a/b/d"]), "/a/b");
+        assert_eq!(shared(&["/a/b", "/a/bc"]), "/a");
+        assert_eq!(shared(&["s3://acme/x", "s3://acme/y"]), "s3://acme");
+        assert_eq!(shared(&["/a", "s3://acme/y"]), "");
+    }
+}

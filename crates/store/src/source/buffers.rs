@@ -1,0 +1,162 @@
+//! Reused buffers for large reads.
+//!
+//! A column chunk of images is tens of megabytes. If it is allocated each time, its pages are faulted in and cleared once
+//! per read, which costs more than copying the bytes; if it is kept, they are only written.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use forebay_base::{Error, ErrorKind, Result};
+
+/// Smaller ones are left to the allocator, which keeps those itself.
+const MIN_BYTES: usize = 1 << 20;
+/// Bytes that are kept for the next reads, or one buffer that is larger: a read mostly follows the end of another one's
+/// rows, whose memory it waited for.
+const MAX_KEPT_BYTES: usize = 32 << 20;
+/// A buffer of more bytes is not kept: it would be too much beside the memory that a loader may have.
+const MAX_BYTES: usize = 64 << 20;
+/// The share of its length that a buffer to be written over has more, if it is made for that.
+const ROOM_SHARE: usize = 8;
+/// How many times larger than its read a buffer may be.
+const MAX_SIZE_RATIO: usize = 2;
+
+/// Unused buffers, the longest unused first.
+#[derive(Debug, Default)]
+pub(super) struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+impl Buffers {
+    /// An empty buffer with capacity for `bytes`.
+    ///
+    /// # Errors
+    /// The machine does not have the memory.
+    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Result<Lent> {
+        let mut lent = self.lend(bytes)?;
+        lent.buffer.clear();
+        Ok(lent)
+    }
+
+    /// A buffer of `bytes` bytes of any value, to be written over.
+    ///
+    /// # Errors
+    /// The machine does not have the memory.
+    pub(super) fn take_filled(self: &Arc<Self>, bytes: u64) -> Result<Lent> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // A little more, so that the buffers of reads of about equal length fit each other.
+        let room = if bytes < MIN_BYTES { bytes } else { bytes.saturating_add(bytes / ROOM_SHARE) };
+        let mut lent = self.lend(room)?;
+        lent.buffer.resize(bytes, 0);
+        Ok(lent)
+    }
+
+    /// A buffer with capacity for `bytes`, and what was read into it before.
+    fn lend(self: &Arc<Self>, bytes: usize) -> Result<Lent> {
+        let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits =
+            |buffer: &&Vec<u8>| (bytes..=bytes.saturating_mul(MAX_SIZE_RATIO)).contains(&buffer.capacity());
+        let best = free.iter().filter(fits).map(Vec::capacity).min();
+        let kept = best.and_then(|best| free.iter().position(|buffer| buffer.capacity() == best));
+        let kept = kept.map(|at| free.remove(at));
+        drop(free);
+        let mut buffer = kept.unwrap_or_default();
+        buffer.try_reserve_exact(bytes.saturating_sub(buffer.len())).map_err(|_| {
+            Error::new(ErrorKind::TooLarge, format!("not enough memory for a read of {bytes} bytes"))
+                .hint("leave columns out, or rewrite the file with smaller row groups")
+        })?;
+        Ok(Lent { buffer, home: Arc::clone(self) })
+    }
+}
+
+/// A buffer that is returned when its last user drops it.
+#[derive(Debug)]
+pub(super) struct Lent {
+    pub(super) buffer: Vec<u8>,
+    home: Arc<Buffers>,
+}
+
+impl Lent {
+    pub(super) fn into_bytes(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let buffer = std::mem::take(&mut self.buffer);
+        if !(MIN_BYTES..=MAX_BYTES).contains(&buffer.capacity()) {
+            return;
+        }
+        // Dropped after the lock is free. (A forked child finds the lock taken at worst.)
+        let mut surplus = vec![];
+        if let Ok(mut free) = self.home.0.try_lock() {
+            free.push(buffer);
+            let mut kept: usize = free.iter().map(Vec::capacity).sum();
+            while kept > MAX_KEPT_BYTES && free.len() > 1 {
+                let longest_unused = free.remove(0);
+                kept -= longest_unused.capacity();
+                surplus.push(longest_unused);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn kept(buffers: &Buffers) -> usize {
+        buffers.0.lock().unwrap().iter().map(Vec::capacity).sum()
+    }
+
+    #[test]
+    fn a_buffer_comes_back_when_its_last_user_is_gone() {
+        let buffers = Arc::new(Buffers::default());
+        let mut lent = buffers.take(3 * MIB).unwrap();
+        lent.buffer.extend([7; 10]);
+        let at = lent.buffer.as_ptr();
+        let bytes = lent.into_bytes();
+        let part = bytes.slice(2..5);
+        drop(bytes);
+        let meanwhile = buffers.take(3 * MIB).unwrap();
+        assert_ne!(meanwhile.buffer.as_ptr(), at, "somebody still reads it");
+        assert_eq!(part, [7; 3].as_slice());
+        drop(part);
+        let again = buffers.take(2 * MIB).unwrap();
+        assert_eq!((again.buffer.as_ptr(), again.buffer.len()), (at, 0));
+    }
+
+    #[test]
+    fn one_that_is_much_larger_or_too_small_is_not_taken() {
+        let buffers = Arc::new(Buffers::default());
+        drop(buffers.take(8 * MIB).unwrap());
+        assert_eq!(buffers.take(3 * MIB).unwrap().buffer.capacity(), 3 * MIB);
+        assert_eq!(buffers.take(9 * MIB).unwrap().buffer.capacity(), 9 * MIB);
+    }
+
+    #[test]
+    fn few_are_kept_and_no_small_ones() {
+        let buffers = Arc::new(Buffers::default());
+        let all: Vec<Lent> = (1..=20).map(|_| buffers.take(3 * MIB).unwrap()).collect();
+        drop(all);
+        assert_eq!(kept(&buffers), 30 * MIB);
+        drop(buffers.take(MIB / 2).unwrap());
+        assert_eq!(kept(&buffers), 30 * MIB);
+        drop(buffers.take(100 * MIB).unwrap());
+        assert_eq!(kept(&buffers), 30 * MIB, "nor very large ones");
+        drop(buffers.take(60 * MIB).unwrap());
+        assert_eq!(kept(&buffers), 60 * MIB, "a large one alone");
+    }
+
+    #[test]
+    fn memory_that_there_is_not_is_an_error() {
+        let buffers = Arc::new(Buffers::default());
+        assert_eq!(buffers.take(isize::MAX as usize).unwrap_err().kind(), ErrorKind::TooLarge);
+    }
+}

@@ -1,0 +1,294 @@
+//! Storage options: the keys that every store knows, and those of each store.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use forebay_base::error::nearest;
+use forebay_base::{Error, Result};
+
+use super::secret::Secret;
+
+/// The keys that every store knows.
+const RETRY_TIMEOUT: &str = "retry_timeout";
+const STALL_TIMEOUT: &str = "stall_timeout";
+const MAX_CONCURRENCY: &str = "max_concurrency";
+const METADATA_CACHE: &str = "metadata_cache";
+const INDEX: &str = "index";
+const OURS: [&str; 5] = [RETRY_TIMEOUT, STALL_TIMEOUT, MAX_CONCURRENCY, METADATA_CACHE, INDEX];
+
+/// The values that switch an option off.
+const OFF: [&str; 4] = ["off", "no", "none", "false"];
+
+/// Storage options. Keys ignore case, except Hadoop's, which have a dot; values are never shown.
+///
+/// | key | value | meaning |
+/// |---|---|---|
+/// | `retry_timeout` | duration | how long a failing read is retried |
+/// | `stall_timeout` | duration | how long a response may stall before it is abandoned |
+/// | `max_concurrency` | count | the most concurrent requests |
+/// | `metadata_cache` | `off` or a folder | the folder of footers between runs |
+/// | `index` | `on` or `off` | whether the index of a folder is used |
+///
+/// A duration is a number with `ms`, `s` (as without a unit), `m` or `h`: `180`, `180s`, `500ms`, `3m`.
+#[derive(Clone)]
+pub(in crate::source) struct Options {
+    pairs: BTreeMap<String, Secret>,
+}
+
+/// Where footers are kept between runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::source) enum MetadataCache {
+    Off,
+    Folder(PathBuf),
+}
+
+impl Options {
+    pub(in crate::source) fn new(map: &BTreeMap<String, String>) -> Self {
+        let name = |key: &str| if key.contains('.') { key.to_owned() } else { key.to_ascii_lowercase() };
+        Options { pairs: map.iter().map(|(key, value)| (name(key.trim()), Secret::new(value))).collect() }
+    }
+
+    pub(in crate::source) fn retry_timeout(&self) -> Result<Option<Duration>> {
+        self.get(RETRY_TIMEOUT).map(|value| time(RETRY_TIMEOUT, value)).transpose()
+    }
+
+    pub(in crate::source) fn stall_timeout(&self) -> Result<Option<Duration>> {
+        self.get(STALL_TIMEOUT).map(|value| limit(STALL_TIMEOUT, value)).transpose()
+    }
+
+    /// At least 1.
+    pub(in crate::source) fn max_concurrency(&self) -> Result<Option<usize>> {
+        let Some(value) = self.get(MAX_CONCURRENCY) else { return Ok(None) };
+        match count(MAX_CONCURRENCY, value)? {
+            0 => Err(malformed(MAX_CONCURRENCY, "a count of at least 1")),
+            count => Ok(Some(count)),
+        }
+    }
+
+    pub(in crate::source) fn metadata_cache(&self) -> Result<Option<MetadataCache>> {
+        match self.get(METADATA_CACHE).map(str::trim) {
+            None => Ok(None),
+            Some("") => Err(Error::invalid(format!("storage option {METADATA_CACHE:?} is empty"))
+                .hint("write \"off\" or a folder")),
+            Some(off) if OFF.contains(&off.to_ascii_lowercase().as_str()) => Ok(Some(MetadataCache::Off)),
+            Some(folder) => Ok(Some(MetadataCache::Folder(folder.into()))),
+        }
+    }
+
+    /// Whether the index of a folder is used, if there is one.
+    pub(in crate::source) fn index(&self) -> Result<bool> {
+        self.get(INDEX).map_or(Ok(true), |value| {
+            let none = value.trim().eq_ignore_ascii_case("none");
+            let wanted = if none { Some(false) } else { truth(value) };
+            wanted.ok_or_else(|| malformed(INDEX, "\"on\" or \"off\""))
+        })
+    }
+
+    /// Refuses a value that its key cannot have, if the key is every store's, and one that no request can carry: read from a
+    /// file, a key ends with a line break.
+    pub(in crate::source) fn check(&self) -> Result<()> {
+        // Certificates are of several lines.
+        let is_text = |key: &str| key.contains("certificate") || key.ends_with("service_account_key");
+        let broken =
+            |(key, value): &(&String, &Secret)| !is_text(key) && value.expose().contains(['\n', '\r', '\0']);
+        if let Some((key, _)) = self.pairs.iter().find(broken) {
+            return Err(Error::invalid(format!("storage option {key:?} holds a line break"))
+                .hint("strip it, as with .strip() of what was read from a file"));
+        }
+        self.retry_timeout()?;
+        self.stall_timeout()?;
+        self.max_concurrency()?;
+        self.metadata_cache()?;
+        self.index().map(|_| ())
+    }
+
+    /// Refuses every option that is not for all stores, if there is no store that it could be for.
+    pub(in crate::source) fn refuse_theirs(&self) -> Result<()> {
+        match self.theirs().next() {
+            // Not repeated: the name may be a secret that was put in the wrong place.
+            Some(_) => Err(Error::invalid("a storage option is not known").hint("local files need none")),
+            None => Ok(()),
+        }
+    }
+
+    /// The value of a key, in its one spelling. Not to be shown.
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.pairs.get(key).map(Secret::expose)
+    }
+
+    /// The keys and values for one store alone. Not to be shown.
+    pub(super) fn theirs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.pairs.iter().filter(|(key, _)| !OURS.contains(&key.as_str()));
+        pairs.map(|(key, value)| (key.as_str(), value.expose()))
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.pairs.keys()).finish()
+    }
+}
+
+/// An option that the store does not know; `known` are its keys. Only a name that is similar to one of them is
+/// repeated: others may be a secret in the wrong place.
+pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
+    let bare = |key: &str| {
+        ["aws_", "google_", "azure_storage_", "azure_"]
+            .iter()
+            .find_map(|prefix| key.strip_prefix(prefix))
+            .unwrap_or(key)
+            .to_owned()
+    };
+    let near = nearest(key, known.clone().chain(OURS)).map(str::to_owned).or_else(|| {
+        let bares: Vec<_> = known.map(bare).collect();
+        nearest(&bare(key), bares.iter().map(String::as_str)).map(str::to_owned)
+    });
+    match near {
+        Some(near) => Error::invalid(format!("storage option {key:?} is not known to {store}"))
+            .hint(format!("did you mean {near:?}?")),
+        None => Error::invalid(format!("a storage option is not known to {store}"))
+            .hint("its name is not repeated, since it may be a secret"),
+    }
+}
+
+/// A value that its key cannot have; the value is not repeated.
+pub(in crate::source) fn malformed(key: &str, what: &str) -> Error {
+    Error::invalid(format!("storage option {key:?} is not {what}"))
+}
+
+/// A value that must be yes or no.
+pub(super) fn flag(key: &str, value: &str) -> Result<bool> {
+    truth(value).ok_or_else(|| malformed(key, "true or false"))
+}
+
+/// A value that must be a duration.
+pub(super) fn time(key: &str, value: &str) -> Result<Duration> {
+    duration(value)
+        .ok_or_else(|| malformed(key, "a duration").hint("write it as in \"180s\", \"500ms\" or \"3m\""))
+}
+
+/// A value that must be a duration in which something can be done.
+pub(super) fn limit(key: &str, value: &str) -> Result<Duration> {
+    match time(key, value)? {
+        Duration::ZERO => Err(malformed(key, "more than 0").hint("leave it out for the default")),
+        time => Ok(time),
+    }
+}
+
+/// A value that must be a count.
+pub(super) fn count(key: &str, value: &str) -> Result<usize> {
+    value.trim().parse().map_err(|_| malformed(key, "a count").hint("write it as in \"64\""))
+}
+
+/// Whether a text says yes or no.
+pub(in crate::source) fn truth(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" | "y" => Some(true),
+        "0" | "false" | "off" | "no" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// A duration: numbers with units, seconds where there is none.
+pub(in crate::source) fn duration(text: &str) -> Option<Duration> {
+    let mut rest = text.trim();
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let after = after.trim_start();
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let scale = match unit.to_ascii_lowercase().as_str() {
+            "ms" | "millis" => 1e-3,
+            "" | "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
+            "h" | "hour" | "hours" => 3600.0,
+            _ => return None,
+        };
+        let seconds = number.parse::<f64>().ok()? * scale;
+        total = total.checked_add(Duration::try_from_secs_f64(seconds).ok()?)?;
+        rest = after.trim_start();
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(pairs: &[(&str, &str)]) -> Options {
+        Options::new(&pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect())
+    }
+
+    #[test]
+    fn a_duration_has_a_unit_or_is_in_seconds() {
+        let cases = [
+            ("180", 180_000),
+            ("180s", 180_000),
+            ("500ms", 500),
+            ("3m", 180_000),
+            ("1.5 s", 1500),
+            ("1m 30s", 90_000),
+        ];
+        for (text, milliseconds) in cases {
+            assert_eq!(duration(text), Some(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", "s", "-1", "3 weeks", "1e9999", "NaN", "."] {
+            assert_eq!(duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_keys_of_every_store_are_typed() {
+        let options =
+            options(&[("Retry_Timeout", "3m"), ("max_concurrency", "64"), ("metadata_cache", "off")]);
+        assert_eq!(options.retry_timeout().unwrap(), Some(Duration::from_secs(180)));
+        assert_eq!(options.stall_timeout().unwrap(), None);
+        assert_eq!(options.max_concurrency().unwrap(), Some(64));
+        assert_eq!(options.metadata_cache().unwrap(), Some(MetadataCache::Off));
+        assert_eq!(options.theirs().count(), 0);
+        for (value, is_used) in
+            [("off", false), ("None", false), ("FALSE", false), ("on", true), ("yes", true)]
+        {
+            assert_eq!(self::options(&[("index", value)]).index().unwrap(), is_used, "{value}");
+        }
+        assert!(self::options(&[]).index().unwrap());
+    }
+
+    #[test]
+    fn a_value_that_is_none_is_refused_and_not_repeated() {
+        let options =
+            options(&[("stall_timeout", "hunter2"), ("max_concurrency", "0"), ("metadata_cache", " ")]);
+        assert_eq!(
+            options.stall_timeout().unwrap_err().to_string(),
+            "storage option \"stall_timeout\" is not a duration (write it as in \"180s\", \"500ms\" or \"3m\")"
+        );
+        assert!(options.max_concurrency().is_err());
+        assert!(options.metadata_cache().is_err());
+        assert!(options.check().is_err());
+        let wrong =
+            [("retry_timeout", "soon"), ("stall_timeout", "0"), ("max_concurrency", "-1"), ("index", "x")];
+        for (key, value) in wrong {
+            let error = self::options(&[(key, value)]).check().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("storage option {key:?} is not ")), "{error}");
+        }
+        assert!(!format!("{options:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_answered_with_the_nearest() {
+        let known = ["aws_region", "aws_access_key_id"];
+        let hint = |key: &str| unknown(key, "s3://", known.into_iter()).to_string();
+        assert!(hint("regoin").ends_with("(did you mean \"region\"?)"), "{}", hint("regoin"));
+        assert!(hint("aws_acess_key_id").ends_with("(did you mean \"aws_access_key_id\"?)"));
+        assert!(hint("max_concurency").ends_with("(did you mean \"max_concurrency\"?)"));
+        assert!(hint("hunter2").starts_with("a storage option is not known to s3://"));
+        assert!(!hint("hunter2").contains("hunter2"));
+    }
+}

@@ -1,0 +1,174 @@
+//! Where new files are written: a folder of this machine, or a prefix of a store. Nothing that is there is replaced.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use forebay_arrow::fail::{Foreign, OrFail};
+use forebay_base::{Error, ErrorKind, Place, Result, paths};
+
+use super::clouds::Options;
+use super::remote::Remote;
+use super::shown::shown;
+use super::url::{self, Target};
+
+/// Files for a store that this process began: two of them may be written at once.
+static UNFINISHED: AtomicU64 = AtomicU64::new(0);
+
+/// The folder in a local one that has all new files until the last of them is whole. Its name is hidden, so that nobody takes what
+/// an interrupted run leaves for the data set.
+const HIDDEN: &str = ".forebay-unfinished";
+
+/// The folder that gets files.
+#[derive(Clone)]
+pub struct Destination(Where);
+
+#[derive(Clone)]
+enum Where {
+    /// By its absolute path.
+    Local(PathBuf),
+    Remote {
+        remote: Remote,
+        prefix: String,
+    },
+}
+
+/// Whether `place` lies in what `read` names: a folder, which is read with its subfolders, or the one below which a glob matches.
+pub fn is_inside(place: &str, read: &str) -> Result<bool> {
+    let is_within = |folder: &Path, place: &Path| -> Result<bool> {
+        Ok(paths::absolute(place)?.starts_with(paths::absolute(folder)?))
+    };
+    match (url::parse(read)?, url::parse(place)?) {
+        (Target::Path(folder), Target::Path(place)) if folder.is_dir() => is_within(&folder, &place),
+        (Target::Glob(glob), Target::Path(place)) => is_within(glob.base(), &place),
+        (Target::Remote(read), Target::Remote(place)) => {
+            Ok(place.same_store(&read) && Path::new(place.key()).starts_with(read.key()))
+        }
+        _ => Ok(false),
+    }
+}
+
+impl Destination {
+    /// Reads a location and the options of its store; nothing is sent yet.
+    ///
+    /// Fails with `Invalid` for a glob and for what no location is, with `Unsupported` for a store that is only read.
+    pub fn parse(location: &str, options: &BTreeMap<String, String>) -> Result<Destination> {
+        let options = Options::new(options);
+        options.check()?;
+        let place = || Place::file(shown(location));
+        match url::parse(location)? {
+            Target::Path(path) => Ok(Destination(Where::Local(paths::absolute(&path)?))),
+            Target::Glob(_) => {
+                let error = Error::invalid("files are written into one folder, and this is a glob");
+                Err(error.at(place()).hint("name a folder that is empty or does not exist"))
+            }
+            Target::Remote(address) => {
+                if !address.lists() {
+                    let error = Error::new(ErrorKind::Unsupported, "plain HTTP servers are only read");
+                    return Err(error.at(place()).hint("write to a folder or a bucket"));
+                }
+                let prefix = address.key().trim_end_matches('/').to_owned();
+                let remote = Remote::connect(&address, &options, Arc::default())?;
+                Ok(Destination(Where::Remote { remote, prefix }))
+            }
+        }
+    }
+
+    /// Refuses a place that holds something.
+    pub async fn check_empty(&self) -> Result<()> {
+        let holds = match &self.0 {
+            Where::Local(folder) if folder.join(HIDDEN).exists() => {
+                let error = Error::invalid("the folder has the files of a run that did not end");
+                return Err(error
+                    .at(self.place(HIDDEN))
+                    .hint("if it was interrupted, remove the folder and run it again"));
+            }
+            Where::Local(folder) => match fs::read_dir(folder) {
+                Ok(mut entries) => entries.next().is_some(),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+                Err(error) => return Err(error.into_error().at(self.place(""))),
+            },
+            Where::Remote { remote, prefix } => {
+                let prefix = object_path(prefix)?;
+                !remote.list(&prefix).await.map_err(|error| error.at(self.place("")))?.is_empty()
+            }
+        };
+        match holds {
+            true => {
+                let error = Error::invalid("the folder is not empty");
+                Err(error.at(self.place("")).hint("name one that does not exist yet"))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// The file of this machine in which a new one is written: of a local folder a hidden one, or for a store one in the folder for
+    /// temporary files. Makes its folder.
+    pub fn unfinished(&self, relative: &str) -> Result<PathBuf> {
+        let path = match &self.0 {
+            Where::Local(folder) => folder.join(HIDDEN).join(relative),
+            Where::Remote { .. } => {
+                let number = UNFINISHED.fetch_add(1, Ordering::Relaxed);
+                std::env::temp_dir().join(format!("forebay-{}-{number}.parquet", std::process::id()))
+            }
+        };
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(parent).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("the folder cannot be made: {error}"))
+                .at(Place::file(parent.display().to_string()))
+                .hint("name a folder on a disk that this user can write to")
+        })?;
+        Ok(path)
+    }
+
+    /// Takes a file that is whole: a store gets it, and it is gone here. Files of a local folder stay hidden until the
+    /// [end](Self::finish).
+    pub async fn put(&self, whole: &Path, relative: &str) -> Result<()> {
+        let Where::Remote { remote, prefix } = &self.0 else { return Ok(()) };
+        let key = if prefix.is_empty() { relative.to_owned() } else { format!("{prefix}/{relative}") };
+        let sent = remote.send(&object_path(&key)?, whole).await;
+        let _ = fs::remove_file(whole);
+        sent.map_err(|error| error.at(self.place(relative)))
+    }
+
+    /// Shows the files of a local folder: all of them are whole.
+    pub fn finish(&self) -> Result<()> {
+        let Where::Local(folder) = &self.0 else { return Ok(()) };
+        let hidden = folder.join(HIDDEN);
+        let show = || -> std::io::Result<()> {
+            for entry in fs::read_dir(&hidden)? {
+                let entry = entry?;
+                fs::rename(entry.path(), folder.join(entry.file_name()))?;
+            }
+            fs::remove_dir(&hidden)
+        };
+        show().or_fail().map_err(|error: Error| error.at(self.place(HIDDEN)))
+    }
+
+    /// Removes the hidden files of a local folder after a failure, and the folder if nothing else is in it.
+    pub fn abandon(&self) {
+        if let Where::Local(folder) = &self.0 {
+            // What cannot be removed is hidden.
+            let _ = fs::remove_dir_all(folder.join(HIDDEN));
+            let _ = fs::remove_dir(folder);
+        }
+    }
+
+    /// A file in it, for messages; without a name the folder itself.
+    pub fn place(&self, relative: &str) -> Place {
+        Place::file(match &self.0 {
+            Where::Local(folder) if relative.is_empty() => folder.display().to_string(),
+            Where::Local(folder) => folder.join(relative).display().to_string(),
+            Where::Remote { remote, prefix } => {
+                let parts = [prefix.as_str(), relative].into_iter().filter(|part| !part.is_empty());
+                remote.shown(&parts.collect::<Vec<_>>().join("/"))
+            }
+        })
+    }
+}
+
+fn object_path(key: &str) -> Result<object_store::path::Path> {
+    object_store::path::Path::parse(key).map_err(|error| Error::invalid(error.to_string()))
+}

@@ -1,0 +1,311 @@
+//! From footers to a catalogue: the columns that all files have, and their place in each file.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use forebay_arrow::array::new_null_array;
+use forebay_arrow::common::common;
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use forebay_arrow::names::{TypeName, told_apart};
+use forebay_arrow::nested::with_fields;
+use forebay_base::{Error, ErrorKind, Place, Result};
+
+use super::{Opened, Parsed};
+use crate::catalog::{
+    ARROW_SCHEMA, Catalog, Declared, Differences, File, FileColumns, Footer, KnownColumns, Refusals,
+    SharedBy, Unified, unify,
+};
+use crate::row_set::RowSet;
+use crate::snapshot::{Constant, DataFile};
+use crate::source::list::{KeyTypes, settle};
+
+/// Puts the files into a catalogue. Columns that differ, or that a file has no type for, are refused in it.
+pub(in crate::source) fn assemble(
+    mut opened: Vec<Opened>,
+    known: Arc<KnownColumns>,
+    identities: &[Arc<str>],
+    differences: Differences,
+    types: &KeyTypes,
+) -> Result<Catalog> {
+    let stored = opened.iter().find_map(|opened| Some(opened.footer.as_ref()?.columns.schema.clone()));
+    settle(opened.iter_mut().map(|opened| &mut opened.file), types, |key| {
+        stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
+    })?;
+    let refused = refusals(&opened);
+    let mut delivered = DeliveredColumns::default();
+    let schemas = opened.iter().map(|opened| Ok((opened.file.shown.clone(), delivered.of(opened)?)));
+    let schemas: Vec<_> = schemas.collect::<Result<_>>()?;
+    let Unified { schema: common, refused } = unify(&schemas, differences, refused);
+    let key_values = opened.first().and_then(|opened| opened.key_values.clone()).unwrap_or_default();
+    let pairs = key_values.into_iter().filter(|pair| pair.key != ARROW_SCHEMA);
+    let pairs: HashMap<_, _> = pairs.filter_map(|pair| Some((pair.key, pair.value?))).collect();
+    let common = Arc::new(Schema::new_with_metadata(common.fields().clone(), pairs));
+
+    let mut absent = AbsentColumns::default();
+    let mut files = Vec::with_capacity(opened.len());
+    for (Opened { mut file, footer, .. }, (_, schema)) in opened.into_iter().zip(schemas) {
+        let folder_keys = if file.keys.is_empty() { 0 } else { file.constants.len() as u32 };
+        if differences == Differences::Merged {
+            file.constants = absent.beside(&file.constants, &schema, &common);
+        }
+        let declared_rows = file.row_counts.as_deref();
+        let place = || file.place();
+        match &footer {
+            Some(footer) => check_rows(footer.row_counts(), declared_rows, file.deleted.as_ref(), place)?,
+            None => {
+                let rows = declared_rows.unwrap_or_default().iter().copied();
+                check_rows(rows, declared_rows, file.deleted.as_ref(), place)?;
+            }
+        }
+        let footer = footer.map(|footer| {
+            let key = shared_by(Some(&footer.columns), &file.constants, file.schema.as_ref());
+            let place = || Ok(footer.columns.for_catalog(&common, &file.constants));
+            let columns = known.in_catalog(key, file.schema.as_ref(), place)?;
+            Ok(footer.with_columns(columns))
+        });
+        let table_hash = file.table_hash();
+        files.push(File {
+            location: file.shown,
+            relative: file.relative.into(),
+            volume: file.volume as u32,
+            path: file.pin.path,
+            size: file.pin.size,
+            version: file.pin.version,
+            footer: footer.transpose()?.map_or_else(OnceLock::new, OnceLock::from),
+            declared: file
+                .row_counts
+                .zip(file.schema)
+                .map(|(row_counts, schema)| Declared { row_counts, schema }),
+            constants: file.constants,
+            folder_keys,
+            deleted: file.deleted,
+            table_hash,
+        });
+    }
+    Catalog::new(files, Unified { schema: common, refused }, known, identities.into())
+}
+
+/// The columns that cannot be read in a file, each with the first such file.
+fn refusals(opened: &[Opened]) -> Refusals {
+    let mut refused = Refusals::new();
+    let mut last: Option<&Arc<FileColumns>> = None;
+    for Opened { file, footer, .. } in opened {
+        let Some(columns) = footer.as_ref().map(|footer| &footer.columns) else { continue };
+        if last.is_some_and(|last| Arc::ptr_eq(last, columns)) {
+            continue;
+        }
+        last = Some(columns);
+        for (name, error) in &*columns.refused {
+            let place = || file.place().column(name.as_str());
+            refused.entry(name.clone()).or_insert_with(|| error.clone().at(place()));
+        }
+    }
+    refuse_keys(opened, &mut refused);
+    refused
+}
+
+/// Refuses the keys of folders that some files have as columns: a key is a column of all files or of none.
+fn refuse_keys(opened: &[Opened], refused: &mut Refusals) {
+    let mut checked: Option<(&SchemaRef, &Constants)> = None;
+    for Opened { file, footer, .. } in opened.iter().filter(|opened| !opened.file.keys.is_empty()) {
+        let Some(stored) = footer.as_ref().map(|footer| &footer.columns.schema) else { continue };
+        let is_next = |(schema, constants): (&SchemaRef, &Constants)| {
+            Arc::ptr_eq(schema, stored) && Arc::ptr_eq(constants, &file.constants)
+        };
+        if checked.is_some_and(is_next) {
+            continue;
+        }
+        checked = Some((stored, &file.constants));
+        let is_stored = |name: &str| stored.column_with_name(name).is_some();
+        let is_constant = |name: &str| file.constants.iter().any(|constant| constant.field.name() == name);
+        let in_doubt = file.keys.iter().filter(|key| is_stored(&key.name) == is_constant(&key.name));
+        for key in in_doubt {
+            let cause = match is_stored(&key.name) {
+                true => "a key of its folder that the file stores, and files before it do not",
+                false => "a key of its folder that the file does not store, and files before it do",
+            };
+            refused.entry(key.name.clone()).or_insert_with(|| {
+                Error::new(ErrorKind::Unsupported, cause).at(file.place().column(key.name.as_str())).hint(
+                    "choose other columns with `columns`, write the column to all files or to none, or open the files \
+                     that agree",
+                )
+            });
+        }
+    }
+}
+
+/// Adds the footer of a file to the catalogue that the file is in already, if it is as it was declared.
+pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<()> {
+    let Parsed { hash, metadata, columns } = parsed;
+    let declared = file.declared.as_ref();
+    let schema = declared.map(|declared| &declared.schema);
+    let rows = declared.map(|declared| &*declared.row_counts);
+    let place = || Place::file(file.location.clone());
+    let key = shared_by(Some(columns), &file.constants, schema);
+    let columns = catalog.known.in_catalog(key, schema, || {
+        stored_and_constant(&columns.schema, &file.constants, schema, place)?;
+        if let Some((name, error)) = columns.refused.iter().find(|(name, _)| catalog.column(name).is_ok()) {
+            return Err(error.clone().at(place().column(name.as_str())));
+        }
+        Ok(columns.for_catalog(&catalog.schema, &file.constants))
+    })?;
+    let footer = Footer::new(*hash, columns, metadata)?;
+    check_rows(footer.row_counts(), rows, file.deleted.as_ref(), place)?;
+    // Another who read it may have been first.
+    drop(file.footer.set(footer));
+    Ok(())
+}
+
+/// Holds what a snapshot says of a file's rows against its footer.
+fn check_rows(
+    counts: impl Iterator<Item = u64>,
+    declared: Option<&[u64]>,
+    deleted: Option<&RowSet>,
+    place: impl FnOnce() -> Place,
+) -> Result<()> {
+    let corrupt = |cause: String| Err(Error::new(ErrorKind::Corrupt, cause).at(place()));
+    let counts: Vec<u64> = counts.collect();
+    let rows = counts.iter().copied().fold(0, u64::saturating_add);
+    if let Some(declared) = declared.filter(|declared| *declared != counts) {
+        let declared = declared.iter().copied().fold(0, u64::saturating_add);
+        return corrupt(format!(
+            "the table declares {declared} rows in other row groups than the {rows} of the file"
+        ));
+    }
+    let beyond =
+        deleted.filter(|deleted| deleted.rank(u32::try_from(rows).unwrap_or(u32::MAX)) < deleted.count());
+    match beyond {
+        Some(_) => corrupt(format!("the table deletes rows beyond the {rows} of the file")),
+        None => Ok(()),
+    }
+}
+
+fn shared_by(
+    columns: Option<&Arc<FileColumns>>,
+    constants: &[Constant],
+    declared: Option<&SchemaRef>,
+) -> SharedBy {
+    let constants = constants.iter().map(|constant| constant.field.to_string());
+    let columns = columns.map(|columns| Arc::as_ptr(columns).addr());
+    (columns, declared.map(|schema| Arc::as_ptr(schema).addr()), constants.collect())
+}
+
+/// Null for the columns that files lack. Files that lack the same share them.
+#[derive(Default)]
+struct AbsentColumns {
+    /// By the addresses of a file's columns and constants, which are kept so that these are not another's.
+    known: HashMap<(usize, usize), (SchemaRef, Constants, Constants)>,
+}
+
+type Constants = Arc<[Constant]>;
+
+impl AbsentColumns {
+    /// The constants of a file of these columns, and nulls for those of `common` that it has not.
+    fn beside(
+        &mut self,
+        constants: &Arc<[Constant]>,
+        schema: &SchemaRef,
+        common: &Schema,
+    ) -> Arc<[Constant]> {
+        let key = (Arc::as_ptr(schema).addr(), Arc::as_ptr(constants).cast::<Constant>().addr());
+        let (.., all) = self.known.entry(key).or_insert_with(|| {
+            let absent =
+                common.fields().iter().filter(|field| schema.column_with_name(field.name()).is_none());
+            let null = |field: &FieldRef| Constant {
+                field: field.clone(),
+                value: new_null_array(field.data_type(), 1),
+            };
+            let all = constants.iter().cloned().chain(absent.map(null)).collect();
+            (schema.clone(), constants.clone(), all)
+        });
+        all.clone()
+    }
+}
+
+/// The columns of files as they are delivered.
+#[derive(Default)]
+struct DeliveredColumns {
+    known: HashMap<SharedBy, SchemaRef>,
+}
+
+impl DeliveredColumns {
+    fn of(&mut self, opened: &Opened) -> Result<SchemaRef> {
+        let DataFile { constants, schema: declared, .. } = &opened.file;
+        let columns = opened.footer.as_ref().map(|footer| &footer.columns);
+        if let Some(columns) = columns.filter(|_| constants.is_empty() && declared.is_none()) {
+            return Ok(columns.schema.clone());
+        }
+        let key = shared_by(columns, constants, declared.as_ref());
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known.clone());
+        }
+        let schema = Arc::new(match (columns, declared) {
+            (Some(columns), _) => {
+                let place = || opened.file.place();
+                let stored = &columns.schema;
+                let fields = stored_and_constant(stored, constants, declared.as_ref(), place)?;
+                Schema::new_with_metadata(fields, stored.metadata().clone())
+            }
+            (None, Some(declared)) => {
+                let nullable = |field: &FieldRef| Arc::new(nullable(field));
+                let stored = Schema::new(declared.fields().iter().map(nullable).collect::<Fields>());
+                let place = || opened.file.place();
+                Schema::new(stored_and_constant(&stored, constants, Some(declared), place)?)
+            }
+            (None, None) => Schema::empty(),
+        });
+        self.known.insert(key, schema.clone());
+        Ok(schema)
+    }
+}
+
+/// The columns of a file as they are delivered: those that are stored, and constants in their place or behind them; or those
+/// that are declared, of these.
+fn stored_and_constant(
+    stored: &Schema,
+    constants: &[Constant],
+    declared: Option<&SchemaRef>,
+    place: impl Fn() -> Place,
+) -> Result<Vec<FieldRef>> {
+    let constant = |name: &str| constants.iter().find(|constant| constant.field.name() == name);
+    let or_constant = |field: &FieldRef| constant(field.name()).map_or(field, |it| &it.field).clone();
+    let mut fields: Vec<FieldRef> = stored.fields().iter().map(or_constant).collect();
+    let behind = constants.iter().map(|constant| &constant.field);
+    fields.extend(behind.filter(|field| stored.column_with_name(field.name()).is_none()).cloned());
+    let Some(declared) = declared else { return Ok(fields) };
+    let of = |field: &FieldRef| {
+        let have = fields.iter().find(|have| have.name() == field.name());
+        let is_one = |have: &&FieldRef| common(&[field.data_type(), have.data_type()], false).is_some();
+        match have.filter(is_one) {
+            Some(have) => Ok(have.clone()),
+            None => {
+                let (declared, got) = match have {
+                    Some(have) => told_apart(field.data_type(), have.data_type()),
+                    None => (TypeName(field.data_type()).to_string(), "no such column".to_owned()),
+                };
+                let cause = format!("the table declares {declared}, the file has {got}");
+                Err(Error::new(ErrorKind::Unsupported, cause).at(place().column(field.name().as_str())))
+            }
+        }
+    };
+    declared.fields().iter().map(of).collect()
+}
+
+/// The entries of a map, of which only the values may be null.
+fn nullable_values(entries: &FieldRef) -> FieldRef {
+    let DataType::Struct(members) = entries.data_type() else { return entries.clone() };
+    let members = members.iter().enumerate().map(|(at, member)| match at {
+        0 => member.clone(),
+        _ => Arc::new(nullable(member)),
+    });
+    Arc::new(entries.as_ref().clone().with_data_type(DataType::Struct(members.collect())))
+}
+
+/// A field that is null wherever it may be in a file that was not read.
+fn nullable(field: &Field) -> Field {
+    let data_type = match field.data_type() {
+        DataType::Map(entries, sorted) => DataType::Map(nullable_values(entries), *sorted),
+        other => with_fields(other, nullable),
+    };
+    field.clone().with_data_type(data_type).with_nullable(true)
+}

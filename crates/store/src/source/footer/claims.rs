@@ -1,0 +1,145 @@
+//! What footers claim of column chunks, where the data decide: places and sizes that some writers leave out or have wrong.
+
+use std::ops::Range;
+
+use forebay_base::Result;
+use parquet::basic::{Compression, Type};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+
+use crate::catalog::page_header;
+use crate::catalog::{leaf_width, writers};
+use crate::snapshot::Pin;
+use crate::source::store::Store;
+
+/// Bytes that are read to find page headers in them; more where one is longer, up to the most.
+const HEADER_BYTES: u64 = 8 << 10;
+const LONGEST_HEADER: u64 = 16 << 20;
+
+/// Column chunks whose page headers are read at the same time.
+const AT_ONCE: usize = 256;
+
+/// A chunk of numbers that takes no more than this when it is decompressed counts for nothing.
+const SMALL: u64 = 8 << 20;
+
+/// The same footer with each column chunk at its first page: a dictionary whose place is said to be 0, or behind the first data
+/// page, is no place.
+pub(super) fn with_places(metadata: ParquetMetaData) -> ParquetMetaData {
+    let is_wrong = |chunk: &ColumnChunkMetaData| {
+        let offset = chunk.dictionary_page_offset();
+        offset.is_some_and(|offset| offset <= 0 || offset > chunk.data_page_offset())
+    };
+    if !chunks(&metadata).any(is_wrong) {
+        return metadata;
+    }
+    changed(metadata, |chunk| {
+        let first = is_wrong(&chunk).then_some(chunk.data_page_offset())?;
+        chunk.into_builder().set_dictionary_page_offset(Some(first)).build().ok()
+    })
+}
+
+/// The same footer of a file of `size` bytes with room for the header of the dictionary page behind each column chunk, where its
+/// writer left that out of its size. Of what follows nothing is decoded.
+pub(super) fn with_room(metadata: ParquetMetaData, size: u64) -> ParquetMetaData {
+    if !writers::leaves_out_dictionary_header(metadata.file_metadata().created_by()) {
+        return metadata;
+    }
+    changed(metadata, |chunk| {
+        let (start, length) = chunk.byte_range();
+        let left = i64::try_from(size.saturating_sub(start.saturating_add(length))).unwrap_or(i64::MAX);
+        let length = chunk.compressed_size() + left.min(writers::LEFT_OUT);
+        chunk.into_builder().set_total_compressed_size(length).build().ok()
+    })
+}
+
+/// The same footer with what the pages of column chunks take when they are decompressed, by their headers, where it cannot say
+/// so: not at all, or as they are stored. Memory is granted by it.
+pub(super) async fn with_sizes(
+    store: &Store,
+    volume: usize,
+    pin: &Pin,
+    metadata: ParquetMetaData,
+) -> Result<ParquetMetaData> {
+    let doubtful: Vec<Range<u64>> = chunks(&metadata).filter(|chunk| is_doubtful(chunk)).map(range).collect();
+    if doubtful.is_empty() {
+        return Ok(metadata);
+    }
+    let mut sizes = Vec::with_capacity(doubtful.len());
+    for some in doubtful.chunks(AT_ONCE) {
+        sizes.extend(measured(store, volume, pin, some).await?);
+    }
+    let mut sizes = sizes.into_iter();
+    Ok(changed(metadata, |chunk| {
+        let size = is_doubtful(&chunk).then(|| sizes.next()).flatten()?;
+        chunk.into_builder().set_total_uncompressed_size(i64::try_from(size).ok()?).build().ok()
+    }))
+}
+
+/// Whether what a chunk is said to take when it is decompressed cannot be relied on, and matters.
+fn is_doubtful(chunk: &ColumnChunkMetaData) -> bool {
+    let (said, stored) = (chunk.uncompressed_size(), chunk.compressed_size());
+    let is_said = said >= stored / 2 && said != stored;
+    let descriptor = chunk.column_descr();
+    let numbers = u64::try_from(chunk.num_values()).unwrap_or(0).saturating_mul(leaf_width(descriptor));
+    let matters = descriptor.physical_type() == Type::BYTE_ARRAY || numbers > SMALL;
+    chunk.compression() != Compression::UNCOMPRESSED && stored > 0 && !is_said && matters
+}
+
+/// What the pages of chunks take when they are decompressed, and what they take as they are stored where a header is malformed:
+/// reading them says what is wrong.
+async fn measured(store: &Store, volume: usize, pin: &Pin, chunks: &[Range<u64>]) -> Result<Vec<u64>> {
+    let mut sizes = vec![0u64; chunks.len()];
+    // Of each chunk with pages to come: which it is, where they begin, and how many bytes are looked at.
+    let mut left: Vec<(usize, u64, u64)> =
+        chunks.iter().enumerate().map(|(at, chunk)| (at, chunk.start, HEADER_BYTES)).collect();
+    while !left.is_empty() {
+        let blocks = left.iter().map(|&(at, from, length)| from..chunks[at].end.min(from + length));
+        let blocks: Vec<Range<u64>> = blocks.collect();
+        let read = store.read(volume, pin, &blocks).await?;
+        let mut next = Vec::with_capacity(left.len());
+        for (((at, from, length), block), bytes) in left.into_iter().zip(blocks).zip(read) {
+            let mut to = from;
+            while let Some(rest) = usize::try_from(to - from).ok().and_then(|done| bytes.get(done..))
+                && let Ok((page, header)) = page_header::read(rest)
+            {
+                to = to.saturating_add(header as u64).saturating_add(page.compressed.into());
+                sizes[at] = sizes[at].saturating_add(header as u64).saturating_add(page.uncompressed.into());
+            }
+            match to {
+                to if to >= chunks[at].end => {}
+                to if to > from => next.push((at, to, HEADER_BYTES)),
+                _ if block.end < chunks[at].end && length < LONGEST_HEADER => {
+                    next.push((at, from, length * 8))
+                }
+                _ => {}
+            }
+        }
+        left = next;
+    }
+    Ok(sizes)
+}
+
+fn chunks(metadata: &ParquetMetaData) -> impl Iterator<Item = &ColumnChunkMetaData> {
+    metadata.row_groups().iter().flat_map(|group| group.columns())
+}
+
+/// Where a chunk is, which was checked.
+fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
+    let (start, length) = chunk.byte_range();
+    start..start + length
+}
+
+/// The same footer with what `change` makes of column chunks; as they are where it makes nothing of one.
+fn changed(
+    metadata: ParquetMetaData,
+    mut change: impl FnMut(ColumnChunkMetaData) -> Option<ColumnChunkMetaData>,
+) -> ParquetMetaData {
+    let mut builder = metadata.into_builder();
+    let groups = builder.take_row_groups().into_iter().map(|group| {
+        let columns = group.columns().iter().cloned();
+        let columns = columns.map(|chunk| change(chunk.clone()).unwrap_or(chunk)).collect();
+        let whole = group.clone();
+        group.into_builder().set_column_metadata(columns).build().unwrap_or(whole)
+    });
+    let groups = groups.collect();
+    builder.set_row_groups(groups).build()
+}

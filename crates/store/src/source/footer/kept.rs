@@ -1,0 +1,99 @@
+//! Footers that need not be read from their files: those that this user keeps on local disk, those in the indexes of the
+//! folders that were opened, and those that another process handed on.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use forebay_base::Result;
+
+use super::super::index::{self, Index};
+use super::super::metadata_cache::{self, MetadataCache, Renewal};
+use super::super::store::Store;
+use crate::snapshot::Pin;
+
+/// The footers that are kept of a data set.
+#[derive(Default)]
+pub(in crate::source) struct KeptFooters {
+    cache: Option<MetadataCache>,
+    indexes: Vec<Arc<Index>>,
+}
+
+/// A footer that was kept.
+pub(super) struct Kept {
+    pub(super) bytes: Bytes,
+    /// Whether it is in an index, so that the cache need not have it.
+    is_indexed: bool,
+}
+
+impl KeptFooters {
+    /// Reads what is kept of `files`, given by address and version, of which `first` is the first one's address and relative
+    /// path. The cache is not read where the index that was handed on has all, nor the index of a folder where the cache has;
+    /// nor does a cache have footers of local files.
+    pub(in crate::source) async fn load(
+        store: &Store,
+        first: Option<(String, String)>,
+        files: impl Iterator<Item = (String, Pin)> + Clone,
+    ) -> Result<Self> {
+        let mut indexes = Vec::from_iter(store.handed_on.clone());
+        if let Some(index) = &store.handed_on {
+            if files.clone().all(|(whole, pin)| index.has(&whole, &pin)) {
+                return Ok(KeptFooters { cache: None, indexes });
+            }
+            if !files.clone().any(|(whole, pin)| index.has(&whole, &pin)) {
+                store.warn(
+                    "footers are read without the index that was handed on: it has none of these files as they are now \
+                     (hand it on between processes that read one copy of the data)"
+                        .to_owned(),
+                );
+            }
+        }
+        let cache = match first.filter(|_| !store.is_local()) {
+            Some((whole, relative)) => {
+                let choice = store.metadata_cache.clone();
+                store.blocking(move || Ok(MetadataCache::load(choice, &whole, &relative))).await?
+            }
+            None => None,
+        };
+        let mut has_all = cache.as_ref().is_some_and(|cache| {
+            files.clone().all(|(whole, pin)| cache.get(metadata_cache::key(&whole, &pin)).is_some())
+        });
+        has_all |= files.clone().next().is_none();
+        if !has_all {
+            indexes.extend(index::load(store, files).await?.into_iter().map(Arc::new));
+        }
+        Ok(KeptFooters { cache, indexes })
+    }
+
+    /// The footer of a file.
+    pub(super) fn get(&self, whole: &str, pin: &Pin) -> Option<Kept> {
+        if let Some(bytes) = self.indexes.iter().find_map(|index| index.get(whole, pin)) {
+            return Some(Kept { bytes, is_indexed: true });
+        }
+        let bytes = self.cache.as_ref()?.get(metadata_cache::key(whole, pin))?;
+        Some(Kept { bytes, is_indexed: false })
+    }
+
+    /// Says which indexes have entries that are damaged, of those that were met so far.
+    pub(super) fn warn_of_damage(&self, store: &Store) {
+        for place in self.indexes.iter().filter_map(|index| index.damage()) {
+            store.warn(format!(
+                "some footers are read without the index: {place}: an entry of it is damaged ({})",
+                index::WRITE_AGAIN
+            ));
+        }
+    }
+
+    /// Begins to write anew what the cache keeps of `files`; `None` if it needs no other footers.
+    pub(super) fn renew<'a>(&self, files: impl Iterator<Item = (&'a str, &'a Pin)>) -> Option<Renewal> {
+        let is_indexed = |whole: &str, pin: &Pin| self.indexes.iter().any(|index| index.has(whole, pin));
+        let others = files.filter(|(whole, pin)| !is_indexed(whole, pin));
+        self.cache.as_ref()?.renew(others.map(|(whole, pin)| metadata_cache::key(whole, pin)))
+    }
+}
+
+impl Kept {
+    /// Whether the cache is to keep a footer that was found like this, or that was read from its file.
+    pub(super) fn is_for_cache(kept: Option<&Kept>) -> bool {
+        kept.is_none_or(|kept| !kept.is_indexed)
+    }
+}

@@ -1,0 +1,116 @@
+//! Footers of catalogued files: read again for what is not kept of them, or for the first time.
+
+use bytes::Bytes;
+use forebay_base::{Error, Place, Result};
+use parquet::file::metadata::ParquetMetaData;
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::super::remote::changed;
+use super::super::store::Store;
+use super::assemble::admit;
+use super::{
+    FOOTER_BYTES_AT_ONCE, FOOTERS_AT_ONCE, IF_DAMAGED, KeptFooters, claims, fetch, on_runtime, parse,
+};
+use crate::catalog::{Catalog, File};
+
+/// Who reads footers now.
+pub(in crate::source) struct FooterTurns {
+    /// Bytes of large footers that may be read.
+    pub(super) large: Semaphore,
+    /// Files share them by their number, so that two parts of one file do not read its footer twice.
+    files: [Mutex<()>; FOOTERS_AT_ONCE],
+}
+
+impl Default for FooterTurns {
+    fn default() -> Self {
+        FooterTurns { large: Semaphore::new(FOOTER_BYTES_AT_ONCE as usize), files: Default::default() }
+    }
+}
+
+/// Reads the whole footers of a data set's files, with statistics and all else.
+pub struct Footers<'a> {
+    store: &'a Store,
+    catalog: &'a Catalog,
+    kept: KeptFooters,
+}
+
+/// The bytes of a footer.
+pub(in crate::source) struct FooterBytes<'a> {
+    pub(in crate::source) bytes: Bytes,
+    /// Whether they were read from the file, and were not kept elsewhere.
+    pub(in crate::source) is_read: bool,
+    /// To hold them, if they are many.
+    _permit: Option<SemaphorePermit<'a>>,
+}
+
+impl<'a> Footers<'a> {
+    /// Footers come from the metadata cache, if the files are remote, and from indexes, where they are in them.
+    pub async fn open(store: &'a Store, catalog: &'a Catalog) -> Result<Self> {
+        let first = catalog.files.first();
+        let first = first.map(|file| (store.address(file), file.relative.to_string()));
+        let files = catalog.files.iter().map(|file| (store.address(file), file.pin()));
+        Ok(Footers { store, catalog, kept: KeptFooters::load(store, first, files).await? })
+    }
+
+    /// The footer of a file, by its index in [`Catalog::files`]. The catalogue has it from then on, if it had not before.
+    ///
+    /// Fails with `DatasetChanged` if it is not the one that the catalogue has, and as opening a data set does.
+    pub async fn read(&self, file: usize) -> Result<ParquetMetaData> {
+        let Footers { catalog, .. } = self;
+        let about = &catalog.files[file];
+        let read = async {
+            let FooterBytes { bytes, _permit, .. } = self.find(about).await?;
+            let (known, size) = (catalog.known.clone(), about.size);
+            let mut parsed = on_runtime(move || parse(&bytes, size, &known)).await?;
+            match about.footer.get() {
+                None => {
+                    let (volume, pin) = (about.volume as usize, about.pin());
+                    parsed.metadata = claims::with_sizes(self.store, volume, &pin, parsed.metadata).await?;
+                    admit(catalog, about, &parsed)?;
+                }
+                Some(footer) if footer.hash != parsed.hash => {
+                    return Err(changed("its footer is another one"));
+                }
+                Some(_) => {}
+            }
+            Ok(parsed.metadata)
+        };
+        let place = Place::file(about.location.clone());
+        read.await.map_err(|error: Error| error.at(place).hint_if_damaged(IF_DAMAGED))
+    }
+
+    /// The bytes of the footer that a file has in the catalogue. Fails as [`read`](Self::read) does.
+    pub(in crate::source) async fn bytes(&self, file: usize) -> Result<FooterBytes<'a>> {
+        let about = &self.catalog.files[file];
+        let found = self.find(about).await.and_then(|found| match about.footer_hash() {
+            Some(hash) if hash != xxh3_64(&found.bytes) => Err(changed("its footer is another one")),
+            _ => Ok(found),
+        });
+        found.map_err(|error| error.at(Place::file(about.location.clone())))
+    }
+
+    async fn find(&self, about: &File) -> Result<FooterBytes<'a>> {
+        let pin = about.pin();
+        if let Some(kept) = self.kept.get(&self.store.address(about), &pin) {
+            return Ok(FooterBytes { bytes: kept.bytes, is_read: false, _permit: None });
+        }
+        let (bytes, _permit) = fetch(self.store, about.volume as usize, &pin, None).await?;
+        Ok(FooterBytes { bytes, is_read: true, _permit })
+    }
+}
+
+impl Store {
+    /// Reads the footer of a file, unless it was read before.
+    pub async fn read_footer(&self, catalog: &Catalog, file: usize) -> Result<()> {
+        let footer = &catalog.files[file].footer;
+        if footer.get().is_some() {
+            return Ok(());
+        }
+        let _turn = self.footer_turns.files[file % FOOTERS_AT_ONCE].lock().await;
+        if footer.get().is_some() {
+            return Ok(());
+        }
+        Footers { store: self, catalog, kept: KeptFooters::default() }.read(file).await.map(drop)
+    }
+}

@@ -1,0 +1,456 @@
+//! Checks of a footer before the Parquet crate parses it: each field is written as the format declares it, the schema
+//! is a tree of the given elements, column chunks say of their columns what it says, and no column is encrypted.
+//!
+//! The crate reserves memory for as many children as an element claims, and recurses as deep as they nest.
+
+use std::ops::Range;
+
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::encrypted_error;
+use crate::catalog::thrift::declared::{
+    COLUMN_CHUNK, COLUMN_META_DATA, FILE_META_DATA, ROW_GROUP, SCHEMA_ELEMENT, SIZE_STATISTICS,
+};
+use crate::catalog::thrift::{BOOL_FALSE, BOOL_TRUE, Compact, I32, I64, STRUCT};
+
+/// How deep columns may nest: more is refused before the Parquet crate recurses into it.
+const DEEPEST_SCHEMA: usize = 64;
+
+/// What is below it: a list takes two levels, and the whole schema one.
+const NESTING: &str = "the file is sound; lists are read up to 31 deep and structures up to 62: write the column flatter, or as \
+                       JSON or binary";
+
+/// Bytes that the paths of all columns may take together. Each column keeps the names of all structures around it, so
+/// that one long name around many columns would take far more memory than the footer has bytes.
+const LONGEST_PATHS: u64 = 64 << 20;
+
+/// Bytes that each name of a path takes beside its text.
+const NAME_OVERHEAD: u64 = size_of::<String>() as u64;
+
+/// The encodings that the Parquet crate knows, by their numbers in the format.
+const ENCODINGS: [i64; 10] = [0, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+
+/// What the Parquet crate refuses of a footer that is sound otherwise, by places in its bytes.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Oddities {
+    /// Encodings that it does not know, and that pages need not have.
+    encodings: Vec<Range<usize>>,
+    /// Headers of lists of encodings that are declared as numbers of 64 bits, which are written like those of 32: as
+    /// fastparquet 0.8 has them.
+    wide_lists: Vec<usize>,
+}
+
+impl Oddities {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The same footer with what the crate takes in each of the places, in as many bytes.
+    pub(super) fn replaced(&self, bytes: &[u8]) -> Vec<u8> {
+        /// In all bytes of a number but the last.
+        const GOES_ON: u8 = 0x80;
+        const ELEMENT: u8 = 0x0f;
+        let mut bytes = bytes.to_vec();
+        for encoding in &self.encodings {
+            // Zero, the number of the plain encoding.
+            bytes[encoding.clone()].fill(GOES_ON);
+            bytes[encoding.end - 1] = 0;
+        }
+        for &list in &self.wide_lists {
+            bytes[list] = bytes[list] & !ELEMENT | I32;
+        }
+        bytes
+    }
+
+    /// The same with places from the front of `length` bytes instead of places from their end.
+    fn in_order(self, length: usize) -> Self {
+        let encodings = self.encodings.into_iter().map(|place| length - place.start..length - place.end);
+        let wide_lists = self.wide_lists.into_iter().map(|place| length - place);
+        Oddities { encodings: encodings.collect(), wide_lists: wide_lists.collect() }
+    }
+}
+
+/// Checks a footer, and finds what the Parquet crate would refuse of it. Fails with `Corrupt`, `TooLarge` or `Unsupported`.
+pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
+    const SCHEMA: i16 = 2;
+    const ROW_GROUPS: i16 = 4;
+    const ENCRYPTION: i16 = 8;
+    let mut encrypted = false;
+    let mut schema: Option<Tree> = None;
+    let read = Compact::new(bytes).structure(|input, id, kind| {
+        encrypted |= id == ENCRYPTION;
+        // All writers write it behind the schema.
+        if let (ROW_GROUPS, Some(tree)) = (id, &mut schema) {
+            return tree.row_groups(input, kind);
+        }
+        if id != SCHEMA {
+            return input.field(FILE_META_DATA, id, kind);
+        }
+        // The Parquet crate takes the first of two.
+        if schema.is_some() {
+            return None;
+        }
+        let left = input.list_of_structures(kind)?;
+        let tree = schema.insert(Tree { left, ..Tree::default() });
+        (0..left).try_for_each(|_| tree.element(input))
+    });
+    let (trouble, oddities) = schema.map_or_else(Default::default, |tree| (tree.trouble, tree.oddities));
+    match (read, trouble) {
+        (_, Some(trouble)) => Err(trouble),
+        (None, None) => Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")),
+        (Some(()), None) if encrypted => Err(encrypted_error()),
+        (Some(()), None) => Ok(oddities.in_order(bytes.len())),
+    }
+}
+
+/// The schema as far as it was read: a tree, whose elements come depth first.
+#[derive(Default)]
+struct Tree {
+    /// Elements still to come.
+    left: usize,
+    /// The number of these that the elements so far claim as their children.
+    claimed: usize,
+    /// The elements from the root to the present one that have children to come, or whose last child is being read.
+    open: Vec<Level>,
+    /// Bytes that the paths of the columns take.
+    paths: u64,
+    /// The leaf columns in order.
+    leaves: Vec<Leaf>,
+    /// What the Parquet crate refuses, by the numbers of bytes that are left there.
+    oddities: Oddities,
+    /// The reason why the schema, or what a column chunk says of it, is refused.
+    trouble: Option<Error>,
+}
+
+struct Level {
+    children: usize,
+    path: u64,
+    /// The highest repetition and definition level of what is at this level.
+    highest: [usize; 2],
+}
+
+/// What a leaf column is in the schema. Its column chunks say it, too.
+struct Leaf {
+    /// The number of its physical type in the format.
+    physical: i32,
+    /// Its highest repetition and definition level.
+    highest: [usize; 2],
+}
+
+/// The physical types, by their numbers in the format.
+const PHYSICAL: [&str; 8] =
+    ["BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"];
+
+impl Tree {
+    /// Reads the next element; `None` if it, or the tree with it, is refused.
+    fn element(&mut self, input: &mut Compact<'_>) -> Option<()> {
+        const TYPE: i16 = 1;
+        const REPETITION: i16 = 3;
+        const NAME: i16 = 4;
+        const CHILDREN: i16 = 5;
+        const REQUIRED: i32 = 0;
+        const REPEATED: i32 = 2;
+        let (mut name, mut children) = (0, 0);
+        let (mut physical, mut repetition) = (None, REQUIRED);
+        input.structure(|input, id, kind| {
+            match id {
+                TYPE => physical = Some(input.i32(kind)?),
+                REPETITION => repetition = input.i32(kind)?,
+                NAME => name = input.binary(kind)?,
+                CHILDREN => children = usize::try_from(input.i32(kind)?).ok()?,
+                _ => input.field(SCHEMA_ELEMENT, id, kind)?,
+            }
+            Some(())
+        })?;
+        self.left -= 1;
+        let mut path = name + NAME_OVERHEAD;
+        let mut highest = [0; 2];
+        // The repetition of the root means nothing.
+        if let Some(parent) = self.open.last_mut() {
+            parent.children -= 1;
+            self.claimed -= 1;
+            path += parent.path;
+            let [repetitions, definitions] = parent.highest;
+            let deeper = [repetition == REPEATED, repetition != REQUIRED].map(usize::from);
+            highest = [repetitions + deeper[0], definitions + deeper[1]];
+        }
+        if children > self.left - self.claimed {
+            let cause = format!(
+                "a column is said to have {children} children, where {} are left",
+                self.left - self.claimed
+            );
+            return self.refuse(ErrorKind::Corrupt, cause);
+        }
+        if children > 0 {
+            self.claimed += children;
+            self.open.push(Level { children, path, highest });
+            if self.open.len() > DEEPEST_SCHEMA {
+                let cause =
+                    format!("a column nests more than {DEEPEST_SCHEMA} levels deep, which is not read");
+                self.trouble = Some(Error::new(ErrorKind::Unsupported, cause).hint(NESTING));
+                return None;
+            }
+            return Some(());
+        }
+        self.paths = self.paths.saturating_add(path);
+        if self.paths > LONGEST_PATHS {
+            let cause = format!("the paths of the columns take more than {LONGEST_PATHS} bytes");
+            return self.refuse(ErrorKind::TooLarge, cause);
+        }
+        self.leaves.extend(physical.map(|physical| Leaf { physical, highest }));
+        while self.open.pop_if(|level| level.children == 0).is_some() {}
+        Some(())
+    }
+
+    /// Reads the row groups; `None` if one is refused.
+    fn row_groups(&mut self, input: &mut Compact<'_>, kind: u8) -> Option<()> {
+        const COLUMN_CHUNKS: i16 = 1;
+        let groups = input.list_of_structures(kind)?;
+        (0..groups).try_for_each(|group| {
+            input.structure(|input, id, kind| {
+                if id != COLUMN_CHUNKS {
+                    return input.field(ROW_GROUP, id, kind);
+                }
+                let chunks = input.list_of_structures(kind)?;
+                (0..chunks).try_for_each(|chunk| self.column_chunk(input, group, chunk))
+            })
+        })
+    }
+
+    /// Reads the entry of a column chunk; `None` if it is refused.
+    fn column_chunk(&mut self, input: &mut Compact<'_>, group: usize, chunk: usize) -> Option<()> {
+        const META_DATA: i16 = 3;
+        const TYPE: i16 = 1;
+        const LISTED: i16 = 2;
+        const SIZES: i16 = 16;
+        const REPETITIONS: i16 = 2;
+        const DEFINITIONS: i16 = 3;
+        let (mut physical, mut levels) = (None, [0; 2]);
+        input.structure(|input, id, kind| {
+            if (id, kind) != (META_DATA, STRUCT) {
+                return input.field(COLUMN_CHUNK, id, kind);
+            }
+            input.structure(|input, id, kind| match (id, kind) {
+                (TYPE, _) => input.i32(kind).map(|kind| physical = Some(kind)),
+                (LISTED, _) => {
+                    let list = input.remaining();
+                    let mut is_wide = false;
+                    let listed = input.list_of(kind, |input, kind| {
+                        is_wide = kind == I64;
+                        let before = input.remaining();
+                        let encoding = match kind {
+                            I64 => input.i64(kind)?,
+                            I32 => input.i32(kind)?.into(),
+                            // The two would skip these differently.
+                            BOOL_TRUE | BOOL_FALSE => return None,
+                            // The Parquet crate refuses such a list itself, with a reason.
+                            _ => return input.skip(kind),
+                        };
+                        if !ENCODINGS.contains(&encoding) {
+                            self.oddities.encodings.push(before..input.remaining());
+                        }
+                        Some(())
+                    });
+                    self.oddities.wide_lists.extend(is_wide.then_some(list));
+                    listed.map(drop)
+                }
+                // How often there is each level.
+                (SIZES, STRUCT) => input.structure(|input, id, kind| match id {
+                    REPETITIONS | DEFINITIONS => {
+                        let counts = input.list_of(kind, |input, kind| input.i64(kind).map(drop))?;
+                        levels[usize::from(id == DEFINITIONS)] = counts.len();
+                        Some(())
+                    }
+                    _ => input.field(SIZE_STATISTICS, id, kind),
+                }),
+                _ => input.field(COLUMN_META_DATA, id, kind),
+            })
+        })?;
+        // Others are refused for their number.
+        let Some(leaf) = self.leaves.get(chunk) else { return Some(()) };
+        let place = || format!("column chunk {chunk} of row group {group}");
+        if let Some(physical) = physical.filter(|physical| *physical != leaf.physical) {
+            let [found, wanted] = [physical, leaf.physical].map(name);
+            return self.refuse(
+                ErrorKind::Corrupt,
+                format!("{} is {found}, its column in the schema {wanted}", place()),
+            );
+        }
+        match levels.iter().zip(leaf.highest).all(|(counts, highest)| [0, highest + 1].contains(counts)) {
+            true => Some(()),
+            false => self.refuse(
+                ErrorKind::Corrupt,
+                format!("{} has other levels than its column in the schema", place()),
+            ),
+        }
+    }
+
+    fn refuse(&mut self, kind: ErrorKind, cause: String) -> Option<()> {
+        self.trouble = Some(Error::new(kind, cause));
+        None
+    }
+}
+
+/// The name of a physical type.
+fn name(physical: i32) -> &'static str {
+    let name = usize::try_from(physical).ok().and_then(|number| PHYSICAL.get(number));
+    name.copied().unwrap_or("of no known type")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const I32: u8 = 5;
+
+    fn varint(mut rest: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while rest > 0x7f {
+            bytes.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        bytes.push(rest as u8);
+        bytes
+    }
+
+    /// An element called `name` with as many children as it claims, written as `kind`.
+    fn element(name: &str, children: Option<i64>, kind: u8) -> Vec<u8> {
+        let mut bytes = vec![0x48];
+        bytes.extend(varint(name.len() as u64));
+        bytes.extend(name.bytes());
+        if let Some(children) = children {
+            bytes.push(0x10 | kind);
+            bytes.extend(varint(((children << 1) ^ (children >> 63)).cast_unsigned()));
+        }
+        bytes.push(0);
+        bytes
+    }
+
+    fn group(children: i64) -> Vec<u8> {
+        element("g", Some(children), I32)
+    }
+
+    fn leaf() -> Vec<u8> {
+        element("x", None, I32)
+    }
+
+    fn footer(elements: &[Vec<u8>]) -> Vec<u8> {
+        let count = varint(elements.len() as u64);
+        [&[0x29, 0xfc][..], &count, &elements.concat(), &[0]].concat()
+    }
+
+    fn refusal(elements: &[Vec<u8>]) -> String {
+        check(&footer(elements)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_tree_of_columns_is_read() {
+        check(&footer(&[group(2), leaf(), group(1), leaf()])).unwrap();
+        check(&footer(&[group(0)])).unwrap();
+        let deep = [vec![group(1); DEEPEST_SCHEMA], vec![leaf()]].concat();
+        check(&footer(&deep)).unwrap();
+    }
+
+    #[test]
+    fn a_schema_without_end_is_refused_before_it_is_parsed() {
+        let deep = [vec![group(1); DEEPEST_SCHEMA + 1], vec![leaf()]].concat();
+        let refused = refusal(&deep);
+        assert!(
+            refused.starts_with("a column nests more than 64 levels deep, which is not read"),
+            "{refused}"
+        );
+        assert!(refused.contains("lists are read up to 31 deep"), "{refused}");
+        assert_eq!(check(&footer(&deep)).unwrap_err().kind(), ErrorKind::Unsupported);
+        // Cut to 32 bits, each of these has one child.
+        for one in [1 - (1 << 32), 1 + (1 << 32)] {
+            let deep = [vec![group(one); 2000], vec![leaf()]].concat();
+            assert_eq!(refusal(&deep), "the footer is malformed");
+        }
+    }
+
+    #[test]
+    fn children_that_are_not_there_are_refused_before_they_are_parsed() {
+        for elements in [
+            vec![group(i64::from(i32::MAX)), leaf()],
+            vec![group(3), leaf(), leaf()],
+            // Each claims all that are left, and the Parquet crate would reserve them for each.
+            vec![group(3), group(2), group(2), leaf()],
+        ] {
+            assert!(refusal(&elements).contains("are left"), "{}", refusal(&elements));
+        }
+        assert_eq!(refusal(&[group(-1), leaf()]), "the footer is malformed");
+    }
+
+    #[test]
+    fn children_that_are_not_written_as_declared_are_refused() {
+        for kind in (1..16).filter(|kind| *kind != I32) {
+            let elements = [element("g", Some(1), kind), leaf()];
+            assert_eq!(refusal(&elements), "the footer is malformed", "{kind}");
+        }
+    }
+
+    #[test]
+    fn one_long_name_around_many_columns_is_refused() {
+        let name = "g".repeat(1 << 20);
+        let elements = [vec![group(1), element(&name, Some(100), I32)], vec![leaf(); 100]].concat();
+        assert!(refusal(&elements).contains("paths of the columns"));
+    }
+
+    #[test]
+    fn a_second_schema_is_refused() {
+        let first = footer(&[group(1), leaf()]);
+        let second = [&first[..first.len() - 1], &[0x09, 0x04, 0x1c], &group(0), &[0]].concat();
+        assert_eq!(check(&second).unwrap_err().to_string(), "the footer is malformed");
+    }
+
+    /// A footer with one optional INT32 column "x", of which a column chunk says so.
+    fn with_chunk(physical: u8, counts: u8) -> Vec<u8> {
+        let leaf = [0x15, 2, 0x25, 2, 0x18, 1, b'x', 0];
+        let schema = [&[0x29, 0x2c][..], &group(1), &leaf].concat();
+        // Its type, and the number of times that there is each definition level.
+        let counted = [&[0x39, counts << 4 | 6][..], &vec![2; counts.into()], &[0]].concat();
+        let metadata = [&[0x15, 2 * physical, 0xfc][..], &counted, &[0]].concat();
+        let chunk = [&[0x3c][..], &metadata, &[0]].concat();
+        let group = [&[0x19, 0x1c][..], &chunk, &[0]].concat();
+        [&schema[..], &[0x29, 0x1c], &group, &[0]].concat()
+    }
+
+    #[test]
+    fn a_column_chunk_says_what_the_schema_says() {
+        check(&with_chunk(1, 2)).unwrap();
+        check(&with_chunk(1, 0)).unwrap();
+        let refusal = |physical, counts| check(&with_chunk(physical, counts)).unwrap_err().to_string();
+        assert_eq!(refusal(4, 2), "column chunk 0 of row group 0 is FLOAT, its column in the schema INT32");
+        assert_eq!(
+            refusal(9, 2),
+            "column chunk 0 of row group 0 is of no known type, its column in the schema INT32"
+        );
+        for counts in [1, 3] {
+            assert_eq!(
+                refusal(1, counts),
+                "column chunk 0 of row group 0 has other levels than its column in the schema"
+            );
+        }
+    }
+
+    #[test]
+    fn encodings_that_are_not_known_or_too_wide_are_found_and_replaced() {
+        // Of the only column chunk: plain, one of two bytes, and runs.
+        let metadata = [0x15, 2, 0x19, 0x35, 0, 0xc6, 1, 6, 0];
+        let schema = [&[0x29, 0x2c][..], &group(1), &[0x15, 2, 0x25, 2, 0x18, 1, b'x', 0]].concat();
+        let chunk = [&[0x3c][..], &metadata, &[0]].concat();
+        let bytes = [&schema[..], &[0x29, 0x1c, 0x19, 0x1c], &chunk, &[0, 0]].concat();
+        let oddities = check(&bytes).unwrap();
+        let at = bytes.windows(2).position(|pair| pair == [0xc6, 1]).unwrap();
+        let encodings: Vec<Range<usize>> = std::iter::once(at..at + 2).collect();
+        assert_eq!(oddities, Oddities { encodings: encodings.clone(), wide_lists: Vec::new() });
+        let replaced = oddities.replaced(&bytes);
+        assert_eq!(replaced[at..at + 2], [0x80, 0]);
+        assert!(check(&replaced).unwrap().is_empty());
+
+        let wide: Vec<u8> = bytes.iter().map(|&byte| if byte == 0x35 { 0x36 } else { byte }).collect();
+        let oddities = check(&wide).unwrap();
+        assert_eq!(oddities, Oddities { encodings, wide_lists: vec![at - 2] });
+        assert_eq!(oddities.replaced(&wide), replaced);
+    }
+}

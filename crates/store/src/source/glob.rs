@@ -1,0 +1,272 @@
+//! Patterns over paths: `*` and `?` within a name, `[abc]` and `[!a-z]` for one character, `**` for any depth.
+
+use std::path::{Component, Path, PathBuf};
+
+/// The characters that turn a name into a pattern.
+pub(super) const WILDCARDS: [char; 3] = ['*', '?', '['];
+
+/// Whether a name has wildcards.
+pub fn is_pattern(name: &str) -> bool {
+    name.contains(WILDCARDS)
+}
+
+/// Whether a pattern matches the whole of a name.
+pub fn matches_name(pattern: &str, name: &str) -> bool {
+    name_matches(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
+}
+
+/// A pattern below a base folder, one element a path segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Glob {
+    base: PathBuf,
+    segments: Vec<Vec<char>>,
+}
+
+/// The segment that stands for any number of folders.
+const ANY_DEPTH: [char; 2] = ['*', '*'];
+
+impl Glob {
+    /// Splits a path at its first segment with a wildcard; `None` if it has none.
+    pub(super) fn split(path: &Path) -> Option<Glob> {
+        let mut base = PathBuf::new();
+        let mut segments: Vec<Vec<char>> = Vec::new();
+        for component in path.components() {
+            match component {
+                Component::Normal(name) => {
+                    let name = name.to_string_lossy();
+                    if segments.is_empty() && !name.contains(WILDCARDS) {
+                        base.push(component);
+                    } else {
+                        segments.push(name.chars().collect());
+                    }
+                }
+                other => base.push(other),
+            }
+        }
+        if segments.is_empty() {
+            return None;
+        }
+        if base.as_os_str().is_empty() {
+            base.push(".");
+        }
+        Some(Glob { base, segments })
+    }
+
+    /// The pattern as it was written.
+    pub(super) fn path(&self) -> PathBuf {
+        self.base
+            .join(self.segments.iter().map(|segment| segment.iter().collect::<String>()).collect::<PathBuf>())
+    }
+
+    /// The folder that the pattern begins at: `.` if its first segment has a wildcard already.
+    pub(super) fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Whether a segment spells out the key of `key=value` folders.
+    pub(super) fn spells(&self, key: &str) -> bool {
+        let spelled =
+            |segment: &Vec<char>| segment.starts_with(&key.chars().chain(['=']).collect::<Vec<_>>());
+        self.segments.iter().any(spelled)
+    }
+
+    /// Whether the pattern matches the whole of `relative`, a path with `/`, or a folder above it.
+    pub(super) fn reach(&self, relative: &str) -> Reach {
+        let names: Vec<Vec<char>> = relative.split('/').map(|name| name.chars().collect()).collect();
+        if path_matches(&self.segments, &names) {
+            return Reach::Whole;
+        }
+        match (1..names.len()).find(|&depth| path_matches(&self.segments, &names[..depth])) {
+            Some(depth) => Reach::Folder(depth),
+            None => Reach::No,
+        }
+    }
+
+    /// Whether the pattern may match something below the folder `relative`, a path with `/`, or matches the folder.
+    pub(super) fn may_reach_below(&self, relative: &str) -> bool {
+        let mut segments = self.segments.iter();
+        for name in relative.split('/') {
+            match segments.next() {
+                // `**` stands for any folders, and a folder that is matched is reached with all that is in it.
+                None => return true,
+                Some(segment) if segment[..] == ANY_DEPTH => return true,
+                Some(segment) if !name_matches(segment, &name.chars().collect::<Vec<_>>()) => return false,
+                Some(_) => {}
+            }
+        }
+        true
+    }
+
+    /// How many folders deep names alone tell what the pattern may reach into: up to `**`, or to its end.
+    pub(super) fn named_depth(&self) -> usize {
+        self.segments.iter().take_while(|segment| segment[..] != ANY_DEPTH).count()
+    }
+
+    /// Whether the pattern's last segment spells out a suffix: then that, not `.parquet`, is what is asked for.
+    pub(super) fn names_a_suffix(&self) -> bool {
+        let last = self.segments.last().map_or(&[][..], |last| &last[..]);
+        match last.iter().rposition(|&c| c == '.') {
+            Some(dot) => last[dot + 1..].iter().any(|&c| c != '*'),
+            None => false,
+        }
+    }
+}
+
+/// How a pattern matches a file.
+#[derive(Debug, PartialEq)]
+pub(super) enum Reach {
+    /// It matches the file itself.
+    Whole,
+    /// It matches the folder of this many leading segments.
+    Folder(usize),
+    /// It does not match.
+    No,
+}
+
+fn path_matches(pattern: &[Vec<char>], names: &[Vec<char>]) -> bool {
+    match pattern.split_first() {
+        None => names.is_empty(),
+        Some((first, rest)) if first[..] == ANY_DEPTH => {
+            (0..=names.len()).any(|skipped| path_matches(rest, &names[skipped..]))
+        }
+        Some((first, rest)) => names
+            .split_first()
+            .is_some_and(|(name, names)| name_matches(first, name) && path_matches(rest, names)),
+    }
+}
+
+fn name_matches(pattern: &[char], name: &[char]) -> bool {
+    // Going back to the last star alone is enough: an earlier star could match no more than the later one.
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+                continue;
+            }
+            Some(_) => {
+                if let Some(next) = one_matches(pattern, p, name[n]) {
+                    p = next;
+                    n += 1;
+                    continue;
+                }
+            }
+            None => {}
+        }
+        match star {
+            Some((at, from)) => {
+                p = at + 1;
+                n = from + 1;
+                star = Some((at, from + 1));
+            }
+            None => return false,
+        }
+    }
+    pattern[p..].iter().all(|&c| c == '*')
+}
+
+/// The position after the element at `p`, if that matches `c`.
+fn one_matches(pattern: &[char], p: usize, c: char) -> Option<usize> {
+    if pattern[p] == '?' {
+        return Some(p + 1);
+    }
+    if pattern[p] != '[' {
+        return (pattern[p] == c).then_some(p + 1);
+    }
+    let negated = matches!(pattern.get(p + 1), Some('!' | '^'));
+    let from = p + 1 + usize::from(negated);
+    // A bracket that closes at once is literal, and so is one that never closes.
+    let Some(length) = pattern.get(from + 1..).and_then(|rest| rest.iter().position(|&c| c == ']')) else {
+        return (c == '[').then_some(p + 1);
+    };
+    let set = &pattern[from..=from + length];
+    let mut inside = false;
+    let mut i = 0;
+    while i < set.len() {
+        if i + 2 < set.len() && set[i + 1] == '-' {
+            inside |= (set[i]..=set[i + 2]).contains(&c);
+            i += 3;
+        } else {
+            inside |= set[i] == c;
+            i += 1;
+        }
+    }
+    (inside != negated).then_some(from + length + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(pattern: &str, path: &str) -> Reach {
+        let glob = Glob::split(Path::new(pattern)).unwrap();
+        assert_eq!(glob.base(), Path::new("."));
+        glob.reach(path)
+    }
+
+    #[test]
+    fn a_path_splits_at_its_first_wildcard() {
+        let glob = Glob::split(Path::new("/data/a=1/part-*.parquet")).unwrap();
+        assert_eq!(glob.base(), Path::new("/data/a=1"));
+        assert_eq!(glob.path(), Path::new("/data/a=1/part-*.parquet"));
+        assert!(glob.names_a_suffix());
+        assert!(Glob::split(Path::new("/data/plain")).is_none());
+        assert!(!Glob::split(Path::new("x/*")).unwrap().names_a_suffix());
+    }
+
+    #[test]
+    fn each_wildcard_matches_what_it_should() {
+        for (pattern, path) in [
+            ("*.parquet", "a.parquet"),
+            ("p?rt-*-*.parquet", "part-1-2.parquet"),
+            ("a[0-9]x", "a7x"),
+            ("a[!0-9]x", "aqx"),
+            ("a[]]x", "a]x"),
+            ("**/*.parquet", "a.parquet"),
+            ("**/*.parquet", "x/y/a.parquet"),
+            ("year=*/month=1?/a*", "year=2024/month=12/abc"),
+            ("*a*b*c", "aabbcc"),
+            ("é*", "été"),
+        ] {
+            assert_eq!(reach(pattern, path), Reach::Whole, "{pattern} {path}");
+        }
+        for (pattern, path) in [("*.parquet", "x/a.parquet"), ("a?", "a"), ("a[0-9]", "ax"), ("[ab", "a")] {
+            assert_eq!(reach(pattern, path), Reach::No, "{pattern} {path}");
+        }
+        assert_eq!(reach("year=*", "year=1/x/a.parquet"), Reach::Folder(1));
+    }
+
+    #[test]
+    fn only_folders_that_the_pattern_may_reach_into_are_entered() {
+        let enters =
+            |pattern: &str, folder: &str| Glob::split(Path::new(pattern)).unwrap().may_reach_below(folder);
+        for (pattern, folder) in [
+            ("*/2024-*/part-?.parquet", "a"),
+            ("*/2024-*/part-?.parquet", "a/2024-01"),
+            ("*/2024-*", "a/2024-01/deep/deeper"),
+            ("**/x.parquet", "a/b/c"),
+            ("a*/**/x.parquet", "ab/c/d"),
+            ("a*/b/*.parquet", "ab/b"),
+        ] {
+            assert!(enters(pattern, folder), "{pattern} {folder}");
+        }
+        for (pattern, folder) in [
+            ("*.parquet", "a"),
+            ("*/2024-*/part-?.parquet", "a/2023-12"),
+            ("a*/**/x.parquet", "b"),
+            ("a*/b/*.parquet", "ab/c"),
+        ] {
+            assert!(!enters(pattern, folder), "{pattern} {folder}");
+        }
+    }
+
+    #[test]
+    fn names_tell_what_is_reached_up_to_any_depth() {
+        let depth = |pattern: &str| Glob::split(Path::new(pattern)).unwrap().named_depth();
+        assert_eq!(depth("t/*.parquet"), 1);
+        assert_eq!(depth("*/2024-*/part-?.parquet"), 3);
+        assert_eq!(depth("*/**/x"), 1);
+        assert_eq!(depth("**/*/x"), 0);
+    }
+}

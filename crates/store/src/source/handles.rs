@@ -1,0 +1,140 @@
+//! How many files of the local disk stay open: a share of what the process may have, for all data sets
+//! together.
+//!
+//! The limit is the process's own (`ulimit -n`), as it is at the moment. What others take of it, such as
+//! sockets, threads and the user's own files, has the rest.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use forebay_arrow::fail::Foreign;
+use forebay_base::{Error, ErrorKind, Result};
+use rustix::process::{Resource, getrlimit};
+
+/// Files that one data set keeps open. More would be opened less often, and take handles from the rest of the
+/// process.
+const MOST_OF_ONE: usize = 64;
+
+/// The part of the process's limit that files which stay open may take.
+const PART: usize = 4;
+
+/// Handles that a run takes beside the files that stay open: those of reads that are under way, and a few of
+/// its caches.
+const SPARE: usize = 8;
+
+/// How often a file is opened again where the process has no handle left, and how long it is waited for one
+/// each time: a read gives its own back within milliseconds.
+const TRIES: usize = 20;
+const WAIT: Duration = Duration::from_millis(50);
+
+/// Files that are kept open, and data sets that are read from.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+static READERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Where those wait for whom no handle is left.
+static WAITING: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+
+/// A place among the files that the process keeps open.
+#[derive(Debug)]
+pub(super) struct Kept(());
+
+impl Kept {
+    /// A place, if one is free.
+    pub(super) fn take() -> Option<Self> {
+        let most = most_kept();
+        let more = |kept: usize| (kept < most).then_some(kept + 1);
+        KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Kept(()))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        KEPT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A data set that is read from, and has a share of the files that stay open.
+#[derive(Debug)]
+pub(super) struct Sharer(());
+
+impl Sharer {
+    pub(super) fn new() -> Self {
+        READERS.fetch_add(1, Ordering::Relaxed);
+        Sharer(())
+    }
+}
+
+impl Drop for Sharer {
+    fn drop(&mut self) {
+        READERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Files that each data set that is read from may keep open.
+pub(super) fn share() -> usize {
+    (most_kept() / READERS.load(Ordering::Relaxed).max(1)).clamp(1, MOST_OF_ONE)
+}
+
+/// Opens a file. Where the process has no handle left, `give_back` closes what can be closed, and then it is
+/// waited for other reads to end.
+///
+/// # Errors
+/// Those of the system. Where there is no handle still, the error names the limit.
+pub(super) fn open(path: &Path, give_back: impl Fn()) -> Result<File> {
+    for attempt in 0..TRIES {
+        match File::open(path) {
+            Err(error) if is_out_of_handles(&error) => {
+                if attempt > 0 {
+                    let waiting = WAITING.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    drop(WAITING.1.wait_timeout(waiting, WAIT));
+                }
+                give_back();
+            }
+            opened => return opened.map_err(|error| error.into_error()),
+        }
+    }
+    Err(none_left())
+}
+
+/// Says that a file was closed.
+pub(super) fn closed() {
+    WAITING.1.notify_all();
+}
+
+/// Makes sure that the process can open what a run takes beside the files that stay open.
+///
+/// # Errors
+/// `Io` where it cannot.
+pub fn check() -> Result<()> {
+    let opened: io::Result<Vec<File>> = (0..SPARE).map(|_| File::open("/dev/null")).collect();
+    match opened {
+        Err(error) if is_out_of_handles(&error) => Err(none_left()),
+        _ => Ok(()),
+    }
+}
+
+/// Files that stay open, at most, in the whole process.
+fn most_kept() -> usize {
+    limit().map_or(usize::MAX, |limit| limit / PART).max(1)
+}
+
+/// Files and sockets that this process may have open.
+fn limit() -> Option<usize> {
+    getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
+}
+
+fn is_out_of_handles(error: &io::Error) -> bool {
+    let of_process_or_machine = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+    of_process_or_machine.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+fn none_left() -> Error {
+    let most = limit().map_or_else(String::new, |limit| format!(": it may have {limit}"));
+    Error::new(ErrorKind::Io, format!("this process cannot open more files{most}")).hint(
+        "allow it more with `ulimit -n`, or close some; each data set takes a few beside those that it reads",
+    )
+}

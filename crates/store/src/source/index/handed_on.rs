@@ -1,0 +1,69 @@
+//! An index that one process hands on to others as bytes: of all files of a data set, wherever they are, and not of one folder.
+
+use bytes::Bytes;
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
+use futures::{FutureExt, StreamExt, stream};
+
+use super::{Builder, Index, MAX_BYTES};
+use crate::catalog::Catalog;
+use crate::snapshot::Pin;
+use crate::source::footer::{FOOTERS_AT_ONCE, Footers};
+use crate::source::store::Store;
+
+/// The footers of files, packed as they are read.
+#[derive(Default)]
+pub(in crate::source) struct Packing(Builder);
+
+impl Packing {
+    /// Adds the footer of the file at an address.
+    pub(in crate::source) fn add(&mut self, whole: &str, pin: &Pin, footer: Bytes) -> Result<()> {
+        self.0.add(whole, pin, footer).or_fail()
+    }
+
+    fn finish(self) -> Result<Bytes> {
+        let bytes: Bytes = self.0.finish().or_fail()?.into();
+        if bytes.len() as u64 > MAX_BYTES {
+            let cause = format!("the index would have {} bytes; up to {MAX_BYTES} are read", bytes.len());
+            return Err(Error::new(ErrorKind::TooLarge, cause)
+                .hint("write an index beside the data, one for each of several folders"));
+        }
+        Ok(bytes)
+    }
+
+    /// The index of these footers, for the process that packed them.
+    pub(in crate::source) fn index(self) -> Result<Index> {
+        unpack(self.finish()?)
+    }
+}
+
+/// The footers of all files that were read to open a data set. Those that are kept are not read again.
+///
+/// Fails as [`Footers::bytes`] does.
+pub async fn pack(store: &Store, catalog: &Catalog) -> Result<Bytes> {
+    let footers = Footers::open(store, catalog).await?;
+    // Of the others a table's list says enough, for who receives the index as well.
+    let were_read = (0..catalog.files.len()).filter(|at| catalog.files[*at].footer.get().is_some());
+    let reads = were_read.map(|at| {
+        let file = &catalog.files[at];
+        let footers = &footers;
+        async move { Ok::<_, Error>((store.address(file), file.pin(), footers.bytes(at).await?)) }.boxed()
+    });
+    let mut read = stream::iter(reads).buffered(FOOTERS_AT_ONCE.max(store.row_groups_at_once()));
+    let mut packing = Packing::default();
+    while let Some(found) = read.next().await {
+        let (whole, pin, footer) = found?;
+        packing.add(&whole, &pin, footer.bytes)?;
+    }
+    packing.finish()
+}
+
+/// The index in these bytes.
+///
+/// Fails with `Corrupt` where they are damaged, or none.
+pub(in crate::source) fn unpack(bytes: Bytes) -> Result<Index> {
+    Index::read(String::new(), bytes).map_err(|cause| {
+        Error::new(ErrorKind::Corrupt, format!("the index that was handed on cannot be used: {cause}"))
+            .hint("hand on the bytes that `Dataset.index()` returned, all of them, between processes of one release")
+    })
+}

@@ -1,0 +1,175 @@
+//! The rows that a filter selects or with which windows begin, and the lengths of rows, kept on local disk beside the footers: the
+//! second start with them reads no values.
+//!
+//! One file for each data set and filter. It is found by all that the rows depend on: the files with their addresses and
+//! versions, the filter or what else is asked, and the version of this library, and proven by a checksum. What it holds are the
+//! numbers of rows, or lengths, no values. A failure here only costs the pass that it would have saved.
+
+use std::fs;
+use std::path::PathBuf;
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
+
+use super::metadata_cache::{Writing, folder, make_room};
+use super::store::Store;
+use crate::catalog::Catalog;
+use crate::row_set::RowSet;
+
+/// The first bytes of a file, which name its format.
+const MAGIC: &[u8; 8] = b"FBROWS01";
+
+/// The most bytes that are kept of one filter.
+const MAX_BYTES: usize = 256 << 20;
+
+pub(super) const SUFFIX: &str = "rows";
+
+/// Where the rows of one filter are kept.
+pub struct KeptRows {
+    path: PathBuf,
+    key: u128,
+}
+
+impl KeptRows {
+    /// Of `catalog` and a filter in its canonical form, or another text that says what is kept; `None` where nothing is to be kept. Waits for the disk.
+    pub fn of(store: &Store, catalog: &Catalog, filter: &str) -> Option<Self> {
+        let folder = folder(store.metadata_cache.clone())?;
+        let mut hash = Xxh3::new();
+        let mut add = |text: &str| {
+            hash.update(&(text.len() as u64).to_le_bytes());
+            hash.update(text.as_bytes());
+        };
+        add(env!("CARGO_PKG_VERSION"));
+        add(filter);
+        add(&catalog.fingerprint.to_string());
+        for file in &catalog.files {
+            add(&store.address(file));
+            add(&file.version.for_keys());
+        }
+        let key = hash.digest128();
+        Some(KeptRows { path: folder.join(format!("{key:032x}.{SUFFIX}")), key })
+    }
+
+    /// The rows of each row group, of its `live` ones, if they are known.
+    pub fn load(&self, live: &[RowSet]) -> Option<Vec<RowSet>> {
+        let bytes = self.read()?;
+        let mut rest = &bytes[..];
+        let sets = live.iter().map(|live| {
+            let set = RowSet::read(&mut rest, live.rows())?;
+            (set.intersection(live) == set).then_some(set)
+        });
+        let sets = sets.collect::<Option<Vec<_>>>()?;
+        rest.is_empty().then_some(sets)
+    }
+
+    /// Keeps the rows of each row group.
+    pub fn keep(&self, sets: &[RowSet]) {
+        let mut bytes = Vec::new();
+        for set in sets {
+            set.write(&mut bytes);
+            if bytes.len() > MAX_BYTES {
+                return;
+            }
+        }
+        self.write(&bytes);
+    }
+
+    /// A number of each of so many rows of each row group, if they are known.
+    pub fn load_numbers(&self, counts: &[u32]) -> Option<Vec<Vec<u32>>> {
+        numbers(&self.read()?, counts)
+    }
+
+    /// Keeps a number of each row of each row group.
+    pub fn keep_numbers(&self, numbers: &[Vec<u32>]) {
+        self.keep_numbers_and_text(&[], numbers);
+    }
+
+    /// The same and a text, as [`keep_numbers_and_text`](Self::keep_numbers_and_text) keeps them.
+    pub fn load_numbers_and_text(&self, counts: &[u32]) -> Option<(Vec<u8>, Vec<Vec<u32>>)> {
+        let bytes = self.read()?;
+        let (rest, length) = bytes.split_last_chunk::<4>()?;
+        let start = rest.len().checked_sub(u32::from_le_bytes(*length) as usize)?;
+        Some((rest[start..].to_vec(), numbers(&rest[..start], counts)?))
+    }
+
+    /// Keeps a number of each row of each row group, and a text that is not empty.
+    pub fn keep_numbers_and_text(&self, text: &[u8], numbers: &[Vec<u32>]) {
+        let mut bytes = Vec::new();
+        for mut number in numbers.iter().flatten().copied() {
+            while number >= 0x80 {
+                bytes.push(number as u8 | 0x80);
+                number >>= 7;
+            }
+            bytes.push(number as u8);
+            if bytes.len() + text.len() > MAX_BYTES {
+                return;
+            }
+        }
+        if !text.is_empty() {
+            bytes.extend_from_slice(text);
+            bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        }
+        self.write(&bytes);
+    }
+
+    /// What was kept, if it is whole.
+    fn read(&self) -> Option<Vec<u8>> {
+        let mut bytes = fs::read(&self.path).ok()?;
+        let (proof, rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<8>()?;
+        let (head, is_whole) = (MAGIC.len() + proof.len(), u64::from_le_bytes(*proof) == self.proof(rest));
+        bytes.drain(..head);
+        is_whole.then_some(bytes)
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        let proof = self.proof(bytes).to_le_bytes();
+        let Some(mut writing) = Writing::begin(&self.path) else { return };
+        if [&MAGIC[..], &proof, bytes].into_iter().all(|part| writing.write(part)) && writing.keep() {
+            make_room(&self.path);
+        }
+    }
+
+    fn proof(&self, bytes: &[u8]) -> u64 {
+        xxh3_64_with_seed(bytes, self.key as u64)
+    }
+}
+
+/// A number of each of so many rows of each row group, if the bytes hold these and nothing else.
+fn numbers(bytes: &[u8], counts: &[u32]) -> Option<Vec<Vec<u32>>> {
+    let mut rest = bytes.iter();
+    let mut number = || {
+        let (mut number, mut shift) = (0u64, 0);
+        loop {
+            let byte = *rest.next()?;
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return u32::try_from(number).ok();
+            }
+            shift += 7;
+            if shift > 28 {
+                return None;
+            }
+        }
+    };
+    let numbers: Option<Vec<Vec<u32>>> =
+        counts.iter().map(|count| (0..*count).map(|_| number()).collect()).collect();
+    numbers.filter(|_| rest.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_they_were_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = KeptRows { path: folder.path().join(format!("x.{SUFFIX}")), key: 7 };
+        let numbers = [vec![0, 1, 127, 128, u32::MAX], vec![], vec![300]];
+        kept.keep_numbers(&numbers);
+        assert_eq!(kept.load_numbers(&[5, 0, 1]).unwrap(), numbers);
+        assert!(kept.load_numbers(&[5, 0, 2]).is_none() && kept.load_numbers(&[5, 0, 0]).is_none());
+        kept.keep_numbers_and_text(b"abc", &numbers);
+        assert_eq!(kept.load_numbers_and_text(&[5, 0, 1]).unwrap(), (b"abc".to_vec(), numbers.to_vec()));
+        assert!(kept.load_numbers_and_text(&[5, 0, 2]).is_none());
+        assert!(KeptRows { key: 8, ..kept }.load_numbers(&[5, 0, 1]).is_none(), "of something else");
+    }
+}

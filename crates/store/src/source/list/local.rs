@@ -1,0 +1,294 @@
+//! The files of the local disk.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use forebay_arrow::fail::Foreign;
+use forebay_base::error::nearest;
+use forebay_base::paths;
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::partition::note_keys;
+use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
+use crate::snapshot::{DataFile, FileVersion, IndexPlace, Pin, Snapshot};
+use crate::source::glob::{Glob, Reach};
+use crate::source::index;
+use crate::source::local::{object_path, place, version_at};
+use crate::source::shown::shown;
+use crate::source::tables::{self, TableRoot};
+use crate::source::url::Target;
+
+/// Names in a folder that a missing one is compared with.
+const NAMES_COMPARED: usize = 10_000;
+
+/// The files of a target, or the table that it is.
+pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
+    let mut snapshot = match target {
+        Target::Path(path) => {
+            let kind = look(path)?;
+            match kind.is_dir() {
+                true => {
+                    tables::refuse_above(path)?;
+                    if let Some(format) = tables::of_folder(path) {
+                        return Ok(Location::Table(format, TableRoot::Folder(path.clone())));
+                    }
+                    folder(path)?
+                }
+                false => Snapshot::of_file(entry(path.clone(), &kind)?),
+            }
+        }
+        Target::Glob(glob) => matching(glob)?,
+        Target::Remote(_) => {
+            return Err(Error::new(ErrorKind::Internal, "a remote target on the local disk"));
+        }
+    };
+    snapshot.files.iter_mut().for_each(|file| file.volume = volume);
+    snapshot.indexes.iter_mut().for_each(|place| place.volume = volume);
+    Ok(Location::Files(snapshot))
+}
+
+/// The file at a path.
+pub(super) fn file(path: PathBuf, volume: usize) -> Result<DataFile> {
+    let metadata = look(&path)?;
+    Ok(DataFile { volume, ..entry(path, &metadata)? })
+}
+
+/// What is at a path, or at the end of the link that it is.
+fn look(path: &Path) -> Result<fs::Metadata> {
+    fs::metadata(path).map_err(|error| {
+        let missing = match fs::read_link(path) {
+            Ok(target) if error.kind() == io::ErrorKind::NotFound => {
+                let cause =
+                    format!("this symbolic link points to {}, which does not exist", target.display());
+                Error::new(ErrorKind::NotFound, cause).hint("mend or remove the link")
+            }
+            _ if error.kind() == io::ErrorKind::NotFound => error.into_error().hint(near(path)),
+            _ => error.into_error(),
+        };
+        missing.at(place(path))
+    })
+}
+
+/// What to do about a path that does not exist.
+fn near(path: &Path) -> String {
+    let there = path.ancestors().skip(1).find(|folder| folder.as_os_str().is_empty() || folder.is_dir());
+    let there = there.unwrap_or(path);
+    let listed = fs::read_dir(if there.as_os_str().is_empty() { Path::new(".") } else { there });
+    let names = listed.into_iter().flatten().take(NAMES_COMPARED).flatten();
+    let names: BTreeSet<String> = names.filter_map(|item| item.file_name().into_string().ok()).collect();
+    let missing = path.strip_prefix(there).ok().and_then(|rest| rest.components().next());
+    let missing = missing.map_or_else(String::new, |name| name.as_os_str().to_string_lossy().into_owned());
+    match nearest(&missing, names.iter().map(String::as_str)) {
+        Some(name) => format!("did you mean {}?", shown(&there.join(name).to_string_lossy())),
+        None if path.is_relative() => match std::env::current_dir() {
+            Ok(folder) => format!("a relative path begins at {}", folder.display()),
+            Err(_) => "the folder that this process works in was deleted: give the whole path".to_owned(),
+        },
+        None => "check the path on this machine".to_owned(),
+    }
+}
+
+/// The Parquet files below a folder.
+fn folder(root: &Path) -> Result<Snapshot> {
+    let Found { files, .. } = files_below(root, None)?;
+    let chosen = chosen(&files, |seen| seen.name());
+    if chosen.is_empty() {
+        let names: BTreeSet<&str> = files.iter().map(|seen| seen.name()).collect();
+        return Err(nothing(place(root), "the folder holds no Parquet file", names));
+    }
+    snapshot(root, None, &chosen)
+}
+
+/// The files that a glob reaches: those that it matches, and the Parquet files of folders that it matches.
+fn matching(glob: &Glob) -> Result<Snapshot> {
+    let base = glob.base();
+    if !base.is_dir() {
+        return Err(Error::new(ErrorKind::NotFound, "the glob starts at a folder that does not exist")
+            .at(place(base)));
+    }
+    let Found { files, passed } = files_below(base, Some(glob))?;
+    let chosen = files.iter().filter(|seen| match glob.reach(&seen.relative) {
+        Reach::Whole => glob.names_a_suffix() || has_suffix(seen.name()),
+        Reach::Folder(_) => has_suffix(seen.name()),
+        Reach::No => false,
+    });
+    let chosen: Vec<&Seen> = chosen.collect();
+    if chosen.is_empty() {
+        let names = files.iter().map(|seen| &*seen.relative).chain(passed.iter().map(String::as_str));
+        let names: BTreeSet<&str> = names.collect();
+        return Err(nothing(place(base), "the glob matches no Parquet file below this folder", names));
+    }
+    let snapshot = snapshot(base, Some(glob), &chosen)?;
+    let folders: HashSet<Option<&Path>> =
+        snapshot.files.iter().map(|file| Path::new(&file.whole).parent()).collect();
+    // A path below the folder, since the folder itself may be the table.
+    folders.into_iter().flatten().try_for_each(|folder| tables::refuse_above(&folder.join("file")))?;
+    Ok(snapshot)
+}
+
+/// The files that were chosen below a folder.
+fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&Seen]) -> Result<Snapshot> {
+    let mut files: Vec<DataFile> =
+        chosen.iter().map(|seen| file(base.join(&*seen.relative), 0)).collect::<Result<_>>()?;
+    note_keys(&mut files, glob, chosen.iter().map(|seen| &*seen.relative));
+    let folder = absolute(base)?;
+    let root = folder.to_string_lossy().trim_end_matches('/').to_string();
+    let indexes = vec![index(&folder, &root, glob.is_none())?];
+    Ok(Snapshot { root, files, indexes, ..Snapshot::default() })
+}
+
+/// The index of a folder, whether there is one or not.
+fn index(folder: &Path, root: &str, is_whole: bool) -> Result<IndexPlace> {
+    let file = folder.join(index::NAME);
+    let path = object_path(&file)?;
+    let metadata = fs::metadata(&file).ok().filter(fs::Metadata::is_file);
+    let found = metadata.map(|about| Pin {
+        path: path.clone(),
+        size: about.len(),
+        version: version_at(&file, &about),
+    });
+    Ok(IndexPlace { root: root.to_owned(), volume: 0, path, found, is_whole })
+}
+
+/// A file below a folder: nothing but its path from there, as there may be many.
+struct Seen {
+    relative: Box<str>,
+}
+
+impl Seen {
+    fn name(&self) -> &str {
+        self.relative.rsplit_once('/').map_or(&*self.relative, |(_, name)| name)
+    }
+}
+
+/// What a search finds.
+#[derive(Default)]
+struct Found {
+    files: Vec<Seen>,
+    /// What the glob cannot match, as paths below the root; those of folders, which were not entered, end in `/`.
+    passed: Vec<String>,
+}
+
+/// The files below `root` that are not passed over by their names, in all folders and links, or in those alone that `glob`
+/// reaches into. A link that leads back up is not followed.
+///
+/// The folder of a table is refused, but for one beside what a glob matches.
+fn files_below(root: &Path, glob: Option<&Glob>) -> Result<Found> {
+    let mut found = Found::default();
+    let mut entered = HashSet::new();
+    let mut folders = vec![(root.to_path_buf(), String::new())];
+    while let Some((folder, prefix)) = folders.pop() {
+        let mut names = BTreeMap::new();
+        for item in fs::read_dir(&folder).map_err(|error| error.into_error().at(place(&folder)))? {
+            let item = item.map_err(|error| error.into_error().at(place(&folder)))?;
+            let name = item.file_name().into_string().map_err(|name| {
+                Error::invalid(format!("the name {name:?} is not UTF-8")).at(place(&folder)).hint("rename it")
+            })?;
+            names.insert(name, item);
+        }
+        if glob.is_none() {
+            tables::refuse(&folder, names.keys().map(String::as_str))?;
+        }
+        for (name, item) in names {
+            if is_hidden(&name) {
+                continue;
+            }
+            let path = folder.join(&name);
+            let relative = format!("{prefix}{name}");
+            let kind = item.file_type().map_err(|error| error.into_error().at(place(&path)))?;
+            if glob.is_some_and(|glob| !glob.may_reach_below(&relative)) {
+                found.passed.push(if kind.is_dir() { relative + "/" } else { relative });
+                continue;
+            }
+            let is_link = kind.is_symlink();
+            let is_dir = if is_link { look(&path)?.is_dir() } else { kind.is_dir() };
+            if !is_dir {
+                found.files.push(Seen { relative: relative.into() });
+                continue;
+            }
+            if is_link {
+                let target = canonical(&path)?;
+                let leads_up = canonical(&folder)?.starts_with(&target);
+                if leads_up || !entered.insert(target) {
+                    continue;
+                }
+            }
+            folders.push((path, relative + "/"));
+        }
+    }
+    Ok(found)
+}
+
+fn entry(shown: PathBuf, metadata: &fs::Metadata) -> Result<DataFile> {
+    if !metadata.is_file() {
+        let what = kind_of(metadata.file_type());
+        return Err(Error::invalid(format!("{what}, not a regular file"))
+            .at(place(&shown))
+            .hint("a data set is read more than once: copy it to a file"));
+    }
+    if metadata.len() == 0 {
+        return Err(empty(place(&shown)));
+    }
+    let absolute = absolute(&shown)?;
+    let pin =
+        Pin { path: object_path(&absolute)?, size: metadata.len(), version: version_at(&absolute, metadata) };
+    let (shown, whole) = (shown.to_string_lossy().into(), absolute.to_string_lossy().into_owned());
+    Ok(DataFile::plain(shown, whole, 0, pin))
+}
+
+/// What something is that is neither a file nor a folder.
+fn kind_of(kind: fs::FileType) -> &'static str {
+    match kind {
+        kind if kind.is_fifo() => "a pipe",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    let absolute = paths::absolute(path).map_err(|error| error.at(place(path)))?;
+    // `a/../b` and `b` must be one file; links are kept, since the user may mean them.
+    let mut plain = PathBuf::new();
+    for component in absolute.components() {
+        match component {
+            std::path::Component::ParentDir => return canonical(path),
+            other => plain.push(other),
+        }
+    }
+    Ok(plain)
+}
+
+/// Refuses files that symbolic links make one: its rows would come twice. Hard links are files of their own.
+pub(super) fn refuse_twins(files: &[DataFile]) -> Result<()> {
+    let mut seen: HashMap<(u64, i128), (&DataFile, Option<PathBuf>)> = HashMap::new();
+    let resolved = |file: &DataFile| canonical(Path::new(&file.whole));
+    for file in files {
+        let FileVersion::Local { changed, inode: inode @ 1.., .. } = file.pin.version else { continue };
+        // Another file system may have such a number too.
+        let mut first = match seen.entry((inode, changed)) {
+            Entry::Occupied(first) => first,
+            Entry::Vacant(place) => {
+                place.insert((file, None));
+                continue;
+            }
+        };
+        let (first, known) = first.get_mut();
+        if known.is_none() {
+            *known = Some(resolved(first)?);
+        }
+        if *known == Some(resolved(file)?) {
+            let cause = format!("it is {} by another name: its rows would come twice", first.shown);
+            let hint = "leave the link out; to draw rows more often, mix data sets with weights";
+            return Err(Error::invalid(cause).at(file.place()).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+fn canonical(path: &Path) -> Result<PathBuf> {
+    fs::canonicalize(path).map_err(|error| error.into_error().at(place(path)))
+}

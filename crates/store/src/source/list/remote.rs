@@ -1,0 +1,376 @@
+//! The files of an object store.
+
+use std::collections::BTreeSet;
+
+use forebay_base::{Error, ErrorKind, Place, Result};
+use futures::FutureExt;
+use futures::future::try_join_all;
+use object_store::ObjectMeta;
+use object_store::path::Path;
+
+use super::partition::note_keys;
+use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
+use crate::snapshot::{DataFile, IndexPlace, Pin, Snapshot};
+use crate::source::clouds::Meaning;
+use crate::source::footer::TAIL;
+use crate::source::glob::{Glob, Reach, WILDCARDS};
+use crate::source::index;
+use crate::source::remote::Remote;
+use crate::source::tables::{self, TableFormat, TableRoot};
+
+/// Pages of a list that are taken before a glob's folders are looked into one by one.
+const FLAT_PAGES: usize = 4;
+
+/// Folders of one depth that are looked into by themselves.
+const MOST_FOLDERS: usize = 32;
+
+/// The files of a key, a prefix or a glob: of the first of its meanings that there is anything for.
+pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -> Result<Location> {
+    let here = Here { remote, volume };
+    let mut missing = None;
+    for meaning in meanings {
+        let found = here.find(meaning).await;
+        match found.map_err(|error| error.at(Place::file(remote.shown(&meaning.key)))) {
+            Err(error) if error.kind() == ErrorKind::NotFound => missing = missing.or(Some(error)),
+            found => return found,
+        }
+    }
+    Err(missing.unwrap_or_else(|| Error::new(ErrorKind::Internal, "a key that means nothing")))
+}
+
+/// The file of a key in a store that cannot list. Its size and version come with its last bytes.
+pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Result<Location> {
+    let no_list = || {
+        Error::new(ErrorKind::Unsupported, "plain HTTP has no list of what lies in a folder")
+            .hint("give the URLs of the files as a list")
+    };
+    let here = Here { remote, volume };
+    let found = match key.is_empty() || key.ends_with('/') {
+        true => Err(no_list()),
+        false => match here.alone(key).await {
+            // A file can have such a name; if there is none, a glob was meant.
+            Err(error) if error.kind() == ErrorKind::NotFound && key.contains(WILDCARDS) => Err(no_list()),
+            found => found,
+        },
+    };
+    found.map_err(|error| error.at(Place::file(remote.shown(key))))
+}
+
+/// The file at a path below a prefix.
+pub(super) async fn file_below(
+    remote: &Remote,
+    volume: usize,
+    prefix: &str,
+    relative: &str,
+) -> Result<DataFile> {
+    let key = joined(prefix, relative);
+    let meta = remote.head(&path(&key)?).await?;
+    let meta = meta.ok_or_else(|| Error::new(ErrorKind::NotFound, "object not found"));
+    let file = meta.and_then(|meta| Here { remote, volume }.data_file(&meta));
+    file.map_err(|error| error.at(Place::file(remote.shown(&key))))
+}
+
+/// What lies below a prefix, as far as a glob may match it, ordered by path.
+#[derive(Default)]
+struct Listed {
+    objects: Vec<ObjectMeta>,
+    /// Folders that the glob does not reach into, as paths below the prefix that end in `/`.
+    passed: Vec<String>,
+}
+
+/// A store that is being searched.
+struct Here<'a> {
+    remote: &'a Remote,
+    volume: usize,
+}
+
+/// A file below the folder that was listed.
+struct Seen<'a> {
+    /// Its path below the folder, with `/`.
+    relative: &'a str,
+    meta: &'a ObjectMeta,
+}
+
+impl Seen<'_> {
+    fn name(&self) -> &str {
+        self.relative.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+impl Here<'_> {
+    async fn find(&self, meaning: &Meaning) -> Result<Location> {
+        let Some(glob) = &meaning.glob else { return self.file_or_folder(&meaning.key).await };
+        // A name that exists is taken literally, whatever characters it has.
+        match self.file(&meaning.key).await {
+            Ok(Some(file)) => return Ok(Location::Files(file)),
+            // Credentials that may list need not be allowed to look up a missing object.
+            Err(error) if error.kind() != ErrorKind::Denied => return Err(error),
+            _ => {}
+        }
+        match self.matching(glob).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.folder(&meaning.key).await.map_err(|literally| match literally.kind() {
+                    // Nor to list under a missing name.
+                    ErrorKind::NotFound | ErrorKind::Denied => error,
+                    _ => literally,
+                })
+            }
+            found => found,
+        }
+    }
+
+    async fn alone(&self, key: &str) -> Result<Location> {
+        let path = path(key)?;
+        let (meta, tail) = self.remote.tail(&path, TAIL).await?;
+        let file = DataFile { tail: Some(tail), ..self.data_file(&meta)? };
+        Ok(Location::Files(Snapshot::of_file(file)))
+    }
+
+    async fn file_or_folder(&self, key: &str) -> Result<Location> {
+        match self.file(key).await? {
+            Some(file) => Ok(Location::Files(file)),
+            None => self.folder(key).await,
+        }
+    }
+
+    /// The object that has this key.
+    async fn file(&self, key: &str) -> Result<Option<Snapshot>> {
+        if key.is_empty() || key.ends_with('/') {
+            return Ok(None);
+        }
+        let file = self.remote.head(&path(key)?).await?;
+        // Some tools mark a folder with an empty object of its name.
+        let is_mark = match &file {
+            Some(meta) if meta.size == 0 => !has_suffix(key) || self.marks_a_folder(&meta.location).await?,
+            _ => false,
+        };
+        let file = file.filter(|_| !is_mark);
+        file.map(|meta| self.data_file(&meta).map(Snapshot::of_file)).transpose()
+    }
+
+    /// Whether the empty object at a path marks a folder.
+    async fn marks_a_folder(&self, path: &Path) -> Result<bool> {
+        let below = self.remote.list_folder(path).await?;
+        let is_inside = |meta: &ObjectMeta| meta.location != *path;
+        Ok(!below.common_prefixes.is_empty()
+            || below.objects.iter().any(is_inside)
+            || self.remote.is_folder_mark(path).await?)
+    }
+
+    /// The Parquet files below a prefix, or the table that it is.
+    async fn folder(&self, key: &str) -> Result<Location> {
+        let is_folder = key.is_empty() || key.ends_with('/');
+        let key = key.trim_end_matches('/');
+        let prefix = path(key)?;
+        let (listed, ()) = futures::try_join!(self.remote.list(&prefix), self.refuse_above(key))?;
+        let place = Place::file(self.remote.shown(key));
+        let all = below(&listed, &prefix);
+        if all.is_empty() {
+            let cause = match is_folder {
+                true => "nothing lies below this prefix",
+                false => "object not found, and nothing lies below this prefix",
+            };
+            return Err(Error::new(ErrorKind::NotFound, cause).at(place));
+        }
+        let tables = || all.iter().filter_map(|seen| tables::shown_by(seen.relative));
+        if let Some((_, format)) = tables().find(|(folder, _)| folder.is_empty()) {
+            return Ok(Location::Table(format, TableRoot::Key(prefix.to_string())));
+        }
+        if let Some((folder, format)) = tables().next() {
+            let shown = self.remote.shown(&joined(prefix.as_ref(), folder.trim_end_matches('/')));
+            return Err(tables::refusal(format, Place::file(shown)));
+        }
+        let seen = self.visible(all).await?;
+        let chosen = chosen(&seen, Seen::name);
+        if chosen.is_empty() {
+            let names: BTreeSet<&str> = seen.iter().map(Seen::name).collect();
+            return Err(nothing(place, "the folder holds no Parquet file", names));
+        }
+        self.snapshot(&prefix, None, &chosen, &listed)
+    }
+
+    /// The files that a glob reaches: those that it matches, and the Parquet files of folders that it matches.
+    async fn matching(&self, glob: &Glob) -> Result<Location> {
+        let base = glob.base().to_string_lossy();
+        let base = base.trim_start_matches('.').trim_matches('/');
+        let prefix = path(base)?;
+        let Listed { objects, passed } = self.list(&prefix, glob).await?;
+        let all = below(&objects, &prefix);
+        let tables: Vec<_> = all.iter().filter_map(|seen| tables::shown_by(seen.relative)).collect();
+        let place = Place::file(self.remote.shown(base));
+        if all.is_empty() && passed.is_empty() {
+            let cause = "the glob starts at a prefix below which nothing lies";
+            return Err(Error::new(ErrorKind::NotFound, cause).at(place));
+        }
+        let seen = self.visible(all).await?;
+        let chosen = seen.iter().filter(|seen| match glob.reach(seen.relative) {
+            Reach::Whole => glob.names_a_suffix() || has_suffix(seen.name()),
+            Reach::Folder(_) => has_suffix(seen.name()),
+            Reach::No => false,
+        });
+        let chosen: Vec<&Seen> = chosen.collect();
+        if chosen.is_empty() {
+            let names = seen.iter().map(|seen| seen.relative).chain(passed.iter().map(String::as_str));
+            let names: BTreeSet<&str> = names.collect();
+            return Err(nothing(place, "the glob matches no Parquet file below this folder", names));
+        }
+        // A table beside the matched files does not matter.
+        let within =
+            tables.iter().find(|(folder, _)| chosen.iter().any(|seen| seen.relative.starts_with(folder)));
+        if let Some((folder, format)) = within {
+            let shown = self.remote.shown(&joined(prefix.as_ref(), folder.trim_end_matches('/')));
+            return Err(tables::refusal(*format, Place::file(shown)));
+        }
+        self.refuse_above(base).await?;
+        self.snapshot(&prefix, Some(glob), &chosen, &objects)
+    }
+
+    /// What a glob may match below a prefix, and whatever lies beside it: all that is there, if that is not much.
+    ///
+    /// A page of a list has a thousand objects, and to look into each folder by itself takes a request for each. So folders
+    /// are looked into only where all below the prefix is many pages, and only few folders that the glob may reach into.
+    /// Without a folder in its pattern it takes the whole list in any case.
+    async fn list(&self, prefix: &Path, glob: &Glob) -> Result<Listed> {
+        let depth = glob.named_depth();
+        let pages = if depth > 1 { FLAT_PAGES } else { usize::MAX };
+        if let Some(objects) = self.remote.list_at_most(prefix, pages).await? {
+            return Ok(Listed { objects, passed: Vec::new() });
+        }
+        let (mut listed, mut folders) = (Listed::default(), vec![prefix.clone()]);
+        let relative = |folder: &Path| {
+            folder
+                .as_ref()
+                .strip_prefix(prefix.as_ref())
+                .unwrap_or_default()
+                .trim_start_matches('/')
+                .to_owned()
+        };
+        for _ in 0..depth {
+            let found = try_join_all(folders.iter().map(|folder| self.remote.list_folder(folder))).await?;
+            let inner: Vec<&Path> = found.iter().flat_map(|found| &found.common_prefixes).collect();
+            let (reached, others): (Vec<&Path>, Vec<&Path>) =
+                inner.into_iter().partition(|folder| glob.may_reach_below(&relative(folder)));
+            if reached.len() > MOST_FOLDERS {
+                break;
+            }
+            // What shows that one of these folders is a table.
+            let signs = others.iter().filter(|folder| folder.filename().is_some_and(tables::is_sign));
+            let signs = try_join_all(signs.map(|folder| self.remote.list_folder(folder))).await?;
+            listed.passed.extend(others.iter().map(|folder| relative(folder) + "/"));
+            folders = reached.into_iter().cloned().collect();
+            listed.objects.extend(found.into_iter().chain(signs).flat_map(|found| found.objects));
+        }
+        let below = try_join_all(folders.iter().map(|folder| self.remote.list(folder))).await?;
+        listed.objects.extend(below.into_iter().flatten());
+        listed.objects.sort_unstable_by(|a, b| a.location.cmp(&b.location));
+        Ok(listed)
+    }
+
+    /// Without hidden files, files in hidden folders, and the marks of folders.
+    ///
+    /// Spark, Hadoop and consoles mark a folder with an empty object. Where that is called `train.parquet/`, the
+    /// list has it as `train.parquet`, since paths have no slash at their end: it is a folder's if anything lies
+    /// below it, or if there is no object of that name.
+    async fn visible<'s>(&self, seen: Vec<Seen<'s>>) -> Result<Vec<Seen<'s>>> {
+        let paths: Vec<&str> = seen.iter().map(|seen| seen.relative).collect();
+        let is_above = |folder: &str| {
+            let below = format!("{folder}/");
+            let next = paths.partition_point(|path| *path < below.as_str());
+            paths.get(next).is_some_and(|path| path.starts_with(&below))
+        };
+        let is_file = async |seen: &Seen<'_>| match seen.meta.size > 0 {
+            true => Ok(true),
+            false if !has_suffix(seen.name()) || is_above(seen.relative) => Ok(false),
+            false => self.remote.is_folder_mark(&seen.meta.location).await.map(|is_mark| !is_mark),
+        };
+        let mut visible = Vec::with_capacity(seen.len());
+        let is_shown = |seen: &Seen| !seen.relative.split('/').any(is_hidden);
+        for seen in seen.into_iter().filter(is_shown) {
+            if is_file(&seen).await? {
+                visible.push(seen);
+            }
+        }
+        Ok(visible)
+    }
+
+    /// The files that were chosen below a prefix, of all that were `listed`.
+    fn snapshot(
+        &self,
+        prefix: &Path,
+        glob: Option<&Glob>,
+        chosen: &[&Seen<'_>],
+        listed: &[ObjectMeta],
+    ) -> Result<Location> {
+        let root = self.remote.shown(prefix.as_ref()).trim_end_matches('/').to_string();
+        let mut files: Vec<DataFile> =
+            chosen.iter().map(|seen| self.data_file(seen.meta)).collect::<Result<_>>()?;
+        note_keys(&mut files, glob, chosen.iter().map(|seen| seen.relative));
+        let path = path(&joined(prefix.as_ref(), index::NAME))?;
+        let found = listed.iter().find(|meta| meta.location == path).map(Pin::of);
+        let index =
+            IndexPlace { root: root.clone(), volume: self.volume, path, found, is_whole: glob.is_none() };
+        Ok(Location::Files(Snapshot { root, files, indexes: vec![index], ..Snapshot::default() }))
+    }
+
+    /// Refuses a folder inside a table, at any depth. Folders that may not be listed count as no table.
+    async fn refuse_above(&self, key: &str) -> Result<()> {
+        let ancestors: Vec<&str> = match key {
+            "" => Vec::new(),
+            _ => std::iter::once("").chain(key.match_indices('/').map(|(at, _)| &key[..at])).collect(),
+        };
+        let signs =
+            ancestors.iter().flat_map(|ancestor| tables::of_parquet().map(|format| (*ancestor, format)));
+        let looked = try_join_all(signs.map(|(ancestor, format)| self.look(ancestor, format).boxed()));
+        match looked.await?.into_iter().flatten().next() {
+            Some((ancestor, format)) => {
+                Err(tables::refusal(format, Place::file(self.remote.shown(ancestor))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The folder, if it is that of such a table.
+    async fn look<'a>(
+        &self,
+        folder: &'a str,
+        format: &'static dyn TableFormat,
+    ) -> Result<Option<(&'a str, &'static dyn TableFormat)>> {
+        let signs = path(&joined(folder, format.sign().folder))?;
+        let files = match self.remote.list_folder(&signs).await {
+            Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::NotFound) => return Ok(None),
+            listed => listed?.objects,
+        };
+        let mut names = files.iter().filter_map(|meta| meta.location.filename());
+        Ok(names.any(|name| format.sign().is_file(name)).then_some((folder, format)))
+    }
+
+    fn data_file(&self, meta: &ObjectMeta) -> Result<DataFile> {
+        let whole = self.remote.shown(meta.location.as_ref());
+        if meta.size == 0 {
+            return Err(empty(Place::file(whole)));
+        }
+        Ok(DataFile::plain(whole.as_str().into(), whole, self.volume, Pin::of(meta)))
+    }
+}
+
+/// The files of a listing below its prefix.
+fn below<'a>(listed: &'a [ObjectMeta], prefix: &Path) -> Vec<Seen<'a>> {
+    let seen = listed.iter().filter_map(|meta| {
+        let relative = meta.location.as_ref().strip_prefix(prefix.as_ref())?.trim_start_matches('/');
+        // The prefix itself, and markers of folders, are not files in it.
+        (!relative.is_empty()).then_some(Seen { relative, meta })
+    });
+    seen.collect()
+}
+
+fn path(key: &str) -> Result<Path> {
+    Path::parse(key).map_err(|_| Error::invalid("the path has an empty, `.` or `..` part"))
+}
+
+fn joined(folder: &str, name: &str) -> String {
+    match (folder, name) {
+        ("", name) => name.to_string(),
+        (folder, "") => folder.to_string(),
+        (folder, name) => format!("{folder}/{name}"),
+    }
+}

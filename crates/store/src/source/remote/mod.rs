@@ -1,0 +1,531 @@
+//! Files in an object store, read as steadily as the network allows.
+//!
+//! * [`ranges`] turns column chunks into few requests of a good size,
+//! * [`transfer`] carries out one of them: [`leg`] is a request under way, [`trouble`] classifies failures and decides when
+//!   to retry,
+//! * [`pace`] measures the store, and sets the number of concurrent requests and the time after which one is late.
+//!
+//! The retries of the `object_store` crate are switched off: they give up after a few attempts, within seconds.
+
+mod leg;
+mod pace;
+mod ranges;
+mod send;
+mod transfer;
+mod trouble;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use forebay_base::{Error, ErrorKind, Result};
+use futures::future::{BoxFuture, try_join_all};
+use futures::{FutureExt, StreamExt};
+use object_store::list::PaginatedListOptions;
+use object_store::path::{DELIMITER, Path};
+use object_store::{
+    Attribute, GetOptions, GetRange, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload,
+};
+use tokio::time::{sleep, timeout};
+
+use super::clouds::{self, Address, Client, Options};
+use super::traffic::Traffic;
+use super::wire::{EXCHANGE, Exchange, Wire};
+use crate::catalog::FileVersion;
+use pace::Pace;
+use transfer::Transfer;
+use trouble::{Outage, Trouble};
+
+pub(super) use crate::snapshot::Pin;
+pub(super) use trouble::changed;
+
+/// How long an object may be unreachable before that is an error.
+const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// How long a request may stall before it is abandoned.
+const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes in a second that a store takes at least, while an object is written.
+const SLOWEST_WRITE: u64 = 1 << 20;
+
+/// Answers to a `HEAD` that may be due to its method, or have no reason.
+const HEAD_REFUSED: [u16; 6] = [301, 400, 401, 403, 405, 501];
+
+/// The name in the metadata of an object of Azure by which Hadoop marks a folder.
+const HADOOP_FOLDER: &str = "hdi_isfolder";
+
+/// Consecutive pages of a list that may bring no new key: deleted objects leave such pages.
+const MAX_PAGES_WITHOUT_NEWS: usize = 1_000;
+
+/// One store, as one data set uses it.
+#[derive(Clone)]
+pub(super) struct Remote {
+    client: Arc<RwLock<Client>>,
+    origin: Origin,
+    /// The URL of the store's root, without secrets.
+    root: Arc<str>,
+    pace: Arc<Pace>,
+    limits: Limits,
+    traffic: Arc<Traffic>,
+}
+
+/// The origin of the client.
+#[derive(Clone)]
+enum Origin {
+    /// Built here, and built again if the credentials are refused.
+    Address(Arc<(Address, Options, Wire)>),
+    /// Brought by the user.
+    User,
+}
+
+impl Origin {
+    fn takes_if_match(&self) -> bool {
+        matches!(self, Origin::Address(origin) if origin.0.takes_if_match())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    retry: Duration,
+    stall: Duration,
+}
+
+impl Remote {
+    /// Connects to the store of an address. No request is sent yet.
+    pub(super) fn connect(address: &Address, options: &Options, traffic: Arc<Traffic>) -> Result<Self> {
+        let wire = Wire::new();
+        let store = clouds::connect(address, options, &wire)?;
+        let origin = Origin::Address(Arc::new((address.clone(), options.clone(), wire)));
+        let limits = Limits {
+            retry: options.retry_timeout()?.unwrap_or(DEFAULT_RETRY_TIMEOUT),
+            stall: options.stall_timeout()?.unwrap_or(DEFAULT_STALL_TIMEOUT),
+        };
+        let most = options.max_concurrency()?.unwrap_or(pace::MAX_SLOTS);
+        Ok(Remote::new(store, origin, address.root(), limits, most, traffic))
+    }
+
+    /// The same store over new connections.
+    pub(super) fn connect_again(&self) -> Result<Self> {
+        match &self.origin {
+            Origin::Address(origin) => Remote::connect(&origin.0, &origin.1, self.traffic.clone()),
+            Origin::User => Err(Error::new(
+                ErrorKind::Closed,
+                "this store was given to the data set before the process forked, and its connections are the parent's",
+            )
+            .hint("open the data set in the child, or start workers with spawn or forkserver")),
+        }
+    }
+
+    /// A user's own store.
+    pub(super) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
+        let limits = Limits { retry: DEFAULT_RETRY_TIMEOUT, stall: DEFAULT_STALL_TIMEOUT };
+        Remote::new(Client::whole(store), Origin::User, "", limits, pace::MAX_SLOTS, traffic)
+    }
+
+    fn new(
+        store: Client,
+        origin: Origin,
+        root: &str,
+        limits: Limits,
+        most: usize,
+        traffic: Arc<Traffic>,
+    ) -> Self {
+        let client = Arc::new(RwLock::new(store));
+        let pace = Arc::new(Pace::new(most, traffic.clone()));
+        Remote { client, origin, root: root.into(), pace, limits, traffic }
+    }
+
+    /// The URL of a path, as people know it.
+    pub(super) fn shown(&self, path: &str) -> String {
+        match &*self.root {
+            "" => path.to_string(),
+            root => format!("{root}/{path}"),
+        }
+    }
+
+    /// The most concurrent requests.
+    pub(super) fn most_at_once(&self) -> usize {
+        self.pace.most()
+    }
+
+    fn client(&self) -> Client {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks up credentials again, after those of a client were refused; returns whether there may be others now.
+    fn renew(&self, refused: &Client) -> bool {
+        let Origin::Address(origin) = &self.origin else { return false };
+        let (address, options, wire) = &**origin;
+        let mut client = self.client.write().unwrap_or_else(PoisonError::into_inner);
+        if !client.is_same(refused) {
+            return true; // Another request has just done it.
+        }
+        match clouds::connect(address, options, wire) {
+            Ok(store) => {
+                *client = store;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Counts a failure, and obeys a store that asks for fewer requests.
+    fn note(&self, trouble: &Trouble) {
+        match trouble {
+            Trouble::Passing { throttled: true, .. } => {
+                self.traffic.throttled.add(1);
+                self.pace.throttled();
+            }
+            Trouble::Stalled(_) => self.traffic.stalls.add(1),
+            _ => {}
+        }
+    }
+
+    /// Prepares the next try after a failure: looks up other credentials, once, or waits. Fails if there is no next try.
+    async fn recover(&self, trouble: Trouble, client: &Client, outage: &mut Outage) -> Result<()> {
+        self.note(&trouble);
+        if matches!(trouble, Trouble::Denied(_)) && !outage.renewed && self.renew(client) {
+            outage.renewed = true;
+            return Ok(());
+        }
+        sleep(outage.wait(trouble)?).await;
+        self.traffic.retries.add(1);
+        Ok(())
+    }
+
+    /// Reads byte ranges of a file, in the order given: each with its full length, and all from the pinned version.
+    pub(super) async fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let runs = ranges::runs(ranges);
+        let read = try_join_all(runs.iter().map(|run| self.read_run(pin, run))).await?;
+        let slice = |range: &Range<u64>| {
+            if range.start >= range.end {
+                return Ok(Bytes::new());
+            }
+            // In bounds: every range is within a run.
+            let at = runs.partition_point(|run| run.range.end < range.end);
+            let run = runs.get(at).zip(read.get(at));
+            let (run, bytes) = run.ok_or_else(|| Error::new(ErrorKind::Internal, "a range was not read"))?;
+            let from = (range.start - run.range.start) as usize;
+            Ok(bytes.slice(from..from + (range.end - range.start) as usize))
+        };
+        ranges.iter().map(slice).collect()
+    }
+
+    async fn read_run(&self, pin: &Pin, run: &ranges::Run) -> Result<Bytes> {
+        let length = run.range.end - run.range.start;
+        let room = usize::try_from(length)
+            .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{length} bytes in one read")))?;
+        // One allocation, in which each piece has its place.
+        let mut rest = BytesMut::with_capacity(room);
+        let transfers = run.pieces.iter().map(|piece| {
+            let after = rest.split_off((piece.end - piece.start) as usize);
+            let slot = std::mem::replace(&mut rest, after);
+            Transfer::new(self, pin, piece.clone(), slot).run()
+        });
+        let mut pieces = try_join_all(transfers.collect::<Vec<_>>()).await?.into_iter();
+        let mut whole = pieces.next().unwrap_or_default();
+        pieces.for_each(|piece| whole.unsplit(piece));
+        Ok(whole.freeze())
+    }
+
+    /// The end of a file whose size and version are not known yet, with the metadata in the answer.
+    pub(super) async fn tail(&self, path: &Path, bytes: u64) -> Result<(ObjectMeta, Bytes)> {
+        let _slot = self.pace.slot().await;
+        self.patiently(|store| {
+            async move {
+                let options = GetOptions { range: Some(GetRange::Suffix(bytes)), ..GetOptions::default() };
+                let answer = match store.get_opts(path, options).await {
+                    // Only an empty file has no end.
+                    Err(_) if answered_with(&[416]) => return Err(own_failure(no_footer())),
+                    answer => answer?,
+                };
+                let (meta, range) = (answer.meta.clone(), answer.range.clone());
+                let body = answer.bytes().await?;
+                self.traffic.received.add(body.len() as u64);
+                self.traffic.wanted.add(body.len() as u64);
+                Ok((body.len() as u64 == range.end - range.start).then_some((meta, body)))
+            }
+            .boxed()
+        })
+        .await
+    }
+
+    /// Size and version of a file; `None` if there is none.
+    pub(super) async fn head(&self, path: &Path) -> Result<Option<ObjectMeta>> {
+        let is_http = self.origin.takes_if_match();
+        let found = self.patiently(|store| {
+            async move {
+                match store.head(path).await {
+                    // The answer to a HEAD has no body, and so no reason for a refusal. That to a GET has one, and
+                    // some servers do not support HEAD.
+                    Err(_) if is_http && answered_with(&HEAD_REFUSED) => {
+                        let first = Some(GetRange::Bounded(0..1));
+                        let options = GetOptions { range: first, ..GetOptions::default() };
+                        store.get_opts(path, options).await.map(|answer| Some(answer.meta))
+                    }
+                    found => found.map(Some),
+                }
+            }
+            .boxed()
+        });
+        match found.await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// Whether an empty object that a list has at a path marks a folder: its key ends in a slash, so that there is no
+    /// object of that name, or Hadoop says so of it in Azure's store. Where that may not be asked, it counts as a file.
+    pub(super) async fn is_folder_mark(&self, path: &Path) -> Result<bool> {
+        let said = Attribute::Metadata(HADOOP_FOLDER.into());
+        let looked = self.patiently(|store| {
+            let options = GetOptions { head: true, ..GetOptions::default() };
+            async move { store.get_opts(path, options).await.map(|answer| Some(answer.attributes)) }.boxed()
+        });
+        match looked.await {
+            Ok(attributes) => {
+                Ok(attributes.get(&said).is_some_and(|value| value.eq_ignore_ascii_case("true")))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Denied => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes an object, in place of the one that there is. It has more time than a short answer needs.
+    pub(super) async fn write(&self, path: &Path, bytes: Bytes) -> Result<()> {
+        let _slot = self.pace.slot().await;
+        let time = Duration::from_secs(bytes.len() as u64 / SLOWEST_WRITE);
+        let put = self.patiently_for(time, |store| {
+            let payload = PutPayload::from_bytes(bytes.clone());
+            async move { store.put(path, payload).await.map(|_| Some(())) }.boxed()
+        });
+        put.await
+    }
+
+    /// All objects below a prefix, at every depth, ordered by path. A failure costs a page if the store lists page by
+    /// page, else the whole list.
+    pub(super) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
+        let listed = self.list_at_most(prefix, usize::MAX).await?;
+        listed.ok_or_else(|| Error::new(ErrorKind::Internal, "a list has too many pages"))
+    }
+
+    /// As [`list`](Self::list), but `None` where a store that hands out pages has more than `pages` of them.
+    pub(super) async fn list_at_most(&self, prefix: &Path, pages: usize) -> Result<Option<Vec<ObjectMeta>>> {
+        match self.client().pages().is_some() {
+            true => Ok(self.list_by_page(prefix, None, pages).await?.map(|listed| listed.objects)),
+            false => self.list_as_a_whole(prefix).await.map(Some),
+        }
+    }
+
+    /// The objects and folders right below a prefix.
+    pub(super) async fn list_folder(&self, prefix: &Path) -> Result<ListResult> {
+        match self.client().pages().is_some() {
+            true => {
+                let listed = self.list_by_page(prefix, Some(DELIMITER), usize::MAX).await?;
+                listed.ok_or_else(|| Error::new(ErrorKind::Internal, "a list has too many pages"))
+            }
+            false => {
+                let ask = |store: Client| {
+                    async move { store.list_with_delimiter(Some(prefix)).await.map(Some) }.boxed()
+                };
+                self.patiently(ask).await
+            }
+        }
+    }
+
+    /// Asks for page after page, by the token of the one before: keys need not be sorted, as those of S3's directory
+    /// buckets are not, so that no key says where to go on. `None` where there are more than `most` pages.
+    async fn list_by_page(
+        &self,
+        prefix: &Path,
+        delimiter: Option<&'static str>,
+        most: usize,
+    ) -> Result<Option<ListResult>> {
+        let below = (!prefix.is_root()).then(|| format!("{prefix}{DELIMITER}"));
+        let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
+        let mut folders: BTreeSet<Path> = BTreeSet::new();
+        let mut tokens: HashSet<String> = HashSet::new();
+        let (mut token, mut without_news) = (None, 0);
+        loop {
+            let (below, token_now) = (&below, &token);
+            let page = self.patiently(|client| {
+                async move {
+                    let Some(pages) = client.pages() else { return Ok(None) };
+                    let options = PaginatedListOptions {
+                        delimiter: delimiter.map(Cow::Borrowed),
+                        page_token: token_now.clone(),
+                        ..PaginatedListOptions::default()
+                    };
+                    pages.list_paginated(below.as_deref(), options).await.map(Some)
+                }
+                .boxed()
+            });
+            let page = page.await?;
+            let known = found.len() + folders.len();
+            page.result.objects.into_iter().for_each(|meta| add(&mut found, meta));
+            folders.extend(page.result.common_prefixes);
+            without_news = if found.len() + folders.len() > known { 0 } else { without_news + 1 };
+            let Some(next) = page.page_token.filter(|token| !token.is_empty()) else {
+                return Ok(Some(ListResult {
+                    objects: found.into_values().collect(),
+                    common_prefixes: folders.into_iter().collect(),
+                    extensions: page.result.extensions,
+                }));
+            };
+            if tokens.len() + 1 == most {
+                return Ok(None);
+            }
+            if !tokens.insert(next.clone()) || without_news > MAX_PAGES_WITHOUT_NEWS {
+                return Err(Error::new(ErrorKind::Io, "the store's listing does not end: it repeats a page")
+                    .hint("check the endpoint: the server must page its listings"));
+            }
+            token = Some(next);
+        }
+    }
+
+    /// Reads a list from beginning to end, and starts again if it fails.
+    async fn list_as_a_whole(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
+        let mut outage = Outage::new(self.limits.retry);
+        loop {
+            let (client, exchange, stall) =
+                (self.client(), Exchange::default(), outage.silence(self.limits.stall));
+            self.traffic.requests.add(1);
+            let listed = EXCHANGE.scope(exchange.clone(), whole_list(&client, prefix, stall)).await;
+            let trouble = match listed {
+                Ok(found) => return Ok(found),
+                Err(failure) => {
+                    failure.map_or_else(|| silence(stall), |error| Trouble::of(&error, &exchange))
+                }
+            };
+            self.recover(trouble, &client, &mut outage).await?;
+        }
+    }
+
+    /// Repeats a request until there is an answer; `None` is an answer to something else.
+    async fn patiently<'a, T>(
+        &self,
+        ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
+    ) -> Result<T> {
+        self.patiently_for(Duration::ZERO, ask).await
+    }
+
+    /// As [`patiently`](Self::patiently), where nothing comes back until so much more time has passed.
+    async fn patiently_for<'a, T>(
+        &self,
+        more: Duration,
+        ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
+    ) -> Result<T> {
+        let mut outage = Outage::new(self.limits.retry);
+        loop {
+            let (client, exchange, stall) =
+                (self.client(), Exchange::default(), outage.silence(self.limits.stall));
+            self.traffic.requests.add(1);
+            let asked = EXCHANGE.scope(exchange.clone(), ask(client.clone()));
+            let trouble = match timeout(stall + more, asked).await {
+                Ok(Ok(Some(answer))) => return Ok(answer),
+                Ok(Ok(None)) => Trouble::passing("the response ended early"),
+                Ok(Err(error)) => Trouble::of(&error, &exchange),
+                Err(_) => silence(stall),
+            };
+            self.recover(trouble, &client, &mut outage).await?;
+        }
+    }
+}
+
+/// A list from beginning to end, ordered by path; fails with `None` if nothing comes for too long.
+async fn whole_list(
+    store: &Client,
+    prefix: &Path,
+    stall: Duration,
+) -> Result<Vec<ObjectMeta>, Option<object_store::Error>> {
+    let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
+    let mut pages = store.list(Some(prefix));
+    while let Some(meta) = timeout(stall, pages.next()).await.map_err(|_| None)? {
+        add(&mut found, meta.map_err(Some)?);
+    }
+    Ok(found.into_values().collect())
+}
+
+/// Adds an object to a list. One that marks a folder, `x/`, has the path of the object `x`, and does not hide it.
+fn add(found: &mut BTreeMap<Path, ObjectMeta>, meta: ObjectMeta) {
+    if meta.size > 0 || !found.contains_key(&meta.location) {
+        found.insert(meta.location.clone(), meta);
+    }
+}
+
+/// Whether the last answer to the current task has one of these statuses.
+fn answered_with(statuses: &[u16]) -> bool {
+    EXCHANGE.try_with(Exchange::status).ok().flatten().is_some_and(|status| statuses.contains(&status))
+}
+
+/// A failure of this library, as object_store carries it.
+fn own_failure(error: Error) -> object_store::Error {
+    object_store::Error::Generic { store: "forebay", source: Box::new(error) }
+}
+
+/// The refusal of an empty file.
+pub(super) fn no_footer() -> Error {
+    Error::new(ErrorKind::Corrupt, "the file is empty, not even a footer is there")
+}
+
+fn silence(stall: Duration) -> Trouble {
+    Trouble::Stalled(format!("no response came for {:.0} s", stall.as_secs_f64()))
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Never the client: the stores print their keys.
+        f.debug_struct("Remote").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+impl Pin {
+    /// The metadata of a file in a listing or an answer.
+    pub(super) fn of(meta: &ObjectMeta) -> Self {
+        Pin { path: meta.location.clone(), size: meta.size, version: version_of(meta) }
+    }
+
+    fn if_match(&self) -> Option<String> {
+        match &self.version {
+            // A weak tag never matches, and quotes are part of the tag on the wire, though not in every listing.
+            FileVersion::ETag(tag) if !tag.starts_with("W/") => Some(format!("\"{}\"", bare(tag))),
+            _ => None,
+        }
+    }
+
+    /// Whether an answer is about this version of the object, as far as it shows.
+    fn agrees(&self, meta: &ObjectMeta) -> bool {
+        match (&self.version, &meta.e_tag) {
+            (FileVersion::ETag(tag), Some(now)) => bare(tag) == bare(now),
+            (FileVersion::Modified(_), _) => {
+                FileVersion::Modified(nanoseconds(meta)) == self.version
+                    || meta.last_modified.timestamp() == 0
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Distinguishes one version of an object from the next.
+pub(super) fn version_of(meta: &ObjectMeta) -> FileVersion {
+    match &meta.e_tag {
+        Some(tag) => FileVersion::ETag(bare(tag).into()),
+        None => FileVersion::Modified(nanoseconds(meta)),
+    }
+}
+
+fn bare(tag: &str) -> &str {
+    tag.trim_start_matches("W/").trim_matches('"')
+}
+
+fn nanoseconds(meta: &ObjectMeta) -> i128 {
+    let time = meta.last_modified;
+    i128::from(time.timestamp()) * 1_000_000_000 + i128::from(time.timestamp_subsec_nanos())
+}

@@ -1,0 +1,179 @@
+//! One range of a file, until it is complete: requested, watched, hedged, and retried.
+//!
+//! ```text
+//! first leg ──────────── bytes ───────► slot ─► complete
+//!     │ late           │ broken              ▲
+//!     │                └► wait, a new leg from where it broke
+//!     └► second leg ──── bytes ───────────┘   whichever is ahead stays
+//! ```
+//!
+//! Both legs read the same version of the file, so that any byte may come from either.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use forebay_base::Error;
+use tokio::time::{Instant, sleep_until};
+
+use super::leg::{Late, Leg};
+use super::trouble::{Outage, Trouble};
+use super::{Client, Pin, Remote};
+
+/// Time after which a refused permission for a second request is requested again.
+const HEDGE_RETRY: Duration = Duration::from_millis(20);
+
+/// A range on its way into memory that was set aside for it.
+pub(super) struct Transfer<'a> {
+    remote: &'a Remote,
+    pin: &'a Pin,
+    range: Range<u64>,
+    /// The bytes so far, from the start of the range on; with capacity for all of it.
+    slot: BytesMut,
+}
+
+impl<'a> Transfer<'a> {
+    /// A transfer of `range` into `slot`, which is empty and has the capacity for it.
+    pub(super) fn new(remote: &'a Remote, pin: &'a Pin, range: Range<u64>, slot: BytesMut) -> Self {
+        Transfer { remote, pin, range, slot }
+    }
+
+    /// Runs until the range is complete, or until no byte came for as long as an outage may last.
+    pub(super) async fn run(mut self) -> Result<BytesMut, Error> {
+        // Kept while waiting after a failure, so that a failing store gets few requests.
+        let _slot = self.remote.pace.slot().await;
+        let mut outage = Outage::new(self.remote.limits.retry);
+        while self.missing() > 0 {
+            let (before, client) = (self.slot.len(), self.remote.client());
+            let Err(trouble) = self.attempt(&client, outage.silence(self.remote.limits.stall)).await else {
+                continue;
+            };
+            if self.slot.len() > before {
+                outage.over();
+            }
+            self.remote.recover(trouble, &client, &mut outage).await?;
+        }
+        Ok(self.slot)
+    }
+
+    /// The offset in the file of the next missing byte.
+    fn at(&self) -> u64 {
+        self.range.start + self.slot.len() as u64
+    }
+
+    fn missing(&self) -> u64 {
+        self.range.end - self.at()
+    }
+
+    /// Requests the missing bytes, a second time if the first request is late. A request that is silent for `stall` is
+    /// abandoned.
+    async fn attempt(&mut self, client: &Client, stall: Duration) -> Result<(), Trouble> {
+        let mut first = self.leg(client, stall);
+        let mut second: Option<(Leg, Late)> = None;
+        let mut may_hedge = true;
+        let mut ask_from = Instant::now();
+        while self.missing() > 0 {
+            let (mut due, why) = first.late();
+            let mut may_ask = may_hedge;
+            if let Some((leg, _)) = &second {
+                // A second request that is silent as well, perhaps on another dead connection, is replaced.
+                let (also, how) = leg.late();
+                due = due.max(also);
+                may_ask &= how == Late::Silent;
+            }
+            tokio::select! {
+                biased;
+                came = first.next() => match came {
+                    Ok(Some((at, bytes))) => {
+                        self.keep(at, &bytes);
+                        // A second request that was sent for silence alone is no longer needed.
+                        second.take_if(|(_, why)| *why == Late::Silent);
+                    }
+                    ended => match second.take() {
+                        Some((leg, _)) => first = leg,
+                        None => return Err(ended.err().unwrap_or_else(ended_early)),
+                    },
+                },
+                came = next_of(&mut second) => match came {
+                    Ok(Some((at, bytes))) if self.keep(at, &bytes) => {
+                        self.remote.traffic.hedges_won.add(1);
+                        first = second.take().map_or(first, |(leg, _)| leg);
+                    }
+                    Ok(Some(_)) => {}
+                    // The first request is still alive; a third one would be a retry without its wait.
+                    _ => (second, may_hedge) = (None, false),
+                },
+                () = sleep_until(due.max(ask_from)), if may_ask => match self.remote.pace.may_hedge(why) {
+                    true => {
+                        self.remote.traffic.hedges.add(1);
+                        second = Some((self.leg(client, stall), why));
+                    }
+                    // Others may use up the allowance; this one stays late until bytes come.
+                    false => ask_from = Instant::now() + HEDGE_RETRY,
+                },
+            }
+        }
+        self.remote.pace.finished(self.slot.len() as u64, first.reading());
+        Ok(())
+    }
+
+    fn leg(&self, client: &Client, stall: Duration) -> Leg {
+        Leg::start(self.remote, client, self.pin, self.at()..self.range.end, stall)
+    }
+
+    /// Keeps those of `bytes`, at offset `at`, that were still missing; returns whether any were.
+    fn keep(&mut self, at: u64, bytes: &Bytes) -> bool {
+        // Both legs begin at the first byte that was missing at that time, so that no gap can precede it.
+        let known =
+            self.at().checked_sub(at).and_then(|known| usize::try_from(known).ok()).unwrap_or(usize::MAX);
+        match bytes.get(known..) {
+            Some(new) if !new.is_empty() => {
+                self.slot.extend_from_slice(new);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn ended_early() -> Trouble {
+    Trouble::passing("the response ended early")
+}
+
+/// The next bytes of a leg; pending for ever if there is none.
+async fn next_of(leg: &mut Option<(Leg, Late)>) -> Result<Option<(u64, Bytes)>, Trouble> {
+    match leg {
+        Some((leg, _)) => leg.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+
+    use super::*;
+    use crate::catalog::FileVersion;
+
+    #[test]
+    fn of_two_legs_each_byte_is_kept_once_and_in_its_place() {
+        let remote = Remote::of_user(Arc::new(InMemory::new()), Arc::default());
+        let pin = Pin { path: Path::from("x"), size: 100, version: FileVersion::Modified(0) };
+        let mut transfer = Transfer::new(&remote, &pin, 10..20, BytesMut::with_capacity(10));
+        let mut keep = |at, bytes: &'static str| transfer.keep(at, &Bytes::from_static(bytes.as_bytes()));
+        assert!(keep(10, "abcd"));
+        // The second leg began where nothing had come yet, and brings what the first one has brought.
+        assert!(!keep(10, "ab"));
+        assert!(!keep(12, "cd"));
+        assert!(keep(10, "abcdef"));
+        assert!(keep(14, "efg"));
+        assert!(!keep(14, ""));
+        // Bytes after a gap cannot be kept.
+        assert!(!keep(18, "ij"));
+        assert!(keep(17, "hij"));
+        assert_eq!((transfer.missing(), &transfer.slot[..]), (0, &b"abcdefghij"[..]));
+    }
+}

@@ -1,0 +1,251 @@
+//! The stores of a data set, behind one interface.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use object_store::path::Path;
+
+use super::clouds::MetadataCache;
+use super::footer::FooterTurns;
+use super::index::Index;
+use super::local::{self, Local, Reading};
+use super::remote::{Pin, Remote};
+use super::traffic::{Ahead, Traffic, TrafficStats};
+use crate::catalog::File;
+use crate::snapshot::IndexPlace;
+
+/// Row groups of local files that are read at once: enough to hide a disk's latency; more only makes permits wait.
+const LOCAL_AT_ONCE: usize = 4;
+
+/// The stores that hold the bytes of a data set. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    volumes: Arc<[Volume]>,
+    traffic: Arc<Traffic>,
+    /// What is read through this handle is for an epoch that may never begin.
+    ahead: Option<Arc<Ahead>>,
+    local: Arc<Local>,
+    /// Where footers of remote files are kept.
+    pub(super) metadata_cache: Option<MetadataCache>,
+    /// Who reads footers.
+    pub(super) footer_turns: Arc<FooterTurns>,
+    /// The indexes of the folders that were opened.
+    pub(super) indexes: Arc<[IndexPlace]>,
+    /// The index that another process handed on, or that was packed for others.
+    pub(super) handed_on: Option<Arc<Index>>,
+    /// Warnings that were not returned yet.
+    warnings: Arc<Mutex<Vec<String>>>,
+}
+
+/// One of the places that hold files.
+#[derive(Clone, Debug)]
+pub(super) enum Volume {
+    /// The local disk, read on threads of the runtime's blocking pool.
+    Local,
+    /// An object store.
+    Remote(Remote),
+}
+
+impl Store {
+    pub(super) fn new(
+        volumes: Vec<Volume>,
+        traffic: Arc<Traffic>,
+        metadata_cache: Option<MetadataCache>,
+    ) -> Self {
+        Store {
+            volumes: volumes.into(),
+            traffic,
+            ahead: None,
+            local: Arc::default(),
+            metadata_cache,
+            footer_turns: Arc::default(),
+            indexes: Arc::new([]),
+            handed_on: None,
+            warnings: Arc::default(),
+        }
+    }
+
+    /// The same stores over new connections.
+    pub fn connect_again(&self) -> Result<Self> {
+        let volumes = self.volumes.iter().map(|volume| match volume {
+            Volume::Local => Ok(Volume::Local),
+            Volume::Remote(remote) => remote.connect_again().map(Volume::Remote),
+        });
+        let volumes = volumes.collect::<Result<_>>()?;
+        let store = Store::new(volumes, self.traffic.clone(), self.metadata_cache.clone());
+        Ok(Store { indexes: self.indexes.clone(), handed_on: self.handed_on.clone(), ..store })
+    }
+
+    /// The same stores, with the indexes of the folders that were opened.
+    pub(super) fn with_indexes(self, indexes: Vec<IndexPlace>) -> Self {
+        Store { indexes: indexes.into(), ..self }
+    }
+
+    /// The same stores, with an index that holds footers of their files.
+    pub(super) fn with_handed_on(self, index: Index) -> Self {
+        Store { handed_on: Some(Arc::new(index)), ..self }
+    }
+
+    /// Keeps a warning until someone takes it.
+    pub(super) fn warn(&self, warning: String) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+    }
+
+    /// The warnings that were not returned yet, as one.
+    pub fn take_warning(&self) -> Option<String> {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = std::mem::take(&mut *warnings);
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    pub(super) fn volume(&self, volume: usize) -> Result<&Volume> {
+        self.volumes.get(volume).ok_or_else(|| Error::new(ErrorKind::Internal, "a file of no volume"))
+    }
+
+    /// Reads the byte ranges of a file, in the order given.
+    ///
+    /// Every range has its full length, and all are of the catalogued version. Fails with `DatasetChanged` if the file
+    /// is another one now, with `NotFound` if it is gone, and with `Io` if it cannot be read. An unreachable object
+    /// store is retried for three minutes before that is an error.
+    pub async fn read_ranges(&self, file: &File, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let read = self.read(file.volume as usize, &file.pin(), ranges).await;
+        read.map_err(|error| error.at(Place::file(file.location.clone())))
+    }
+
+    /// Reads byte ranges of several local files in one go, each as [`read_ranges`](Self::read_ranges) does: for each read its
+    /// file's place among `files`, and the ranges. `are_kept` tells whether some of the bytes stay while others are let go.
+    ///
+    /// Fails where one of the reads does, and does not say which.
+    pub async fn read_local(
+        &self,
+        files: &[&File],
+        reads: Vec<(usize, Vec<Range<u64>>)>,
+        are_kept: bool,
+    ) -> Result<Vec<local::ReadRanges>> {
+        let requests = reads.iter().map(|(_, ranges)| local::reads(ranges)).sum();
+        let bytes = reads.iter().map(|(_, ranges)| total(ranges)).sum();
+        let pins: Vec<Pin> = files.iter().map(|file| file.pin()).collect();
+        let local = self.local.clone();
+        let read = self.blocking(move || local.read_all(&pins, reads, are_kept)).await?;
+        self.traffic.requests.add(requests);
+        self.traffic.received.add(bytes);
+        self.needed(bytes);
+        Ok(read)
+    }
+
+    pub(super) async fn read(&self, volume: usize, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        match self.volume(volume)? {
+            Volume::Remote(remote) => {
+                let read = remote.read(pin, ranges).await?;
+                // The gaps that were read with them were not.
+                self.needed(total(ranges));
+                Ok(read)
+            }
+            Volume::Local => {
+                let bytes = total(ranges);
+                self.traffic.requests.add(local::reads(ranges));
+                let (pin, ranges, local) = (pin.clone(), ranges.to_vec(), self.local.clone());
+                let read = self.blocking(move || local.read(&pin, &ranges)).await?;
+                self.traffic.received.add(bytes);
+                self.needed(bytes);
+                Ok(read)
+            }
+        }
+    }
+
+    /// Counts bytes that were read and are needed, now or when their epoch begins.
+    fn needed(&self, bytes: u64) {
+        let is_later = self.ahead.as_ref().is_some_and(|ahead| ahead.waits(bytes));
+        if !is_later {
+            self.traffic.wanted.add(bytes);
+        }
+    }
+
+    /// The address of a file, the same in each process of a node, without secrets.
+    pub fn address(&self, file: &File) -> String {
+        self.shown(file.volume as usize, &file.path)
+    }
+
+    /// The address of a path, without secrets.
+    pub(super) fn shown(&self, volume: usize, path: &Path) -> String {
+        match self.volume(volume) {
+            Ok(Volume::Remote(remote)) => remote.shown(path.as_ref()),
+            _ => format!("/{path}"),
+        }
+    }
+
+    /// Writes a file, in place of the one that there is: others see the one or the other, and no part.
+    pub(super) async fn write(&self, volume: usize, path: &Path, bytes: Bytes) -> Result<()> {
+        match self.volume(volume)? {
+            Volume::Remote(remote) => remote.write(path, bytes).await,
+            Volume::Local => {
+                let path = path.clone();
+                self.blocking(move || local::write(&path, &bytes)).await
+            }
+        }
+    }
+
+    /// Keeps local files open between reads, for as long as the result is kept.
+    pub fn reading(&self) -> Reading {
+        Reading::of(&self.local)
+    }
+
+    /// Whether all of it is on the local disk.
+    pub fn is_local(&self) -> bool {
+        self.volumes.iter().all(|volume| matches!(volume, Volume::Local))
+    }
+
+    /// Row groups that may be in flight at once; the number of concurrent requests is set for each store.
+    pub fn row_groups_at_once(&self) -> usize {
+        let at_once = |volume: &Volume| match volume {
+            Volume::Local => LOCAL_AT_ONCE,
+            Volume::Remote(remote) => remote.most_at_once(),
+        };
+        self.volumes.iter().map(at_once).max().unwrap_or(LOCAL_AT_ONCE)
+    }
+
+    /// A handle to read through for an epoch that may never begin.
+    pub fn ahead(&self) -> Self {
+        Store { ahead: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// What was read through this handle is needed now, and what will be.
+    pub fn begin(&self) {
+        if let Some(ahead) = &self.ahead {
+            self.traffic.wanted.add(ahead.begin());
+        }
+    }
+
+    /// The requests and bytes so far.
+    pub fn traffic(&self) -> TrafficStats {
+        self.traffic.read()
+    }
+
+    /// Runs blocking work on the runtime's own threads for it.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match tokio::task::spawn_blocking(work).await {
+            Ok(result) => result,
+            Err(error) if error.is_cancelled() => {
+                Err(Error::new(ErrorKind::Closed, "the runtime was shut down"))
+            }
+            Err(error) => Err(Error::new(ErrorKind::Internal, error.to_string())),
+        }
+    }
+}
+
+/// The bytes of ranges together.
+fn total(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum()
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.volumes.iter()).finish()
+    }
+}

@@ -1,0 +1,204 @@
+//! Table formats: folders with a list of their own that says which of their files are live.
+//!
+//! Reading every Parquet file in such a folder would bring back rows that were removed. Even its live files alone are not
+//! the table: rows can be deleted and columns renamed outside of them, and partition keys are in the list. So the format
+//! returns the table's [`Snapshot`], or refuses the table if it is only recognised. A table is read if its own folder is
+//! opened; a folder above or inside it is refused. Files that are named one by one are read as they are.
+
+mod refused;
+#[cfg(test)]
+mod toy;
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use forebay_base::{Error, ErrorKind, Place, Result, paths};
+use futures::future::BoxFuture;
+
+use super::list;
+use super::local::place;
+use super::store::{Store, Volume};
+use crate::snapshot::{DataFile, Snapshot};
+
+/// The formats that are recognised, in order of precedence.
+const FORMATS: &[&dyn TableFormat] = &[
+    &refused::DELTA,
+    &refused::HUDI,
+    &refused::ICEBERG,
+    &refused::LANCE,
+    #[cfg(test)]
+    &toy::Toy,
+];
+
+/// A table format.
+pub(super) trait TableFormat: Sync {
+    /// The sign by which a table of this format is recognised.
+    fn sign(&self) -> &Sign;
+
+    /// The present state of the table.
+    fn snapshot<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<Snapshot>>;
+
+    /// The next move in the refusal to read the table's files as plain ones.
+    fn advice(&self) -> String {
+        "open the folder of the table by itself".to_string()
+    }
+}
+
+/// The sign of a table: a folder with its list.
+#[derive(Debug)]
+pub(super) struct Sign {
+    /// The format as people call it.
+    pub(super) format: &'static str,
+    /// The folder in the table's own that its list is in.
+    pub(super) folder: &'static str,
+    /// The suffix of a file in that folder; if it is `None`, the folder alone is the sign, even if it is empty.
+    pub(super) suffix: Option<&'static str>,
+    /// Whether such tables hold Parquet, so that a folder in one could be read by mistake.
+    pub(super) holds_parquet: bool,
+}
+
+impl Sign {
+    /// Whether a file of this name in the folder shows a table.
+    pub(super) fn is_file(&self, name: &str) -> bool {
+        self.suffix.is_none_or(|suffix| name.ends_with(suffix))
+    }
+
+    /// Whether `name` in a local folder is the sign of a table.
+    fn is_at(&self, folder: &Path, name: &str) -> bool {
+        let has_file = || {
+            std::fs::read_dir(folder.join(name)).is_ok_and(|items| {
+                items.flatten().any(|item| self.is_file(&item.file_name().to_string_lossy()))
+            })
+        };
+        name == self.folder && (self.suffix.is_none() || has_file())
+    }
+}
+
+/// The place of a table in its volume.
+pub(super) enum TableRoot {
+    /// A local folder.
+    Folder(PathBuf),
+    /// The key of an object store's prefix.
+    Key(String),
+}
+
+/// The folder of a table, for its format to read.
+pub(super) struct TableFolder<'a> {
+    pub(super) store: &'a Store,
+    pub(super) volume: usize,
+    pub(super) root: TableRoot,
+}
+
+impl TableFolder<'_> {
+    /// Its place, for messages.
+    pub(super) fn place(&self) -> Place {
+        match (&self.root, self.store.volume(self.volume)) {
+            (TableRoot::Folder(folder), _) => place(folder),
+            (TableRoot::Key(key), Ok(Volume::Remote(remote))) => Place::file(remote.shown(key)),
+            (TableRoot::Key(key), _) => Place::file(key.as_str()),
+        }
+    }
+
+    /// The file at a path below the folder: its address, size and version.
+    pub(super) async fn file(&self, relative: &str) -> Result<DataFile> {
+        list::file_below(self.store, self.volume, &self.root, relative).await
+    }
+
+    /// All bytes of the file at a path below the folder.
+    #[cfg_attr(not(test), expect(dead_code, reason = "formats that refuse read nothing"))]
+    pub(super) async fn read(&self, relative: &str) -> Result<Bytes> {
+        let file = self.file(relative).await?;
+        let range = 0..file.pin.size;
+        let read = self.store.read(self.volume, &file.pin, &[range]).await;
+        let mut read = read.map_err(|error| error.at(file.place()))?;
+        read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
+    }
+}
+
+/// The formats whose tables hold Parquet.
+pub(super) fn of_parquet() -> impl Iterator<Item = &'static dyn TableFormat> {
+    FORMATS.iter().copied().filter(|format| format.sign().holds_parquet)
+}
+
+/// The table that a path with `/` shows: its folder, with a `/` at the end, and its format.
+pub(super) fn shown_by(path: &str) -> Option<(&str, &'static dyn TableFormat)> {
+    let (folders, name) = path.rsplit_once('/')?;
+    let mut at = 0;
+    for (depth, folder) in folders.split('/').enumerate() {
+        let start = if depth == 0 { 0 } else { at + 1 };
+        at = start + folder.len();
+        let is_shown =
+            |format: &&dyn TableFormat| folder == format.sign().folder && format.sign().is_file(name);
+        if let Some(format) = FORMATS.iter().copied().find(is_shown) {
+            return Some((&path[..start], format));
+        }
+    }
+    None
+}
+
+/// Whether a folder of this name may show that the one it is in is a table.
+pub(super) fn is_sign(name: &str) -> bool {
+    FORMATS.iter().any(|format| format.sign().folder == name)
+}
+
+/// The refusal to read files of a table as plain ones.
+pub(super) fn refusal(format: &dyn TableFormat, folder: Place) -> Error {
+    let Sign { format: name, folder: list, .. } = format.sign();
+    let article = if name.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" };
+    let cause =
+        format!("this is the folder of {article} {name} table: which rows it has is written in {list}");
+    Error::new(ErrorKind::Unsupported, cause).at(folder).hint(format.advice())
+}
+
+/// The format of the table whose folder a local one is.
+pub(super) fn of_folder(folder: &Path) -> Option<&'static dyn TableFormat> {
+    let is_here = |format: &&dyn TableFormat| {
+        let sign = format.sign();
+        folder.join(sign.folder).exists() && sign.is_at(folder, sign.folder)
+    };
+    FORMATS.iter().copied().find(is_here)
+}
+
+/// Refuses a local `folder` if `names`, its contents, are those of a table.
+pub(super) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let found = names.find_map(|name| FORMATS.iter().find(|format| format.sign().is_at(folder, name)));
+    match found {
+        Some(format) => Err(refusal(*format, place(folder))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a local folder inside a table, at any depth.
+pub(super) fn refuse_above(folder: &Path) -> Result<()> {
+    let absolute = paths::absolute(folder).map_err(|error| error.at(place(folder)))?;
+    for ancestor in absolute.ancestors().skip(1) {
+        let present = of_parquet().map(|format| format.sign().folder);
+        refuse(ancestor, present.filter(|name| ancestor.join(name).is_dir()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_refused_by_the_name_of_its_format() {
+        let refused = |format: &dyn TableFormat| refusal(format, Place::default()).cause().to_owned();
+        assert!(refused(&refused::ICEBERG).starts_with("this is the folder of an Iceberg table: "));
+        assert!(refused(&refused::DELTA).starts_with("this is the folder of a Delta table: "));
+    }
+
+    #[test]
+    fn a_table_shows_in_the_paths_of_its_files() {
+        let shown = |path| shown_by(path).map(|(folder, format)| (folder, format.sign().format));
+        assert_eq!(shown("t/_delta_log/00.json"), Some(("t/", "Delta")));
+        assert_eq!(shown("_delta_log/_last_checkpoint"), Some(("", "Delta")));
+        assert_eq!(shown("a/b/.hoodie/x/y"), Some(("a/b/", "Hudi")));
+        assert_eq!(shown("t/metadata/v1.metadata.json"), Some(("t/", "Iceberg")));
+        assert_eq!(shown("t/metadata/notes.txt"), None);
+        assert_eq!(shown("t/_versions/1.manifest"), Some(("t/", "Lance")));
+        assert_eq!(shown("t/_delta_log"), None);
+        assert_eq!(shown("a.parquet"), None);
+    }
+}

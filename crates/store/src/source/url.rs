@@ -1,0 +1,267 @@
+//! Parses the locations that a user writes: paths, URLs and globs.
+
+use std::path::{Path, PathBuf};
+
+use forebay_base::paths::{absolute as absolute_path, expanded, text};
+use forebay_base::{Error, ErrorKind, Place, Result};
+
+use super::clouds::{Address, decoded, glob_of, has_query, is_scheme};
+use super::glob::{Glob, WILDCARDS};
+use super::shown::shown;
+
+/// The meaning of one location.
+#[derive(Clone, Debug)]
+pub(super) enum Target {
+    /// A local file or folder, as the user wrote it.
+    Path(PathBuf),
+    /// All local files that match the pattern.
+    Glob(Glob),
+    /// A file, a folder or a glob in an object store.
+    Remote(Address),
+}
+
+/// Reads one location. `Invalid` for a text that can never be one, `Unsupported` for an unknown scheme.
+///
+/// A `file:` URL may have one slash, as Spark and Hadoop print it. No sentence repeats a secret.
+pub(super) fn parse(location: &str) -> Result<Target> {
+    if location.trim().is_empty() {
+        return Err(Error::invalid("the location is empty").hint("give a path, a URL or a glob"));
+    }
+    if location.contains('\0') {
+        return Err(Error::invalid(format!("{:?} holds a NUL", shown(location))));
+    }
+    let path = PathBuf::from(location);
+    // A name that exists is taken literally, whatever characters it has.
+    if exists(&path) {
+        return Ok(Target::Path(path));
+    }
+    if let Some(rest) = without_prefix(location, "file:") {
+        return file_url(location, rest);
+    }
+    if let Some(rest) = without_prefix(location, "dbfs:") {
+        let mounted = shown(&format!("/dbfs/{}", rest.trim_start_matches('/')));
+        return Err(Error::new(ErrorKind::Unsupported, "dbfs:/ is not read")
+            .hint(format!("Databricks mounts it as a folder: write {mounted}")));
+    }
+    if let Some(address) = Address::parse(location)? {
+        return Ok(Target::Remote(address));
+    }
+    refuse_mistyped(location)?;
+    expanded(path).map(local)
+}
+
+/// The same location for a process that works in another folder: a path of this machine is absolute then.
+///
+/// A glob stays relative where the working folder's own name has wildcards, which it would not mean literally.
+pub fn absolute(location: &str) -> Result<String> {
+    let (path, is_glob) = match parse(location)? {
+        Target::Path(path) => (path, false),
+        Target::Glob(glob) => (glob.path(), true),
+        Target::Remote(_) => return Ok(location.to_owned()),
+    };
+    let whole = absolute_path(&path).map_err(|error| error.at(Place::file(shown(location))))?;
+    let wildcards = |path: &Path| path.to_string_lossy().matches(WILDCARDS).count();
+    if is_glob && wildcards(&whole) > wildcards(&path) {
+        return Ok(location.to_owned());
+    }
+    Ok(text(&whole)?.to_owned())
+}
+
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// A path, or a glob if there is no file of that name.
+fn local(path: PathBuf) -> Target {
+    match Glob::split(&path) {
+        Some(glob) if !exists(&path) => Target::Glob(glob),
+        _ => Target::Path(path),
+    }
+}
+
+/// The text after a prefix, whose case does not matter.
+fn without_prefix<'a>(location: &'a str, prefix: &str) -> Option<&'a str> {
+    let (start, rest) = location.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
+}
+
+/// The path or glob of a `file:` URL: percent-decoded, or as it was written if there is a file of that name alone. What is
+/// percent-encoded is never a wildcard.
+fn file_url(url: &str, rest: &str) -> Result<Target> {
+    let invalid = |cause: &str| Error::invalid(format!("{:?} {cause}", shown(url)));
+    let path = match rest.strip_prefix("//") {
+        Some(rest) => rest.strip_prefix("localhost").unwrap_or(rest),
+        None => rest,
+    };
+    if !path.starts_with('/') {
+        return Err(invalid("has a host, or its path is not absolute")
+            .hint("a file URL has three slashes: file:///data"));
+    }
+    let written = PathBuf::from(path);
+    let plain = decoded(path).filter(|path| !path.contains('\0')).map(PathBuf::from);
+    if exists(&written) && !plain.as_deref().is_some_and(exists) {
+        return Ok(Target::Path(written));
+    }
+    let plain = plain.ok_or_else(|| invalid("is malformed"))?;
+    if exists(&plain) {
+        return Ok(Target::Path(plain));
+    }
+    if has_query(path) {
+        return Err(invalid("holds a query, and there is no file of that name")
+            .hint("write a ? that is part of a name as %3F"));
+    }
+    match glob_of(path) {
+        Some(glob) => Ok(Target::Glob(glob)),
+        None if path.contains('#') => Err(invalid("holds a fragment, and there is no file of that name")
+            .hint("write a # that is part of a name as %23")),
+        None => Ok(Target::Path(plain)),
+    }
+}
+
+/// Refuses a text that begins like a URL but is not one: with a blank, or with another number of slashes than two.
+fn refuse_mistyped(location: &str) -> Result<()> {
+    let trimmed = location.trim_start();
+    let Some(end) = trimmed.find([':', '/']) else { return Ok(()) };
+    let (scheme, rest) = trimmed.split_at(end);
+    let is_url = is_scheme(&scheme.to_ascii_lowercase()) && (rest.starts_with(':') || rest.starts_with("//"));
+    if !is_url {
+        return Ok(());
+    }
+    let rest = rest.trim_start_matches(':').trim_start_matches('/');
+    let scheme = scheme.to_ascii_lowercase();
+    // These may be without a host.
+    let slashes = if matches!(scheme.as_str(), "file" | "hdfs" | "viewfs") { ":///" } else { "://" };
+    let meant = shown(&format!("{scheme}{slashes}{rest}"));
+    Err(Error::invalid(format!("{:?} is not a URL", shown(location))).hint(format!("did you mean {meant}?")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(location: &str) -> PathBuf {
+        match parse(location).unwrap() {
+            Target::Path(path) => path,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn paths_and_file_urls_name_the_same_files() {
+        assert_eq!(path("/data/train"), PathBuf::from("/data/train"));
+        assert_eq!(path("data/train/"), PathBuf::from("data/train/"));
+        assert_eq!(path("file:///data/a%20b%3Dc"), PathBuf::from("/data/a b=c"));
+        assert_eq!(path("file://localhost/data"), PathBuf::from("/data"));
+        assert_eq!(path("file:/data/x"), PathBuf::from("/data/x"));
+        assert_eq!(path("FILE:///data"), PathBuf::from("/data"));
+    }
+
+    #[test]
+    fn a_name_that_exists_is_taken_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["x[1].parquet", "a?b#c.parquet", "all*", "at=12%3A00", "~", "s3:"] {
+            let file = folder.path().join(name);
+            std::fs::write(&file, "").unwrap();
+            let written = file.to_str().unwrap();
+            assert_eq!(path(written), file);
+            assert_eq!(path(&format!("file://{written}")), file);
+            let encoded =
+                written.replace('%', "%25").replace('?', "%3F").replace('[', "%5B").replace('#', "%23");
+            assert_eq!(path(&format!("file:{encoded}")), file);
+        }
+    }
+
+    #[test]
+    fn a_location_is_made_absolute_and_a_url_stays() {
+        let folder = std::env::current_dir().unwrap();
+        let below = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+        for (location, expected) in [
+            ("src", below("src")),
+            ("src/", below("src/")),
+            ("./no/such", below("no/such")),
+            ("src/*/[a-c]?.parquet", below("src/*/[a-c]?.parquet")),
+            ("/data/a b", "/data/a b".to_owned()),
+            ("file:///data/a%20b", "/data/a b".to_owned()),
+            ("file:///data/*.parquet", "/data/*.parquet".to_owned()),
+            ("s3://bucket/x/*.parquet", "s3://bucket/x/*.parquet".to_owned()),
+            ("https://ann:hunter2@host/x", "https://ann:hunter2@host/x".to_owned()),
+        ] {
+            assert_eq!(absolute(location).unwrap(), expected, "{location}");
+            assert_eq!(absolute(&expected).unwrap(), expected, "{location}");
+        }
+        assert_eq!(absolute("~/x").unwrap(), std::env::home_dir().unwrap().join("x").to_str().unwrap());
+    }
+
+    #[test]
+    fn a_tilde_is_the_users_home_and_no_one_elses() {
+        let home = std::env::home_dir().unwrap();
+        assert_eq!(path("~/no/such/folder"), home.join("no/such/folder"));
+        assert_eq!(path("~"), home);
+        assert!(
+            matches!(parse("~/no/*.parquet").unwrap(), Target::Glob(glob) if glob.base() == home.join("no"))
+        );
+        assert_eq!(path("no/such/~"), PathBuf::from("no/such/~"));
+        let error = parse("~ann/x").unwrap_err().to_string();
+        assert!(error.contains("~ann: the home folder of another user is not expanded"), "{error}");
+    }
+
+    #[test]
+    fn a_mistyped_url_is_answered_with_what_was_meant_and_without_its_secret() {
+        for (location, meant) in [
+            ("https:/ann:hunter2@host/x?sig=hunter2", "https://***@host/x?***"),
+            ("https//host/x", "https://host/x"),
+            ("https:host/x", "https://host/x"),
+            (" s3://bucket/x", "s3://bucket/x"),
+            ("S3:/key:hunter2@bucket/x", "s3://***@bucket/x"),
+            ("\thdfs:/data", "hdfs:///data"),
+            (" file:/data", "file:///data"),
+        ] {
+            let error = parse(location).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            assert!(error.to_string().ends_with(&format!("is not a URL (did you mean {meant}?)")), "{error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+        let error = parse("dbfs:/mnt/train").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().ends_with("write /dbfs/mnt/train)"), "{error}");
+    }
+
+    #[test]
+    fn a_location_that_cannot_be_read_says_why() {
+        let sentence = |location: &str| parse(location).unwrap_err().to_string();
+        assert_eq!(sentence(""), "the location is empty (give a path, a URL or a glob)");
+        assert!(sentence("file://server/x").contains("has a host"));
+        assert!(sentence("file:x").contains("its path is not absolute"));
+        assert!(sentence("file:///x%zz").contains("malformed"));
+        assert!(sentence("file:///x%00").contains("malformed"));
+        assert!(sentence("a\0b").contains("NUL"));
+    }
+
+    #[test]
+    fn a_file_url_has_no_query_and_what_is_encoded_in_it_is_no_wildcard() {
+        for url in ["file:///nothing?x=y", "file:/no/part-?.parquet?x=y", "file:///no/such?sig=hunter2#a"] {
+            let error = parse(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{url}: {error}");
+            let text = error.to_string();
+            assert!(text.ends_with("holds a query, and there is no file of that name (write a ? that is part of a name as %3F)"), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+        let error = parse("file:///nothing#x").unwrap_err().to_string();
+        assert!(error.contains("holds a fragment") && error.contains("%23"), "{error}");
+        assert_eq!(path("file:///nothing%3Fx=y%23z"), PathBuf::from("/nothing?x=y#z"));
+        assert_eq!(path("file:///no/%5Ba%5D%2A"), PathBuf::from("/no/[a]*"));
+        for (url, base) in [("file:///no/a%20b/part-?.parquet", "/no/a b"), ("file:///no/%5B/day=*/x", "/no")]
+        {
+            assert!(
+                matches!(parse(url).unwrap(), Target::Glob(glob) if glob.base() == Path::new(base)),
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_secret_in_a_url_of_another_scheme_is_not_repeated() {
+        let error = parse("ftp://user:hunter2@host/x?sig=abc").unwrap_err().to_string();
+        assert!(!error.contains("hunter2") && !error.contains("sig"), "{error}");
+    }
+}

@@ -1,0 +1,4 @@
+//! What holds for the sources themselves: which file may import which, and the licences of what is linked.
+
+mod floors;
+mod notices;
