@@ -19,7 +19,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forebay::{Image, Layout, PixelType};
+use forebay::Image;
+use forebay::image::{Layout, PixelType};
 use forebay_image::{Form, RowKey, decode_into};
 use photos::photos;
 

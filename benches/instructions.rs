@@ -3,11 +3,12 @@
 
 use std::hint::black_box;
 
+use forebay::Image;
 use forebay::arrow::array::{Array, RecordBatch};
+use forebay::image::{Layout, PixelType};
 use forebay::plan::{Deals, EpochOrder, OrderSpec, Split};
 use forebay::rows::read_part;
 use forebay::rows::{Selection, gather};
-use forebay::{Image, Layout, PixelType};
 use forebay::{Shard, Shuffle};
 use forebay_image::{RowKey, decode_into, encode_jpeg};
 use forebay_store::source;

@@ -69,18 +69,22 @@
 //! |---|---|
 //! | open | [`Dataset`], [`OpenOptions`], [`Locations`], [`IndexReport`] |
 //! | choose rows | [`Filter`], with its parts in [`filter`]; [`Deny`] for single ones, by [`RowId`] or value |
-//! | choose columns | [`Image`], with [`Size`], [`Layout`], [`PixelType`] and [`Interpolation`]; [`Follow`] for what belongs to them: [`Boxes`] with [`BoxFormat`], [`Keypoints`], [`Mask`] with [`MaskType`]; [`Tensor`], with [`TensorFormat`]; [`TextFormat`]; [`Pad`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`], [`CategoryCounts`] and [`Hash`](struct@Hash); [`Fill`] for nulls |
-//! | make samples | [`Samples`]: a [`Window`] with [`Across`], [`Frames`] and [`Gap`], a [`Pack`], a [`Bucket`], or rows that are drawn, [`Sample`] with [`Class`] |
+//! | choose columns | [`Image`], with its parts in [`image`](mod@image); what else a column may be delivered as, in [`column`](mod@column): boxes, keypoints and masks of an image, tensors, text, codes, padded lists, values for nulls, and decoders of your own; [`Flatten`] |
+//! | make samples | [`samples`]: windows of rows, packs, buckets, rows that are drawn by weight |
 //! | order | [`Shuffle`] |
-//! | mix | [`MixBuilder`], [`Mix`], [`MixEpoch`], with [`Stop`]; [`MixSpec`], [`MixPlan`] with [`SourcePlan`], and [`MixPosition`] with [`SavedSource`] |
+//! | mix | [`MixBuilder`], [`Mix`], [`MixEpoch`], with [`Stop`]; [`MixSpec`], [`MixPosition`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
-//! | all options as one value | [`LoaderSpec`], [`CacheSpec`], [`Flatten`] |
-//! | resume | [`Position`] with [`SavedSplit`] and [`SavedFiles`] |
+//! | all options as one value | [`LoaderSpec`], [`CacheSpec`] |
+//! | know the plan | [`plan`]: what a rank would read, and the order as arithmetic |
+//! | resume | [`Position`] |
 //! | find a row again | [`Rewind`], [`RowPlace`] |
 //! | bad rows | [`OnBadRow`], [`BadRow`] |
 //! | cache | [`DiskCache`], [`Tier`] |
-//! | measure | [`Stats`], with its parts in [`stats`]; [`RankPlan`], with [`BetterMixing`] and [`MixingOption`] |
+//! | measure | [`Stats`], with its parts in [`stats`] |
+//! | store JPEGs as coefficients | [`repack`] |
+//! | read and gather rows without a loader | [`rows`] |
+//! | bind another language | [`bindings`] |
 //! | fail | [`Error`], [`ErrorKind`], [`Place`], [`Result`] |
 //!
 //! Types of other crates that appear in signatures are here as well: [`arrow`] has the parts of Arrow that are used, and
@@ -112,7 +116,7 @@
 //! assert_eq!(error.kind(), ErrorKind::NotFound);
 //! ```
 //!
-//! A panic does not end the process. One of an image decoder or of a [`Decoder`] is a bad row, one of the Parquet decoder
+//! A panic does not end the process. One of an image decoder or of a [`column::Decoder`] is a bad row, one of the Parquet decoder
 //! is [`ErrorKind::Corrupt`], and any other, such as one of a store, is [`ErrorKind::Internal`].
 //!
 //! # Cargo features
@@ -140,35 +144,28 @@
 
 mod batch;
 mod cache;
-mod column;
+pub mod column;
 mod loader;
 mod monitor;
 mod reader;
-mod samples;
+pub mod samples;
 mod shard;
 mod shuffle;
 
 pub use object_store;
 pub use parquet;
 
-pub use batch::Fill;
 pub use cache::{DiskCache, Tier};
-pub use column::{
-    BoxFormat, Boxes, Categories, CategoryCounts, Decoder, Encoding, Follow, Hash, Keypoints, Mask, Pad,
-    Tensor, TensorFormat, TextFormat, Vocabulary,
-};
 pub use forebay_base::{Error, ErrorKind, Place, Result};
-pub use forebay_image::{Image, Interpolation, Layout, MaskType, PixelType, RowKey, Size};
+pub use forebay_image::Image;
 pub use forebay_store::catalog::{RowId, RowPlace};
 pub use forebay_store::source::IndexReport;
 pub use loader::{
-    BadRow, BetterMixing, CacheSpec, Dataset, Deny, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec,
-    Locations, Mix, MixBuilder, MixEpoch, MixPlan, MixPosition, MixSpec, MixingOption, OnBadRow, OpenOptions,
-    RankPlan, Receipt, Rewind, SavedSource, SourcePlan, Stats, Step, Wait,
+    BadRow, CacheSpec, Dataset, Deny, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec, Locations, Mix,
+    MixBuilder, MixEpoch, MixPosition, MixSpec, OnBadRow, OpenOptions, Receipt, Rewind, Stats, Step, Wait,
 };
 pub use reader::Filter;
-pub use samples::{Across, Bucket, Class, Frames, Gap, Pack, PackValue, Sample, Samples, Window};
-pub use shard::{Position, SavedFiles, SavedSplit, Shard, Shuffle, Stop};
+pub use shard::{Position, Shard, Shuffle, Stop};
 
 pub mod arrow {
     //! The parts of [Arrow](https://docs.rs/arrow) that the interface speaks of: arrays, buffers, types, and what takes and
@@ -215,12 +212,20 @@ pub mod filter {
     };
 }
 
-pub mod plan {
-    //! The order of an epoch as arithmetic: row groups into lanes, lanes into steps, steps into rows. Nothing here reads data.
+pub mod image {
+    //! The parts of an [`Image`](crate::Image): sizes, layouts, types of pixels, interpolations, and the key of its random draws.
 
+    pub use forebay_image::{Interpolation, Layout, MaskType, PixelType, RowKey, Size};
+}
+
+pub mod plan {
+    //! The order of an epoch as arithmetic: row groups into lanes, lanes into steps, steps into rows; what a rank would read; and
+    //! what a position keeps of the plan. Nothing here reads data.
+
+    pub use crate::loader::{BetterMixing, MixPlan, MixingOption, RankPlan, SavedSource, SourcePlan};
     pub use crate::shard::{
-        Deals, EpochOrder, LaneSpan, OrderId, OrderSpec, Part, Pick, PlannedStep, Share, Split, Walk,
-        column_key, column_tag, expected_distinct, row_groups_of_a_batch, row_key,
+        Deals, EpochOrder, LaneSpan, OrderId, OrderSpec, Part, Pick, PlannedStep, SavedFiles, SavedSplit,
+        Share, Split, Walk, column_key, column_tag, expected_distinct, row_groups_of_a_batch, row_key,
     };
 }
 

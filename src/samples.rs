@@ -65,7 +65,7 @@ pub use window::{Gap, Window};
 /// What one sample of a loader is.
 ///
 /// ```
-/// use forebay::{Samples, Window};
+/// use forebay::samples::{Samples, Window};
 ///
 /// assert_eq!(Samples::default(), Samples::Rows);
 /// let windows = Samples::from(Window::rows(16));

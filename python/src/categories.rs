@@ -1,6 +1,7 @@
 //! The values of a column, counted for a vocabulary.
 
-use forebay::{Categories, CategoryCounts, Error, Place};
+use forebay::column::{Categories, CategoryCounts};
+use forebay::{Error, Place};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 

@@ -7,7 +7,8 @@ use arguments::{
     Argument, amount, bits, channels, extent, interpolation_of, levels, named_side, pixel_layout, pixel_type,
     pixels, probability, range, truth, value_of_each,
 };
-use forebay::{Image as Spec, Interpolation, Layout, PixelType, Size};
+use forebay::Image as Spec;
+use forebay::image::{Interpolation, Layout, PixelType, Size};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

@@ -1,10 +1,10 @@
 //! The names that options may have, as the library has them: Python checks arguments against these.
 
+use forebay::column::{BoxFormat, Tensor, TensorFormat};
 use forebay::filter::Op;
-use forebay::{
-    Across, BoxFormat, Frames, Interpolation, Layout, MaskType, PixelType, Shuffle, Tensor, TensorFormat,
-    Tier,
-};
+use forebay::image::{Interpolation, Layout, MaskType, PixelType};
+use forebay::samples::{Across, Frames};
+use forebay::{Shuffle, Tier};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 

@@ -1,7 +1,7 @@
 //! Names and types of the delivered columns.
 
-use forebay::TextFormat;
 use forebay::arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use forebay::column::TextFormat;
 use forebay_arrow::names::TypeName;
 use forebay_base::error::escaped;
 use pyo3::prelude::*;

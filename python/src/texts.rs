@@ -1,8 +1,8 @@
 //! Columns that are decoded as text: numpy's strings, and the objects of JSON.
 
-use forebay::TextFormat;
 use forebay::arrow::array::ArrayRef;
 use forebay::arrow::datatypes::Field;
+use forebay::column::TextFormat;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

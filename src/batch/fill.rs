@@ -15,7 +15,7 @@ use super::fixed::{self, Number};
 /// The value that replaces nulls of a column: a number, a text or bytes, as the column has them.
 ///
 /// ```
-/// use forebay::Fill;
+/// use forebay::column::Fill;
 ///
 /// assert_eq!(Fill::from(-1.0), Fill::Number(-1.0));
 /// assert_eq!(Fill::from("unknown"), Fill::Text("unknown".into()));

@@ -186,26 +186,22 @@ impl DiskCache {
     }
 
     /// Whether entries are memory-mapped, and so take no memory of this process: on local disks.
-    #[doc(hidden)]
     pub fn is_mapped(&self) -> bool {
         self.0.space.folder.mapped
     }
 
     /// Bytes that the entries can grow to: the limit, or less if the disk has less space.
-    #[doc(hidden)]
     pub fn capacity(&self) -> u64 {
         self.0.space.capacity(Ledger::peek(&self.0.space.folder).unwrap_or_default().total)
     }
 
     /// Whether there is an entry for `key`, without looking into it.
-    #[doc(hidden)]
     pub fn holds(&self, key: &Key) -> bool {
         self.0.space.folder.entry(key.name()).symlink_metadata().is_ok_and(|found| found.is_file())
     }
 
     /// Bytes per second of reading an entry from the disk itself, past the page cache. `None` where no entry is large enough
     /// to measure, or the file system has no direct reads.
-    #[doc(hidden)]
     pub fn disk_rate(&self) -> Option<f64> {
         let folder = &self.0.space.folder;
         let largest = folder.scan().ok()?.entries.into_iter().max_by_key(|found| found.length)?;
@@ -218,7 +214,6 @@ impl DiskCache {
     }
 
     /// Notes that an epoch begins. Entries that were not used in the one before may be evicted from now on.
-    #[doc(hidden)]
     pub fn epoch_begins(&self) {
         self.0.space.epoch_begins();
         self.0.index.epoch_begins();
@@ -231,7 +226,6 @@ impl DiskCache {
 
     /// Maintenance, once in an epoch: notes hits and misses in the ledger, and removes the half-written files of killed
     /// processes.
-    #[doc(hidden)]
     pub fn maintain(&self) {
         self.0.note_use(Duration::from_secs(1));
         self.remove_orphans();
@@ -245,7 +239,6 @@ impl DiskCache {
     /// The rows of `key`, if they are cached and sound. A damaged file is counted and removed.
     ///
     /// If the folder is on a local disk they are mapped: check [`Entry::is_intact`] after using them.
-    #[doc(hidden)]
     pub fn get(&self, key: &Key) -> Option<Entry> {
         self.look_up(key, Access::Mapped)
     }
@@ -256,7 +249,6 @@ impl DiskCache {
     }
 
     /// As [`get`](Self::get), in private memory, where no other process can change them.
-    #[doc(hidden)]
     pub fn get_copy(&self, key: &Key) -> Option<Entry> {
         self.look_up(key, Access::Copied)
     }
@@ -278,7 +270,6 @@ impl DiskCache {
     /// shows how often and why.
     ///
     /// `rows` may be slices, and may have views into larger buffers: unused bytes are not written.
-    #[doc(hidden)]
     pub fn put(&self, key: &Key, rows: &RecordBatch) -> bool {
         if !self.may_write() {
             return false;
@@ -292,7 +283,6 @@ impl DiskCache {
     /// Looks `key` up. If it is missing, one thread of one process is to fetch it. The others wait until it is there, for
     /// `patience` at most ([`CLAIM_PATIENCE`] is a good one), and then fetch without the cache. A process that dies while
     /// it fetches holds up no other.
-    #[doc(hidden)]
     pub fn claim(&self, key: &Key, patience: Duration) -> Claim {
         let claim = self.settle(key, patience);
         let found = matches!(claim, Claim::Ready(_));
@@ -316,7 +306,6 @@ impl DiskCache {
     }
 
     /// A warning that the disk failed, and how, if there is a new one: at most one a minute.
-    #[doc(hidden)]
     pub fn take_warning(&self) -> Option<String> {
         self.0.health.take_warning()
     }

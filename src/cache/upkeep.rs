@@ -43,7 +43,6 @@ impl DiskCache {
     /// meanwhile.
     ///
     /// Fails where the folder cannot be read.
-    #[doc(hidden)]
     pub fn verify(&self) -> Result<Report> {
         self.remove_orphans();
         let scan = self.scan()?;
@@ -75,7 +74,6 @@ impl DiskCache {
     /// Removes all entries. Rows that were returned stay readable, and entries that are being written now are kept.
     ///
     /// Fails at the first entry that cannot be removed.
-    #[doc(hidden)]
     pub fn clear(&self) -> Result<Cleared> {
         self.0.index.clear();
         let space = &self.0.space;

@@ -23,7 +23,9 @@ use super::{Cell, ColumnCodec, Noun, NullOptions, NullSlot, RowCells, Slot};
 /// use std::sync::Arc;
 ///
 /// use forebay::arrow::datatypes::DataType;
-/// use forebay::{Decoder, Error, ErrorKind, Result, RowKey};
+/// use forebay::{Error, ErrorKind, Result};
+/// use forebay::column::Decoder;
+/// use forebay::image::RowKey;
 ///
 /// /// 16-bit samples in little-endian order, as amplitudes from -1 to 1.
 /// #[derive(Debug)]
@@ -72,7 +74,7 @@ pub trait Decoder: fmt::Debug + Send + Sync {
     /// byte order, and is as long as these are; it holds bytes of an earlier batch, so all of it must be written. It need not
     /// be aligned. `key` differs from row to row, from column to column and from epoch to epoch: seed a generator with it, so that
     /// random choices do not depend on thread or rank. The rows of a window have one key, unless its
-    /// [frames](crate::Frames) are alone.
+    /// [frames](crate::samples::Frames) are alone.
     ///
     /// Called by several threads at once. Its allocations do not count in the loader's memory budget.
     ///

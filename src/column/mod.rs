@@ -33,6 +33,7 @@ use std::sync::Arc;
 use forebay_arrow::array::{Array, ArrayRef};
 use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 
+pub use crate::batch::Fill;
 pub(crate) use cast::{CastCodec, by_name as cast_by_name, cast_field};
 pub(crate) use cell::{Cell, RowCells};
 pub use decoder::Decoder;

@@ -31,7 +31,7 @@ const PADDED: (&str, &str) = ("forebay:padded", "longest");
 /// the place of one, is a bad row, unless `fill_null` gives a value: then a list that is null is an empty one.
 ///
 /// ```
-/// use forebay::Pad;
+/// use forebay::column::Pad;
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
 /// let tokens = Pad::new(2_048).value(-1.0).truncate(true).mask(true);
@@ -63,7 +63,7 @@ impl Pad {
     /// longest.
     ///
     /// ```
-    /// assert_ne!(forebay::Pad::longest(), forebay::Pad::new(2_048));
+    /// assert_ne!(forebay::column::Pad::longest(), forebay::column::Pad::new(2_048));
     /// ```
     pub fn longest() -> Pad {
         Pad { length: None, value: 0.0, truncate: false, mask: false }

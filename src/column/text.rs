@@ -30,7 +30,7 @@ const MOST_DIGITS: usize = 4300;
 /// or as binary, and is delivered as text (`LargeUtf8`). A cell that is not such text is a bad row.
 ///
 /// ```
-/// use forebay::TextFormat;
+/// use forebay::column::TextFormat;
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
 /// dataset.loader().decode_text("caption", TextFormat::Plain).decode_text("meta", TextFormat::Json).build()

@@ -99,6 +99,5 @@ pub struct BadRow {
     /// Its number, by which [`Deny`](crate::Deny) leaves it out from then on.
     pub id: RowId,
     /// The row of the epoch's order after its step.
-    #[doc(hidden)]
     pub end: u64,
 }

@@ -111,7 +111,6 @@ impl LoaderBuilder {
     }
 
     /// Has each receipt say which rows of the data set its batch holds, for functions of one row in another language.
-    #[doc(hidden)]
     pub fn numbered(mut self, numbered: bool) -> Self {
         self.numbered = numbered;
         self

@@ -292,7 +292,6 @@ impl Dataset {
     }
 
     /// Ends its threads and connections, once no loader uses them. A loader that is built later starts others.
-    #[doc(hidden)]
     pub fn release(&self) {
         // In a forked child the threads are the parent's, and one of them may hold the lock.
         if self.process.check().is_ok() {
@@ -332,7 +331,6 @@ impl Dataset {
     }
 
     /// Its files, row groups and columns.
-    #[doc(hidden)]
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
@@ -341,7 +339,6 @@ impl Dataset {
     ///
     /// # Errors
     /// A file has changed, is gone, or cannot be read.
-    #[doc(hidden)]
     pub fn fold_footers<T: Send + 'static>(
         &self,
         mut sum: T,
@@ -422,7 +419,6 @@ impl Dataset {
     ///
     /// # Errors
     /// A file has changed, is gone, or cannot be read.
-    #[doc(hidden)]
     pub fn fetch(
         &self,
         groups: Range<usize>,

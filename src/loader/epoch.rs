@@ -133,7 +133,6 @@ impl Epoch {
     /// Takes over reporting when the consumer waits, for [`Stats`](super::Stats). From here on the epoch does not,
     /// because its batches are taken by another thread, or are processed before the consumer has them. `apart` means
     /// that they are taken on another thread than the consumer's. `None` if the epoch did not begin, or is over.
-    #[doc(hidden)]
     pub fn consumer(&mut self, apart: bool) -> Option<Consumer> {
         self.counting = Counting::Layer;
         Some(Consumer::new(self.receiver.as_ref().ok()?.watch.clone(), apart))
@@ -369,7 +368,6 @@ fn ended_from_outside(receiver: &BatchReceiver, number: u64) -> Option<Error> {
 }
 
 /// The error of who asks for a batch of an epoch that was ended before its time.
-#[doc(hidden)]
 pub fn ended(number: u64, reason: Reason) -> Error {
     let (why, next) = match reason {
         Reason::Closed => return Error::closed(),

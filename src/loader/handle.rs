@@ -157,7 +157,6 @@ impl Loader {
     }
 
     /// File, row group and row of the row with this ordinal in the data set, as [receipts](Receipt::numbers) have it.
-    #[doc(hidden)]
     pub fn row_place(&self, number: u64) -> Option<Place> {
         let catalog = &self.inner.collator.catalog;
         let after = catalog.groups.partition_point(|group| group.first_row <= number);
@@ -425,7 +424,6 @@ impl Loader {
 
     /// The pages of the slot that has this address, if it is one of this loader's that can be registered with a device. The
     /// caller keeps a batch that is in the slot.
-    #[doc(hidden)]
     pub fn pages(&self, address: usize) -> Option<Arc<Pages>> {
         self.inner.collator.buffers.pages(address)
     }

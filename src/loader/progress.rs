@@ -28,33 +28,28 @@ pub struct Receipt {
 
 impl Receipt {
     /// Which epoch the batch is of.
-    #[doc(hidden)]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
     /// The ordinals in the data set of the batch's rows, in their order. Empty unless the loader was built to
     /// [number rows](super::LoaderBuilder::numbered).
-    #[doc(hidden)]
     pub fn numbers(&self) -> &[u64] {
         &self.numbers
     }
 
     /// The keys that random operations on the batch's rows are drawn from, for a loader with this seed.
-    #[doc(hidden)]
     pub fn keys(&self, seed: u64) -> Arc<[u64]> {
         let key = |&number: &u64| row_key(seed, self.epoch, number);
         self.keys.clone().unwrap_or_else(|| self.numbers.iter().map(key).collect())
     }
 
     /// The key that random operations on the batch as a whole are drawn from, for `rank` of a loader with this seed.
-    #[doc(hidden)]
     pub fn batch_key(&self, seed: u64, rank: u32) -> u64 {
         batch_key(seed, self.epoch, self.row, rank)
     }
 
     /// The global row after the batch.
-    #[doc(hidden)]
     pub fn end(&self) -> u64 {
         self.row
     }

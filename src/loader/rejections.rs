@@ -12,7 +12,6 @@ use super::progress::Receipt;
 use crate::monitor::Monitor;
 
 /// The rows of one epoch that the user's functions rejected.
-#[doc(hidden)]
 pub struct Rejections {
     sources: Vec<Source>,
     monitor: Arc<Monitor>,
@@ -29,7 +28,6 @@ struct Source {
 
 impl Loader {
     /// The rows that functions reject of the epoch that begins.
-    #[doc(hidden)]
     pub fn rejections(&self) -> Rejections {
         Rejections::new(self.inner.monitor.clone(), [(self, 0)])
     }

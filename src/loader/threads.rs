@@ -113,7 +113,6 @@ pub(super) fn assembling(work: impl FnOnce() + Send + 'static) -> Result<()> {
 }
 
 /// The error of a thread that the system refuses.
-#[doc(hidden)]
 pub fn not_started(what: &str, error: &dyn Display) -> Error {
     Error::new(ErrorKind::Io, format!("{what} could not be started: {error}")).hint(
         "let this process have more threads and memory: see `ulimit -u -v`, or the limits of its container",
@@ -121,7 +120,6 @@ pub fn not_started(what: &str, error: &dyn Display) -> Error {
 }
 
 /// The error of a loader that is used in a forked child, in Rust and in Python.
-#[doc(hidden)]
 pub fn forked() -> Error {
     Error::new(
         ErrorKind::Closed,

@@ -42,7 +42,6 @@ impl Loader {
     ///
     /// # Errors
     /// As [`warm`](Self::warm).
-    #[doc(hidden)]
     pub fn warm_until(
         &self,
         share: bool,

@@ -122,7 +122,6 @@ impl Filter {
     }
 
     /// A string that is the same for the same filter: part of what identifies an order.
-    #[doc(hidden)]
     pub fn canonical(&self) -> String {
         // Values are finite and keys are strings, so this cannot fail.
         serde_json::to_string(self).unwrap_or_default()
@@ -138,7 +137,6 @@ impl Filter {
 
     /// Whether the filter makes sense for a data set: `UnknownColumn`, or `Invalid` for an empty list of terms, a value that
     /// does not fit the column's type or the operator, NaN and infinity.
-    #[doc(hidden)]
     pub fn validate(&self, catalog: &Catalog) -> Result<()> {
         match &self.0 {
             Form::AnyOf(lists) => check::lists(lists, catalog),
@@ -148,7 +146,6 @@ impl Filter {
 
     /// Which rows of a row group, an index into [`Catalog::groups`], match as far as its file's constants and `footer` say:
     /// the whole footer, with statistics. The filter must be valid for the catalogue.
-    #[doc(hidden)]
     pub fn prune(&self, catalog: &Catalog, group: usize, footer: Option<&ParquetMetaData>) -> RowGroupMatch {
         let Some(group) = catalog.groups.get(group) else {
             return RowGroupMatch::Some;
@@ -220,7 +217,6 @@ impl Filter {
 
     /// For each row of a batch, which must have the filter's columns, whether it matches. The rows have no place, so all of
     /// them are those of one nameless file, from its first.
-    #[doc(hidden)]
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanBuffer> {
         self.matching(&Rows { batch, file: "", first: 0, live: None })
     }
@@ -243,7 +239,6 @@ impl Filter {
     }
 
     /// The rows of a batch that match, for [`read_part`](super::rows::read_part), and how many they are.
-    #[doc(hidden)]
     pub fn select(&self, batch: &RecordBatch) -> Result<(RowSelection, u64)> {
         let matching = self.evaluate(batch)?;
         let rows = matching.set_slices().map(|(from, to)| from..to);

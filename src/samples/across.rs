@@ -5,11 +5,11 @@ use std::ops::Range;
 use forebay_store::catalog::{Catalog, File};
 use serde::{Deserialize, Serialize};
 
-/// How far a [`Window`](crate::Window) or a [`Pack`](crate::Pack) runs on: to the end of the row group in which it begins, or
+/// How far a [`Window`](crate::samples::Window) or a [`Pack`](crate::samples::Pack) runs on: to the end of the row group in which it begins, or
 /// into those after it.
 ///
 /// ```
-/// use forebay::{Across, Window};
+/// use forebay::samples::{Across, Window};
 ///
 /// // The episodes of a file, wherever its row groups end.
 /// let window = Window::rows(16).by("time").within("episode").across(Across::File);
@@ -30,7 +30,6 @@ pub enum Across {
 
 impl Across {
     /// How far samples may run on, by name.
-    #[doc(hidden)]
     pub const NAMES: [&str; 3] = ["row_group", "file", "dataset"];
 
     pub(crate) fn is_row_group(&self) -> bool {

@@ -19,7 +19,8 @@ const MOST_ROWS: u32 = 1 << 20;
 /// [`batch_size`](crate::LoaderBuilder::batch_size) counts buckets, and a batch has the rows of all of its: with 1 those of one.
 ///
 /// ```
-/// use forebay::{Bucket, Pad};
+/// use forebay::column::Pad;
+/// use forebay::samples::Bucket;
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
 /// // As many rows as have 16,384 tokens once all are padded to the longest of them.

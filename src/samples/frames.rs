@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the images of a [`Window`](crate::Window)'s rows draw: one crop, flip and change of colours for all rows of a window,
+/// What the images of a [`Window`](crate::samples::Window)'s rows draw: one crop, flip and change of colours for all rows of a window,
 /// or one for each row.
 ///
 /// ```
-/// use forebay::{Frames, Window};
+/// use forebay::samples::{Frames, Window};
 ///
 /// // Each frame has a crop of its own.
 /// let window = Window::rows(16).by("time").frames(Frames::Alone);
@@ -26,7 +26,6 @@ pub enum Frames {
 
 impl Frames {
     /// What frames may draw, by name.
-    #[doc(hidden)]
     pub const NAMES: [&str; 2] = ["together", "alone"];
 
     pub(crate) fn are_together(&self) -> bool {

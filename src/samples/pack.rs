@@ -28,7 +28,7 @@ use super::{SampleKind, SampleRows};
 /// and end: `position_ids` and `segment_ids`, of the packs' shape, and `cu_seqlens`, as flash attention takes it.
 ///
 /// ```
-/// use forebay::Pack;
+/// use forebay::samples::Pack;
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
 /// // Documents one after the other, cut where a row of 2,048 tokens ends.
@@ -87,7 +87,7 @@ impl Pack {
     /// The number that fills up a row: of all columns, or of each that is named, where the others have 0. Default: 0.
     ///
     /// ```
-    /// let pack = forebay::Pack::best_fit(["input_ids", "labels"], 2_048).value([("labels", -100.0)]);
+    /// let pack = forebay::samples::Pack::best_fit(["input_ids", "labels"], 2_048).value([("labels", -100.0)]);
     /// ```
     #[must_use]
     pub fn value(self, value: impl Into<PackValue>) -> Self {

@@ -43,7 +43,7 @@ const MOST_ROWS: u64 = 1 << 40;
 /// number alone. Of a row that comes several times each has its own random crop.
 ///
 /// ```
-/// use forebay::Sample;
+/// use forebay::samples::Sample;
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
 /// // As many rows of each class, as many in all as the data set has.

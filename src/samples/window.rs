@@ -32,7 +32,7 @@ const MOST_ROWS: i64 = 1 << 16;
 /// [`across`](Self::across) says so.
 ///
 /// ```
-/// use forebay::Window;
+/// use forebay::samples::Window;
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
 /// // 16 rows of an episode: all columns as [windows, 16, ...].

@@ -43,7 +43,6 @@ pub struct Position {
     /// Fingerprint of the data set that it belongs to.
     pub fingerprint: String,
     /// The order that it counts in.
-    #[doc(hidden)]
     pub order: OrderId,
     /// The epoch that is under way, or about to begin.
     pub epoch: u64,

@@ -119,7 +119,6 @@ pub struct Shuffle {
 
 impl Shuffle {
     /// The ways to mix rows, by name.
-    #[doc(hidden)]
     pub const MIXINGS: [&str; 3] = [Mixing::Window.name(), Mixing::Exact.name(), Mixing::Stored.name()];
 
     /// Row groups in random order, and their rows shuffled within a window of [`window_rows`](Self::window_rows): a shuffle

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use forebay::Tier;
 use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{DataType, Float32Type, UInt8Type};
-use forebay::{
-    Dataset, Decoder, DiskCache, Error, ErrorKind, Image, LoaderBuilder, OnBadRow, Place, Result, RowKey,
-};
+use forebay::column::Decoder;
+use forebay::image::RowKey;
+use forebay::{Dataset, DiskCache, Error, ErrorKind, Image, LoaderBuilder, OnBadRow, Place, Result};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{DataType, Float32Type, UInt8Type};
-use forebay::{Dataset, Image, LoaderBuilder, Mask, Tensor};
+use forebay::column::{Mask, Tensor};
+use forebay::{Dataset, Image, LoaderBuilder};
 use forebay_image::encode_jpeg;
 use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;

@@ -12,7 +12,8 @@ use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{
     DataType, Field, Float16Type, Float32Type, Int64Type, Schema, UInt8Type, UInt16Type,
 };
-use forebay::{Dataset, ErrorKind, Image, Layout, LoaderBuilder, PixelType, Shard, Shuffle};
+use forebay::image::{Layout, PixelType};
+use forebay::{Dataset, ErrorKind, Image, LoaderBuilder, Shard, Shuffle};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema};
-use forebay::{Dataset, ErrorKind, Fill, Image, Loader, LoaderBuilder, OnBadRow, Shard, Shuffle, Wait};
+use forebay::column::Fill;
+use forebay::{Dataset, ErrorKind, Image, Loader, LoaderBuilder, OnBadRow, Shard, Shuffle, Wait};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;

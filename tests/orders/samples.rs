@@ -16,10 +16,8 @@ use forebay::arrow::array::{
 };
 use forebay::arrow::datatypes::{Int32Type, Int64Type};
 use forebay::filter::col;
-use forebay::{
-    Across, Bucket, Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Mix, Pack, Position, RowId, Sample,
-    Samples, Shard, Shuffle, Window,
-};
+use forebay::samples::{Across, Bucket, Pack, Sample, Samples, Window};
+use forebay::{Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Mix, Position, RowId, Shard, Shuffle};
 
 use super::kit::{Draw, write_batch};
 

@@ -93,7 +93,7 @@ mod tests {
         let panic =
             caught(|| -> () { panic!("index {} out of bounds", 3) }).map_err(|panic| panic.to_string());
         let said = panic.unwrap_err();
-        assert!(said.starts_with("index 3 out of bounds (at src/panics.rs:"), "{said}");
+        assert!(said.starts_with("index 3 out of bounds (at crates/base/src/panics.rs:"), "{said}");
         assert_eq!(caught(|| 5).map_err(|panic| panic.to_string()), Ok(5));
     }
 

@@ -4,7 +4,8 @@
 
 use std::path::PathBuf;
 
-use forebay::{BetterMixing, RankPlan, Shard};
+use forebay::Shard;
+use forebay::plan::{BetterMixing, RankPlan};
 use forebay_base::Result;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The options that say what one sample is, and which rows an epoch has.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use forebay::{Bucket, Frames, Sample, Samples, Window};
+use forebay::samples::{Bucket, Frames, Sample, Samples, Window};
 
 use super::units;
 

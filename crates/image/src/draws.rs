@@ -7,8 +7,8 @@
 /// Key of the random draws for one row: the caller derives it from (seed, epoch, row, column).
 ///
 /// ```
-/// # use forebay_image as forebay;
-/// use forebay::RowKey;
+/// # mod forebay { pub use forebay_image::{self as image, *}; }
+/// use forebay::image::RowKey;
 ///
 /// /// Whether a row is mirrored: independent of threads and ranks, and drawn again in each epoch.
 /// fn is_mirrored(RowKey(seed): RowKey) -> bool {

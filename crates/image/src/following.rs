@@ -19,7 +19,7 @@ impl Image {
     /// here, and are not allowed to differ.
     ///
     /// ```
-    /// # use forebay_image as forebay;
+    /// # mod forebay { pub use forebay_image::{self as image, *}; }
     /// use forebay::Image;
     ///
     /// // For `decode("image", image)` and `decode("depth", depth)` of a loader.

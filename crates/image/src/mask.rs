@@ -22,8 +22,8 @@ use super::{bad_row, check_size};
 /// The number type of a mask.
 ///
 /// ```
-/// # use forebay_image as forebay;
-/// use forebay::MaskType;
+/// # mod forebay { pub use forebay_image::{self as image, *}; }
+/// use forebay::image::MaskType;
 ///
 /// assert_eq!(MaskType::default().name(), "uint8");
 /// ```

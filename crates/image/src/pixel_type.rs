@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// The number type of a channel.
 ///
 /// ```
-/// # use forebay_image as forebay;
-/// use forebay::PixelType;
+/// # mod forebay { pub use forebay_image::{self as image, *}; }
+/// use forebay::image::PixelType;
 ///
 /// assert_eq!("float16".parse::<PixelType>()?, PixelType::F16);
 /// assert_eq!(PixelType::F16.bytes(), 2);
@@ -97,8 +97,9 @@ impl FromStr for PixelType {
 /// The order of the axes of a batch of images.
 ///
 /// ```
-/// # use forebay_image as forebay;
-/// use forebay::{Image, Layout};
+/// # mod forebay { pub use forebay_image::{self as image, *}; }
+/// use forebay::Image;
+/// use forebay::image::Layout;
 ///
 /// let image = Image::resize(224, 192);
 /// assert_eq!(image.shape(), [224, 192, 3]);

@@ -16,8 +16,8 @@ use super::spec::{Image, LUMA, RGB, Size};
 /// How the pixels of a turned image are made.
 ///
 /// ```
-/// # use forebay_image as forebay;
-/// use forebay::Interpolation;
+/// # mod forebay { pub use forebay_image::{self as image, *}; }
+/// use forebay::image::Interpolation;
 ///
 /// assert_eq!("bilinear".parse::<Interpolation>()?, Interpolation::Bilinear);
 /// # Ok::<(), forebay::Error>(())
@@ -74,7 +74,7 @@ impl Image {
     /// nearest pixel and with corners of 0. It comes after the flips, and does not change what others draw.
     ///
     /// ```
-    /// # use forebay_image as forebay;
+    /// # mod forebay { pub use forebay_image::{self as image, *}; }
     /// let image = forebay::Image::random_resized_crop(224).flip().random_rotation((-15.0, 15.0));
     /// assert!(image.is_random());
     /// ```

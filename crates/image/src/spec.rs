@@ -26,8 +26,8 @@ pub(super) const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
 /// Height and width in pixels. A single number is a square.
 ///
 /// ```
-/// # use forebay_image as forebay;
-/// use forebay::Size;
+/// # mod forebay { pub use forebay_image::{self as image, *}; }
+/// use forebay::image::Size;
 ///
 /// assert_eq!(Size::from(224), Size { height: 224, width: 224 });
 /// assert_eq!(Size::from((224, 192)), Size { height: 224, width: 192 });
@@ -75,8 +75,9 @@ pub(super) enum Framing {
 /// work.
 ///
 /// ```
-/// # use forebay_image as forebay;
-/// use forebay::{Image, Layout, PixelType};
+/// # mod forebay { pub use forebay_image::{self as image, *}; }
+/// use forebay::Image;
+/// use forebay::image::{Layout, PixelType};
 ///
 /// let train = Image::random_resized_crop(224).flip();
 /// let eval = Image::center_crop(224)
@@ -212,7 +213,7 @@ impl Image {
     /// image alone, and it is mirrored in its place.
     ///
     /// ```
-    /// # use forebay_image as forebay;
+    /// # mod forebay { pub use forebay_image::{self as image, *}; }
     /// use forebay::Image;
     ///
     /// // torchvision's `Resize(800, max_size=1333)`, padded.
@@ -257,7 +258,7 @@ impl Image {
     /// first.
     ///
     /// ```
-    /// # use forebay_image as forebay;
+    /// # mod forebay { pub use forebay_image::{self as image, *}; }
     /// use forebay::Image;
     ///
     /// let photographs = Image::fit((1333, 1333)).resize_shorter(800).ragged();

@@ -25,63 +25,66 @@ use crate::row_set::RowSet;
 
 /// The files of a location, and what is known of them before they are read.
 #[derive(Debug, Default)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     /// The folder that paths are relative to, as an absolute path or URL.
-    pub(crate) root: String,
-    pub(crate) files: Vec<DataFile>,
+    pub root: String,
+    /// The files, in the order in which the format gives them.
+    pub files: Vec<DataFile>,
     /// Anything else that identifies the rows, beside files, constants and deleted rows: part of the fingerprint.
-    pub(crate) identities: Vec<Arc<str>>,
+    pub identities: Vec<Arc<str>>,
     /// The folders that were opened, each with the file that may keep the footers of its files.
-    pub(crate) indexes: Vec<IndexPlace>,
+    pub indexes: Vec<IndexPlace>,
     /// For each location with files of several splits, the sentence that says so.
-    pub(crate) splits: Vec<String>,
+    pub splits: Vec<String>,
 }
 
 /// The file in a folder that may keep the footers of the files below it.
 #[derive(Clone, Debug)]
-pub(crate) struct IndexPlace {
+pub struct IndexPlace {
     /// The folder, as an absolute path or URL.
-    pub(crate) root: String,
-    pub(crate) volume: usize,
+    pub root: String,
+    /// The volume of the store that it is in.
+    pub volume: usize,
     /// The path of the file in the volume.
-    pub(crate) path: object_store::path::Path,
+    pub path: object_store::path::Path,
     /// The file, if it is there.
-    pub(crate) found: Option<Pin>,
+    pub found: Option<Pin>,
     /// Whether all files of the folder were opened, so that the file may be written.
-    pub(crate) is_whole: bool,
+    pub is_whole: bool,
 }
 
 /// A Parquet file that is to be read.
 #[derive(Clone, Debug)]
-pub(crate) struct DataFile {
+pub struct DataFile {
     /// Its path or URL as the user would write it.
-    pub(crate) shown: Arc<str>,
+    pub shown: Arc<str>,
     /// Its absolute path or URL, which is unique.
-    pub(crate) whole: String,
+    pub whole: String,
     /// Its path relative to what all locations share, with `/`; settled by the union.
-    pub(crate) relative: String,
+    pub relative: String,
     /// Which of the store's volumes it is in.
-    pub(crate) volume: usize,
-    pub(crate) pin: Pin,
+    pub volume: usize,
+    /// Its address, size and version.
+    pub pin: Pin,
     /// The file's end, if the request that found the file returned it.
-    pub(crate) tail: Option<Bytes>,
+    pub tail: Option<Bytes>,
     /// The keys of the folders that it is in and that its location does not name. They become constants where the files hold no
     /// columns of their names.
-    pub(crate) keys: Arc<[PartitionKey]>,
+    pub keys: Arc<[PartitionKey]>,
     /// Columns that have one value in all rows of the file, such as partition values. Each takes the place of a stored
     /// column of its name.
-    pub(crate) constants: Arc<[Constant]>,
+    pub constants: Arc<[Constant]>,
     /// Rows of the file that are deleted, by their ordinal in it.
-    pub(crate) deleted: Option<RowSet>,
+    pub deleted: Option<RowSet>,
     /// The columns, by field and in order, where they are not all stored columns and then the constants.
-    pub(crate) schema: Option<SchemaRef>,
+    pub schema: Option<SchemaRef>,
     /// Rows of each row group, if they are known without the footer; compared with it.
-    pub(crate) row_counts: Option<Arc<[u64]>>,
+    pub row_counts: Option<Arc<[u64]>>,
 }
 
 impl DataFile {
     /// A file of which only the address and version are known.
-    pub(crate) fn plain(shown: Arc<str>, whole: String, volume: usize, pin: Pin) -> Self {
+    pub fn plain(shown: Arc<str>, whole: String, volume: usize, pin: Pin) -> Self {
         DataFile {
             shown,
             whole,
@@ -98,7 +101,7 @@ impl DataFile {
     }
 
     /// A hash of the file's constants and deleted rows; `None` for a file that is read as it is.
-    pub(crate) fn table_hash(&self) -> Option<u64> {
+    pub fn table_hash(&self) -> Option<u64> {
         if self.constants.is_empty() && self.deleted.is_none() {
             return None;
         }
@@ -119,22 +122,25 @@ impl DataFile {
     }
 
     /// Whether it can be planned with before its footer is read.
-    pub(crate) fn is_declared(&self) -> bool {
+    pub fn is_declared(&self) -> bool {
         self.schema.is_some() && self.row_counts.is_some()
     }
 
     /// Where it is, for messages.
-    pub(crate) fn place(&self) -> Place {
+    pub fn place(&self) -> Place {
         Place::file(self.shown.clone())
     }
 }
 
 /// The version of the file that is read.
 #[derive(Clone, Debug)]
-pub(crate) struct Pin {
-    pub(crate) path: object_store::path::Path,
-    pub(crate) size: u64,
-    pub(crate) version: FileVersion,
+pub struct Pin {
+    /// The address in the volume.
+    pub path: object_store::path::Path,
+    /// The size in bytes.
+    pub size: u64,
+    /// What tells this version of it from another.
+    pub version: FileVersion,
 }
 
 /// Distinguishes one version of a file from the next.
@@ -161,7 +167,7 @@ pub enum FileVersion {
 impl FileVersion {
     /// Whether the content is that of another version, as far as a file shows it while it is read: one that is only linked,
     /// renamed or given to someone else stays the same.
-    pub(crate) fn is_content_of(&self, other: &FileVersion) -> bool {
+    pub fn is_content_of(&self, other: &FileVersion) -> bool {
         match (self, other) {
             (
                 FileVersion::Local { modified: one, inode: its, .. },
@@ -202,22 +208,23 @@ pub struct Constant {
 
 /// The key of a `key=value` folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PartitionKey {
-    pub(crate) name: String,
+pub struct PartitionKey {
+    /// The name of the key.
+    pub name: String,
     /// As text; `None` is null.
-    pub(crate) value: Option<String>,
+    pub value: Option<String>,
 }
 
 impl Snapshot {
     /// A file that was named.
-    pub(crate) fn of_file(file: DataFile) -> Self {
+    pub fn of_file(file: DataFile) -> Self {
         Snapshot { root: parent(&file.whole), files: vec![file], ..Snapshot::default() }
     }
 
     /// The files of all `snapshots`, ordered by their paths relative to the folder that all of them share.
     ///
     /// Fails with `NotFound` without any file, and with `Invalid` for a file that two of them have.
-    pub(crate) fn union(snapshots: Vec<Snapshot>) -> Result<Self> {
+    pub fn union(snapshots: Vec<Snapshot>) -> Result<Self> {
         let (mut roots, mut all) = (Vec::new(), Snapshot::default());
         for snapshot in snapshots {
             roots.push(snapshot.root);

@@ -1,6 +1,7 @@
 //! The arguments of `forebay.Image`'s methods, checked.
 
-use forebay::{Image as Spec, Interpolation, Layout, PixelType, Size};
+use forebay::Image as Spec;
+use forebay::image::{Interpolation, Layout, PixelType, Size};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;

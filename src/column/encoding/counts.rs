@@ -20,13 +20,13 @@ use super::vocabulary::Xxh64;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use forebay::CategoryCounts;
+/// use forebay::column::CategoryCounts;
 /// use forebay::arrow::array::StringViewArray;
 ///
 /// let mut counts = CategoryCounts::new();
 /// counts.add(&StringViewArray::from(vec![Some("Rome"), None, Some("Paris"), Some("Rome")]))?;
 /// let cities = counts.vocabulary(1, None)?;
-/// assert_eq!(cities, forebay::Vocabulary::texts(["Rome", "Paris"]));
+/// assert_eq!(cities, forebay::column::Vocabulary::texts(["Rome", "Paris"]));
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]

@@ -29,7 +29,8 @@ use codec::EncodeCodec;
 /// value.
 ///
 /// ```no_run
-/// use forebay::{Dataset, Encoding, Vocabulary};
+/// use forebay::Dataset;
+/// use forebay::column::{Encoding, Vocabulary};
 ///
 /// let loader = Dataset::open("data/")?
 ///     .loader()
@@ -55,7 +56,7 @@ pub enum Encoding {
 /// machine to machine.
 ///
 /// ```
-/// use forebay::Encoding;
+/// use forebay::column::Encoding;
 ///
 /// let Encoding::Hash(hash) = Encoding::hash_seeded(1000, 7) else { unreachable!() };
 /// assert_eq!((hash.buckets(), hash.seed()), (1000, 7));

@@ -12,7 +12,7 @@ use super::items::Item;
 /// Values with their codes: each is encoded as its place in the list, from 0.
 ///
 /// ```
-/// use forebay::Vocabulary;
+/// use forebay::column::Vocabulary;
 ///
 /// let cities = Vocabulary::texts(["Berlin", "Paris"]).with_unknown();
 /// assert_eq!(cities.codes(), 3);
@@ -28,7 +28,7 @@ pub struct Vocabulary {
 /// The values of a [`Vocabulary`], of one kind.
 ///
 /// ```
-/// use forebay::{Categories, Vocabulary};
+/// use forebay::column::{Categories, Vocabulary};
 ///
 /// let ages = Vocabulary::numbers([7, 9]);
 /// assert_eq!(ages.values(), &Categories::Numbers(vec![7, 9]));

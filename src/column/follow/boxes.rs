@@ -20,7 +20,7 @@ const ROUNDING: f64 = 1e-4;
 /// The four numbers of a box.
 ///
 /// ```
-/// use forebay::{BoxFormat, Boxes};
+/// use forebay::column::{BoxFormat, Boxes};
 ///
 /// let coco = Boxes::of("image").format(BoxFormat::Xywh);
 /// assert_ne!(coco, Boxes::of("image"));
@@ -85,7 +85,8 @@ impl BoxFormat {
 /// null has none.
 ///
 /// ```
-/// use forebay::{BoxFormat, Boxes, Image};
+/// use forebay::Image;
+/// use forebay::column::{BoxFormat, Boxes};
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
 /// let boxes = Boxes::of("image").format(BoxFormat::Xywh).min_visible(0.1).along(["labels"]);

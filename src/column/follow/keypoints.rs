@@ -21,7 +21,8 @@ use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun, NullOptions};
 /// null has none.
 ///
 /// ```
-/// use forebay::{Image, Keypoints};
+/// use forebay::Image;
+/// use forebay::column::Keypoints;
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
 /// dataset

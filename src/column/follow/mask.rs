@@ -21,7 +21,9 @@ use crate::column::{Cell, ColumnCodec, Noun, NullOptions, NullSlot, RowCells, Sl
 /// `fill_null` gives for the masks.
 ///
 /// ```
-/// use forebay::{Image, Mask, MaskType};
+/// use forebay::Image;
+/// use forebay::column::Mask;
+/// use forebay::image::MaskType;
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
 /// dataset

@@ -40,7 +40,7 @@ use super::{BadValue, FollowedRows, RowCells};
 /// Pass it to a loader with [`LoaderBuilder::follow`](crate::LoaderBuilder::follow).
 ///
 /// ```
-/// use forebay::{Boxes, Follow, Keypoints, Mask};
+/// use forebay::column::{Boxes, Follow, Keypoints, Mask};
 ///
 /// let follow: Vec<Follow> =
 ///     vec![Boxes::of("image").into(), Keypoints::of("image").into(), Mask::of("image").into()];

@@ -33,7 +33,8 @@ use lists::ListsCodec;
 ///
 /// ```no_run
 /// use forebay::arrow::datatypes::DataType;
-/// use forebay::{Dataset, Tensor, TensorFormat};
+/// use forebay::Dataset;
+/// use forebay::column::{Tensor, TensorFormat};
 ///
 /// let loader = Dataset::open("data/")?
 ///     .loader()
@@ -58,7 +59,7 @@ pub struct Tensor {
 /// How a cell of bytes holds a tensor.
 ///
 /// ```
-/// use forebay::TensorFormat;
+/// use forebay::column::TensorFormat;
 ///
 /// assert_eq!(TensorFormat::default(), TensorFormat::Raw);
 /// assert_eq!(TensorFormat::Npy.name(), "npy");

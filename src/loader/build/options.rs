@@ -88,8 +88,8 @@ impl LoaderBuilder {
         self
     }
 
-    /// Crops, resizes and mirrors a column with the images that it belongs to: [`Boxes`](crate::Boxes),
-    /// [`Keypoints`](crate::Keypoints) or [`Mask`](crate::Mask)s. The column of images is read and
+    /// Crops, resizes and mirrors a column with the images that it belongs to: [`Boxes`](crate::column::Boxes),
+    /// [`Keypoints`](crate::column::Keypoints) or [`Mask`](crate::column::Mask)s. The column of images is read and
     /// [decoded](Self::decode) as well. Default: none.
     pub fn follow(mut self, column: impl Into<String>, follow: impl Into<Follow>) -> Self {
         self.spec.follow.insert(column.into(), follow.into());
@@ -164,7 +164,7 @@ impl LoaderBuilder {
     }
 
     /// Delivers whether each row is to be counted, as a last column `row_mask` of `Boolean`: each row of an epoch is so once, over
-    /// all ranks. It is false for a row that is [repeated](crate::RankPlan::padded) so that no rank is without a batch.
+    /// all ranks. It is false for a row that is [repeated](crate::plan::RankPlan::padded) so that no rank is without a batch.
     /// Default: false.
     pub fn row_mask(mut self, row_mask: bool) -> Self {
         self.spec.row_mask = row_mask;
@@ -206,8 +206,8 @@ impl LoaderBuilder {
         self
     }
 
-    /// What one sample is: a row, or several of them, such as a [`Window`](crate::Window), a [`Pack`](crate::Pack) or a
-    /// [`Bucket`](crate::Bucket). Batches, plans and positions count samples; the window of a shuffle counts rows. Default: a
+    /// What one sample is: a row, or several of them, such as a [`Window`](crate::samples::Window), a [`Pack`](crate::samples::Pack) or a
+    /// [`Bucket`](crate::samples::Bucket). Batches, plans and positions count samples; the window of a shuffle counts rows. Default: a
     /// row.
     pub fn samples(mut self, samples: impl Into<Samples>) -> Self {
         self.spec.samples = samples.into();

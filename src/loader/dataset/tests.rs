@@ -1,5 +1,7 @@
 //! Tables of a toy format through a loader: what their list says beyond their files.
 
+mod toy;
+
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +11,7 @@ use forebay_arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringVie
 use forebay_arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use forebay_base::ErrorKind;
 use forebay_store::catalog::{Refusals, Unified};
+use forebay_store::source::register_table_format;
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use parquet::arrow::ArrowWriter;
@@ -39,6 +42,7 @@ fn write(path: &Path, ids: impl IntoIterator<Item = i64>) {
 
 /// A table of 10 rows in `a.parquet` and 6 in `b.parquet`; `dead.parquet` is not in its list.
 fn table(folder: &Path, a: Value, b: Value) {
+    register_table_format(&toy::Toy);
     fs::create_dir_all(folder.join("_toy")).unwrap();
     write(&folder.join("a.parquet"), 0..10);
     write(&folder.join("b.parquet"), 10..16);

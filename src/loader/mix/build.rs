@@ -147,7 +147,6 @@ impl MixBuilder {
     }
 
     /// Has each receipt say which rows its batch holds, as [`LoaderBuilder::numbered`].
-    #[doc(hidden)]
     pub fn numbered(mut self, numbered: bool) -> Self {
         self.numbered = numbered;
         self

@@ -138,7 +138,6 @@ impl MixEpoch {
     }
 
     /// As [`Epoch::consumer`].
-    #[doc(hidden)]
     pub fn consumer(&mut self, apart: bool) -> Option<Consumer> {
         self.is_consumed = false;
         Some(Consumer::new(self.state.as_ref().ok()?.watch.clone(), apart))

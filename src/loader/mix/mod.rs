@@ -231,7 +231,6 @@ impl Mix {
     }
 
     /// The sources as loaders, for their options and plans. Their epochs belong to the mix.
-    #[doc(hidden)]
     pub fn sources(&self) -> impl Iterator<Item = &Loader> {
         self.inner.sources.iter().map(|source| &source.loader)
     }
@@ -475,7 +474,6 @@ impl Mix {
     }
 
     /// File, row group and row of the row with this ordinal in the sources, one after the other.
-    #[doc(hidden)]
     pub fn row_place(&self, number: u64) -> Option<Place> {
         let after = self.inner.sources.partition_point(|source| source.first_number <= number);
         let source = self.inner.sources.get(after.checked_sub(1)?)?;
@@ -483,7 +481,6 @@ impl Mix {
     }
 
     /// The rows that functions reject of the epoch that begins.
-    #[doc(hidden)]
     pub fn rejections(&self) -> Rejections {
         let sources = self.inner.sources.iter().map(|source| (&source.loader, source.first_number));
         Rejections::new(self.inner.monitor.clone(), sources)
@@ -495,7 +492,6 @@ impl Mix {
     }
 
     /// Fails once the mix was closed, and in a forked child.
-    #[doc(hidden)]
     pub fn check_usable(&self) -> Result<()> {
         self.inner.check_usable()
     }

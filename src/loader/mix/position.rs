@@ -45,7 +45,6 @@ pub struct MixPosition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random_shares: Option<u64>,
     /// The step from which steps have been as they are, if that is not the first one.
-    #[doc(hidden)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<SavedOrigin>,
     /// The batches, by which steps are counted.
@@ -63,7 +62,6 @@ pub struct SavedSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<SavedFiles>,
     /// Its order.
-    #[doc(hidden)]
     pub order: OrderId,
     /// The number of its first pass in the epoch.
     pub first_pass: u64,
@@ -75,7 +73,6 @@ pub struct SavedSource {
 }
 
 /// The step from which steps have been as they are.
-#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedOrigin {

@@ -117,7 +117,6 @@ impl Dataset {
     /// # Errors
     /// `Invalid` where no column holds such images, a named one cannot, or the place is not empty; `BadRow` with its place for a
     /// damaged cell that is to be unpacked; as the store fails.
-    #[doc(hidden)]
     pub fn repack(
         &self,
         location: &str,

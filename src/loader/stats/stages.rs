@@ -58,7 +58,7 @@ pub struct Stages {
     pub shuffle: StageStats,
     /// Gathering rows into batches (collate), on the pool. Items: rows, once for each column; bytes: of the columns.
     pub gather: StageStats,
-    /// Decoding cells, on the pool: images, and the cells of users' [`Decoder`](crate::Decoder)s. Items: cells;
+    /// Decoding cells, on the pool: images, and the cells of users' [`Decoder`](crate::column::Decoder)s. Items: cells;
     /// bytes: of pixels and other values.
     pub decode: StageStats,
     /// Converting cells to the form in which the cache keeps them, on the pool. Items: cells; bytes: of that form.

@@ -1246,7 +1246,8 @@ fn samples_and_mixes_are_proved_as_rows_are() {
 /// The state of a mix is asked with the locations of its sources.
 #[test]
 fn a_mix_is_rewound_with_its_sources() {
-    use forebay::{Dataset, Mix, Sample, Shuffle};
+    use forebay::samples::Sample;
+    use forebay::{Dataset, Mix, Shuffle};
 
     let (temp, dir) = pictures();
     let other = temp.path().join("other");

@@ -66,8 +66,9 @@ impl Image {
     /// Files of 8 bits give the same either way. Colour jitter, random grey and blur work on 8 bits alone.
     ///
     /// ```
-    /// # use forebay_image as forebay;
-    /// use forebay::{Image, PixelType};
+    /// # mod forebay { pub use forebay_image::{self as image, *}; }
+    /// use forebay::Image;
+    /// use forebay::image::PixelType;
     ///
     /// let depths = Image::center_crop(224).grayscale().dtype(PixelType::U16);
     /// let scans = Image::center_crop(224).grayscale().dtype(PixelType::F32).bit_depth(16);

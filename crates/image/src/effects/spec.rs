@@ -50,7 +50,7 @@ impl Image {
     /// `max(0, 1 - amount)` to `1 + amount`, and the hue is turned by up to `hue` (0 to 0.5) of a turn; 0 changes nothing.
     ///
     /// ```
-    /// # use forebay_image as forebay;
+    /// # mod forebay { pub use forebay_image::{self as image, *}; }
     /// let image = forebay::Image::random_resized_crop(224).color_jitter(0.4, 0.4, 0.4, 0.1);
     /// assert!(image.is_random());
     /// ```

@@ -59,6 +59,7 @@ pub use list::{FolderFilter, KeyTypes};
 pub use local::Reading;
 pub use shown::shown;
 pub use store::Store;
+pub use tables::{Sign, TableFolder, TableFormat, register_table_format};
 pub use traffic::TrafficStats;
 pub use url::absolute;
 

@@ -6,10 +6,9 @@
 //! opened; a folder above or inside it is refused. Files that are named one by one are read as they are.
 
 mod refused;
-#[cfg(test)]
-mod toy;
 
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
 
 use bytes::Bytes;
 use forebay_base::{Error, ErrorKind, Place, Result, paths};
@@ -20,18 +19,33 @@ use super::local::place;
 use super::store::{Store, Volume};
 use crate::snapshot::{DataFile, Snapshot};
 
-/// The formats that are recognised, in order of precedence.
-const FORMATS: &[&dyn TableFormat] = &[
-    &refused::DELTA,
-    &refused::HUDI,
-    &refused::ICEBERG,
-    &refused::LANCE,
-    #[cfg(test)]
-    &toy::Toy,
-];
+/// The formats of this crate, which go before those that others [register](register_table_format).
+const OWN: [&dyn TableFormat; 4] = [&refused::DELTA, &refused::HUDI, &refused::ICEBERG, &refused::LANCE];
 
-/// A table format.
-pub(super) trait TableFormat: Sync {
+/// The formats of others, in the order in which they were registered.
+static REGISTERED: RwLock<Vec<&dyn TableFormat>> = RwLock::new(Vec::new());
+
+/// Makes the tables of a format known to all data sets that this process opens from now on. The first format whose
+/// [sign](Sign) a folder has gets it; a format that is registered already is not registered again.
+pub fn register_table_format(format: &'static dyn TableFormat) {
+    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+    let sign = format.sign();
+    if !registered.iter().any(|known| known.sign() == sign) {
+        registered.push(format);
+    }
+}
+
+/// The first format that `fits`, in order of precedence.
+fn find(mut fits: impl FnMut(&dyn TableFormat) -> bool) -> Option<&'static dyn TableFormat> {
+    let own = OWN.into_iter().find(|format| fits(*format));
+    own.or_else(|| {
+        let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
+        registered.iter().copied().find(|format| fits(*format))
+    })
+}
+
+/// A table format: how its tables are recognised, and which files and rows they have now.
+pub trait TableFormat: Sync {
     /// The sign by which a table of this format is recognised.
     fn sign(&self) -> &Sign;
 
@@ -45,16 +59,16 @@ pub(super) trait TableFormat: Sync {
 }
 
 /// The sign of a table: a folder with its list.
-#[derive(Debug)]
-pub(super) struct Sign {
+#[derive(Debug, PartialEq, Eq)]
+pub struct Sign {
     /// The format as people call it.
-    pub(super) format: &'static str,
+    pub format: &'static str,
     /// The folder in the table's own that its list is in.
-    pub(super) folder: &'static str,
+    pub folder: &'static str,
     /// The suffix of a file in that folder; if it is `None`, the folder alone is the sign, even if it is empty.
-    pub(super) suffix: Option<&'static str>,
+    pub suffix: Option<&'static str>,
     /// Whether such tables hold Parquet, so that a folder in one could be read by mistake.
-    pub(super) holds_parquet: bool,
+    pub holds_parquet: bool,
 }
 
 impl Sign {
@@ -83,7 +97,7 @@ pub(super) enum TableRoot {
 }
 
 /// The folder of a table, for its format to read.
-pub(super) struct TableFolder<'a> {
+pub struct TableFolder<'a> {
     pub(super) store: &'a Store,
     pub(super) volume: usize,
     pub(super) root: TableRoot,
@@ -91,7 +105,7 @@ pub(super) struct TableFolder<'a> {
 
 impl TableFolder<'_> {
     /// Its place, for messages.
-    pub(super) fn place(&self) -> Place {
+    pub fn place(&self) -> Place {
         match (&self.root, self.store.volume(self.volume)) {
             (TableRoot::Folder(folder), _) => place(folder),
             (TableRoot::Key(key), Ok(Volume::Remote(remote))) => Place::file(remote.shown(key)),
@@ -100,13 +114,12 @@ impl TableFolder<'_> {
     }
 
     /// The file at a path below the folder: its address, size and version.
-    pub(super) async fn file(&self, relative: &str) -> Result<DataFile> {
+    pub async fn file(&self, relative: &str) -> Result<DataFile> {
         list::file_below(self.store, self.volume, &self.root, relative).await
     }
 
     /// All bytes of the file at a path below the folder.
-    #[cfg_attr(not(test), expect(dead_code, reason = "formats that refuse read nothing"))]
-    pub(super) async fn read(&self, relative: &str) -> Result<Bytes> {
+    pub async fn read(&self, relative: &str) -> Result<Bytes> {
         let file = self.file(relative).await?;
         let range = 0..file.pin.size;
         let read = self.store.read(self.volume, &file.pin, &[range]).await;
@@ -117,7 +130,8 @@ impl TableFolder<'_> {
 
 /// The formats whose tables hold Parquet.
 pub(super) fn of_parquet() -> impl Iterator<Item = &'static dyn TableFormat> {
-    FORMATS.iter().copied().filter(|format| format.sign().holds_parquet)
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).clone();
+    OWN.into_iter().chain(registered).filter(|format| format.sign().holds_parquet)
 }
 
 /// The table that a path with `/` shows: its folder, with a `/` at the end, and its format.
@@ -128,8 +142,8 @@ pub(super) fn shown_by(path: &str) -> Option<(&str, &'static dyn TableFormat)> {
         let start = if depth == 0 { 0 } else { at + 1 };
         at = start + folder.len();
         let is_shown =
-            |format: &&dyn TableFormat| folder == format.sign().folder && format.sign().is_file(name);
-        if let Some(format) = FORMATS.iter().copied().find(is_shown) {
+            |format: &dyn TableFormat| folder == format.sign().folder && format.sign().is_file(name);
+        if let Some(format) = find(is_shown) {
             return Some((&path[..start], format));
         }
     }
@@ -138,7 +152,7 @@ pub(super) fn shown_by(path: &str) -> Option<(&str, &'static dyn TableFormat)> {
 
 /// Whether a folder of this name may show that the one it is in is a table.
 pub(super) fn is_sign(name: &str) -> bool {
-    FORMATS.iter().any(|format| format.sign().folder == name)
+    find(|format| format.sign().folder == name).is_some()
 }
 
 /// The refusal to read files of a table as plain ones.
@@ -152,18 +166,16 @@ pub(super) fn refusal(format: &dyn TableFormat, folder: Place) -> Error {
 
 /// The format of the table whose folder a local one is.
 pub(super) fn of_folder(folder: &Path) -> Option<&'static dyn TableFormat> {
-    let is_here = |format: &&dyn TableFormat| {
+    find(|format| {
         let sign = format.sign();
         folder.join(sign.folder).exists() && sign.is_at(folder, sign.folder)
-    };
-    FORMATS.iter().copied().find(is_here)
+    })
 }
 
 /// Refuses a local `folder` if `names`, its contents, are those of a table.
 pub(super) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>) -> Result<()> {
-    let found = names.find_map(|name| FORMATS.iter().find(|format| format.sign().is_at(folder, name)));
-    match found {
-        Some(format) => Err(refusal(*format, place(folder))),
+    match names.find_map(|name| find(|format| format.sign().is_at(folder, name))) {
+        Some(format) => Err(refusal(format, place(folder))),
         None => Ok(()),
     }
 }

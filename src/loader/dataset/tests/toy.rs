@@ -1,17 +1,16 @@
-//! A table format for tests: its whole list is one file, `_toy/table.json`.
+//! A table format, as a crate of another would add it: its whole list is one file, `_toy/table.json`.
 
 use std::sync::Arc;
 
 use forebay_arrow::array::{ArrayRef, StringViewArray};
 use forebay_arrow::datatypes::{DataType, Field, Schema};
 use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::row_set::RowSet;
+use forebay_store::snapshot::{Constant, Snapshot};
+use forebay_store::source::{Sign, TableFolder, TableFormat};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::Deserialize;
-
-use super::{Sign, TableFolder, TableFormat};
-use crate::row_set::RowSet;
-use crate::snapshot::{Constant, Snapshot};
 
 const PATH: &str = "_toy/table.json";
 
