@@ -147,3 +147,42 @@ def test_texts_that_are_not_utf_8_are_damage_of_a_row_group(tmp_path: Path, enco
             assert not isinstance(error, fb.InternalError), error
             refused.append(str(error))
     assert any("UTF-8" in cause and "row group 0" in cause and 'column "c"' in cause for cause in refused)
+
+
+#: Read in pieces each of which has some of the pages, or some of the rows of a list that is read whole.
+PIECES = fb.Shuffle(seed=1, piece_rows=16)
+
+
+def in_pieces(file: Path) -> list[Any]:
+    """The rows of column ``c`` in the order of the numbers beside them."""
+    with fb.Loader(file, shuffle=PIECES, batch_size=16, threads=1) as loader:
+        found = [row for batch in loader for row in pa.table(batch.to_arrow()).to_pylist()]
+    return [row["c"] for row in sorted(found, key=lambda row: row["id"])]
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_row_group_whose_lists_are_damaged_is_skipped_in_pieces(tmp_path: Path, dictionary: bool) -> None:
+    file = tmp_path / "c.parquet"
+    table = pa.table({"id": range(96), "c": [[row, row] for row in range(96)]})
+    pq.write_table(
+        table,
+        file,
+        compression="none",
+        use_dictionary=dictionary,
+        data_page_size=64,
+        write_batch_size=8,
+        row_group_size=48,
+    )
+    lists = pq.ParquetFile(file).metadata.row_group(0).column(1)
+    damaged = bytearray(file.read_bytes())
+    # The header of the first page.
+    damaged[lists.data_page_offset : lists.data_page_offset + 4] = b"\xff" * 4
+    file.write_bytes(damaged)
+    with pytest.raises(fb.CorruptError, match='row group 0, column "c"'):
+        in_pieces(file)
+    with fb.Loader(file, shuffle=PIECES, batch_size=96, threads=1, on_bad_row=fb.Skip(at_most=48)) as loader:
+        found = [row for batch in loader for row in batch["id"].tolist()]
+        assert sorted(found) == list(range(48, 96))
+        skipped = loader.skipped()
+        assert sorted(row.row for row in skipped) == list(range(48))
+        assert {(row.row_group, row.column) for row in skipped} == {(0, "c")}
