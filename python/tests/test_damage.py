@@ -160,6 +160,53 @@ def in_pieces(file: Path) -> list[Any]:
     return [row["c"] for row in sorted(found, key=lambda row: row["id"])]
 
 
+#: Several pages each, and a dictionary where the writer is not told otherwise.
+LISTS = pa.array([[row, row] if row % 2 else [] for row in range(48)], pa.list_(pa.int64()))
+PIECED: dict[str, tuple[pa.Array, dict[str, Any]]] = {
+    "lists": (LISTS, {}),
+    "plain lists": (LISTS, {"use_dictionary": False}),
+    "lists of texts": (pa.array([[str(row % 5)] * (row % 3) for row in range(48)]), {}),
+    "structures": (pa.array([{"a": row, "b": str(row % 7)} if row % 3 else None for row in range(48)]), {}),
+    "structures of lists": (pa.array([{"a": row, "l": [row] * (row % 3)} if row % 5 else None for row in range(48)]), {}),
+    "numbers": (pa.array([row if row % 3 else None for row in range(48)], pa.int64()), {"use_dictionary": False}),
+    "compressed numbers": (pa.array([row if row % 3 else None for row in range(48)]), {"compression": "snappy"}),
+    "differences": (pa.array(range(48), pa.int64()), encoded("DELTA_BINARY_PACKED")),
+}
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("case", PIECED)
+def test_what_is_refused_whole_never_comes_as_other_rows_in_pieces(tmp_path: Path, case: str, version: str) -> None:
+    column, written = PIECED[case]
+    file = tmp_path / "c.parquet"
+    written = {"compression": "none", "data_page_version": version, "write_statistics": False, **written}
+    table = pa.table({"c": column, "id": range(len(column))})
+    pq.write_table(table, file, data_page_size=64, write_batch_size=8, **written)
+    assert in_pieces(file) == column.to_pylist()
+    last = pq.ParquetFile(file).metadata.row_group(0).column(table.num_columns - 1)
+    of_ids = last.dictionary_page_offset or last.data_page_offset
+    refused = 0
+    for bit in flipped(file):
+        if bit // 8 >= of_ids:
+            break
+        if bit % 8 not in (0, 4):
+            continue
+        try:
+            rows(file, len(column))
+            continue
+        except fb.ForebayError:
+            refused += 1
+        try:
+            found = in_pieces(file)
+        except fb.InternalError:
+            raise
+        except fb.ForebayError as error:
+            assert 'column "id"' not in str(error), error
+            continue
+        assert found == column.to_pylist(), bit
+    assert refused > 0
+
+
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_a_row_group_whose_lists_are_damaged_is_skipped_in_pieces(tmp_path: Path, dictionary: bool) -> None:
     file = tmp_path / "c.parquet"

@@ -484,7 +484,7 @@ fn decode(
         }
         batches.push(batch);
     }
-    chunks.compare()?;
+    chunks.finish()?;
     match batches.len() {
         1 => Ok(batches.remove(0)),
         0 => Err(Error::new(ErrorKind::Corrupt, "the pages hold no rows")),
