@@ -233,3 +233,33 @@ def test_a_row_group_whose_lists_are_damaged_is_skipped_in_pieces(tmp_path: Path
         skipped = loader.skipped()
         assert sorted(row.row for row in skipped) == list(range(48))
         assert {(row.row_group, row.column) for row in skipped} == {(0, "c")}
+
+
+def test_an_offset_index_with_a_wrong_length_is_set_aside(tmp_path: Path) -> None:
+    file = tmp_path / "c.parquet"
+    table = pa.table({"id": range(48), "c": pa.array(range(48), pa.int64())})
+    pq.write_table(
+        table,
+        file,
+        compression="none",
+        use_dictionary=False,
+        data_page_size=64,
+        write_batch_size=8,
+        write_page_index=True,
+    )
+    sound = file.read_bytes()
+    # An index is a list of structures of three numbers: offset, bytes, first row.
+    pages = [at for at in range(len(sound) - 4) if sound[at : at + 2] == b"\x19\x6c" and sound[at + 2] == 0x16]
+    assert len(pages) == 2
+    changed = 0
+    for at in pages:
+        for byte in range(at + 2, at + 60):
+            if sound[byte] != 0x15:
+                continue
+            for bit in (1, 2, 4, 32):
+                damaged = bytearray(sound)
+                damaged[byte + 1] ^= bit
+                file.write_bytes(damaged)
+                assert rows(file, 48) == in_pieces(file) == list(range(48)), (byte, bit)
+                changed += 1
+    assert changed >= 24
