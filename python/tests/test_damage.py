@@ -263,3 +263,21 @@ def test_an_offset_index_with_a_wrong_length_is_set_aside(tmp_path: Path) -> Non
                 assert rows(file, 48) == in_pieces(file) == list(range(48)), (byte, bit)
                 changed += 1
     assert changed >= 24
+
+
+def test_differences_of_numbers_that_are_not_whole_are_refused(tmp_path: Path) -> None:
+    """As all other readers do: the format has them of whole numbers alone."""
+    file = tmp_path / "c.parquet"
+    pq.write_table(pa.table({"c": NUMBERS}), file, write_statistics=False, store_schema=False, **encoded("DELTA_BINARY_PACKED"))
+    damaged = bytearray(file.read_bytes())
+    footer = len(damaged) - 8 - int.from_bytes(damaged[-8:-4], "little")
+    # The type of the only column: of the schema, and of its chunk. 2 is INT64, 5 is DOUBLE.
+    for at in range(footer, len(damaged) - 8):
+        if damaged[at : at + 4] == b"\x15\x04\x25\x02" or damaged[at : at + 3] == b"\x15\x04\x19":
+            damaged[at + 1] = 10
+    file.write_bytes(damaged)
+    assert pq.read_schema(file).field("c").type == pa.float64()
+    with pytest.raises(OSError):
+        pq.ParquetFile(file).read()
+    with pytest.raises(fb.CorruptError, match='column "c"'):
+        rows(file, len(NUMBERS))
