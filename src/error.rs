@@ -23,6 +23,9 @@ use crate::panics::Panic;
 
 pub use escape::{escaped, escaped_lines, is_obeyed};
 
+/// What tokio says in a panic, before the reason, where it cannot start a thread for work that waits.
+const NO_THREAD: &str = "OS can't spawn worker thread: ";
+
 /// The result of every function of this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -189,9 +192,21 @@ impl Error {
         self
     }
 
-    /// A panic as an error: `whose` bug it is, and its message.
+    /// A panic as an error: `whose` bug it is, and its message. Tokio panics where the system refuses it a thread, which is
+    /// nobody's bug.
     pub(crate) fn panicked(whose: &str, panic: &Panic) -> Self {
-        Error::new(ErrorKind::Internal, format!("a bug in {whose}: {panic}"))
+        match panic.words().strip_prefix(NO_THREAD) {
+            Some(why) => Error::not_started("a thread that reads", &why),
+            None => Error::new(ErrorKind::Internal, format!("a bug in {whose}: {panic}")),
+        }
+    }
+
+    /// A thread that the system refuses.
+    #[doc(hidden)]
+    pub fn not_started(what: &str, why: &dyn fmt::Display) -> Self {
+        Error::new(ErrorKind::Io, format!("{what} could not be started: {why}")).hint(
+            "let this process have more threads and memory: see `ulimit -u -v`, or the limits of its container",
+        )
     }
 
     /// The same failure with a hint: what the user can do, a clause without a full stop. Options are in backquotes, with a
@@ -415,6 +430,17 @@ mod tests {
         let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
         assert_eq!(source.map(std::io::Error::kind), Some(std::io::ErrorKind::NotFound));
         assert!(Error::invalid("x").source().is_none());
+    }
+
+    #[test]
+    fn a_thread_that_the_system_refuses_is_no_bug() {
+        let panic =
+            crate::panics::caught(|| -> () { panic!("{NO_THREAD}Cannot allocate memory (os error 12)") });
+        let error = Error::panicked("forebay", &panic.unwrap_err());
+        let said = "a thread that reads could not be started: Cannot allocate memory (os error 12)";
+        assert_eq!((error.kind(), error.cause()), (ErrorKind::Io, said));
+        let panic = crate::panics::caught(|| -> () { panic!("index 3 out of bounds") });
+        assert_eq!(Error::panicked("forebay", &panic.unwrap_err()).kind(), ErrorKind::Internal);
     }
 
     #[test]

@@ -86,4 +86,4 @@ pub use stats::{
     MemoryStats, NextStats, PoolStats, QueueStats, SourceStats, StageStats, Stages, Stats, Verdict, Waits,
 };
 #[doc(hidden)]
-pub use threads::{forked, not_started};
+pub use threads::forked;
