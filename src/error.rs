@@ -154,7 +154,7 @@ impl fmt::Display for Place {
 /// assert_eq!(error.place().row, Some(512));
 /// ```
 #[derive(Clone)]
-pub struct Error(Box<Inner>);
+pub struct Error(Arc<Inner>);
 
 #[derive(Clone)]
 struct Inner {
@@ -168,7 +168,7 @@ struct Inner {
 impl Error {
     /// A failure of the given kind; `cause` is a clause without a full stop.
     pub fn new(kind: ErrorKind, cause: impl Into<String>) -> Self {
-        Error(Box::new(Inner {
+        Error(Arc::new(Inner {
             kind,
             place: Place::default(),
             cause: cause.into(),
@@ -188,7 +188,7 @@ impl Error {
     }
 
     pub(crate) fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        self.0.source = Some(Arc::new(source));
+        self.inner().source = Some(Arc::new(source));
         self
     }
 
@@ -213,7 +213,7 @@ impl Error {
     /// value or without: "leave it out with `columns`", "`batch_size=64` fits".
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.0.hint = Some(hint.into());
+        self.inner().hint = Some(hint.into());
         self
     }
 
@@ -236,14 +236,20 @@ impl Error {
     /// The same failure with its place. Parts that an inner layer already knew are kept.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
-        let known = std::mem::take(&mut self.0.place);
-        self.0.place = Place {
+        let inner = self.inner();
+        let known = std::mem::take(&mut inner.place);
+        inner.place = Place {
             file: known.file.or(place.file),
             row_group: known.row_group.or(place.row_group),
             row: known.row.or(place.row),
             column: known.column.or(place.column),
         };
         self
+    }
+
+    /// Its own parts: copies share them until one of them is changed.
+    fn inner(&mut self) -> &mut Inner {
+        Arc::make_mut(&mut self.0)
     }
 
     /// The kind of failure.

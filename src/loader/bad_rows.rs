@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::RowId;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 
 /// What else may be done about a bad row.
 pub(crate) const SKIP_HINT: &str = "to count and skip such rows, say so with `on_bad_row`";
@@ -65,7 +65,7 @@ impl OnBadRow {
         let OnBadRow::Skip { at_most, .. } = self else { return Ok(()) };
         let left = usize::try_from(at_most.saturating_sub(before)).unwrap_or(usize::MAX);
         let Some(one_more) = all.get(left) else { return Ok(()) };
-        let (count, error) = (before + all.len() as u64, &one_more.error);
+        let (count, error) = (before + all.len() as u64, one_more.error());
         let cause = format!("{count} bad rows, of which {at_most} may be skipped: {}", error.cause());
         Err(Error::new(ErrorKind::BadRow, cause)
             .at(error.place().clone())
@@ -88,18 +88,36 @@ fn is_false(flag: &bool) -> bool {
 ///     batch?;
 /// }
 /// for row in epoch.skipped() {
-///     println!("{}", row.error); // photos/a.parquet, row group 7, row 512, column "image": corrupt JPEG: …
+///     println!("{}", row.error()); // photos/a.parquet, row group 7, row 512, column "image": corrupt JPEG: …
 /// }
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BadRow {
-    /// The reason, with its place.
-    pub error: Error,
+    /// The reason. The rows of a row group that cannot be read share one, which does not name a row: they may be millions.
+    reason: Error,
+    /// Its ordinal in its row group.
+    row: u64,
     /// Its number, by which [`Deny`](crate::Deny) leaves it out from then on.
     pub id: RowId,
     /// The row of the epoch's order after its step.
     #[doc(hidden)]
     pub end: u64,
+}
+
+impl BadRow {
+    pub(crate) fn new(reason: Error, row: u64, id: RowId) -> Self {
+        BadRow { reason, row, id, end: 0 }
+    }
+
+    /// The same of a step after which the epoch is at row `end`.
+    pub(crate) fn until(self, end: u64) -> Self {
+        BadRow { end, ..self }
+    }
+
+    /// The reason, with its place.
+    pub fn error(&self) -> Error {
+        self.reason.clone().at(Place::default().row(self.row))
+    }
 }
