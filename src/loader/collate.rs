@@ -347,17 +347,14 @@ impl BatchRows {
         Int64Array::from_iter_values(picks.map(number))
     }
 
-    /// The rows of parts that could not be read, with the reason.
+    /// The rows of parts that could not be read, with the reason, which is shared by all rows of a part.
     fn lost(&self) -> Vec<(usize, Error)> {
         if self.sources.iter().all(|source| source.lost.is_none()) {
             return Vec::new();
         }
         let rows = self.picks.iter().enumerate();
-        let lost = rows.filter_map(|(at, (source, place))| {
-            let resident = &self.sources[*source as usize];
-            let place = Place::default().row(resident.row_in_group(*place));
-            Some((at, resident.lost.clone()?.at(place)))
-        });
+        let lost =
+            rows.filter_map(|(at, (source, _))| Some((at, self.sources[*source as usize].lost.clone()?)));
         lost.collect()
     }
 }
@@ -583,8 +580,12 @@ impl Collation {
             };
             let ids = self.request.row_ids(left_out.iter().map(|(row, _)| *row));
             let skipped = left_out.into_iter().zip(ids.values());
-            let skipped =
-                skipped.map(|((_, error), id)| BadRow { error, id: RowId::new(*id), end: 0 }).collect();
+            let skipped = skipped.map(|((pick, error), id)| {
+                let (source, place) = self.request.picks[pick];
+                let row = self.request.sources[source as usize].row_in_group(place);
+                BadRow::new(error, row, RowId::new(*id))
+            });
+            let skipped = skipped.collect();
             let refilled = (rows - good) as u64;
             let batch = batch.slice(from, rows);
             drop(output.send(Ok(Collated { batch, skipped, samples, refilled, numbers, keys })));

@@ -220,7 +220,7 @@ impl LoaderBuilder {
             let row = u64::from(selected[group].select(row));
             let place = catalog.place(&catalog.groups[group]).row(row).column(column);
             let id = RowId::new(catalog.first_row_id(group) + row as i64);
-            BadRow { error: samples.refusal(why).at(place), id, end: 0 }
+            BadRow::new(samples.refusal(why).at(place), row, id)
         };
         let mut unfit = samples.without_unfit(lengths);
         let at_most = match self.spec.on_bad_row {
@@ -231,7 +231,7 @@ impl LoaderBuilder {
                 return Ok(Vec::new());
             }
             OnBadRow::Raise => {
-                let first = unfit.next().map(|first| bad_row(first).error.hint_also(SKIP_HINT));
+                let first = unfit.next().map(|first| bad_row(first).error().hint_also(SKIP_HINT));
                 return first.map_or(Ok(Vec::new()), Err);
             }
         };

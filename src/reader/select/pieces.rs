@@ -113,13 +113,14 @@ impl<'a> Finder<'a> {
             let index = pages::offset_index(footer.1.row_group(at.index).column(leaf), file.size);
             // Headers also tell which pages do without the dictionary, which may be large.
             let index = index.filter(|_| !(chunk.has_dictionary && store.is_local()));
-            let of_leaf = match index {
-                Some(range) => {
-                    let bytes = store.read_ranges(file, std::slice::from_ref(&range)).await?;
-                    bytes.first().and_then(|bytes| PageLocations::read(bytes, &chunk, at.rows))
-                }
-                None => walked(store, file, &chunk, selected.rows(), selected.rows()).await?,
-            };
+            let mut of_leaf = None;
+            if let Some(range) = index {
+                let bytes = store.read_ranges(file, std::slice::from_ref(&range)).await?;
+                of_leaf = bytes.first().and_then(|bytes| PageLocations::read(bytes, &chunk, at.rows));
+            }
+            if of_leaf.is_none() {
+                of_leaf = walked(store, file, &chunk, selected.rows(), selected.rows()).await?;
+            }
             if let Some(of_leaf) = of_leaf {
                 found.of_leaf.insert(leaf, of_leaf);
                 found.largest = found.largest.max(Some((chunk.length, leaf)));
