@@ -11,6 +11,7 @@ mod capsule;
 mod categories;
 mod column;
 mod dataset;
+mod decode;
 mod dense;
 mod dlpack;
 mod epoch;
@@ -49,6 +50,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::main, module)?)?;
     module.add_function(wrap_pyfunction!(text::parse_size, module)?)?;
     module.add_function(wrap_pyfunction!(text::shown, module)?)?;
+    module.add_function(wrap_pyfunction!(decode::decode_image, module)?)?;
     module.add_function(wrap_pyfunction!(loader::denied_rows, module)?)?;
     module.add_function(wrap_pyfunction!(loader::denied_values, module)?)?;
     lists::add(module)?;
