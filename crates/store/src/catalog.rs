@@ -44,6 +44,8 @@ pub use row_ids::{RowId, RowPlace};
 pub use types::leaf_width;
 pub use unify::{Differences, Unified, unify};
 
+/// Memory that the default window of a shuffle takes: rows as they are once Parquet is decoded. Part of the order of rows.
+pub const WINDOW_BYTES: u64 = 1 << 30;
 /// How many column names an "unknown column" message lists before it stops.
 const NAMES_SHOWN: usize = 20;
 
@@ -239,6 +241,13 @@ impl Catalog {
         self.project_columns((0..self.schema.fields().len()).collect())
     }
 
+    /// All columns but those that are refused, in stored order.
+    pub fn project_readable(&self) -> Result<Projection> {
+        self.project_columns(
+            (0..self.schema.fields().len()).filter(|&column| self.refusal(column).is_none()).collect(),
+        )
+    }
+
     fn project_columns(&self, columns: Vec<usize>) -> Result<Projection> {
         self.select(columns.into_iter().map(Selected::whole).collect())
     }
@@ -322,6 +331,17 @@ impl Catalog {
         let footer = file.footer.get().filter(|_| file.declared.is_none());
         let stored = self.sum_of(footer, group, projection, cost::wide);
         stored.saturating_add(self.constant_bytes(group, projection))
+    }
+
+    /// Rows of the default window of a shuffle: as many as [`WINDOW_BYTES`] hold once they are decoded.
+    pub fn window_rows(&self, projection: &Projection) -> u64 {
+        WINDOW_BYTES / self.window_row_bytes(projection)
+    }
+
+    /// What a row of the default window counts for, on average; see [`window_bytes`](Self::window_bytes).
+    pub fn window_row_bytes(&self, projection: &Projection) -> u64 {
+        let bytes: u64 = self.groups.iter().map(|group| self.window_bytes(group, projection)).sum();
+        (bytes / self.rows().max(1)).max(1)
     }
 
     /// Bytes of the values of the projected columns of `group` one by one, and whether the footer has them: repeated values

@@ -277,12 +277,6 @@ fn row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
     (held / catalog.rows().max(1)).max(1)
 }
 
-/// Bytes that a row of the default window counts for.
-pub(super) fn window_row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
-    let bytes: u64 = catalog.groups.iter().map(|group| catalog.window_bytes(group, projection)).sum();
-    (bytes / catalog.rows().max(1)).max(1)
-}
-
 /// A codec with the field that it delivers for a stored one.
 pub(super) fn delivered(
     codec: impl ColumnCodec + 'static,

@@ -8,7 +8,7 @@ use forebay_store::row_set::RowSet;
 use forebay_store::source::{Reading, Store, check_handles};
 
 use super::LoaderBuilder;
-use super::columns::{RowBytes, decodes, is_flat, window_row_bytes};
+use super::columns::{RowBytes, decodes, is_flat};
 use super::samples::FoundSamples;
 use crate::batch::{is_narrow, narrow_bits};
 use crate::cache::DiskCache;
@@ -29,9 +29,6 @@ use crate::reader::row_cache::RowCache;
 use crate::reader::select;
 use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec, Portion, SkippedRows, Split};
-
-/// Memory that the default window takes: rows as they are in memory once Parquet is decoded.
-const WINDOW_BYTES: u64 = 1 << 30;
 
 /// Of the catalogue of files and footers, the bytes that belong to what a process takes beside its budget: those of some
 /// thousand files. Of a larger one the rest is counted. The sources of a mix share them.
@@ -113,7 +110,7 @@ impl LoaderBuilder {
         let threads = *spec.threads.get_or_insert_with(processors);
         let memory = *spec.memory.get_or_insert_with(default_memory);
         spec.columns = Some(projection.names(&catalog.schema));
-        let default_window = WINDOW_BYTES / self.among / window_row_bytes(&catalog, &projection);
+        let default_window = catalog.window_rows(&projection) / self.among;
         let row_bytes = self.batch_row_bytes(&codecs, &projection)?;
         let batch_bytes = spec.batch_size.saturating_mul(self.sample_bytes(&form, row_bytes));
         let decoded = codecs.iter().filter(|codec| decodes(codec)).count();
@@ -312,7 +309,7 @@ impl LoaderBuilder {
     fn least_of_all(&self, fetcher: &Fetcher, sizing: Sizing) -> Result<u64> {
         let spec = &self.spec;
         let samples = SampleIndex::of_rows(select::live_rows(&fetcher.catalog)?);
-        let window = WINDOW_BYTES / self.among / window_row_bytes(&fetcher.catalog, &fetcher.projection);
+        let window = fetcher.catalog.window_rows(&fetcher.projection) / self.among;
         let order = OrderSpec::new(&spec.shuffle, &samples.row_counts(), spec.shard.world(), window);
         let split = Split {
             rows: samples.total(),
