@@ -4,7 +4,8 @@
 :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`,
 :class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Window`, :class:`Pack`,
 :class:`Bucket`, :class:`Sample`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options, :func:`col`
-begins a filter, and :func:`rng` has the random numbers of a row. :func:`decode_image` decodes images without a data set.
+begins a filter, and :func:`rng` has the random numbers of a row. :func:`decode_image` decodes images without a data
+set.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``, ``forebay.spark``,
 ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.tqdm`` and ``forebay.rich`` are imported when they are
