@@ -40,7 +40,7 @@ impl Rejections {
         sources: impl IntoIterator<Item = (&'a Loader, u64)>,
     ) -> Self {
         let source = |(loader, first_number): (&Loader, u64)| Source {
-            catalog: loader.inner.fetcher.catalog.clone(),
+            catalog: loader.inner.fetcher.reads.catalog.clone(),
             on_bad_row: loader.inner.spec.on_bad_row,
             first_number,
         };

@@ -18,7 +18,7 @@ use crate::cache::Tier;
 use crate::column::{Encoding, Follow, Pad, Tensor, TextFormat, cast_by_name};
 use crate::reader::Filter;
 use crate::samples::Samples;
-use crate::shard::{Shard, Shuffle};
+use crate::shard::{OrderSpec, Shard, Shuffle, Split};
 
 /// Options of a [`Loader`](crate::Loader), with the names that they have in Python.
 ///
@@ -213,6 +213,17 @@ impl LoaderSpec {
     /// Rows of a full step, over all ranks.
     pub(super) fn global_batch(&self) -> u64 {
         self.global_batch_size.unwrap_or_else(|| self.batch_size.saturating_mul(self.shard.world().into()))
+    }
+
+    /// How the ranks share the samples of an order.
+    pub(super) fn split(&self, samples: u64, order: &OrderSpec) -> Split {
+        Split {
+            rows: samples,
+            lanes: order.lanes(),
+            shard: self.shard,
+            global_batch: self.global_batch(),
+            drop_last: self.drop_last,
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! The codec of each column that is read.
 
 use std::collections::HashMap;
-use std::iter::repeat_n;
+use std::iter::{repeat, repeat_n};
 use std::sync::Arc;
 
-use forebay_arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use forebay_base::{Error, Place, Result};
 use forebay_store::catalog::{Catalog, Projection};
 
@@ -17,13 +17,48 @@ use crate::batch::{Fill, is_variable, longest};
 use crate::column::{
     ColumnCodec, Declared, DecoderCodec, Pad, PadCodec, PadMaskCodec, PlainCodec, Slot, TextCodec,
 };
+use crate::loader::collate::SampleForm;
 
 /// The name of the column of row numbers.
 pub(in crate::loader) const ROW_ID: &str = "row_id";
 /// The name of the column that says which rows are to be counted.
 pub(in crate::loader) const ROW_MASK: &str = "row_mask";
 
+/// What is delivered of the columns that are read.
+pub(super) struct Delivered {
+    pub(super) codecs: Vec<Arc<dyn ColumnCodec>>,
+    /// Columns that are decoded.
+    pub(super) decoded: usize,
+    pub(super) schema: SchemaRef,
+    pub(super) form: SampleForm,
+    pub(super) lengths: RowBytes,
+    /// Bytes of a sample in a batch, with an estimate of the columns whose values differ in length.
+    pub(super) sample_bytes: u64,
+}
+
+impl Delivered {
+    /// Whether a slice of each column is as good as a column.
+    pub(super) fn are_flat(&self) -> bool {
+        let is_flat = self.lengths.all(self.schema.fields(), is_flat);
+        is_flat && self.decoded == 0 && self.lengths.columns.is_empty()
+    }
+}
+
 impl LoaderBuilder {
+    /// What is delivered of the columns that are read.
+    pub(super) fn delivered(&self, projection: &Projection) -> Result<Delivered> {
+        let (codecs, schema) = self.codecs(projection)?;
+        let (schema, form) = self.form(projection, schema)?;
+        let lengths = self.lengths(&codecs, projection)?;
+        let sample_bytes = self.sample_bytes(&form, lengths.others + lengths.of_values);
+        let lengths = match &form {
+            SampleForm::Packs(packs) => lengths.all_alike(packs.bytes()),
+            SampleForm::Rows | SampleForm::Windows(_) => lengths,
+        };
+        let decoded = codecs.iter().filter(|codec| decodes(codec)).count();
+        Ok(Delivered { codecs, decoded, schema, form, lengths, sample_bytes })
+    }
+
     /// The codec of each column, and the schema of batches. Refuses impossible combinations.
     pub(super) fn codecs(&self, projection: &Projection) -> Result<(Vec<Arc<dyn ColumnCodec>>, SchemaRef)> {
         let stored = projection.schema();
@@ -163,22 +198,8 @@ impl LoaderBuilder {
         columns.collect()
     }
 
-    /// Bytes of a row in a batch: its slots, and an estimate of its other columns.
-    pub(super) fn batch_row_bytes(
-        &self,
-        codecs: &[Arc<dyn ColumnCodec>],
-        projection: &Projection,
-    ) -> Result<u64> {
-        let lengths = self.lengths(codecs, projection)?;
-        Ok(lengths.others + lengths.of_values)
-    }
-
     /// What is known of the bytes of a row in a batch before its cells are read.
-    pub(super) fn lengths(
-        &self,
-        codecs: &[Arc<dyn ColumnCodec>],
-        projection: &Projection,
-    ) -> Result<RowBytes> {
+    fn lengths(&self, codecs: &[Arc<dyn ColumnCodec>], projection: &Projection) -> Result<RowBytes> {
         let catalog = &self.dataset.catalog;
         let of_id = if self.spec.row_id { size_of::<i64>() as u64 } else { 0 };
         let of_mask = u64::from(self.spec.row_mask);
@@ -265,6 +286,16 @@ pub(super) struct RowBytes {
 }
 
 impl RowBytes {
+    /// Of each column that is delivered whether its rows are equal in each file.
+    pub(super) fn keys(&self) -> impl Iterator<Item = bool> {
+        self.keys.iter().copied().chain(repeat(false))
+    }
+
+    /// Whether all columns that differ within a file are of such a type.
+    pub(super) fn all(&self, fields: &Fields, takes: fn(&DataType) -> bool) -> bool {
+        fields.iter().zip(self.keys()).all(|(field, is_key)| is_key || takes(field.data_type()))
+    }
+
     /// The same where all rows of a batch take so many bytes.
     pub(super) fn all_alike(self, bytes: u64) -> Self {
         RowBytes { keys: self.keys, others: bytes, are_known: true, ..RowBytes::default() }
@@ -315,7 +346,7 @@ pub(super) fn decodes(codec: &Arc<dyn ColumnCodec>) -> bool {
 }
 
 /// Whether a slice of a column is as good as a column: its values lie at multiples of a width.
-pub(super) fn is_flat(data_type: &DataType) -> bool {
+fn is_flat(data_type: &DataType) -> bool {
     match data_type {
         DataType::FixedSizeList(item, _) => is_flat(item.data_type()),
         other => {

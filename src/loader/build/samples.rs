@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, Result};
-use forebay_store::catalog::{Projection, RowId};
+use forebay_store::catalog::{Catalog, Projection, RowId};
 use forebay_store::row_set::RowSet;
 
 use super::LoaderBuilder;
@@ -13,8 +13,7 @@ use crate::loader::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
 use crate::loader::collate::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS, SampleForm, WindowShape};
 use crate::loader::threads::IoRuntime;
 use crate::reader::Filter;
-use crate::reader::fetch::{Fetcher, KnownCosts};
-use crate::reader::select;
+use crate::reader::select::{self, Scanner};
 use crate::samples::{
     Buckets, ColumnValues, Pack, Packs, Population, Sample, SampleIndex, Samples, UnfitRow, Window, Windows,
 };
@@ -138,13 +137,12 @@ impl LoaderBuilder {
     pub(super) fn sample_index(
         &self,
         io: &IoRuntime,
-        fetcher: &Fetcher,
+        scanner: &Scanner,
         selected: Vec<RowSet>,
         denied: Option<String>,
-        limit: u64,
     ) -> Result<FoundSamples> {
         let samples = &self.spec.samples;
-        let catalog = fetcher.catalog.clone();
+        let catalog = scanner.catalog();
         let names: Vec<&str> = match samples {
             Samples::Rows => return Ok(SampleIndex::of_rows(selected).into()),
             Samples::Windows(window) => window.deciding(),
@@ -152,10 +150,7 @@ impl LoaderBuilder {
             Samples::Buckets(bucket) => vec![bucket.length_column()],
             Samples::Weighted(sample) => vec![sample.column()],
         };
-        let projection = Arc::new(catalog.project(&names)?);
-        // All samples must be known, so no row group may be skipped; the columns are others than those to deliver.
-        let costs = KnownCosts::default();
-        let deciding = Fetcher { projection, lenient: false, costs, pages: None, ..fetcher.clone() };
+        let deciding = scanner.of_columns(&names)?;
         let filter = self.spec.filter.as_ref().map(Filter::canonical);
         let rows = selected.clone();
         // Lengths and classes do not depend on what is made of them.
@@ -169,27 +164,26 @@ impl LoaderBuilder {
         if let Some(window) = window {
             let of_rows = window.clone();
             let starts =
-                io.wait_for(async move { select::windows(of_rows, rows, &deciding, &key, limit).await })??;
+                io.wait_for(async move { select::windows(of_rows, rows, &deciding, &key).await })??;
             return Ok(SampleIndex::of_kind(Arc::new(Windows::new(window, starts)), selected).into());
         }
         if let Samples::Weighted(sample) = samples {
             let (of_rows, key) = (sample.clone(), format!("{key} {}", sample.kept_as()));
             let values =
-                io.wait_for(async move { select::values(of_rows, rows, &deciding, &key, limit).await })??;
-            let (index, warning) = self.drawn(sample, fetcher, selected, values)?;
+                io.wait_for(async move { select::values(of_rows, rows, &deciding, &key).await })??;
+            let (index, warning) = self.drawn(sample, catalog, selected, values)?;
             return Ok(FoundSamples { warning, ..index.into() });
         }
-        let mut lengths =
-            io.wait_for(async move { select::lengths(rows, &deciding, &key, limit).await })??;
+        let mut lengths = io.wait_for(async move { select::lengths(rows, &deciding, &key).await })??;
         let column = match samples {
             Samples::Packs(pack) => pack.length_column(),
             _ => names[0],
         };
-        let left_out = self.left_out(fetcher, &selected, column, &mut lengths)?;
+        let left_out = self.left_out(catalog, &selected, column, &mut lengths)?;
         if let Samples::Packs(pack) = samples {
             let mut packs = Vec::with_capacity(lengths.len());
             let mut lengths = lengths.into_iter();
-            for groups in pack.across_borders().sequences(&catalog) {
+            for groups in pack.across_borders().sequences(catalog) {
                 let of_rows = lengths.by_ref().take(groups.len()).collect();
                 packs.extend(pack.of_sequence(of_rows));
             }
@@ -210,12 +204,12 @@ impl LoaderBuilder {
     /// There is one, and bad rows are not skipped.
     fn left_out(
         &self,
-        fetcher: &Fetcher,
+        catalog: &Catalog,
         selected: &[RowSet],
         column: &str,
         lengths: &mut [Vec<u32>],
     ) -> Result<Vec<BadRow>> {
-        let (samples, catalog, shard) = (&self.spec.samples, &fetcher.catalog, self.spec.shard);
+        let (samples, shard) = (&self.spec.samples, self.spec.shard);
         let bad_row = |UnfitRow { group, row, why }| {
             let row = u64::from(selected[group].select(row));
             let place = catalog.place(&catalog.groups[group]).row(row).column(column);
@@ -250,7 +244,7 @@ impl LoaderBuilder {
     fn drawn(
         &self,
         sample: &Sample,
-        fetcher: &Fetcher,
+        catalog: &Catalog,
         selected: Vec<RowSet>,
         values: ColumnValues,
     ) -> Result<(SampleIndex, Option<String>)> {
@@ -260,7 +254,7 @@ impl LoaderBuilder {
         }
         let made = Population::new(sample, values).map_err(|(row, error)| match row {
             Some((group, row)) => {
-                let place = fetcher.catalog.place(&fetcher.catalog.groups[group]);
+                let place = catalog.place(&catalog.groups[group]);
                 error.at(place.row(selected[group].select(row).into()).column(sample.column()))
             }
             None => error.at(of_column(sample.column())),
