@@ -205,6 +205,23 @@ impl LoaderSpec {
         renamed.map_or(name, |(stored, _)| stored)
     }
 
+    /// The columns that options name, or patterns of their names, by option.
+    pub(super) fn by_column(&self) -> [(&'static str, Vec<&str>); 8] {
+        fn names<V>(option: &BTreeMap<String, V>) -> Vec<&str> {
+            option.keys().map(String::as_str).collect()
+        }
+        [
+            ("decode", names(&self.decode)),
+            ("follow", names(&self.follow)),
+            ("decode", names(&self.tensors)),
+            ("decode", names(&self.texts)),
+            ("encode", names(&self.encode)),
+            ("pad", names(&self.pad)),
+            ("cast", names(&self.cast)),
+            ("fill_null", names(&self.fill_null)),
+        ]
+    }
+
     /// Rows of a rank's batch, at most.
     pub(super) fn most_of_a_rank(&self) -> u64 {
         self.global_batch_size.map_or(self.batch_size, |rows| rows.div_ceil(self.shard.world().into()))

@@ -15,7 +15,7 @@ pub use vocabulary::{Categories, Vocabulary};
 use forebay_arrow::datatypes::{DataType, Field};
 use forebay_base::{Error, Result};
 
-use super::ColumnCodec;
+use super::Gather;
 use crate::batch::Fill;
 use codec::EncodeCodec;
 
@@ -98,7 +98,7 @@ impl Encoding {
     ///
     /// # Errors
     /// The column holds no values that can be encoded, the fill is not one of them, or the encoding can never work.
-    pub(crate) fn codec(&self, stored: &Field, fill: Option<&Fill>) -> Result<Arc<dyn ColumnCodec>> {
+    pub(crate) fn codec(&self, stored: &Field, fill: Option<&Fill>) -> Result<Arc<dyn Gather>> {
         if let Some(fill) = fill {
             fill.check(stored.data_type())?;
         }

@@ -7,8 +7,9 @@ use forebay_store::catalog::{Catalog, Projection};
 use forebay_store::source::{Reading, Store, check_handles};
 
 use super::LoaderBuilder;
-use super::columns::{Delivered, window_row_bytes};
+use super::columns::Delivered;
 use crate::batch::is_narrow;
+use crate::column::Codec;
 use crate::loader::bad_rows::OnBadRow;
 use crate::loader::deny::Denied;
 use crate::loader::handle::Open;
@@ -18,9 +19,6 @@ use crate::loader::spec::LoaderSpec;
 use crate::reader::Filter;
 use crate::reader::reads::Reads;
 use crate::shard::Mixing;
-
-/// Memory that the default window takes: rows as they are in memory once Parquet is decoded.
-const WINDOW_BYTES: u64 = 1 << 30;
 
 /// Of the catalogue of files and footers, the bytes that belong to what a process takes beside its budget: those of some
 /// thousand files. Of a larger one the rest is counted. The sources of a mix share them.
@@ -47,13 +45,12 @@ pub(super) struct Checked {
 }
 
 impl LoaderBuilder {
-    /// Checks the options, and fills in those that the user left open.
-    pub(super) fn checked(&self, store: Store) -> Result<Checked> {
+    /// Checks the options, and fills in those that the user left open in `spec`, in which names may be patterns.
+    pub(super) fn checked(&self, mut spec: LoaderSpec, store: Store) -> Result<Checked> {
         self.check_numbers()?;
         check_handles()?;
         let reading = store.reading();
         let catalog = self.dataset.catalog.clone();
-        let mut spec = self.spec.clone();
         spec.batch_size = spec.most_of_a_rank();
         let open = Open {
             lanes: spec.shuffle.lanes.is_none(),
@@ -67,7 +64,7 @@ impl LoaderBuilder {
         let threads = *spec.threads.get_or_insert_with(processors);
         let memory = *spec.memory.get_or_insert_with(default_memory);
         spec.columns = Some(projection.names(&catalog.schema));
-        let default_window = WINDOW_BYTES / self.among / window_row_bytes(&catalog, &projection);
+        let default_window = catalog.window_rows(&projection) / self.among;
         let batches = self.batches(&spec, &columns, &projection);
         let sizing = Sizing::new(memory, batches).map_err(|error| of_all_rows(error, &catalog, &spec))?;
         let filters = spec.filter.as_ref().map_or(0, Filter::bytes).saturating_add(spec.deny.bytes());
@@ -100,11 +97,8 @@ impl LoaderBuilder {
         };
         let all_narrow = columns.lengths.all(projection.schema().fields(), is_narrow);
         let needs_deals = !all_narrow
-            || columns.decoded > 0
+            || columns.codecs.iter().any(Codec::may_refuse)
             || spec.cache.is_some()
-            || !spec.encode.is_empty()
-            || !spec.texts.is_empty()
-            || !spec.cast.is_empty()
             || self.numbered
             || !spec.samples.are_rows()
             || spec.row_id
@@ -114,7 +108,7 @@ impl LoaderBuilder {
             rows: spec.batch_size,
             bytes: spec.batch_size.saturating_mul(columns.sample_bytes),
             grouping,
-            uses_workspace: columns.codecs.iter().any(|codec| codec.uses_workspace()),
+            uses_workspace: columns.codecs.iter().any(Codec::uses_workspace),
             needs_deals,
         }
     }

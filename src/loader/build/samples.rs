@@ -72,19 +72,14 @@ impl LoaderBuilder {
         let are_packed = |columns: &Vec<String>| {
             columns.iter().eq(pack.columns().iter().map(|name| spec.stored_name(name)))
         };
+        let by_column = spec.by_column().into_iter().map(|(option, columns)| (option, !columns.is_empty()));
         let others = [
             ("columns", spec.columns.as_ref().is_some_and(|columns| !are_packed(columns))),
-            ("decode", !spec.decode.is_empty() || !spec.tensors.is_empty() || !spec.texts.is_empty()),
             ("decode_with", !self.decoders.is_empty()),
-            ("follow", !spec.follow.is_empty()),
-            ("encode", !spec.encode.is_empty()),
-            ("pad", !spec.pad.is_empty()),
-            ("cast", !spec.cast.is_empty()),
-            ("fill_null", !spec.fill_null.is_empty()),
             ("null_mask", !spec.null_mask.is_empty()),
             ("row_id", spec.row_id),
         ];
-        match others.into_iter().find(|(_, is_given)| *is_given) {
+        match others.into_iter().chain(by_column).find(|(_, is_given)| *is_given) {
             Some((name, _)) => Err(Error::invalid(format!("`{name}` was given, and the samples are packs"))
                 .hint("packs have the columns that they are made of, as they are stored")),
             None => Ok(()),

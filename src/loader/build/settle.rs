@@ -56,20 +56,11 @@ pub(in crate::loader) struct Settled {
 impl LoaderBuilder {
     /// Checks everything, and fills in the open options. Patterns of names stay in them as they were given.
     pub(in crate::loader) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
-        let settled = self.without_patterns()?.settle_named(io, store)?;
-        let LoaderSpec { cast, decode, follow, tensors, texts, encode, pad, fill_null, .. } =
-            self.spec.clone();
-        let spec =
-            LoaderSpec { cast, decode, follow, tensors, texts, encode, pad, fill_null, ..settled.spec };
-        Ok(Settled { spec, ..settled })
-    }
-
-    /// The same of options that name each column.
-    fn settle_named(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
-        let checked = self.checked(store)?;
-        let selected = self.select(io, &checked)?;
-        let ordered = self.ordered(io, &checked, &selected)?;
-        self.sized(checked, selected, ordered)
+        let named = self.without_patterns()?;
+        let checked = named.checked(self.spec.clone(), store)?;
+        let selected = named.select(io, &checked)?;
+        let ordered = named.ordered(io, &checked, &selected)?;
+        named.sized(checked, selected, ordered)
     }
 
     /// The last step: the memory divided for an order, and what fetches under it.
