@@ -4,7 +4,8 @@
 use std::slice;
 
 use forebay::arrow::buffer::{Buffer, MutableBuffer};
-use forebay::{Error, Image as Spec, PixelType, Place, Result, RowKey};
+use forebay::image::{PixelType, RowKey};
+use forebay::{Error, Image as Spec, Place, Result};
 use forebay_image::decode_into;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString, PyTuple};

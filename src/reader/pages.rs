@@ -517,12 +517,18 @@ mod tests {
 
     #[test]
     fn a_dictionary_in_an_encoding_that_none_has_is_damage() {
-        let mut bytes = [page(DICTIONARY, 8, 1, &[0; 8]), page(0, 8, 1, &[0; 8])].concat();
-        assert!(look(Compression::UNCOMPRESSED, 1, &bytes, u64::MAX).is_ok());
-        // Behind the number of values, which is behind three sizes of one byte.
-        let at = bytes.windows(4).position(|four| four == [0x15, 2, 0x15, 0]).unwrap() + 3;
-        bytes[at] = 16;
-        let error = look(Compression::UNCOMPRESSED, 1, &bytes, u64::MAX).err().unwrap();
+        let chunk = |encoding| {
+            let mut bytes = integers(&[DICTIONARY, 8, 8]);
+            bytes.push(0x4c);
+            bytes.extend(integers(&[1, encoding]));
+            bytes.extend([0, 0]);
+            bytes.extend([0; 8]);
+            bytes.extend(page(0, 8, 1, &[0; 8]));
+            bytes
+        };
+        let sound = look(Compression::UNCOMPRESSED, 1, &chunk(Encoding::PLAIN as u64), u64::MAX);
+        assert!(sound.is_ok(), "{:?}", sound.err());
+        let error = look(Compression::UNCOMPRESSED, 1, &chunk(8), u64::MAX).err().unwrap();
         let said = "a dictionary in encoding 8, which dictionaries do not have";
         assert_eq!((error.kind(), error.to_string()), (ErrorKind::Corrupt, said.to_owned()));
     }

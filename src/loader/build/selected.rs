@@ -84,9 +84,10 @@ impl LoaderBuilder {
         let Checked { spec, denied, reads, .. } = checked;
         let catalog = &reads.catalog;
         let mut selected = select::live_rows(catalog)?;
-        for filter in denied.filter.iter().chain(&spec.filter).cloned() {
+        for filter in denied.filter.iter().chain(&spec.filter) {
             let scanner = scanner.of_columns(&Vec::from_iter(filter.columns()))?;
             let live = select::live_rows(catalog)?;
+            let filter = filter.clone();
             let found = io.wait_for(async move { select::matching(&filter, live, &scanner).await })??;
             selected = selected.iter().zip(&found).map(|(one, other)| one.intersection(other)).collect();
         }

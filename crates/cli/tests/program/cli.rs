@@ -197,18 +197,13 @@ fn hostile(dir: &Path) -> PathBuf {
     };
     use forebay::arrow::datatypes::{DataType, Field, IntervalUnit};
     let ints: ArrayRef = Arc::new(Int64Array::from_iter_values(0..40));
-    let inner =
-        Arc::new(Field::new("x\u{1b}[2J", DataType::Interval(IntervalUnit::YearMonth), false));
+    let inner = Arc::new(Field::new("x\u{1b}[2J", DataType::Interval(IntervalUnit::YearMonth), false));
     let spans = IntervalYearMonthArray::from_iter_values(0..40);
-    let odd: ArrayRef =
-        Arc::new(StructArray::from(vec![(inner, Arc::new(spans) as _)]));
-    let part = |name, array: ArrayRef| {
-        (Arc::new(Field::new(name, array.data_type().clone(), false)), array)
-    };
+    let odd: ArrayRef = Arc::new(StructArray::from(vec![(inner, Arc::new(spans) as _)]));
+    let part = |name, array: ArrayRef| (Arc::new(Field::new(name, array.data_type().clone(), false)), array);
     let bytes: ArrayRef = Arc::new(BinaryArray::from_iter_values((0..40).map(|_| b"x")));
     let paths: ArrayRef = Arc::new(StringArray::from_iter_values((0..40).map(|_| "x")));
-    let image: ArrayRef =
-        Arc::new(StructArray::from(vec![part("bytes", bytes), part("path", paths)]));
+    let image: ArrayRef = Arc::new(StructArray::from(vec![part("bytes", bytes), part("path", paths)]));
     let columns = [("id", ints.clone()), (HOSTILE, ints), ("odd\u{2066}", odd), ("image", image)];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let path = dir.join("bad\u{202e}.parquet");
@@ -964,12 +959,8 @@ fn a_doctor_refuses_what_it_cannot_measure() {
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("x.parquet");
     let schema = "message m { required int64 x; }";
-    let schema = Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
-    let writer = parquet::file::writer::SerializedFileWriter::new(
-        std::fs::File::create(&file).unwrap(),
-        schema,
-        Default::default(),
-    );
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let writer = SerializedFileWriter::new(std::fs::File::create(&file).unwrap(), schema, Default::default());
     writer.unwrap().close().unwrap();
     let file = file.display();
     assert!(refused(&format!("doctor {file} --seconds 1")).contains("no row"));

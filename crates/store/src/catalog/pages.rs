@@ -71,6 +71,7 @@ impl PageLocations {
     }
 
     /// How many there are.
+    #[allow(clippy::len_without_is_empty, reason = "a chunk without pages has no locations")]
     pub fn len(&self) -> usize {
         self.first_rows.len()
     }
