@@ -13,14 +13,14 @@ use super::{kept, packed, raster};
 /// Decodes one encoded image into its slot, transformed as `image` says.
 ///
 /// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, the result of [`Image::keep`] for
-/// one with the same spec, or that of [`pack`]. `slot` takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native
+/// one with the same spec, or that of [`pack`](crate::pack). `slot` takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native
 /// byte order; it needs no alignment. `key` decides the random draws: equal arguments give equal pixels on every thread.
 ///
 /// Decoders and intermediate buffers belong to the calling thread and are reused for its next image.
 ///
 /// # Errors
-/// [`ErrorKind::BadRow`] for an image that is damaged in the part of it that is decoded, [`ErrorKind::TooLarge`] for an image beyond
-/// [`Image::max_pixels`], or whose decoding would take more memory than that allows, [`ErrorKind::Invalid`] for a slot of another length. The slot's content is
+/// [`BadRow`](crate::ErrorKind::BadRow) for an image that is damaged in the part of it that is decoded, [`TooLarge`](crate::ErrorKind::TooLarge) for an image beyond
+/// [`Image::max_pixels`], or whose decoding would take more memory than that allows, [`Invalid`](crate::ErrorKind::Invalid) for a slot of another length. The slot's content is
 /// unspecified after an error.
 pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()> {
     decode_within(&Workspace::of_one(image.max_pixels), image, encoded, key, slot)
