@@ -63,43 +63,36 @@ impl Drop for Kept {
     }
 }
 
-/// A data set that is read from, and has a share of the files that stay open.
+/// One of those that share what the process may have open.
 #[derive(Debug)]
-pub(super) struct Sharer(());
+pub(super) struct Sharer(&'static AtomicUsize);
 
 impl Sharer {
-    pub(super) fn new() -> Self {
-        READERS.fetch_add(1, Ordering::Relaxed);
-        Sharer(())
+    /// A data set that is read from: it has a share of the files that stay open.
+    pub(super) fn of_files() -> Self {
+        Sharer::among(&READERS)
+    }
+
+    /// A store that is connected to: it has a share of the sockets.
+    pub(super) fn of_sockets() -> Self {
+        Sharer::among(&STORES)
+    }
+
+    fn among(sharers: &'static AtomicUsize) -> Self {
+        sharers.fetch_add(1, Ordering::Relaxed);
+        Sharer(sharers)
     }
 }
 
 impl Drop for Sharer {
     fn drop(&mut self) {
-        READERS.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Files that each data set that is read from may keep open.
 pub(super) fn share() -> usize {
     (most_kept() / READERS.load(Ordering::Relaxed).max(1)).clamp(1, MOST_OF_ONE)
-}
-
-/// A connection to an object store, which has a share of the sockets.
-#[derive(Debug)]
-pub(super) struct Connected(());
-
-impl Connected {
-    pub(super) fn new() -> Self {
-        STORES.fetch_add(1, Ordering::Relaxed);
-        Connected(())
-    }
-}
-
-impl Drop for Connected {
-    fn drop(&mut self) {
-        STORES.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Requests that each store may have under way by the process's limit.

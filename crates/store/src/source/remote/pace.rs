@@ -67,7 +67,7 @@ const INITIAL_SLOW_HEDGES: f64 = 0.0;
 pub(super) struct Pace {
     slots: Arc<Semaphore>,
     most: usize,
-    _connected: handles::Connected,
+    _sharer: handles::Sharer,
     state: Mutex<PaceState>,
     traffic: Arc<Traffic>,
 }
@@ -138,7 +138,7 @@ impl Drop for Slot<'_> {
 impl Pace {
     /// At most `most` requests at once, and no more than the process has sockets for.
     pub(super) fn new(most: usize, traffic: Arc<Traffic>) -> Self {
-        let connected = handles::Connected::new();
+        let sharer = handles::Sharer::of_sockets();
         let most = most.max(1);
         let limit = INITIAL_SLOTS.min(most).min(handles::sockets());
         traffic.slots.set(limit as u64);
@@ -158,7 +158,7 @@ impl Pace {
             slow_hedges: INITIAL_SLOW_HEDGES,
         };
         let slots = Arc::new(Semaphore::new(limit));
-        Pace { slots, most, _connected: connected, state: Mutex::new(state), traffic }
+        Pace { slots, most, _sharer: sharer, state: Mutex::new(state), traffic }
     }
 
     /// Requests at once at most.
