@@ -15,8 +15,25 @@ use super::extension::is_packed;
 use super::follow::Followed;
 use super::ragged::{SIZE_BYTES, images_field, pack, write_size};
 use super::tensor::tensor_field;
-use super::{Cell, Cost, DecodeCells, KeptForm, Noun, NullOptions, NullSlot, RowCells};
+use super::{Cell, ColumnOption, Cost, DecodeCells, KeptForm, Noun, NullOptions, NullSlot, RowCells};
+use crate::batch::Fill;
 use crate::cache::Tier;
+
+/// Images may follow others, which the loader knows.
+impl ColumnOption for Image {
+    fn takes_whole() -> bool {
+        true
+    }
+
+    fn is_always_written() -> bool {
+        true
+    }
+
+    fn takes_fill(&self, _: &Field, fill: &Fill) -> bool {
+        // The type of its numbers is checked where they are decoded.
+        fill.number().is_some()
+    }
+}
 
 /// Decodes images.
 #[derive(Debug)]

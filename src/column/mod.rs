@@ -7,8 +7,10 @@
 //! ```
 //!
 //! [`Codec`] is all that the loader, the row cache and the statistics know of a column: a new type of column is one
-//! file here that implements one of its traits, and one line where the builder creates it. Threads, tasks and buffers belong
-//! to `loader/collate`, which calls a codec once for each column and, where cells are decoded, once for each cell.
+//! file here that implements one of its traits. Threads, tasks and buffers belong to `loader/collate`, which calls a codec
+//! once for each column and, where cells are decoded, once for each cell.
+//!
+//! [`ColumnSpec`] is all that a user says of a column. An option is a field of it, and a file here says what comes of it.
 
 mod cast;
 mod cell;
@@ -24,13 +26,17 @@ mod nulls;
 mod pad;
 mod plain;
 mod ragged;
+mod spec;
 mod tensor;
 mod tensors;
 mod text;
 mod vectors;
 
+use forebay_image::Image;
+
 pub use crate::batch::Fill;
-pub(crate) use cast::{CastCodec, by_name as cast_by_name, cast_field};
+pub use cast::Cast;
+pub(crate) use cast::{CastCodec, cast_field};
 pub(crate) use cell::{Cell, RowCells};
 pub(crate) use codec::{
     BadValue, Codec, Column, DecodeCells, DrawNumbers, FollowImage, FollowedRows, Gather, GatheredRows,
@@ -50,12 +56,63 @@ pub(crate) use image::ImageCodec;
 pub(crate) use masked::{MaskedCodec, NullMaskCodec, masked_fill};
 pub(crate) use nulls::{Noun, NullOptions, NullSlot};
 pub use pad::Pad;
-pub(crate) use pad::{PadCodec, PadMaskCodec};
+pub(crate) use pad::PadMaskCodec;
 pub(crate) use plain::PlainCodec;
 pub(crate) use ragged::images;
+use spec::ColumnOption;
+pub(crate) use spec::{
+    EachOption, Given, Setting, TypedOption, deserialize as read_options, serialize as write_options,
+};
 pub(crate) use tensor::{tensor, tensor_field};
 pub(crate) use tensors::{Declared, tensor_shape};
 pub use tensors::{Tensor, TensorFormat};
-pub(crate) use text::TextCodec;
 pub use text::TextFormat;
 pub(crate) use vectors::VectorCodec;
+
+/// What a [`LoaderSpec`](crate::LoaderSpec) says of one column: as what it is delivered.
+///
+/// ```
+/// use forebay::{Image, LoaderSpec};
+///
+/// let mut spec = LoaderSpec::default();
+/// spec.column("image").decode = Some(Image::random_resized_crop(224));
+/// spec.column("label").fill_null = Some((-1.0).into());
+/// assert_eq!(spec.by_column.len(), 2);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ColumnSpec {
+    /// The type that its numbers are delivered as. Default: the stored one.
+    pub cast: Option<Cast>,
+    /// How encoded images are decoded to pixels. Default: they are not.
+    pub decode: Option<Image>,
+    /// How it is cropped, resized and mirrored with an image; in Python this is given with `decode`. Default: not at all.
+    pub follow: Option<Follow>,
+    /// How its cells hold tensors of one shape; in Python this is given with `decode`. Default: they do not.
+    pub tensors: Option<Tensor>,
+    /// What its text is, which is checked; in Python this is given with `decode`. Default: it is not checked.
+    pub texts: Option<TextFormat>,
+    /// How its values are delivered as integer codes. Default: they are not.
+    pub encode: Option<Encoding>,
+    /// How its lists are delivered as rows of one length. Default: they are as long as they are stored.
+    pub pad: Option<Pad>,
+    /// The value that replaces nulls. Default: none.
+    pub fill_null: Option<Fill>,
+}
+
+impl ColumnSpec {
+    /// Calls `each` for every option, in the order in which specs write them and loaders check them.
+    pub(crate) fn each<E: EachOption>(each: &mut E) -> Result<(), E::Error> {
+        macro_rules! each_field {
+            ($($field:ident),*) => {
+                $(each.option(Setting {
+                    field: stringify!($field),
+                    get: |column| column.$field.as_ref(),
+                    get_mut: |column| &mut column.$field,
+                })?;)*
+            };
+        }
+        each_field!(cast, decode, follow, tensors, texts, encode, pad, fill_null);
+        Ok(())
+    }
+}

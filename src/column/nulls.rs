@@ -6,6 +6,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::PixelType;
 use half::bf16;
 
+use super::ColumnOption;
 use crate::batch::{Fill, value_bytes};
 
 /// What the options say of the nulls of a column.
@@ -21,6 +22,17 @@ impl NullOptions<'_> {
     /// Whether rows with a null are delivered.
     pub(crate) fn are_delivered(self) -> bool {
         self.is_masked || self.fill.is_some()
+    }
+}
+
+/// It changes what the other options say of nulls.
+impl ColumnOption for Fill {
+    fn delivers() -> bool {
+        false
+    }
+
+    fn is_always_written() -> bool {
+        true
     }
 }
 

@@ -14,7 +14,7 @@ use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{Gather, GatheredRows, RowSize};
+use super::{Column, ColumnOption, Gather, GatheredRows, NullOptions, RowSize};
 use crate::batch::{Fill, Selection, StoredList, stored_lists, value_bytes};
 
 /// The metadata of a field of lists that are all as long as the longest of their batch.
@@ -132,6 +132,12 @@ impl Pad {
             }
             _ => Err(Error::new(ErrorKind::Internal, "rows of another type")),
         }
+    }
+}
+
+impl ColumnOption for Pad {
+    fn column(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Option<Column>> {
+        Column::gathered(PadCodec::new(self, stored, nulls.fill)?, stored).map(Some)
     }
 }
 

@@ -12,7 +12,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::{Gather, GatheredRows, NullOptions};
+use super::{Column, ColumnOption, Gather, GatheredRows, NullOptions};
 use crate::batch::{Fill, Selection, gather};
 
 /// Field metadata: what a column of text holds.
@@ -78,6 +78,20 @@ impl TextFormat {
 impl fmt::Display for TextFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl ColumnOption for TextFormat {
+    fn keyword(_: &'static str) -> &'static str {
+        "decode"
+    }
+
+    fn takes_whole() -> bool {
+        true
+    }
+
+    fn column(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Option<Column>> {
+        Column::gathered(TextCodec::new(*self, stored, nulls)?, stored).map(Some)
     }
 }
 

@@ -199,7 +199,8 @@ mod tests {
     use forebay_arrow::vectors::{Stored, stored as vectors};
 
     use super::*;
-    use crate::column::{Pad, PadCodec, PlainCodec};
+    use crate::column::pad::PadCodec;
+    use crate::column::{Pad, PlainCodec};
 
     fn dense(values: &[f64]) -> Option<Stored> {
         Some((DENSE, None, None, Some(values.to_vec())))

@@ -6,16 +6,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use forebay_arrow::datatypes::DataType;
 use forebay_base::sizes;
-use forebay_image::Image;
 use serde::{Deserialize, Serialize};
 
 use super::bad_rows::OnBadRow;
 use super::deny::Deny;
-use crate::batch::Fill;
 use crate::cache::Tier;
-use crate::column::{Encoding, Follow, Pad, Tensor, TextFormat, cast_by_name};
+use crate::column::{ColumnSpec, Given, read_options, write_options};
 use crate::reader::Filter;
 use crate::samples::Samples;
 use crate::shard::{OrderSpec, Shard, Shuffle, Split};
@@ -34,7 +31,7 @@ use crate::shard::{OrderSpec, Shard, Shuffle, Split};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct LoaderSpec {
     /// The columns to read, in the order of delivery, or patterns of their names. Default: all.
@@ -45,30 +42,10 @@ pub struct LoaderSpec {
     /// The columns that are delivered under another name, and that name. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rename: BTreeMap<String, String>,
-    /// The columns, or patterns of their names, whose numbers are delivered as another type: one of [`Tensor::TYPES`] by name.
-    /// Default: none.
-    #[serde(with = "cast_by_name", skip_serializing_if = "BTreeMap::is_empty")]
-    pub cast: BTreeMap<String, DataType>,
-    /// The columns of encoded images that are decoded to pixels, and how. Default: none.
-    pub decode: BTreeMap<String, Image>,
-    /// The columns that are cropped, resized and mirrored with an image, and how. Default: none.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub follow: BTreeMap<String, Follow>,
-    /// The columns whose cells are tensors of one shape, and how they are stored; in Python they are given with `decode`.
-    /// Default: none.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub tensors: BTreeMap<String, Tensor>,
-    /// The columns of text that is checked, and what it is; in Python they are given with `decode`. Default: none.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub texts: BTreeMap<String, TextFormat>,
-    /// The columns whose values are delivered as integer codes, and how. Default: none.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub encode: BTreeMap<String, Encoding>,
-    /// The columns of lists that are delivered as rows of one length. Default: none.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub pad: BTreeMap<String, Pad>,
-    /// The values that replace nulls, by column. Default: none.
-    pub fill_null: BTreeMap<String, Fill>,
+    /// What is said of each column, by the name under which it is delivered or by a pattern of names. It is written option by
+    /// option, with the names that these have in Python.
+    #[serde(flatten, deserialize_with = "read_options", serialize_with = "write_options")]
+    pub by_column: BTreeMap<String, ColumnSpec>,
     /// The columns, or patterns of their names, beside which a mask says which values are there. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub null_mask: Vec<String>,
@@ -199,27 +176,33 @@ impl LoaderSpec {
     /// The most [`threads`](Self::threads): more than any machine has processors only cost memory.
     pub const MAX_THREADS: usize = 1024;
 
+    /// What is said of a column, or of those that a pattern matches, to be changed.
+    pub fn column(&mut self, name: impl Into<String>) -> &mut ColumnSpec {
+        self.by_column.entry(name.into()).or_default()
+    }
+
     /// The stored name of a column that is delivered under this one.
     pub(super) fn stored_name<'a>(&'a self, name: &'a str) -> &'a str {
         let renamed = self.rename.iter().find(|(_, new)| *new == name);
         renamed.map_or(name, |(stored, _)| stored)
     }
 
-    /// The columns that options name, or patterns of their names, by option.
-    pub(super) fn by_column(&self) -> [(&'static str, Vec<&str>); 8] {
-        fn names<V>(option: &BTreeMap<String, V>) -> Vec<&str> {
-            option.keys().map(String::as_str).collect()
-        }
-        [
-            ("decode", names(&self.decode)),
-            ("follow", names(&self.follow)),
-            ("decode", names(&self.tensors)),
-            ("decode", names(&self.texts)),
-            ("encode", names(&self.encode)),
-            ("pad", names(&self.pad)),
-            ("cast", names(&self.cast)),
-            ("fill_null", names(&self.fill_null)),
-        ]
+    /// The columns, or patterns of their names, for which an option is given.
+    pub(super) fn with_option<'a, V>(
+        &'a self,
+        option: fn(&'a ColumnSpec) -> Option<&'a V>,
+    ) -> impl Iterator<Item = (&'a str, &'a V)> {
+        self.by_column.iter().filter_map(move |(name, column)| Some((name.as_str(), option(column)?)))
+    }
+
+    /// The options that are given for columns, or for patterns of their names: option by option.
+    pub(super) fn options_of_columns(&self) -> Vec<(&str, Given<'_>)> {
+        let columns = self.by_column.iter();
+        let given =
+            columns.flat_map(|(name, column)| column.given().into_iter().map(|given| (name.as_str(), given)));
+        let mut given: Vec<_> = given.collect();
+        given.sort_by_key(|(_, given)| given.place);
+        given
     }
 
     /// Rows of a rank's batch, at most.
@@ -250,14 +233,7 @@ impl Default for LoaderSpec {
             columns: None,
             flatten: Flatten::default(),
             rename: BTreeMap::new(),
-            cast: BTreeMap::new(),
-            decode: BTreeMap::new(),
-            follow: BTreeMap::new(),
-            tensors: BTreeMap::new(),
-            texts: BTreeMap::new(),
-            encode: BTreeMap::new(),
-            pad: BTreeMap::new(),
-            fill_null: BTreeMap::new(),
+            by_column: BTreeMap::new(),
             null_mask: Vec::new(),
             row_id: false,
             row_mask: false,
@@ -289,10 +265,14 @@ impl CacheSpec {
 
 #[cfg(test)]
 mod tests {
+    use forebay_arrow::datatypes::DataType;
+    use forebay_image::Image;
     use forebay_store::catalog::RowId;
 
     use super::*;
-    use crate::column::{BoxFormat, Boxes, Keypoints, Mask, Vocabulary};
+    use crate::column::{
+        BoxFormat, Boxes, Encoding, Fill, Keypoints, Mask, Pad, Tensor, TextFormat, Vocabulary,
+    };
     use crate::samples::Window;
 
     fn read(text: &str) -> Result<LoaderSpec, String> {
@@ -306,28 +286,30 @@ mod tests {
         spec.columns = Some(vec!["image".into(), "label".into()]);
         spec.flatten = ["meta"].into();
         spec.rename.insert("img".into(), "image".into());
-        spec.cast.insert("x*".into(), DataType::Float16);
-        spec.cast.insert("flag".into(), DataType::Boolean);
-        spec.decode.insert("image".into(), Image::random_resized_crop(224).flip());
+        spec.column("x*").cast = Some(DataType::Float16.into());
+        spec.column("flag").cast = Some(DataType::Boolean.into());
+        spec.column("image").decode = Some(Image::random_resized_crop(224).flip());
         let boxes = Boxes::of("image").format(BoxFormat::Xywh).min_visible(0.1).along(["label"]);
-        spec.follow.insert("boxes".into(), boxes.into());
-        spec.follow.insert("joints".into(), Keypoints::of("image").numbers(3).into());
-        spec.follow.insert("mask".into(), Mask::of("image").into());
-        spec.tensors.insert("matrix".into(), Tensor::new(DataType::Float32, [2, 3]).big_endian());
-        spec.texts.insert("caption".into(), TextFormat::Plain);
-        spec.texts.insert("meta".into(), TextFormat::Json);
-        spec.encode.insert("city".into(), Vocabulary::texts(["Berlin", "Paris"]).with_unknown().into());
-        spec.encode.insert("number".into(), Vocabulary::numbers([i64::MIN, 7]).into());
-        spec.encode.insert("bytes".into(), Vocabulary::bytes([[0, 255]]).into());
-        spec.encode.insert("user".into(), Encoding::hash_seeded(1000, u64::MAX));
-        spec.pad.insert("tokens".into(), Pad::new(2_048).value(-1.0).truncate(true).mask(true));
+        spec.column("boxes").follow = Some(boxes.into());
+        spec.column("joints").follow = Some(Keypoints::of("image").numbers(3).into());
+        spec.column("mask").follow = Some(Mask::of("image").into());
+        spec.column("matrix").tensors = Some(Tensor::new(DataType::Float32, [2, 3]).big_endian());
+        spec.column("caption").texts = Some(TextFormat::Plain);
+        spec.column("meta").texts = Some(TextFormat::Json);
+        spec.column("city").encode = Some(Vocabulary::texts(["Berlin", "Paris"]).with_unknown().into());
+        spec.column("number").encode = Some(Vocabulary::numbers([i64::MIN, 7]).into());
+        spec.column("bytes").encode = Some(Vocabulary::bytes([[0, 255]]).into());
+        spec.column("user").encode = Some(Encoding::hash_seeded(1000, u64::MAX));
+        spec.column("tokens").pad = Some(Pad::new(2_048).value(-1.0).truncate(true).mask(true));
         let fills = [
             ("number", Fill::from(0.1)),
             ("infinite", f64::NEG_INFINITY.into()),
             ("text", "é".into()),
             ("bytes", vec![0, 255].into()),
         ];
-        spec.fill_null.extend(fills.map(|(name, fill)| (name.to_owned(), fill)));
+        for (name, fill) in fills {
+            spec.column(name).fill_null = Some(fill);
+        }
         spec.null_mask = vec!["text".into(), "number*".into()];
         (spec.row_id, spec.row_mask) = (true, true);
         spec.deny = Deny::rows([RowId::new(3)]).and(Deny::values("url", ["a"]));
@@ -349,12 +331,33 @@ mod tests {
         let spec =
             read(r#"{"memory": "4g", "on_bad_row": "raise", "fill_null": {"x": 0, "s": ""}}"#).unwrap();
         assert_eq!((spec.memory, spec.on_bad_row), (Some(4_000_000_000), OnBadRow::Raise));
-        assert_eq!(spec.fill_null["x"], Fill::from(0.0));
+        assert_eq!(spec.by_column["x"].fill_null, Some(Fill::from(0.0)));
         assert_eq!(read(r#"{"flatten": true}"#).unwrap().flatten, Flatten::All(true));
         let shuffle = |text: &str| read(&format!(r#"{{"shuffle": {text}}}"#)).unwrap().shuffle;
         assert_eq!(shuffle(r#"{"seed": 17, "window_rows": 5}"#), Shuffle::seeded(17).window_rows(5));
         assert_eq!(shuffle(r#"{"mixing": "exact", "seed": 17}"#), Shuffle::exact(17));
         assert_eq!(shuffle(r#"{"mixing": "stored"}"#), Shuffle::stored());
+    }
+
+    #[test]
+    fn what_is_said_of_columns_is_written_option_by_option() {
+        let mut spec = LoaderSpec::default();
+        let written = |spec: &LoaderSpec| serde_json::to_string(spec).unwrap();
+        assert!(written(&spec).starts_with(r#"{"columns":null,"decode":{},"fill_null":{},"filter":null,"#));
+        spec.rename.insert("b".into(), "x".into());
+        spec.column("x").fill_null = Some(1.0.into());
+        spec.column("x").cast = Some(DataType::Float16.into());
+        spec.column("t").pad = Some(Pad::new(3));
+        spec.column("a").texts = Some(TextFormat::Json);
+        spec.column("a").fill_null = Some("{}".into());
+        spec.null_mask = vec!["x".into()];
+        let options = concat!(
+            r#"{"columns":null,"rename":{"b":"x"},"cast":{"x":"float16"},"decode":{},"texts":{"a":"json"},"#,
+            r#""pad":{"t":{"length":3,"value":0.0,"truncate":false,"mask":false}},"fill_null":{"a":"{}","x":1.0},"#,
+            r#""null_mask":["x"],"filter":null,"#,
+        );
+        let text = written(&spec);
+        assert!(text.starts_with(options), "{text}");
     }
 
     #[test]
@@ -368,6 +371,8 @@ mod tests {
             (r#"{"shard": {"rank": 8, "world": 8}}"#, "outside a world"),
             (r#"{"shuffle": {"seed": 1, "mixing": "some"}}"#, "some"),
             (r#"{"fill_null": {"x": {"number": "much"}}}"#, "much"),
+            (r#"{"pad": {"t": {"length": -1}}}"#, r#"pad["t"]: invalid value"#),
+            (r#"{"pad": 3}"#, "a value of `pad` for each column"),
             (r#"{"cache": {"path": "/nvme"}}"#, "max_bytes"),
         ] {
             let error = read(text).unwrap_err();

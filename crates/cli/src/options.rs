@@ -119,10 +119,11 @@ impl LoaderOptions {
 
     /// The options of one rank's loader, without those of a single verb.
     pub(crate) fn spec(&self, shard: Shard) -> LoaderSpec {
-        let images = self.image.iter().map(|(column, image)| (column.clone(), self.finished(image)));
         let mut spec = LoaderSpec::default();
         spec.columns = self.columns.clone();
-        spec.decode = images.collect();
+        for (column, image) in &self.image {
+            spec.column(column).decode = Some(self.finished(image));
+        }
         spec.shard = shard;
         spec.shuffle = self.shuffle();
         spec.batch_size = self.batch_size;

@@ -168,7 +168,7 @@ fn datasets(args: &Args) -> Result<Vec<Dataset>> {
 fn spec(args: &Args) -> LoaderSpec {
     let mut spec = args.loader.spec(Shard::default());
     // Images are compared as they are stored.
-    spec.decode.clear();
+    spec.by_column.clear();
     spec.row_id = true;
     spec.global_batch_size = Some(args.loader.batch_size.saturating_mul(args.world.into()));
     spec.threads = Some((machine::processors() / args.world).max(1) as usize);

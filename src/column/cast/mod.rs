@@ -5,7 +5,6 @@
 
 mod values;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, new_null_array};
@@ -13,12 +12,52 @@ use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use values::{cast_values, shown};
 
-use super::tensors::{name_of, type_of};
-use super::{Codec, Gather, GatheredRows, RowSize, Tensor};
+use super::tensors::{name_of, read_name};
+use super::{Codec, ColumnOption, Gather, GatheredRows, RowSize, Tensor};
 use crate::batch::{Selection, gather};
+
+/// The type that the numbers of a column are cast to: one of [`Tensor::TYPES`], by whose name it is written.
+///
+/// ```
+/// use forebay::arrow::datatypes::DataType;
+/// use forebay::column::Cast;
+///
+/// assert_eq!(Cast::from(DataType::Float32).data_type(), &DataType::Float32);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cast(#[serde(serialize_with = "write_type", deserialize_with = "read_name")] DataType);
+
+impl Cast {
+    /// The type.
+    pub fn data_type(&self) -> &DataType {
+        &self.0
+    }
+}
+
+impl From<DataType> for Cast {
+    fn from(data_type: DataType) -> Self {
+        Cast(data_type)
+    }
+}
+
+/// The other options see the column after it.
+impl ColumnOption for Cast {
+    fn delivers() -> bool {
+        false
+    }
+}
+
+/// A type that has no name is written as Arrow has it, which is refused where it is read.
+fn write_type<S: Serializer>(to: &DataType, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    match name_of(to) {
+        Some(name) => serializer.serialize_str(name),
+        None => serializer.serialize_str(&to.to_string()),
+    }
+}
 
 /// The field of a column as it is after the cast of its values, or of the values of its lists, to `to`.
 ///
@@ -199,37 +238,6 @@ fn row_width(data_type: &DataType) -> Option<u64> {
             Some(row_width(item.data_type())?.saturating_mul(u64::try_from(*length).ok()?))
         }
         other => Some(width(other) as u64),
-    }
-}
-
-/// Types by their names, in a spec.
-pub(crate) mod by_name {
-    use super::{
-        BTreeMap, DataType, Deserialize, Deserializer, Serialize, Serializer, Tensor, name_of, type_of,
-    };
-
-    /// A type that has no name is written as Arrow has it, which is refused where it is read.
-    pub(crate) fn serialize<S: Serializer>(
-        types: &BTreeMap<String, DataType>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let name = |to: &DataType| name_of(to).map_or_else(|| to.to_string(), str::to_owned);
-        let named: BTreeMap<&str, String> = types.iter().map(|(column, to)| (&**column, name(to))).collect();
-        named.serialize(serializer)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<BTreeMap<String, DataType>, D::Error> {
-        let named = BTreeMap::<String, String>::deserialize(deserializer)?;
-        let types = named.into_iter().map(|(column, name)| match type_of(&name) {
-            Some(to) => Ok((column, to)),
-            None => Err(serde::de::Error::custom(format!(
-                "cast[{column:?}] is {name:?}, not one of {}",
-                Tensor::TYPES.join(", ")
-            ))),
-        });
-        types.collect()
     }
 }
 

@@ -11,7 +11,8 @@ use half::f16;
 
 use super::*;
 use crate::batch::Fill;
-use crate::column::{Pad, PadCodec, PlainCodec};
+use crate::column::pad::PadCodec;
+use crate::column::{Pad, PlainCodec};
 
 /// A column as it is delivered, and its bad rows with the reasons.
 fn delivered(column: &dyn Array, to: &DataType) -> (ArrayRef, Vec<(usize, String)>) {

@@ -15,7 +15,7 @@ pub use vocabulary::{Categories, Vocabulary};
 use forebay_arrow::datatypes::{DataType, Field};
 use forebay_base::{Error, Result};
 
-use super::Gather;
+use super::{Codec, Column, ColumnOption, Gather, NullOptions};
 use crate::batch::Fill;
 use codec::EncodeCodec;
 
@@ -122,6 +122,16 @@ impl Encoding {
                 _ => Err(Error::invalid(format!("a hash of {buckets} buckets")).hint("give 1 to 2^63 - 1")),
             },
         }
+    }
+}
+
+impl ColumnOption for Encoding {
+    fn takes_whole() -> bool {
+        true
+    }
+
+    fn column(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Option<Column>> {
+        Column::of(Codec::Gather(self.codec(stored, nulls.fill)?), stored).map(Some)
     }
 }
 

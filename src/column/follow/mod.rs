@@ -30,10 +30,12 @@ pub use mask::Mask;
 pub(crate) use mask::MaskCodec;
 pub(crate) use size::SizeCodec;
 
+use forebay_arrow::datatypes::Field;
 use forebay_base::{Place, Result};
 use forebay_image::{Drawing, Drawn, Image, RowKey, needs_stable};
 
-use super::{BadValue, FollowedRows, RowCells};
+use super::{BadValue, ColumnOption, FollowedRows, RowCells};
+use crate::batch::Fill;
 
 /// A column that follows an image: it is cropped, resized and mirrored with it.
 ///
@@ -74,6 +76,22 @@ impl Follow {
             Follow::Boxes(boxes) => boxes.columns_along().iter().any(|along| along == column),
             Follow::Keypoints(_) | Follow::Mask(_) => false,
         }
+    }
+}
+
+/// What a column becomes depends on the image, which the loader knows.
+impl ColumnOption for Follow {
+    fn keyword(_: &'static str) -> &'static str {
+        "decode"
+    }
+
+    fn takes_whole() -> bool {
+        true
+    }
+
+    fn takes_fill(&self, _: &Field, fill: &Fill) -> bool {
+        // The type of its numbers is checked where they are decoded.
+        matches!(self, Follow::Mask(_)) && fill.number().is_some()
     }
 }
 

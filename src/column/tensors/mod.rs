@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::cell::holds_bytes;
-use super::{Codec, Noun, NullOptions};
+use super::{Codec, Column, ColumnOption, Noun, NullOptions};
 use bytes::BytesCodec;
 pub(crate) use declared::{Declared, tensor_shape};
 use forebay_arrow::datatypes::{DataType, Field};
@@ -212,6 +212,20 @@ impl Tensor {
     }
 }
 
+impl ColumnOption for Tensor {
+    fn keyword(_: &'static str) -> &'static str {
+        "decode"
+    }
+
+    fn takes_whole() -> bool {
+        true
+    }
+
+    fn column(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Option<Column>> {
+        Column::of(self.codec(stored, nulls)?, stored).map(Some)
+    }
+}
+
 const NOUN: Noun = Noun { one: "a tensor", several: "tensors" };
 
 fn described(dtype: &DataType, shape: &[usize]) -> String {
@@ -235,7 +249,7 @@ pub(super) fn name_of(dtype: &DataType) -> Option<&'static str> {
 }
 
 /// The type with this name.
-pub(super) fn type_of(name: &str) -> Option<DataType> {
+fn type_of(name: &str) -> Option<DataType> {
     TYPES.into_iter().find(|(found, _)| *found == name).map(|(_, dtype)| dtype)
 }
 
@@ -260,7 +274,10 @@ fn write_name<S: Serializer>(dtype: &DataType, serializer: S) -> std::result::Re
     }
 }
 
-fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<DataType, D::Error> {
+/// Reads the name of a type.
+pub(super) fn read_name<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<DataType, D::Error> {
     let given = String::deserialize(deserializer)?;
     type_of(&given).ok_or_else(|| {
         serde::de::Error::custom(format!("{given:?} is not one of {}", Tensor::TYPES.join(", ")))
@@ -270,7 +287,6 @@ fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::column::Column;
 
     #[test]
     fn a_tensor_is_read_as_it_was_written() {

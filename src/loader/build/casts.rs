@@ -16,8 +16,11 @@ pub(super) type Casts<'a> = HashMap<&'a str, &'a DataType>;
 impl LoaderBuilder {
     /// The columns of `stored`, which are those that are read, that are cast.
     pub(super) fn cast_columns<'a>(&'a self, stored: &'a Schema) -> Result<Casts<'a>> {
-        let cast = self.spec.cast.iter();
-        cast.map(|(name, to)| Ok((self.read_column(stored, name, "cast")?.name().as_str(), to))).collect()
+        let cast = self.spec.with_option(|column| column.cast.as_ref()).map(|(name, to)| {
+            let field = self.read_column(stored, name, "cast")?;
+            Ok((field.name().as_str(), to.data_type()))
+        });
+        cast.collect()
     }
 
     /// A column with the cast of its values before all that is done with them.

@@ -15,7 +15,7 @@ use super::patterns::check_is_name;
 use super::vectors::{after_vectors, listed_schema, mask_of_vectors};
 use crate::batch::{Fill, is_variable, longest};
 use crate::column::{
-    Codec, Column, Declared, DecoderCodec, Gather, Pad, PadCodec, PadMaskCodec, PlainCodec, TextCodec,
+    Codec, Column, ColumnSpec, Declared, DecoderCodec, Gather, Pad, PadMaskCodec, PlainCodec,
 };
 use crate::loader::collate::SampleForm;
 
@@ -97,7 +97,6 @@ impl LoaderBuilder {
 
     /// The columns for which an option says how they are delivered.
     pub(super) fn asked_for(&self, read: &Schema, masked: &Masked<'_>) -> Result<HashMap<&str, Column>> {
-        let spec = &self.spec;
         let nulls = |name: &str| self.null_options(name, masked);
         let mut columns = HashMap::new();
         let mut insert = |name, column| match columns.insert(name, column) {
@@ -108,9 +107,9 @@ impl LoaderBuilder {
             let field = self.read_column(read, name, option)?;
             make(field).map_err(|error| error.at(of_column(name)))
         };
-        for name in spec.decode.keys() {
+        for (name, _) in self.images() {
             let image = |field: &Field| Column::decoded(self.image_codec(read, name, masked)?, field);
-            insert(name.as_str(), made(name, "decode", &image)?)?;
+            insert(name, made(name, "decode", &image)?)?;
         }
         for (name, column) in self.following(read, masked)? {
             insert(name, column)?;
@@ -121,22 +120,13 @@ impl LoaderBuilder {
                 |field: &Field| Column::decoded(DecoderCodec::new(decoder.clone(), nulls(name))?, field);
             insert(name, made(name, "decode_with", &codec)?)?;
         }
-        for (name, tensor) in &spec.tensors {
-            let codec = |field: &Field| Column::of(tensor.codec(field, nulls(name))?, field);
-            insert(name, made(name, "decode", &codec)?)?;
-        }
-        for (name, format) in &spec.texts {
-            let codec = |field: &Field| Column::gathered(TextCodec::new(*format, field, nulls(name))?, field);
-            insert(name, made(name, "decode", &codec)?)?;
-        }
-        for (name, encoding) in &spec.encode {
-            let codec =
-                |field: &Field| Column::of(Codec::Gather(encoding.codec(field, nulls(name).fill)?), field);
-            insert(name, made(name, "encode", &codec)?)?;
-        }
-        for (name, pad) in &spec.pad {
-            let codec = |field: &Field| Column::gathered(PadCodec::new(pad, field, nulls(name).fill)?, field);
-            insert(name, made(name, "pad", &codec)?)?;
+        for (name, given) in self.spec.options_of_columns() {
+            if given.delivers {
+                let field = self.read_column(read, name, given.keyword)?;
+                let column =
+                    given.option.column(field, nulls(name)).map_err(|error| error.at(of_column(name)))?;
+                column.map_or(Ok(()), |column| insert(name, column))?;
+            }
         }
         Ok(columns)
     }
@@ -157,12 +147,12 @@ impl LoaderBuilder {
                 None => drop(filled.insert(field.name().as_str(), self.masked(declared, field)?)),
             }
         }
-        for (name, value) in &self.spec.fill_null {
+        for (name, value) in self.spec.with_option(|column| column.fill_null.as_ref()) {
             let field = self.read_column(read, name, "fill_null")?;
-            if filled.contains_key(name.as_str()) {
+            if filled.contains_key(name) {
                 continue;
             }
-            match asked.get(name.as_str()) {
+            match asked.get(name) {
                 Some(Column { codec, .. }) if codec.takes_fill() => {}
                 Some(Column { codec, .. }) => {
                     return Err(codec.noun().no_fill(codec.takes_mask()).at(of_column(name)));
@@ -179,14 +169,15 @@ impl LoaderBuilder {
             true => Error::invalid("goes along with boxes, and another option says how it is delivered")
                 .hint("a column goes along with one column of boxes, as it is stored"),
             false => Error::invalid("two options say how the column is delivered")
-                .hint("decode, encode or pad it, one of these"),
+                .hint(format!("{} it, one of these", one_of(&ColumnSpec::delivering()))),
         };
         error.at(of_column(name))
     }
 
     /// The columns that say which values of padded lists are their own.
     fn pad_masks(&self, read: &Schema, stored: &Schema) -> Result<Vec<Column>> {
-        let masked = self.spec.pad.iter().filter(|(_, pad)| pad.has_mask());
+        let padded = self.spec.with_option(|column| column.pad.as_ref());
+        let masked = padded.filter(|(_, pad)| pad.has_mask());
         let columns = masked.map(|(column, pad)| {
             let name = Pad::mask_name(column);
             if read.index_of(&name).is_ok() {
@@ -321,6 +312,14 @@ pub(super) fn plain(declared: &Declared, stored: &Field, fill: Option<&Fill>) ->
 
 pub(super) fn gatherer(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Arc<dyn Gather> {
     declared.codec(stored, fill).unwrap_or_else(|| Arc::new(PlainCodec { fill: fill.cloned() }))
+}
+
+/// Words as a sentence has them: "decode, encode or pad".
+fn one_of(words: &[&str]) -> String {
+    match words {
+        [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        words => words.concat(),
+    }
 }
 
 pub(super) fn of_column(name: &str) -> Place {

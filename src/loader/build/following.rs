@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use forebay_arrow::datatypes::{Field, Schema};
 use forebay_base::{Error, Result};
+use forebay_image::Image;
 use forebay_store::catalog::Projection;
 
 use super::LoaderBuilder;
@@ -16,12 +17,17 @@ use crate::column::{
 use crate::shard::column_tag;
 
 impl LoaderBuilder {
+    /// The columns that are decoded to pixels, and how.
+    pub(super) fn images(&self) -> impl Iterator<Item = (&str, &Image)> {
+        self.spec.with_option(|column| column.decode.as_ref())
+    }
+
     /// The codec of a column of images.
     pub(super) fn image_codec(&self, read: &Schema, name: &str, masked: &Masked<'_>) -> Result<ImageCodec> {
         let Followed { image, of, .. } = self.followed(read, name)?;
         let is_followed = image.emits_geometry()
-            || self.spec.follow.values().any(|follow| follow.image() == name)
-            || self.spec.decode.values().any(|other| other.follows() == Some(name));
+            || self.followers().any(|(_, follow)| follow.image() == name)
+            || self.images().any(|(_, other)| other.follows() == Some(name));
         let codec = ImageCodec::new(image).shown_as(of).with_nulls(self.null_options(name, masked));
         let codec = codec.map_err(|error| error.at(of_column(name)))?;
         Ok(if is_followed { codec.followed() } else { codec })
@@ -30,7 +36,7 @@ impl LoaderBuilder {
     /// The columns that follow an image, and those that go along with boxes.
     pub(super) fn following(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<(&str, Column)>> {
         let mut columns = Vec::new();
-        for (name, follow) in &self.spec.follow {
+        for (name, follow) in self.followers() {
             let field = self.read_column(read, name, "decode")?;
             let followed = self.followed(read, follow.image()).map_err(|error| error.at(of_column(name)))?;
             let nulls = self.null_options(name, masked);
@@ -47,9 +53,24 @@ impl LoaderBuilder {
                     MaskCodec::new(mask, followed, nulls).and_then(|codec| Column::decoded(codec, field))
                 }
             };
-            columns.push((name.as_str(), column.map_err(|error| error.at(of_column(name)))?));
+            columns.push((name, column.map_err(|error| error.at(of_column(name)))?));
         }
         Ok(columns)
+    }
+
+    /// Whether a column has the items of boxes.
+    pub(super) fn goes_along(&self, name: &str) -> bool {
+        self.followers().any(|(_, follow)| follow.takes_along(name))
+    }
+
+    /// The columns that follow an image, and how.
+    fn followers(&self) -> impl Iterator<Item = (&str, &Follow)> {
+        self.spec.with_option(|column| column.follow.as_ref())
+    }
+
+    /// How a column is decoded to pixels, if it is.
+    fn image(&self, name: &str) -> Option<&Image> {
+        self.spec.by_column.get(name)?.decode.as_ref()
     }
 
     /// The columns of which the items of dropped boxes are dropped too.
@@ -86,10 +107,11 @@ impl LoaderBuilder {
                     .hint("let one image draw for itself: leave its `of` out")
                     .at(of_column(passed.last().unwrap_or(&image))));
             }
-            self.followed_alone(read, next)
-                .map_err(|error| error.at(of_column(passed.last().unwrap_or(&image))))?;
+            let followed = self.followed_alone(read, next);
+            followed.map_err(|error| error.at(of_column(passed.last().unwrap_or(&image))))?;
             passed.push(next);
-            last = &self.spec.decode[next];
+            let Some(image) = self.image(next) else { break };
+            last = image;
         }
         if passed.len() == 1 {
             return Ok(alone);
@@ -102,7 +124,7 @@ impl LoaderBuilder {
     /// The image that a column follows, as if it followed none.
     fn followed_alone(&self, read: &Schema, image: &str) -> Result<Followed> {
         self.read_column(read, image, "of")?;
-        let Some(spec) = self.spec.decode.get(image) else {
+        let Some(spec) = self.image(image) else {
             return Err(Error::invalid(format!("follows column {image:?}, which is not decoded to pixels"))
                 .hint(format!("add an Image for {image:?} to `decode`")));
         };
@@ -128,7 +150,7 @@ impl LoaderBuilder {
     /// The columns of geometry of the images that emit them, and those of the sizes of images on canvases.
     pub(super) fn geometries(&self, read: &Schema) -> Result<Vec<Column>> {
         let mut columns = Vec::new();
-        for (image, _) in self.spec.decode.iter().filter(|(_, image)| image.emits_size()) {
+        for (image, _) in self.images().filter(|(_, image)| image.emits_size()) {
             let codec = SizeCodec::new(self.followed(read, image)?);
             if read.index_of(&codec.name()).is_ok() {
                 return Err(Error::invalid("the sizes of images would have the name of a stored column")
@@ -138,7 +160,7 @@ impl LoaderBuilder {
             let field = codec.field()?;
             columns.push(Column { codec: Codec::Numbers(Arc::new(codec)), field });
         }
-        for (image, _) in self.spec.decode.iter().filter(|(_, image)| image.emits_geometry()) {
+        for (image, _) in self.images().filter(|(_, image)| image.emits_geometry()) {
             let codec = GeometryCodec::new(self.followed(read, image)?);
             if read.index_of(&codec.name()).is_ok() {
                 return Err(Error::invalid("the geometry of images would have the name of a stored column")

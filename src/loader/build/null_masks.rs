@@ -9,7 +9,9 @@ use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
 use super::columns::{gatherer, of_column};
-use crate::column::{Codec, Column, Declared, MaskedCodec, NullMaskCodec, NullOptions, Pad, masked_fill};
+use crate::column::{
+    Codec, Column, Declared, Fill, MaskedCodec, NullMaskCodec, NullOptions, Pad, masked_fill,
+};
 
 /// The columns that have a mask for their nulls.
 pub(super) type Masked<'a> = [&'a Field];
@@ -53,20 +55,15 @@ impl LoaderBuilder {
         Ok(fields.filter(|field: &&Field| chosen.contains(field.name().as_str())).collect())
     }
 
-    /// Whether a column has the items of boxes.
-    pub(super) fn goes_along(&self, name: &str) -> bool {
-        self.spec.follow.values().any(|follow| follow.takes_along(name))
-    }
-
     /// What is said of the nulls of a column.
     pub(super) fn null_options(&self, name: &str, masked: &Masked<'_>) -> NullOptions<'_> {
         let is_masked = masked.iter().any(|field| field.name() == name);
-        NullOptions { fill: self.spec.fill_null.get(name), is_masked }
+        NullOptions { fill: self.fill(name), is_masked }
     }
 
     /// A column with a value in the place of its nulls.
     pub(super) fn masked(&self, declared: &Declared, stored: &Field) -> Result<Column> {
-        let given = self.spec.fill_null.get(stored.name());
+        let given = self.fill(stored.name());
         let at = |error: Error| error.at(of_column(stored.name()));
         if let Some(codec) = declared.masked_codec(stored, given) {
             return Column::of(codec.map_err(at)?, stored).map_err(at);
@@ -75,6 +72,11 @@ impl LoaderBuilder {
         let filled = gatherer(declared, stored, Some(&fill));
         let codec = MaskedCodec::new(filled, stored.data_type(), given.is_some());
         Column::gathered(codec, stored).map_err(at)
+    }
+
+    /// The value that replaces the nulls of a column.
+    fn fill(&self, name: &str) -> Option<&Fill> {
+        self.spec.by_column.get(name)?.fill_null.as_ref()
     }
 
     /// The columns that say which values are there.

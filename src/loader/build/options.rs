@@ -78,13 +78,13 @@ impl LoaderBuilder {
     /// # }
     /// ```
     pub fn cast(mut self, column: impl Into<String>, to: DataType) -> Self {
-        self.spec.cast.insert(column.into(), to);
+        self.spec.column(column).cast = Some(to.into());
         self
     }
 
     /// Decodes the encoded images of a column to pixels. Default: no column is decoded; images stay binary.
     pub fn decode(mut self, column: impl Into<String>, image: Image) -> Self {
-        self.spec.decode.insert(column.into(), image);
+        self.spec.column(column).decode = Some(image);
         self
     }
 
@@ -92,7 +92,7 @@ impl LoaderBuilder {
     /// [`Keypoints`](crate::column::Keypoints) or [`Mask`](crate::column::Mask)s. The column of images is read and
     /// [decoded](Self::decode) as well. Default: none.
     pub fn follow(mut self, column: impl Into<String>, follow: impl Into<Follow>) -> Self {
-        self.spec.follow.insert(column.into(), follow.into());
+        self.spec.column(column).follow = Some(follow.into());
         self
     }
 
@@ -106,28 +106,28 @@ impl LoaderBuilder {
     /// Delivers the cells of a column as tensors of one shape: raw bytes, files of numpy, or lists of numbers. Default: as they
     /// are stored.
     pub fn decode_tensor(mut self, column: impl Into<String>, tensor: Tensor) -> Self {
-        self.spec.tensors.insert(column.into(), tensor);
+        self.spec.column(column).tensors = Some(tensor);
         self
     }
 
     /// Checks the cells of a column of text, or of binary that holds it: as UTF-8, or as JSON. Another cell is a bad row. Default:
     /// text is delivered as it is stored, and binary too.
     pub fn decode_text(mut self, column: impl Into<String>, format: TextFormat) -> Self {
-        self.spec.texts.insert(column.into(), format);
+        self.spec.column(column).texts = Some(format);
         self
     }
 
     /// Delivers the values of a column as integer codes: texts, binary values or integers, or lists of these. Default: as they
     /// are stored.
     pub fn encode(mut self, column: impl Into<String>, encoding: impl Into<Encoding>) -> Self {
-        self.spec.encode.insert(column.into(), encoding.into());
+        self.spec.column(column).encode = Some(encoding.into());
         self
     }
 
     /// Delivers lists of numbers as rows of one length: filled up at their end, or cut off. Default: lists are as long as they
     /// are stored.
     pub fn pad(mut self, column: impl Into<String>, pad: Pad) -> Self {
-        self.spec.pad.insert(column.into(), pad);
+        self.spec.column(column).pad = Some(pad);
         self
     }
 
@@ -138,7 +138,7 @@ impl LoaderBuilder {
     /// normalised; one in its own size is empty. In names `*`, `?` and `[0-9]` match several columns, as in all options by column.
     /// Default: nulls are delivered, and are bad rows where cells are decoded.
     pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
-        self.spec.fill_null.insert(column.into(), value.into());
+        self.spec.column(column).fill_null = Some(value.into());
         self
     }
 

@@ -1,6 +1,6 @@
 //! Names with wildcards in options by column: each entry becomes one of every column that its name matches.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use forebay_arrow::datatypes::Field;
 use forebay_base::{Error, ErrorKind, Result};
@@ -11,8 +11,10 @@ use super::casts::cast_schema;
 use super::columns::of_column;
 use super::vectors::listed_schema;
 use crate::batch::Fill;
-use crate::column::{Follow, NullOptions, PadCodec, TextCodec};
-use crate::loader::spec::LoaderSpec;
+use crate::column::{ColumnSpec, EachOption, Setting, TypedOption};
+
+/// The option whose patterns are replaced last: which columns take a value depends on the other options.
+const FILL_NULL: &str = "fill_null";
 
 /// The columns that names and patterns may mean.
 struct Names {
@@ -22,12 +24,32 @@ struct Names {
     all: HashSet<String>,
 }
 
+/// Replaces the patterns of all options but the one whose patterns depend on the others.
+struct Replacing<'a> {
+    names: &'a Names,
+    /// The columns that are named without a pattern, by the keyword of the option.
+    named: HashMap<&'static str, HashSet<String>>,
+    columns: &'a mut BTreeMap<String, ColumnSpec>,
+}
+
+impl EachOption for Replacing<'_> {
+    type Error = Error;
+
+    fn option<V: TypedOption>(&mut self, setting: Setting<V>) -> Result<()> {
+        if setting.field == FILL_NULL {
+            return Ok(());
+        }
+        let keyword = V::keyword(setting.field);
+        let named = self.named.get(keyword).cloned().unwrap_or_default();
+        self.names.replace(keyword, self.columns, setting.get_mut, &named, |_, _| true)
+    }
+}
+
 impl LoaderBuilder {
     /// The same with the names of columns where its options have patterns. The names decide before patterns do.
     pub(super) fn without_patterns(&self) -> Result<Self> {
         let mut builder = self.clone();
-        let mut named = self.spec.by_column().into_iter().flat_map(|(_, columns)| columns);
-        if !named.any(is_pattern) {
+        if !self.spec.by_column.keys().any(|name| is_pattern(name)) {
             return Ok(builder);
         }
         let delivered = self.projection()?;
@@ -35,58 +57,43 @@ impl LoaderBuilder {
             delivered.schema().fields().iter().map(|field| field.name().clone()).collect();
         let stored = self.dataset.catalog.schema.fields().iter().map(|field| field.name().clone());
         let names = Names { all: stored.chain(read.iter().cloned()).collect(), read };
-        let LoaderSpec { cast, decode, follow, tensors, texts, encode, pad, .. } = &mut builder.spec;
-        names.replace_in("cast", cast, &HashSet::new())?;
-        // In Python they are one option.
-        let named = decode.keys().chain(follow.keys()).chain(tensors.keys()).chain(texts.keys());
-        let named: HashSet<String> = named.filter(|name| names.is_name(name)).cloned().collect();
-        names.replace_in("decode", decode, &named)?;
-        names.replace_in("decode", follow, &named)?;
-        names.replace_in("decode", tensors, &named)?;
-        names.replace_in("decode", texts, &named)?;
-        names.replace_in("encode", encode, &HashSet::new())?;
-        names.replace_in("pad", pad, &HashSet::new())?;
-        let mut fill_null = std::mem::take(&mut builder.spec.fill_null);
+        let mut named: HashMap<_, HashSet<String>> = HashMap::new();
+        for (name, given) in self.spec.options_of_columns() {
+            if names.is_name(name) {
+                named.entry(given.keyword).or_default().insert(name.to_owned());
+            }
+        }
+        let mut replacing = Replacing { names: &names, named, columns: &mut builder.spec.by_column };
+        ColumnSpec::each(&mut replacing)?;
         let listed = listed_schema(delivered.schema());
         let read = cast_schema(&listed, &builder.cast_columns(&listed)?)?;
-        names.replace_where("fill_null", &mut fill_null, &HashSet::new(), |name, value| {
+        let mut columns = builder.spec.by_column.clone();
+        let takes = |name: &str, value: &Fill| {
             read.field_with_name(name).is_ok_and(|field| builder.takes_fill(field, value))
-        })?;
-        builder.spec.fill_null = fill_null;
+        };
+        names.replace(FILL_NULL, &mut columns, |column| &mut column.fill_null, &HashSet::new(), takes)?;
+        columns.retain(|_, column| *column != ColumnSpec::default());
+        builder.spec.by_column = columns;
         Ok(builder)
     }
 
     /// Whether a value can stand for nulls of a column, as the other options have it delivered.
     fn takes_fill(&self, field: &Field, value: &Fill) -> bool {
-        let (spec, name) = (&self.spec, field.name());
-        let nulls = NullOptions { fill: Some(value), is_masked: false };
-        if let Some(format) = spec.texts.get(name) {
-            return TextCodec::new(*format, field, nulls).is_ok();
+        let name = field.name();
+        let by_option = self.spec.by_column.get(name).and_then(|column| column.takes_fill(field, value));
+        if let Some(takes) = by_option {
+            return takes;
         }
-        if let Some(tensor) = spec.tensors.get(name) {
-            return tensor.codec(field, nulls).is_ok();
-        }
-        if let Some(encoding) = spec.encode.get(name) {
-            return encoding.codec(field, Some(value)).is_ok();
-        }
-        if let Some(pad) = spec.pad.get(name) {
-            return PadCodec::new(pad, field, Some(value)).is_ok();
-        }
-        let is_decoded = spec.decode.contains_key(name)
-            || matches!(spec.follow.get(name), Some(Follow::Mask(_)))
-            || self.decoders.iter().any(|(decoded, _)| decoded == name);
-        if is_decoded {
+        if self.decoders.iter().any(|(decoded, _)| decoded == name) {
             // The type of its numbers is checked where they are decoded.
             return value.number().is_some();
         }
-        let is_followed = spec.follow.contains_key(name) || self.goes_along(name);
-        !is_followed && value.check(field.data_type()).is_ok()
+        !self.goes_along(name) && value.check(field.data_type()).is_ok()
     }
 
     /// Whether `decode` makes images of a column, by its name or by a pattern.
     pub(super) fn decodes_images_of(&self, name: &str) -> bool {
-        let decode = &self.spec.decode;
-        decode.contains_key(name) || decode.keys().any(|key| is_pattern(key) && matches_name(key, name))
+        self.images().any(|(key, _)| key == name || is_pattern(key) && matches_name(key, name))
     }
 }
 
@@ -95,26 +102,20 @@ impl Names {
         self.all.contains(name) || !is_pattern(name)
     }
 
-    /// Replaces the patterns among the keys of `option`; columns in `named` have an option of their own.
-    fn replace_in<V: Clone + PartialEq>(
+    /// Replaces the patterns for which `option` is given, whose `place` in a [`ColumnSpec`] this is. Columns in `named` have an
+    /// option of their own. A pattern means the columns that its value `takes`.
+    fn replace<V: Clone + PartialEq>(
         &self,
         option: &str,
-        values: &mut BTreeMap<String, V>,
-        named: &HashSet<String>,
-    ) -> Result<()> {
-        self.replace_where(option, values, named, |_, _| true)
-    }
-
-    /// The same with the columns that a pattern can apply to.
-    fn replace_where<V: Clone + PartialEq>(
-        &self,
-        option: &str,
-        values: &mut BTreeMap<String, V>,
+        columns: &mut BTreeMap<String, ColumnSpec>,
+        place: fn(&mut ColumnSpec) -> &mut Option<V>,
         named: &HashSet<String>,
         takes: impl Fn(&str, &V) -> bool,
     ) -> Result<()> {
+        let given = columns.iter_mut();
+        let given = given.filter_map(|(name, column)| Some((name.clone(), place(column).take()?)));
         let (mut found, patterns): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            std::mem::take(values).into_iter().partition(|(name, _)| self.is_name(name));
+            given.partition(|(name, _)| self.is_name(name));
         let is_named = |column: &str| found.contains_key(column) || named.contains(column);
         let mut matched: BTreeMap<&str, (&str, &V)> = BTreeMap::new();
         for (pattern, value) in &patterns {
@@ -140,7 +141,9 @@ impl Names {
         }
         let matched = matched.into_iter().map(|(column, (_, value))| (column.to_owned(), value.clone()));
         found.extend(matched);
-        *values = found;
+        for (name, value) in found {
+            *place(columns.entry(name).or_default()) = Some(value);
+        }
         Ok(())
     }
 }

@@ -88,13 +88,10 @@ impl LoaderBuilder {
 
     /// Whether values are made of a column as a whole, as images are of `struct<bytes, path>`.
     fn is_made_of_it(&self, name: &str) -> bool {
-        let spec = &self.spec;
-        let name = spec.rename.get(name).map_or(name, String::as_str);
+        let name = self.spec.rename.get(name).map_or(name, String::as_str);
+        let column = self.spec.by_column.get(name);
         self.decodes_images_of(name)
-            || spec.follow.contains_key(name)
-            || spec.tensors.contains_key(name)
-            || spec.texts.contains_key(name)
-            || spec.encode.contains_key(name)
+            || column.is_some_and(|column| column.given().iter().any(|given| given.takes_whole))
             || self.decoders.iter().any(|(column, _)| column == name)
     }
 

@@ -72,7 +72,7 @@ impl LoaderBuilder {
         let are_packed = |columns: &Vec<String>| {
             columns.iter().eq(pack.columns().iter().map(|name| spec.stored_name(name)))
         };
-        let by_column = spec.by_column().into_iter().map(|(option, columns)| (option, !columns.is_empty()));
+        let by_column = spec.options_of_columns().into_iter().map(|(_, given)| (given.keyword, true));
         let others = [
             ("columns", spec.columns.as_ref().is_some_and(|columns| !are_packed(columns))),
             ("decode_with", !self.decoders.is_empty()),

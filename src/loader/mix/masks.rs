@@ -17,12 +17,12 @@ impl Delivered<'_> {
     /// The option that makes a mask of a column, if one does.
     fn mask_of(&self, column: &str) -> Option<&'static str> {
         self.schema.index_of(&Pad::mask_name(column)).ok()?;
-        let is_named = |name: &String| name == column || matches_name(name, column);
-        if self.spec.null_mask.iter().any(is_named) {
+        let is_named = |name: &str| name == column || matches_name(name, column);
+        if self.spec.null_mask.iter().any(|name| is_named(name)) {
             return Some("null_mask");
         }
-        let is_padded = self.spec.pad.iter().any(|(name, pad)| is_named(name) && pad.has_mask());
-        is_padded.then_some("pad")
+        let mut padded = self.spec.with_option(|column| column.pad.as_ref());
+        padded.any(|(name, pad)| is_named(name) && pad.has_mask()).then_some("pad")
     }
 
     fn has(&self, column: &str) -> bool {
@@ -30,7 +30,8 @@ impl Delivered<'_> {
     }
 
     fn fills(&self, column: &str) -> bool {
-        self.spec.fill_null.keys().any(|name| name == column || matches_name(name, column))
+        let mut filled = self.spec.with_option(|column| column.fill_null.as_ref());
+        filled.any(|(name, _)| name == column || matches_name(name, column))
     }
 }
 
