@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ._forebay import CategoryCounts
+from .columns.encoding import Encoding
 from .columns.fill import filler
 from .dataset import Dataset, opened, refuse_options
 from .errors import InvalidError
@@ -29,7 +30,7 @@ _SHOWN = 4
 
 
 @dataclass(frozen=True, repr=False)
-class Vocabulary:
+class Vocabulary(Encoding):
     """A list of values, each of which is encoded as its place: a frozen value for ``encode=``.
 
     The column is delivered as ``int32``, and a column of lists as a :class:`Ragged` of them, or as an array with a row
@@ -143,7 +144,7 @@ class Vocabulary:
             "columns": [column],
             "flatten": True,
             "batch_size": _BATCH,
-            "fill_null": {} if fill_null is None else {column: filler(column, fill_null)},
+            "fill_null": {} if fill_null is None else {column: filler(fill_null, f"fill_null[{column!r}]")},
         }
         rows = to_json(settled(filter))
         refuse_options(urls, storage_options=storage_options)
@@ -177,7 +178,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, repr=False)
-class Hash:
+class Hash(Encoding):
     """Buckets that follow from the value alone: a frozen value for ``encode=``.
 
     The column is delivered as ``int64``, and a column of lists as a :class:`Ragged` of them, or as an array with a row

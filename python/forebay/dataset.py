@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _forebay
-from .columns.decoding import decoding
+from .columns.options import by_column, decoding
 from .errors import InvalidError, StateMismatchError
 from .index_exchange import opened_together
 from .one_pass import OnePass
-from .options.checks import mapping, names, whole
+from .options.checks import names, whole
 from .options.locations import locations, shown
 from .options.storage import key_types, options, store_options
 from .reports import notebook
@@ -216,7 +216,7 @@ class Dataset:
             raise InvalidError("the data set has no rows to sample")
         spec = {
             "columns": None if columns is None else names(columns),
-            **decoding({} if decode is None else mapping(decode, "decode", "forebay.Image.resize(224, 224)")),
+            **decoding(by_column(decode, "decode") or {}),
             "batch_size": count,
         }
         with OnePass(self._native, spec) as batches:

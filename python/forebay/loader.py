@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from . import _forebay
 from .at_exit import close_at_exit
+from .columns.options import by_column
 from .dataset import Dataset, opened, refuse_options
 from .epoch import Epoch, SkippedRow
 from .errors import InvalidError, StateMismatchError
 from .filters.expressions import Expression
 from .filters.terms import settled
 from .options.cache import DiskCache
-from .options.checks import mapping, names, whole
+from .options.checks import names, whole
 from .options.locations import local, locations, shown
 from .options.other_loaders import explained
 from .options.shuffle import Shuffle
@@ -31,7 +32,7 @@ from .rows.listing import add_to_list
 from .rows.row_id import RowPlace
 from .rows.skip_steps import steps
 from .sharding.shard import Shard
-from .spec import casts, checked, flattened, functions, renames, workers
+from .spec import checked, flattened, functions, renames, workers
 from .transforms.libraries import Watch
 from .transforms.processes import processes
 
@@ -282,9 +283,9 @@ class Loader:
         self._arguments: dict[str, Any] = {
             "urls": urls if isinstance(urls, (str, os.PathLike, Dataset)) else locations(urls),
             "columns": None if columns is None else names(columns),
-            "decode": None if decode is None else mapping(decode, "decode", "forebay.Image.resize(224, 224)"),
-            "encode": None if encode is None else mapping(encode, "encode", "forebay.Hash(1000)"),
-            "pad": None if pad is None else mapping(pad, "pad", "forebay.Pad(2048)"),
+            "decode": by_column(decode, "decode"),
+            "encode": by_column(encode, "encode"),
+            "pad": by_column(pad, "pad"),
             "batch_size": batch_size,
             "global_batch_size": global_batch_size,
             "drop_last": drop_last,
@@ -305,10 +306,10 @@ class Loader:
             "merge_schema": merge_schema,
             "partition_types": partition_types,
             "on_bad_row": on_bad_row,
-            "fill_null": None if fill_null is None else mapping(fill_null, "fill_null", "0.0"),
+            "fill_null": by_column(fill_null, "fill_null"),
             "null_mask": None if null_mask is None else names(null_mask, "null_mask"),
             "flatten": flattened(flatten),
-            "cast": None if cast is None else casts(cast),
+            "cast": by_column(cast, "cast"),
             "rename": None if rename is None else renames(rename),
             # What a file lists now, also in a copy of the loader.
             "deny": None if deny is None else Denied.of(deny),

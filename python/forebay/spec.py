@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .categories import Hash, Vocabulary
-from .columns.decoding import decoding
-from .columns.fill import filler
-from .columns.pad import Pad
-from .columns.tensor import dtype_name
+from .columns.options import columns_spec
 from .errors import InvalidError
 from .filters import terms
 from .options.cache import DiskCache
@@ -36,12 +32,6 @@ def flattened(flatten: Any) -> bool | list[str]:
     if not isinstance(flatten, Iterable) or isinstance(flatten, (str, bytes, Mapping)):
         raise InvalidError(f"flatten must be True, False or a list of names, got {flatten!r}")
     return names(list(flatten), "flatten")
-
-
-def casts(cast: Any) -> dict[str, str]:
-    """The types that columns are cast to, by name."""
-    given = mapping(cast, "cast", '"float32"')
-    return {name: dtype_name(value, f"cast[{name!r}]") for name, value in given.items()}
 
 
 def renames(rename: Any) -> dict[str, str]:
@@ -69,24 +59,13 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     if shard is not None and not isinstance(shard, Shard):
         raise InvalidError(f"shard must be a forebay.Shard, got {shard!r} (pass forebay.Shard(rank=..., world=...))")
     drop_last = flag(arguments["drop_last"], "drop_last")
-    decoded = decoding(arguments["decode"] or {})
-    encode = arguments["encode"] or {}
-    for name, value in encode.items():
-        if not isinstance(value, (Vocabulary, Hash)):
-            raise InvalidError(f"encode[{name!r}] must be a forebay.Vocabulary or a forebay.Hash, got {kind_of(value)}")
-    pad = arguments["pad"] or {}
-    for name, value in pad.items():
-        if not isinstance(value, Pad):
-            raise InvalidError(f"pad[{name!r}] must be a forebay.Pad, got {kind_of(value)}")
     samples = arguments["samples"]
     if samples is not None and not isinstance(samples, (Window, Pack, Bucket, Sample)):
         raise InvalidError(f"samples must be a forebay.Window, Pack, Bucket or Sample, got {kind_of(samples)}")
     memory, threads = arguments["memory"], arguments["threads"]
     spec = {
         "columns": arguments["columns"],
-        **decoded,
-        "encode": {name: encoding._spec() for name, encoding in encode.items()},
-        "pad": {name: value._spec() for name, value in pad.items()},
+        **columns_spec(arguments),
         **_batches(arguments["batch_size"], arguments["global_batch_size"], samples),
         "drop_last": drop_last,
         "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),
@@ -104,10 +83,8 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "on_bad_row": on_bad_row._spec() if isinstance(on_bad_row, Skip) else "raise",
         "cache": cache and {"path": cache.path, "max_bytes": cache.max_bytes, "tier": cache.tier},
         "trace": arguments["trace"],
-        "fill_null": {name: filler(name, value) for name, value in (arguments["fill_null"] or {}).items()},
         "null_mask": arguments["null_mask"] or [],
         "flatten": arguments["flatten"] or False,
-        "cast": arguments["cast"] or {},
         "rename": arguments["rename"] or {},
         "row_id": flag(arguments["row_id"], "row_id"),
         "row_mask": flag(arguments["row_mask"], "row_mask"),

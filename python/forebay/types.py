@@ -28,6 +28,7 @@ from .choices import (
     TensorFormat,
     TensorType,
 )
+from .columns.options import ColumnsDict, TensorDict
 
 if TYPE_CHECKING:
     from .filters.expressions import Expression
@@ -237,34 +238,13 @@ class CacheDict(TypedDict):
     tier: CacheTier
 
 
-class TensorDict(TypedDict):
-    """A :class:`forebay.Tensor` as JSON."""
-
-    dtype: TensorType
-    shape: list[int]
-    format: TensorFormat
-    byte_order: Literal["little", "big"]
-
-
 class _SpecDict(TypedDict, total=False):
-    follow: dict[str, dict[str, Any]]
-    """What ``decode`` says of columns that belong to images, where there are any."""
-    tensors: dict[str, TensorDict]
-    """The tensors in ``decode``, where there are any."""
-    texts: dict[str, Literal["plain", "json"]]
-    """The text and JSON in ``decode``, where there are any."""
-    encode: dict[str, dict[str, Any]]
-    """The columns that are encoded, where there are any."""
-    pad: dict[str, dict[str, Any]]
-    """The columns of lists that are padded, where there are any."""
     flatten: bool | list[str]
     """The structures whose fields are columns, where there are any."""
     null_mask: list[str]
     """The columns with a mask for their nulls, where there are any."""
     rename: dict[str, str]
     """The columns that are delivered under another name, where there are any."""
-    cast: dict[str, TensorType]
-    """The types that columns are cast to, where there are any."""
     global_batch_size: int
     """Rows of a step over all ranks, where it was asked for."""
     row_id: bool
@@ -277,11 +257,10 @@ class _SpecDict(TypedDict, total=False):
     """The steps that are passed over, where there are any."""
 
 
-class SpecDict(_SpecDict):
+class SpecDict(_SpecDict, ColumnsDict):
     """The value of :attr:`forebay.Loader.spec`: the options of a loader, by the names of its arguments."""
 
     columns: list[str]
-    decode: dict[str, dict[str, Any]]
     batch_size: int
     drop_last: bool
     epochs: int | None
@@ -292,7 +271,6 @@ class SpecDict(_SpecDict):
     """Bytes."""
     threads: int
     on_bad_row: Literal["raise"] | dict[str, Any]
-    fill_null: dict[str, Any]
     cache: CacheDict | None
     trace: str | None
 

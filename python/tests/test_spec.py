@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
+from forebay.columns.options import COLUMN_OPTIONS, ColumnsDict, columns_spec
+from forebay.types import SpecDict
 
 
 @pytest.fixture
@@ -88,3 +91,17 @@ def test_an_image_is_passed_on_as_it_is(data: Path) -> None:
     with fb.Loader(data, decode={"image": image.dtype("float32")}) as loader:
         shown = loader.spec["decode"]["image"]
     assert fb.Image._from_canonical(json.dumps(shown)) == image.dtype("float32")
+
+
+@pytest.mark.parametrize("option", COLUMN_OPTIONS)
+def test_an_option_of_columns_is_a_keyword_that_names_what_it_refuses(data: Path, option: str) -> None:
+    assert inspect.signature(fb.Loader).parameters[option].default is None
+    with pytest.raises(fb.InvalidError, match=rf"^{option} must be a dict with str as keys, got int"):
+        fb.Loader(data, **{option: 3})
+    with pytest.raises(fb.InvalidError, match=rf"^{option}\['x'\] must be .*, got "):
+        fb.Loader(data, **{option: {"x": object()}})
+
+
+def test_the_types_of_a_spec_have_the_options_of_columns() -> None:
+    fields = columns_spec(dict.fromkeys(COLUMN_OPTIONS))
+    assert set(fields) == set(ColumnsDict.__annotations__) <= set(SpecDict.__annotations__)

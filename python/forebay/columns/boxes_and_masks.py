@@ -89,7 +89,8 @@ class Boxes:
         if self.along and not self.min_visible:
             raise InvalidError("along needs min_visible above 0: without it no box is dropped")
 
-    def _options(self) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
+        """The value as the library reads it."""
         return {
             "boxes": {
                 "of": self.of,
@@ -153,7 +154,8 @@ class Keypoints:
             if self.numbers > 3:
                 raise InvalidError(f"numbers must be 2 or 3, got {self.numbers}")
 
-    def _options(self) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
+        """The value as the library reads it."""
         return {"keypoints": {"of": self.of, "numbers": self.numbers}}
 
     def __repr__(self) -> str:
@@ -197,7 +199,8 @@ class Mask:
         _column(self.of, "of")
         named(self.dtype, "dtype", MASK_TYPES)
 
-    def _options(self) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
+        """The value as the library reads it."""
         return {"mask": {"of": self.of, "dtype": self.dtype}}
 
     def __repr__(self) -> str:

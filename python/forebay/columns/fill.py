@@ -11,19 +11,19 @@ from ..options.checks import given
 __all__: list[str] = []
 
 
-def filler(name: str, value: Any) -> int | float | str | bytes:
+def filler(value: Any, argument: str) -> int | float | str | bytes:
+    """``value`` as one that replaces nulls, or the error that names the argument."""
     if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
         value = value.item()
     if isinstance(value, (str, bytes)):
         return value
     if not isinstance(value, Real):
         raise InvalidError(
-            f"fill_null[{name!r}] must be a number, str or bytes, got {value!r} "
-            "(for times, pass a number in the column's unit)"
+            f"{argument} must be a number, str or bytes, got {value!r} (for times, pass a number in the column's unit)"
         )
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 64:
-            raise InvalidError(f"fill_null[{name!r}] must be from -2**63 to 2**64 - 1 as an int, got {given(value)}")
+            raise InvalidError(f"{argument} must be from -2**63 to 2**64 - 1 as an int, got {given(value)}")
         # Exact, where a float would not be.
         return int(value)
     return float(value)

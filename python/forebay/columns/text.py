@@ -35,6 +35,10 @@ class Text:
         if not hasattr(getattr(np, "dtypes", None), "StringDType"):
             raise InvalidError(f"Text needs numpy 2 or later for its strings, this is numpy {np.__version__}")
 
+    def _spec(self) -> str:
+        """The value as the library reads it."""
+        return "plain"
+
     def __repr__(self) -> str:
         return "forebay.Text()"
 
@@ -57,6 +61,10 @@ class Json:
     >>> fb.Json()
     forebay.Json()
     """
+
+    def _spec(self) -> str:
+        """The value as the library reads it."""
+        return "json"
 
     def __repr__(self) -> str:
         return "forebay.Json()"

@@ -1,0 +1,17 @@
+"""What the two ways to encode a column have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__: list[str] = []
+
+
+class Encoding:
+    """How the values of a column become integer codes: a value for ``encode=``."""
+
+    __slots__ = ()
+
+    def _spec(self) -> dict[str, Any]:
+        """The value as the library reads it."""
+        raise NotImplementedError
