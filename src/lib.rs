@@ -75,7 +75,7 @@
 //! | mix | [`MixBuilder`], [`Mix`], [`MixEpoch`], with [`Stop`]; [`MixSpec`], [`MixPosition`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
-//! | all options as one value | [`LoaderSpec`], [`CacheSpec`] |
+//! | all options as one value | [`LoaderSpec`], [`column::ColumnSpec`], [`CacheSpec`] |
 //! | know the plan | [`plan`]: what a rank would read, and the order as arithmetic |
 //! | resume | [`Position`] |
 //! | find a row again | [`Rewind`], [`RowPlace`] |

@@ -64,7 +64,7 @@ impl LoaderBuilder {
     }
 
     /// The columns that follow an image, and how.
-    fn followers(&self) -> impl Iterator<Item = (&str, &Follow)> {
+    pub(super) fn followers(&self) -> impl Iterator<Item = (&str, &Follow)> {
         self.spec.with_option(|column| column.follow.as_ref())
     }
 

@@ -11,7 +11,7 @@ use super::casts::cast_schema;
 use super::columns::of_column;
 use super::vectors::listed_schema;
 use crate::batch::Fill;
-use crate::column::{ColumnSpec, EachOption, Setting, TypedOption};
+use crate::column::{ColumnSpec, EachOption, Follow, Setting, TypedOption};
 
 /// The option whose patterns are replaced last: which columns take a value depends on the other options.
 const FILL_NULL: &str = "fill_null";
@@ -68,8 +68,9 @@ impl LoaderBuilder {
         let listed = listed_schema(delivered.schema());
         let read = cast_schema(&listed, &builder.cast_columns(&listed)?)?;
         let mut columns = builder.spec.by_column.clone();
+        let followers: Vec<&Follow> = builder.followers().map(|(_, follow)| follow).collect();
         let takes = |name: &str, value: &Fill| {
-            read.field_with_name(name).is_ok_and(|field| builder.takes_fill(field, value))
+            read.field_with_name(name).is_ok_and(|field| builder.takes_fill(field, value, &followers))
         };
         names.replace(FILL_NULL, &mut columns, |column| &mut column.fill_null, &HashSet::new(), takes)?;
         columns.retain(|_, column| *column != ColumnSpec::default());
@@ -77,8 +78,9 @@ impl LoaderBuilder {
         Ok(builder)
     }
 
-    /// Whether a value can stand for nulls of a column, as the other options have it delivered.
-    fn takes_fill(&self, field: &Field, value: &Fill) -> bool {
+    /// Whether a value can stand for nulls of a column, as the other options have it delivered, of which `followers` are those
+    /// that follow an image.
+    fn takes_fill(&self, field: &Field, value: &Fill, followers: &[&Follow]) -> bool {
         let name = field.name();
         let by_option = self.spec.by_column.get(name).and_then(|column| column.takes_fill(field, value));
         if let Some(takes) = by_option {
@@ -88,7 +90,7 @@ impl LoaderBuilder {
             // The type of its numbers is checked where they are decoded.
             return value.number().is_some();
         }
-        !self.goes_along(name) && value.check(field.data_type()).is_ok()
+        !followers.iter().any(|follow| follow.takes_along(name)) && value.check(field.data_type()).is_ok()
     }
 
     /// Whether `decode` makes images of a column, by its name or by a pattern.
