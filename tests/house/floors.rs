@@ -77,7 +77,7 @@ fn sources() -> Vec<(String, String)> {
 }
 
 /// The Rust files below a folder, with their text.
-fn rust_files(root: &Path) -> Vec<(String, String)> {
+pub(crate) fn rust_files(root: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -137,7 +137,7 @@ fn rooted(code: &str, root: &str) -> Vec<String> {
 }
 
 /// Writes out the one tree of paths at the head of `text`; returns what follows it.
-fn expand<'t>(before: &str, text: &'t str, paths: &mut Vec<String>) -> &'t str {
+pub(crate) fn expand<'t>(before: &str, text: &'t str, paths: &mut Vec<String>) -> &'t str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {
         loop {
