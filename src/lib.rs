@@ -184,7 +184,7 @@ pub mod bindings {
 
     pub use crate::batch::{needs_values, null_field, null_rows};
     pub use crate::loader::{
-        Consumer, Pages, Reason, Registration, Rejections, SlotMemory, ended, forked, not_started, page_cache,
+        Consumer, Pages, Reason, Registration, Rejections, SlotMemory, ended, forked, page_cache,
     };
 }
 
@@ -213,7 +213,7 @@ pub mod filter {
 }
 
 pub mod image {
-    //! The parts of an [`Image`](crate::Image): sizes, layouts, types of pixels, interpolations, and the key of its random draws.
+    //! The parts of an [`Image`](forebay_image::Image): sizes, layouts, types of pixels, interpolations, and the key of its random draws.
 
     pub use forebay_image::{Interpolation, Layout, MaskType, PixelType, RowKey, Size};
 }

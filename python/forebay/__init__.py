@@ -4,7 +4,8 @@
 :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`,
 :class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Window`, :class:`Pack`,
 :class:`Bucket`, :class:`Sample`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options, :func:`col`
-begins a filter, and :func:`rng` has the random numbers of a row.
+begins a filter, and :func:`rng` has the random numbers of a row. :func:`decode_image` decodes images without a data
+set.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``, ``forebay.spark``,
 ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.tqdm`` and ``forebay.rich`` are imported when they are
@@ -38,7 +39,7 @@ from . import _level  # noqa: F401  first: it chooses what is imported next
 
 # isort: split
 from . import adapters, errors, types
-from ._forebay import Batch, Image, Schema, __version__
+from ._forebay import Batch, Image, Schema, __version__, decode_image
 from .batch.column import Column
 from .batch.ragged import Ragged
 from .categories import Hash, Vocabulary
@@ -142,6 +143,7 @@ __all__ = [
     "__version__",
     "adapters",
     "col",
+    "decode_image",
     "errors",
     "main",
     "rng",

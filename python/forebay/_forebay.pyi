@@ -52,6 +52,56 @@ def shown(location: str) -> str: ...
 def denied_rows(location: str) -> str: ...
 def denied_values(column: str, location: str) -> str: ...
 
+def decode_image(
+    data: bytes | bytearray | memoryview | list[bytes] | tuple[bytes, ...],
+    image: Image | None = None,
+    *,
+    key: int = 0,
+    out: np.ndarray[Any, Any] | None = None,
+) -> np.ndarray[Any, Any]:
+    """Decodes encoded images into a numpy array, without a data set and without the interpreter's lock.
+
+    JPEG, PNG, WebP, GIF, BMP and TIFF. Threads of a ``ThreadPoolExecutor`` decode at the same time.
+
+    Parameters
+    ----------
+    data : bytes or list of bytes
+        One encoded image, or several, which become a batch. Any object with the bytes of one will do.
+    image : Image, optional
+        How it becomes pixels. Default: RGB of 8 bits in its own size, with the orientation in which it is stored.
+    key : int, default 0
+        Decides what is drawn at random: equal keys give equal pixels. The keys of a batch are this one and those after
+        it.
+    out : numpy.ndarray, optional
+        Where the pixels are written, and what is returned: contiguous, of the shape and type of the result.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape ``(H, W, C)`` or as ``image`` says; of several images ``(N, H, W, C)``.
+
+    Raises
+    ------
+    BadRowError
+        It is damaged, or not an image. ``row`` is its number in a batch.
+    TooLargeError
+        It has more pixels than it may.
+    InvalidError
+        An argument is not as described, or a batch has no ``image``, or one that is ragged.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> import io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (40, 30), (9, 90, 200)).save(file, "PNG")
+    >>> fb.decode_image(file.getvalue()).shape
+    (30, 40, 3)
+    >>> fb.decode_image([file.getvalue()] * 2, fb.Image.center_crop(16).flip(), key=7).shape
+    (2, 16, 16, 3)
+    """
+
 @final
 class Batch(Mapping[str, Any]):
     """Rows for one step: a mapping from column name to numpy array, in the order of the schema.

@@ -128,7 +128,8 @@ impl Skipped {
         let mut rows: Vec<&BadRow> = found.iter().chain(rejected).collect();
         // Of one batch the epoch found its own first.
         rows.sort_by_key(|bad| bad.end);
-        let row = |BadRow { error, id, .. }: &&BadRow| {
+        let row = |bad: &&BadRow| {
+            let error = bad.error();
             let place = error.place();
             let text = |part: &Option<Arc<str>>| part.as_deref().map(str::to_owned);
             (
@@ -137,7 +138,7 @@ impl Skipped {
                 place.row,
                 text(&place.column),
                 error.cause().to_owned(),
-                id.get(),
+                bad.id.get(),
             )
         };
         rows.iter().map(row).collect()

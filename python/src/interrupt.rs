@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use forebay::bindings::not_started;
+use forebay::Error;
 use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, internal};
@@ -41,7 +41,7 @@ fn start<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<()> {
     let started = std::thread::Builder::new().name(name.into()).spawn(work);
-    started.map(drop).map_err(|error| not_started("a thread", &error)).or_raise(py)
+    started.map(drop).map_err(|error| Error::not_started("a thread", &error)).or_raise(py)
 }
 
 /// How far long work is, and whether it is still wanted.

@@ -13,6 +13,7 @@ mod categories;
 mod column;
 mod convert;
 mod dataset;
+mod decode;
 mod dense;
 mod dlpack;
 mod epoch;
@@ -47,6 +48,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::main, module)?)?;
     module.add_function(wrap_pyfunction!(text::parse_size, module)?)?;
     module.add_function(wrap_pyfunction!(text::shown, module)?)?;
+    module.add_function(wrap_pyfunction!(decode::decode_image, module)?)?;
     module.add_function(wrap_pyfunction!(loader::denied_rows, module)?)?;
     module.add_function(wrap_pyfunction!(loader::denied_values, module)?)?;
     lists::add(module)?;

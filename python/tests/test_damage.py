@@ -147,3 +147,137 @@ def test_texts_that_are_not_utf_8_are_damage_of_a_row_group(tmp_path: Path, enco
             assert not isinstance(error, fb.InternalError), error
             refused.append(str(error))
     assert any("UTF-8" in cause and "row group 0" in cause and 'column "c"' in cause for cause in refused)
+
+
+#: Read in pieces each of which has some of the pages, or some of the rows of a list that is read whole.
+PIECES = fb.Shuffle(seed=1, piece_rows=16)
+
+
+def in_pieces(file: Path) -> list[Any]:
+    """The rows of column ``c`` in the order of the numbers beside them."""
+    with fb.Loader(file, shuffle=PIECES, batch_size=16, threads=1) as loader:
+        found = [row for batch in loader for row in pa.table(batch.to_arrow()).to_pylist()]
+    return [row["c"] for row in sorted(found, key=lambda row: row["id"])]
+
+
+#: Several pages each, and a dictionary where the writer is not told otherwise.
+LISTS = pa.array([[row, row] if row % 2 else [] for row in range(48)], pa.list_(pa.int64()))
+PIECED: dict[str, tuple[pa.Array, dict[str, Any]]] = {
+    "lists": (LISTS, {}),
+    "plain lists": (LISTS, {"use_dictionary": False}),
+    "lists of texts": (pa.array([[str(row % 5)] * (row % 3) for row in range(48)]), {}),
+    "structures": (pa.array([{"a": row, "b": str(row % 7)} if row % 3 else None for row in range(48)]), {}),
+    "structures of lists": (pa.array([{"a": row, "l": [row] * (row % 3)} if row % 5 else None for row in range(48)]), {}),
+    "numbers": (pa.array([row if row % 3 else None for row in range(48)], pa.int64()), {"use_dictionary": False}),
+    "compressed numbers": (pa.array([row if row % 3 else None for row in range(48)]), {"compression": "snappy"}),
+    "differences": (pa.array(range(48), pa.int64()), encoded("DELTA_BINARY_PACKED")),
+}
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("case", PIECED)
+def test_what_is_refused_whole_never_comes_as_other_rows_in_pieces(tmp_path: Path, case: str, version: str) -> None:
+    column, written = PIECED[case]
+    file = tmp_path / "c.parquet"
+    written = {"compression": "none", "data_page_version": version, "write_statistics": False, **written}
+    table = pa.table({"c": column, "id": range(len(column))})
+    pq.write_table(table, file, data_page_size=64, write_batch_size=8, **written)
+    assert in_pieces(file) == column.to_pylist()
+    last = pq.ParquetFile(file).metadata.row_group(0).column(table.num_columns - 1)
+    of_ids = last.dictionary_page_offset or last.data_page_offset
+    refused = 0
+    for bit in flipped(file):
+        if bit // 8 >= of_ids:
+            break
+        if bit % 8 not in (0, 4):
+            continue
+        try:
+            rows(file, len(column))
+            continue
+        except fb.ForebayError:
+            refused += 1
+        try:
+            found = in_pieces(file)
+        except fb.InternalError:
+            raise
+        except fb.ForebayError as error:
+            assert 'column "id"' not in str(error), error
+            continue
+        assert found == column.to_pylist(), bit
+    assert refused > 0
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_row_group_whose_lists_are_damaged_is_skipped_in_pieces(tmp_path: Path, dictionary: bool) -> None:
+    file = tmp_path / "c.parquet"
+    table = pa.table({"id": range(96), "c": [[row, row] for row in range(96)]})
+    pq.write_table(
+        table,
+        file,
+        compression="none",
+        use_dictionary=dictionary,
+        data_page_size=64,
+        write_batch_size=8,
+        row_group_size=48,
+    )
+    lists = pq.ParquetFile(file).metadata.row_group(0).column(1)
+    damaged = bytearray(file.read_bytes())
+    # The header of the first page.
+    damaged[lists.data_page_offset : lists.data_page_offset + 4] = b"\xff" * 4
+    file.write_bytes(damaged)
+    with pytest.raises(fb.CorruptError, match='row group 0, column "c"'):
+        in_pieces(file)
+    with fb.Loader(file, shuffle=PIECES, batch_size=96, threads=1, on_bad_row=fb.Skip(at_most=48)) as loader:
+        found = [row for batch in loader for row in batch["id"].tolist()]
+        assert sorted(found) == list(range(48, 96))
+        skipped = loader.skipped()
+        assert sorted(row.row for row in skipped) == list(range(48))
+        assert {(row.row_group, row.column) for row in skipped} == {(0, "c")}
+
+
+def test_an_offset_index_with_a_wrong_length_is_set_aside(tmp_path: Path) -> None:
+    file = tmp_path / "c.parquet"
+    table = pa.table({"id": range(48), "c": pa.array(range(48), pa.int64())})
+    pq.write_table(
+        table,
+        file,
+        compression="none",
+        use_dictionary=False,
+        data_page_size=64,
+        write_batch_size=8,
+        write_page_index=True,
+    )
+    sound = file.read_bytes()
+    # An index is a list of structures of three numbers: offset, bytes, first row.
+    pages = [at for at in range(len(sound) - 4) if sound[at : at + 2] == b"\x19\x6c" and sound[at + 2] == 0x16]
+    assert len(pages) == 2
+    changed = 0
+    for at in pages:
+        for byte in range(at + 2, at + 60):
+            if sound[byte] != 0x15:
+                continue
+            for bit in (1, 2, 4, 32):
+                damaged = bytearray(sound)
+                damaged[byte + 1] ^= bit
+                file.write_bytes(damaged)
+                assert rows(file, 48) == in_pieces(file) == list(range(48)), (byte, bit)
+                changed += 1
+    assert changed >= 24
+
+
+def test_differences_of_numbers_that_are_not_whole_are_refused(tmp_path: Path) -> None:
+    """As all other readers do: the format has them of whole numbers alone."""
+    file = tmp_path / "c.parquet"
+    pq.write_table(pa.table({"c": NUMBERS}), file, write_statistics=False, store_schema=False, **encoded("DELTA_BINARY_PACKED"))
+    damaged = bytearray(file.read_bytes())
+    footer = len(damaged) - 8 - int.from_bytes(damaged[-8:-4], "little")
+    # The type of the only column: of the schema, and of its chunk. 2 is INT64, 5 is DOUBLE.
+    for at in range(footer, len(damaged) - 8):
+        if damaged[at : at + 4] == b"\x15\x04\x25\x02" or damaged[at : at + 3] == b"\x15\x04\x19":
+            damaged[at + 1] = 10
+    file.write_bytes(damaged)
+    assert pq.read_schema(file).field("c").type == pa.float64()
+    with pytest.raises(OSError):
+        pq.ParquetFile(file).read()
+    with pytest.raises(fb.CorruptError, match='column "c"'):
+        rows(file, len(NUMBERS))

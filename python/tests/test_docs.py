@@ -99,7 +99,7 @@ def test_every_link_between_pages_leads_somewhere() -> None:
 def test_troubleshooting_names_messages_that_exist() -> None:
     sources = "".join(
         path.read_text()
-        for folder, suffix in (("src", "rs"), ("python/src", "rs"), ("python/forebay", "py"))
+        for folder, suffix in (("src", "rs"), ("crates", "rs"), ("python/src", "rs"), ("python/forebay", "py"))
         for path in (ROOT / folder).rglob(f"*.{suffix}")
     )
     # A sentence may be written on several lines: with a backslash in Rust, as adjacent strings in Python.

@@ -375,7 +375,7 @@ def test_times_of_96_and_of_64_bits_that_spark_wrote_are_one_column(tmp_path: Pa
     write("a.parquet", times, False, use_deprecated_int96_timestamps=True)
     for merge_schema in (False, True):
         with pytest.raises(fb.UnsupportedError, match="which moments those without a zone are is not known"):
-            fb.Dataset(tmp_path, merge_schema=merge_schema).loader(columns=["t"])
+            fb.Loader(fb.Dataset(tmp_path, merge_schema=merge_schema), columns=["t"])
 
 
 def test_next_moves_are_written_as_python_takes_them(tmp_path: Path, plain: Path) -> None:

@@ -11,7 +11,7 @@ use forebay_image::{RowKey, Workspace};
 
 use super::cell::holds_bytes;
 use super::tensor::tensor_field;
-use super::{Cell, ColumnCodec, Noun, NullOptions, NullSlot, RowCells, Slot};
+use super::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 
 /// Decodes the cells of a column into tensors of one shape: audio, tokens, point clouds, formats of your own.
 ///
@@ -116,7 +116,7 @@ fn of_this_row(error: Error) -> Error {
     Error::new(ErrorKind::BadRow, error.to_string()).caused_by(error)
 }
 
-impl ColumnCodec for DecoderCodec {
+impl DecodeCells for DecoderCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         if !self.data_type.is_integer() && !self.data_type.is_floating() {
             return Err(Error::invalid(format!("a decoder of {} values", self.data_type))
@@ -136,11 +136,18 @@ impl ColumnCodec for DecoderCodec {
         Ok(Arc::new(tensor_field(stored.name(), &self.shape, self.data_type.clone())?))
     }
 
-    fn slot(&self) -> Slot {
-        Slot::Fixed(self.slot)
+    fn slot(&self) -> usize {
+        self.slot
     }
 
-    fn decode(&self, cell: Cell<'_>, key: RowKey, _: &Workspace, slot: &mut [u8]) -> Result<()> {
+    fn decode(
+        &self,
+        cell: Cell<'_>,
+        _: RowCells<'_>,
+        key: RowKey,
+        _: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<()> {
         let cell = cell.stable();
         match caught(|| self.decoder.decode(cell, key, slot)) {
             Ok(decoded) => decoded.map_err(of_this_row),

@@ -10,7 +10,7 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::Result;
 use forebay_image::Workspace;
 
-use super::ColumnCodec;
+use super::Codec;
 use super::cell::Cells;
 use crate::cache::Tier;
 
@@ -55,7 +55,7 @@ pub(crate) struct CacheForm {
 
 impl CacheForm {
     /// The tiers that columns have forms for, best first. `stored` are the columns as row groups hold them.
-    pub(crate) fn all(codecs: &[Arc<dyn ColumnCodec>], stored: &Schema) -> Vec<Arc<CacheForm>> {
+    pub(crate) fn all(codecs: &[Codec], stored: &Schema) -> Vec<Arc<CacheForm>> {
         let mut tiers: Vec<CacheForm> = Vec::new();
         for (column, (codec, field)) in codecs.iter().zip(stored.fields()).enumerate() {
             for form in codec.forms(field.data_type()) {
@@ -164,12 +164,12 @@ mod tests {
     use super::*;
     use crate::column::{ImageCodec, PlainCodec};
 
-    fn codecs() -> Vec<Arc<dyn ColumnCodec>> {
+    fn codecs() -> Vec<Codec> {
         let crop = Image::random_resized_crop(224).flip();
         vec![
-            Arc::new(PlainCodec::default()),
-            Arc::new(ImageCodec::new(crop)),
-            Arc::new(ImageCodec::new(Image::center_crop(16))),
+            Codec::Gather(Arc::new(PlainCodec::default())),
+            Codec::Cells(Arc::new(ImageCodec::new(crop))),
+            Codec::Cells(Arc::new(ImageCodec::new(Image::center_crop(16)))),
         ]
     }
 
@@ -206,7 +206,10 @@ mod tests {
     fn cells_of_one_length_cannot_be_kept_in_another_form() {
         let forms = CacheForm::all(&codecs(), &stored(DataType::FixedSizeBinary(9)));
         assert!(forms.iter().all(|form| form.columns() == 1 && !form.key().contains("column 2")));
-        assert!(CacheForm::all(&[Arc::new(PlainCodec::default())], &stored(DataType::BinaryView)).is_empty());
+        assert!(
+            CacheForm::all(&[Codec::Gather(Arc::new(PlainCodec::default()))], &stored(DataType::BinaryView))
+                .is_empty()
+        );
     }
 
     #[test]
@@ -214,7 +217,7 @@ mod tests {
         let jpeg = encode_jpeg(&vec![7; 60 * 40 * 3], 60, 40, 90).unwrap();
         let cells = BinaryViewArray::from(vec![Some(&b"no image"[..]), None, Some(&jpeg)]);
         let rows = RecordBatch::try_from_iter([("image", Arc::new(cells) as ArrayRef)]).unwrap();
-        let codecs: [Arc<dyn ColumnCodec>; 1] = [Arc::new(ImageCodec::new(Image::center_crop(16)))];
+        let codecs = [Codec::Cells(Arc::new(ImageCodec::new(Image::center_crop(16))))];
         let forms = CacheForm::all(&codecs, &rows.schema());
         let pixels = &forms[0];
         let workspace = Workspace::of_loader(1 << 30, 1);

@@ -15,7 +15,7 @@ use super::extension::is_packed;
 use super::follow::Followed;
 use super::ragged::{SIZE_BYTES, images_field, pack, write_size};
 use super::tensor::tensor_field;
-use super::{Cell, ColumnCodec, Cost, KeptForm, Noun, NullOptions, NullSlot, RowCells, Slot};
+use super::{Cell, Cost, DecodeCells, KeptForm, Noun, NullOptions, NullSlot, RowCells};
 use crate::cache::Tier;
 
 /// Decodes images.
@@ -73,7 +73,7 @@ impl ImageCodec {
     }
 }
 
-impl ColumnCodec for ImageCodec {
+impl DecodeCells for ImageCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         self.image.validate()?;
         if !holds_bytes(stored.data_type()) {
@@ -106,27 +106,23 @@ impl ColumnCodec for ImageCodec {
         Ok(Arc::new(field))
     }
 
-    fn slot(&self) -> Slot {
-        Slot::Fixed(self.slot)
+    fn slot(&self) -> usize {
+        self.slot
     }
 
-    fn decode(&self, cell: Cell<'_>, key: RowKey, workspace: &Workspace, slot: &mut [u8]) -> Result<()> {
-        self.decode_shown(cell.stable_if(needs_stable), key.into(), workspace, slot)
-    }
-
-    fn follows(&self) -> Option<usize> {
+    fn image(&self) -> Option<usize> {
         self.of.as_ref().map(|of| of.column)
     }
 
-    fn decode_following(
+    fn decode(
         &self,
-        cell: Option<Cell<'_>>,
+        cell: Cell<'_>,
         row: RowCells<'_>,
         key: RowKey,
         workspace: &Workspace,
         slot: &mut [u8],
     ) -> Result<()> {
-        let cell = cell.ok_or_else(|| self.noun().null())?.stable_if(needs_stable);
+        let cell = cell.stable_if(needs_stable);
         let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
         let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
         self.decode_shown(cell, drawing, workspace, slot)

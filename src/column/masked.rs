@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use forebay_arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use forebay_arrow::array::{Array, AsArray, BooleanArray};
 use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
 use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::{ColumnCodec, GatheredRows, Noun};
+use super::{Gather, GatheredRows, RowSize};
 use crate::batch::{Fill, Selection, gather, presence};
-
-const NOUN: Noun = Noun { one: "a value", several: "values" };
 
 /// The value under a null of a type, where none is given: 0, an empty text, or no bytes.
 ///
@@ -41,33 +39,34 @@ pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fil
 #[derive(Debug)]
 pub(crate) struct MaskedCodec {
     /// The same column with a fill.
-    filled: Arc<dyn ColumnCodec>,
-    /// Whether the user gave that fill: it then stands for nulls among the values of a row as well.
-    is_given: bool,
+    filled: Arc<dyn Gather>,
+    /// Whether a null among the values of a row is a bad row. A fill that the user gave stands for it.
+    may_refuse: bool,
 }
 
 impl MaskedCodec {
-    pub(crate) fn new(filled: Arc<dyn ColumnCodec>, is_given: bool) -> Self {
-        MaskedCodec { filled, is_given }
+    /// `filled` was made for the type `stored`, with a fill that `is_given` or not.
+    pub(crate) fn new(filled: Arc<dyn Gather>, stored: &DataType, is_given: bool) -> Self {
+        MaskedCodec { filled, may_refuse: !is_given && matches!(stored, DataType::FixedSizeList(..)) }
     }
 }
 
-impl ColumnCodec for MaskedCodec {
+impl Gather for MaskedCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         self.filled.delivered(stored)
     }
 
     /// A row that is there, with a null among its values, is not what the mask says.
-    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        let (gathered, mut refused) = self.filled.gather_rows(sources, selection)?;
-        if !self.is_given && sources.iter().any(|source| has_nulls_in_rows(*source)) {
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let (gathered, mut refused) = self.filled.gather(sources, selection)?;
+        if self.may_refuse && sources.iter().any(|source| has_nulls_in_rows(*source)) {
             refused.extend(nulls_in_rows(gather(sources, selection, None)?.as_ref()));
         }
         Ok((gathered, refused))
     }
 
-    fn noun(&self) -> Noun {
-        NOUN
+    fn may_refuse(&self) -> bool {
+        self.may_refuse
     }
 }
 
@@ -92,35 +91,29 @@ fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
 /// Delivers in which rows a column has a value, in a column that is not stored.
 #[derive(Debug)]
 pub(crate) struct NullMaskCodec {
-    /// The place of that column.
-    pub(crate) column: usize,
     pub(crate) name: String,
 }
 
-impl ColumnCodec for NullMaskCodec {
+impl Gather for NullMaskCodec {
     fn delivered(&self, _: &Field) -> Result<FieldRef> {
         Ok(Arc::new(Field::new(&self.name, DataType::Boolean, false)))
     }
 
-    fn follows(&self) -> Option<usize> {
-        Some(self.column)
-    }
-
-    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let cells: Vec<Option<BooleanArray>> = sources.iter().map(|source| cells_of(*source)).collect();
         let sources = sources.iter().zip(&cells).map(|(source, cells)| match cells {
             Some(cells) => cells,
             None => *source,
         });
-        Ok(Arc::new(presence(&sources.collect::<Vec<_>>(), selection)))
+        Ok((Arc::new(presence(&sources.collect::<Vec<_>>(), selection)), Vec::new()))
     }
 
-    fn row_bytes(&self) -> Option<u64> {
-        Some(1)
+    fn size(&self) -> RowSize {
+        RowSize { bytes: Some(1), ..RowSize::default() }
     }
 
-    fn noun(&self) -> Noun {
-        NOUN
+    fn may_refuse(&self) -> bool {
+        false
     }
 }
 
@@ -134,8 +127,8 @@ fn cells_of(source: &dyn Array) -> Option<BooleanArray> {
 #[cfg(test)]
 mod tests {
     use forebay_arrow::array::{
-        BinaryViewArray, Date32Array, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, Int64Array,
-        StringViewArray,
+        ArrayRef, BinaryViewArray, Date32Array, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
+        Int64Array, StringViewArray,
     };
     use forebay_arrow::datatypes::Int16Type;
 
@@ -145,15 +138,16 @@ mod tests {
     /// The column, its mask, and the bad rows, of the rows 2, 0 and 1 of a column of three.
     fn masked(column: &dyn Array, given: Option<Fill>) -> (ArrayRef, Vec<bool>, Vec<usize>) {
         let fill = masked_fill(column.data_type(), given.as_ref()).unwrap();
-        let codec = MaskedCodec::new(Arc::new(PlainCodec { fill: Some(fill) }), given.is_some());
+        let codec =
+            MaskedCodec::new(Arc::new(PlainCodec { fill: Some(fill) }), column.data_type(), given.is_some());
         let field = Field::new("x", column.data_type().clone(), true);
         let rows = Selection::new(vec![(0, 2), (0, 0), (0, 1)]);
-        let (values, refused) = codec.gather_rows(&[column], &rows).unwrap();
+        let (values, refused) = codec.gather(&[column], &rows).unwrap();
         let expected = codec.delivered(&field).unwrap();
         assert_eq!((values.data_type(), expected.is_nullable()), (expected.data_type(), false));
         assert_eq!(values.null_count(), 0);
-        let mask = NullMaskCodec { column: 0, name: "x.mask".into() };
-        let mask = mask.gather(&[column], &rows).unwrap();
+        let mask = NullMaskCodec { name: "x.mask".into() };
+        let (mask, _) = mask.gather(&[column], &rows).unwrap();
         assert_eq!(mask.null_count(), 0);
         let refused = refused.into_iter().map(|(row, _)| row).collect();
         (values, mask.as_boolean().values().iter().collect(), refused)
@@ -200,6 +194,18 @@ mod tests {
         let (values, _, refused) = masked(&lists, Some(7.0.into()));
         let values = values.as_fixed_size_list().values().as_primitive::<Int16Type>().clone();
         assert_eq!((values.values().as_ref(), refused.len()), (&[7, 7, 1, 2, 3, 7][..], 0));
+    }
+
+    #[test]
+    fn only_rows_of_several_values_may_be_bad_beside_a_mask() {
+        let filled = || Arc::new(PlainCodec { fill: Some(0.0.into()) });
+        let pairs = DataType::FixedSizeList(Arc::new(Field::new("item", DataType::Int8, true)), 2);
+        assert!(!filled().may_refuse());
+        for (stored, is_given, may_refuse) in
+            [(&pairs, false, true), (&pairs, true, false), (&DataType::Int64, false, false)]
+        {
+            assert_eq!(MaskedCodec::new(filled(), stored, is_given).may_refuse(), may_refuse, "{stored}");
+        }
     }
 
     #[test]

@@ -14,10 +14,8 @@ use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{ColumnCodec, GatheredRows, Noun};
+use super::{Gather, GatheredRows, RowSize};
 use crate::batch::{Fill, Selection, StoredList, stored_lists, value_bytes};
-
-const NOUN: Noun = Noun { one: "a list", several: "lists" };
 
 /// The metadata of a field of lists that are all as long as the longest of their batch.
 const PADDED: (&str, &str) = ("forebay:padded", "longest");
@@ -227,13 +225,13 @@ impl PadCodec {
     }
 }
 
-impl ColumnCodec for PadCodec {
+impl Gather for PadCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let item = item_of(stored.data_type()).unwrap_or(&DataType::Null);
         Ok(Arc::new(self.pad.delivered(stored.name(), item)?))
     }
 
-    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (values, lists) = stored_lists(sources, selection)?;
         let item = sources.first().and_then(|source| item_of(source.data_type())).unwrap_or(&DataType::Null);
         let row = self.pad.row(&lists);
@@ -251,16 +249,8 @@ impl ColumnCodec for PadCodec {
         Ok((self.pad.rows(make_array(data), lists.len(), row)?, refused))
     }
 
-    fn row_bytes(&self) -> Option<u64> {
-        self.bytes
-    }
-
-    fn is_to_longest(&self) -> bool {
-        self.pad.length.is_none()
-    }
-
-    fn noun(&self) -> Noun {
-        NOUN
+    fn size(&self) -> RowSize {
+        RowSize { bytes: self.bytes, is_to_longest: self.pad.length.is_none(), ..RowSize::default() }
     }
 }
 
@@ -268,22 +258,16 @@ impl ColumnCodec for PadCodec {
 #[derive(Debug)]
 pub(crate) struct PadMaskCodec {
     pub(crate) pad: Pad,
-    /// The place of the column of lists.
-    pub(crate) column: usize,
     pub(crate) name: String,
 }
 
-impl ColumnCodec for PadMaskCodec {
+impl Gather for PadMaskCodec {
     fn delivered(&self, _: &Field) -> Result<FieldRef> {
         Ok(Arc::new(self.pad.delivered(&self.name, &DataType::Boolean)?))
     }
 
-    fn follows(&self) -> Option<usize> {
-        Some(self.column)
-    }
-
     /// Lists that are bad rows are those of the column itself.
-    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (_, lists) = stored_lists(sources, selection)?;
         let row = self.pad.row(&lists);
         let mut own = BooleanBufferBuilder::new(lists.len() * row);
@@ -296,12 +280,12 @@ impl ColumnCodec for PadMaskCodec {
         Ok((self.pad.rows(values, lists.len(), row)?, Vec::new()))
     }
 
-    fn row_bytes(&self) -> Option<u64> {
-        self.pad.length.map(|length| length as u64)
+    fn size(&self) -> RowSize {
+        RowSize { bytes: self.pad.length.map(|length| length as u64), ..RowSize::default() }
     }
 
-    fn noun(&self) -> Noun {
-        NOUN
+    fn may_refuse(&self) -> bool {
+        false
     }
 }
 
@@ -319,12 +303,12 @@ mod tests {
         let field = Field::new("t", column.data_type().clone(), true);
         let codec = PadCodec::new(pad, &field, fill.as_ref()).unwrap();
         let rows = Selection::new((0..column.len() as u32).map(|row| (0, row)).collect());
-        let (array, refused) = codec.gather_rows(&[&column], &rows).unwrap();
+        let (array, refused) = codec.gather(&[&column], &rows).unwrap();
         assert_eq!(array.data_type(), codec.delivered(&field).unwrap().data_type());
         let values = array.as_fixed_size_list().values().clone();
         let values: &Int16Array = values.as_primitive();
-        let mask = PadMaskCodec { pad: pad.clone(), column: 0, name: Pad::mask_name("t") };
-        let (own, _) = mask.gather_rows(&[&column], &rows).unwrap();
+        let mask = PadMaskCodec { pad: pad.clone(), name: Pad::mask_name("t") };
+        let (own, _) = mask.gather(&[&column], &rows).unwrap();
         assert_eq!(own.data_type(), mask.delivered(&field).unwrap().data_type());
         let own = own.as_fixed_size_list().values().as_boolean().values().iter().collect();
         let refused = refused.into_iter().map(|(row, error)| (row, error.to_string())).collect();
@@ -355,13 +339,13 @@ mod tests {
         let field = Field::new("t", lists.data_type().clone(), true);
         let pad = Pad::longest().value(9.0);
         let codec = PadCodec::new(&pad, &field, Some(&0.0.into())).unwrap();
-        let mask = PadMaskCodec { pad: pad.clone(), column: 0, name: Pad::mask_name("t") };
+        let mask = PadMaskCodec { pad: pad.clone(), name: Pad::mask_name("t") };
         let gathered = |rows: &[u32]| {
             let rows = Selection::new(rows.iter().map(|row| (0, *row)).collect());
-            let (values, refused) = codec.gather_rows(&[&lists], &rows).unwrap();
+            let (values, refused) = codec.gather(&[&lists], &rows).unwrap();
             assert!(refused.is_empty(), "{refused:?}");
             assert_eq!(values.data_type(), codec.delivered(&field).unwrap().data_type());
-            let (own, _) = mask.gather_rows(&[&lists], &rows).unwrap();
+            let (own, _) = mask.gather(&[&lists], &rows).unwrap();
             assert_eq!(own.data_type(), mask.delivered(&field).unwrap().data_type());
             let values = values.as_list::<i64>().clone();
             let numbers: &Int16Array = values.values().as_primitive();

@@ -6,7 +6,7 @@ use forebay_arrow::array::{Array, ArrayRef};
 use forebay_arrow::datatypes::{Field, FieldRef};
 use forebay_base::Result;
 
-use super::ColumnCodec;
+use super::{Gather, GatheredRows};
 use crate::batch::{Fill, Selection, delivered, fill, gather};
 
 /// Gathers values; nulls are replaced where there is a fill.
@@ -15,7 +15,7 @@ pub(crate) struct PlainCodec {
     pub(crate) fill: Option<Fill>,
 }
 
-impl ColumnCodec for PlainCodec {
+impl Gather for PlainCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let field = delivered(stored);
         match &self.fill {
@@ -27,8 +27,12 @@ impl ColumnCodec for PlainCodec {
         }
     }
 
-    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
-        gather(sources, selection, self.fill.as_ref())
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        Ok((gather(sources, selection, self.fill.as_ref())?, Vec::new()))
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
     }
 
     fn is_plain(&self) -> bool {

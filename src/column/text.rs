@@ -12,7 +12,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::{ColumnCodec, GatheredRows, Noun, NullOptions};
+use super::{Gather, GatheredRows, NullOptions};
 use crate::batch::{Fill, Selection, gather};
 
 /// Field metadata: what a column of text holds.
@@ -149,7 +149,7 @@ impl TextCodec {
     }
 }
 
-impl ColumnCodec for TextCodec {
+impl Gather for TextCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let is_nullable = self.format == TextFormat::Json && self.fill.is_none() && stored.is_nullable();
         let metadata = [(HOLDS.to_owned(), self.format.name().to_owned())];
@@ -157,7 +157,11 @@ impl ColumnCodec for TextCodec {
         Ok(Arc::new(field.with_metadata(metadata)))
     }
 
-    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+    fn takes_mask(&self) -> bool {
+        true
+    }
+
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let gathered = gather(sources, selection, self.fill.as_ref())?;
         let (texts, mut refused) = match gathered.as_binary_opt::<i64>() {
             Some(cells) => texts_of(cells),
@@ -187,10 +191,6 @@ impl ColumnCodec for TextCodec {
             return Ok((Arc::new(LargeStringArray::new(offsets, values, None)), refused));
         }
         Ok((Arc::new(texts) as ArrayRef, refused))
-    }
-
-    fn noun(&self) -> Noun {
-        Noun { one: "a text", several: "texts" }
     }
 }
 
@@ -231,7 +231,7 @@ mod tests {
         let codec =
             TextCodec::new(format, &field, NullOptions { fill: fill.as_ref(), is_masked: false }).unwrap();
         let all = Selection::of_one((0..column.len() as u32).collect());
-        let (rows, refused) = codec.gather_rows(&[column], &all).unwrap();
+        let (rows, refused) = codec.gather(&[column], &all).unwrap();
         let expected = codec.delivered(&field).unwrap();
         assert_eq!((rows.data_type(), TextFormat::of(&expected)), (expected.data_type(), Some(format)));
         assert!(expected.is_nullable() || rows.null_count() == 0);
@@ -337,7 +337,7 @@ mod tests {
         let field = Field::new("x", DataType::Utf8View, true);
         for (format, filler) in [(TextFormat::Plain, ""), (TextFormat::Json, "null")] {
             let codec = TextCodec::new(format, &field, NullOptions { fill: None, is_masked: true }).unwrap();
-            let (rows, refused) = codec.gather_rows(&[&texts], &Selection::of_one(vec![0, 1])).unwrap();
+            let (rows, refused) = codec.gather(&[&texts], &Selection::of_one(vec![0, 1])).unwrap();
             assert_eq!((rows.as_string::<i64>().value(1), refused.len()), (filler, 0));
             assert!(!codec.delivered(&field).unwrap().is_nullable());
         }

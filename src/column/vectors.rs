@@ -14,51 +14,46 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::vectors::{SparkMl, Vectors, holds_vectors, with_lists};
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::{BadValue, ColumnCodec, GatheredRows, Noun, Slot};
+use super::{BadValue, Codec, Gather, GatheredRows, RowSize};
 use crate::batch::{Selection, gather};
-use crate::monitor::Stage;
 
 /// Delivers a column whose vectors are made lists first.
 #[derive(Debug)]
 pub(crate) struct VectorCodec {
     /// What becomes of the lists.
-    inner: Arc<dyn ColumnCodec>,
+    inner: Arc<dyn Gather>,
 }
 
 impl VectorCodec {
     /// `inner` gathers, and was made for the field [with lists](with_lists).
     ///
     /// Fails with `Invalid` for a column that goes along with images.
-    pub(crate) fn new(inner: Arc<dyn ColumnCodec>) -> Result<Self> {
-        if inner.slot() != Slot::Gathered || inner.follows().is_some() {
-            return Err(Error::invalid("holds vectors of Spark ML, which do not follow images")
-                .hint("write them as lists, as vector_to_array of Spark makes them"));
+    pub(crate) fn new(inner: Codec) -> Result<Self> {
+        match inner {
+            Codec::Gather(inner) => Ok(VectorCodec { inner }),
+            _ => Err(Error::invalid("holds vectors of Spark ML, which do not follow images")
+                .hint("write them as lists, as vector_to_array of Spark makes them")),
         }
-        Ok(VectorCodec { inner })
     }
 
     /// The mask of padded vectors, which is made of their column.
-    pub(crate) fn of_mask(inner: Arc<dyn ColumnCodec>) -> Self {
+    pub(crate) fn of_mask(inner: Arc<dyn Gather>) -> Self {
         VectorCodec { inner }
     }
 }
 
-impl ColumnCodec for VectorCodec {
+impl Gather for VectorCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         self.inner.delivered(&with_lists(stored))
     }
 
-    fn stage(&self) -> Stage {
-        self.inner.stage()
-    }
-
-    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (lists, bad) = as_lists(&gather(sources, selection, None)?)?;
         if self.inner.is_plain() {
             return Ok((lists, bad));
         }
         let all = Selection::of_one((0..lists.len() as u32).collect());
-        let (rows, refused) = self.inner.gather_rows(&[lists.as_ref()], &all)?;
+        let (rows, refused) = self.inner.gather(&[lists.as_ref()], &all)?;
         if bad.is_empty() {
             return Ok((rows, refused));
         }
@@ -70,32 +65,12 @@ impl ColumnCodec for VectorCodec {
         Ok((rows, refused))
     }
 
-    fn row_bytes(&self) -> Option<u64> {
-        self.inner.row_bytes()
-    }
-
-    fn growth(&self) -> usize {
-        self.inner.growth()
-    }
-
-    fn is_expanded(&self) -> bool {
-        true
-    }
-
-    fn is_to_longest(&self) -> bool {
-        self.inner.is_to_longest()
-    }
-
-    fn follows(&self) -> Option<usize> {
-        self.inner.follows()
+    fn size(&self) -> RowSize {
+        RowSize { is_expanded: true, ..self.inner.size() }
     }
 
     fn unknown_values(&self) -> u64 {
         self.inner.unknown_values()
-    }
-
-    fn noun(&self) -> Noun {
-        self.inner.noun()
     }
 }
 
@@ -237,9 +212,9 @@ mod tests {
     /// A column as it is delivered, and its bad rows with the reasons.
     fn delivered(column: &dyn Array) -> (ArrayRef, Vec<(usize, String)>) {
         let field = Field::new("x", column.data_type().clone(), true);
-        let codec = VectorCodec::new(Arc::new(PlainCodec::default())).unwrap();
+        let codec = VectorCodec::new(Codec::Gather(Arc::new(PlainCodec::default()))).unwrap();
         let all = Selection::of_one((0..column.len() as u32).collect());
-        let (rows, refused) = codec.gather_rows(&[column], &all).unwrap();
+        let (rows, refused) = codec.gather(&[column], &all).unwrap();
         assert_eq!(rows.data_type(), codec.delivered(&field).unwrap().data_type());
         (rows, refused.into_iter().map(|(row, error)| (row, error.cause().to_owned())).collect())
     }
@@ -357,10 +332,10 @@ mod tests {
         let stored = vectors(&[sparse(2, &[1], &[2.0]), sparse(1, &[1], &[2.0]), dense(&[1.0, 2.0, 3.0])]);
         let listed = Field::new("x", lists_of(stored.data_type()), true);
         let pad = PadCodec::new(&Pad::new(2), &listed, None).unwrap();
-        let codec = VectorCodec::new(Arc::new(pad)).unwrap();
-        assert_eq!((codec.row_bytes(), codec.is_expanded()), (Some(16), true));
+        let codec = VectorCodec::new(Codec::Gather(Arc::new(pad))).unwrap();
+        assert_eq!((codec.size().bytes, codec.size().is_expanded), (Some(16), true));
         let rows = Selection::new(vec![(0, 2), (0, 1), (0, 0)]);
-        let (padded, refused) = codec.gather_rows(&[&stored], &rows).unwrap();
+        let (padded, refused) = codec.gather(&[&stored], &rows).unwrap();
         let values = padded.as_fixed_size_list().values().as_primitive::<Float64Type>().clone();
         assert_eq!(&values.values()[4..], &[0.0, 2.0]);
         let refused: Vec<_> = refused.iter().map(|(row, error)| (*row, error.cause())).collect();

@@ -1,6 +1,6 @@
 //! Rows that cannot be delivered: what to do with them, and which they were.
 
-use forebay_base::{Error, ErrorKind, Result};
+use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_store::catalog::RowId;
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +64,7 @@ impl OnBadRow {
         let OnBadRow::Skip { at_most, .. } = self else { return Ok(()) };
         let left = usize::try_from(at_most.saturating_sub(before)).unwrap_or(usize::MAX);
         let Some(one_more) = all.get(left) else { return Ok(()) };
-        let (count, error) = (before + all.len() as u64, &one_more.error);
+        let (count, error) = (before + all.len() as u64, one_more.error());
         let cause = format!("{count} bad rows, of which {at_most} may be skipped: {}", error.cause());
         Err(Error::new(ErrorKind::BadRow, cause)
             .at(error.place().clone())
@@ -87,17 +87,35 @@ fn is_false(flag: &bool) -> bool {
 ///     batch?;
 /// }
 /// for row in epoch.skipped() {
-///     println!("{}", row.error); // photos/a.parquet, row group 7, row 512, column "image": corrupt JPEG: …
+///     println!("{}", row.error()); // photos/a.parquet, row group 7, row 512, column "image": corrupt JPEG: …
 /// }
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BadRow {
-    /// The reason, with its place.
-    pub error: Error,
+    /// The reason. The rows of a row group that cannot be read share one, which does not name a row: they may be millions.
+    reason: Error,
+    /// Its ordinal in its row group.
+    row: u64,
     /// Its number, by which [`Deny`](crate::Deny) leaves it out from then on.
     pub id: RowId,
     /// The row of the epoch's order after its step.
     pub end: u64,
+}
+
+impl BadRow {
+    pub(crate) fn new(reason: Error, row: u64, id: RowId) -> Self {
+        BadRow { reason, row, id, end: 0 }
+    }
+
+    /// The same of a step after which the epoch is at row `end`.
+    pub(crate) fn until(self, end: u64) -> Self {
+        BadRow { end, ..self }
+    }
+
+    /// The reason, with its place.
+    pub fn error(&self) -> Error {
+        self.reason.clone().at(Place::default().row(self.row))
+    }
 }

@@ -1,16 +1,19 @@
 //! Builds a loader: checks the user's options, and fills in the open ones.
 
 mod casts;
+mod checked;
 mod checks;
 pub(super) mod columns;
 mod following;
 mod null_masks;
 mod options;
+mod ordered;
 mod patterns;
 mod projection;
 mod renames;
 pub(super) mod rewind;
 mod samples;
+mod selected;
 mod settle;
 mod vectors;
 
@@ -36,6 +39,7 @@ use crate::monitor::{Monitor, Trace};
 use crate::reader::Filter;
 use crate::shard::{EpochOrder, row_key};
 pub(super) use checks::Numbers;
+use columns::Delivered;
 use forebay_base::promise::Promise;
 use forebay_base::{Result, paths};
 use forebay_image::Workspace;
@@ -165,32 +169,33 @@ impl LoaderBuilder {
         pool: Arc<ThreadPool>,
         monitor: Arc<Monitor>,
     ) -> Loader {
-        let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, form, .. } = settled;
+        let Settled { spec, threads, columns, fetcher, selected, order, sizing, .. } = settled;
+        let Delivered { codecs, decoded, schema, form, lengths, .. } = columns;
         let promise = Promise::new(sizing.promised());
         let means = Means { io, pool, _reading: settled.reading, _promise: promise };
-        let engine = Engine::start(means, fetcher.row_cache.clone());
-        let tiers = fetcher.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
+        let engine = Engine::start(means, fetcher.reads.row_cache.clone());
+        let tiers = fetcher.reads.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
             // Where entries are read into memory, it is planned for cells as they are stored.
             let forms = match row_cache.cache().is_mapped() {
-                true => CacheForm::all(&codecs, fetcher.projection.schema()),
+                true => CacheForm::all(&codecs, fetcher.reads.projection.schema()),
                 false => Vec::new(),
             };
-            Arc::new(Tiers::new(cache.tier, forms, settled.decoded as u64, &fetcher))
+            Arc::new(Tiers::new(cache.tier, forms, decoded as u64, &fetcher.reads))
         });
         let collator = Collator {
-            tags: self.tags(&codecs, &fetcher.projection),
+            tags: self.tags(&codecs, &fetcher.reads.projection),
             catalog: self.dataset.catalog.clone(),
             codecs,
-            schema: settled.schema,
+            schema,
             form,
             group: sizing.group,
             on_bad_row: spec.on_bad_row,
-            needs_deals: settled.needs_deals,
+            needs_deals: settled.batches.needs_deals,
             numbered: self.numbered,
             row_id: spec.row_id,
             row_mask: spec.row_mask,
             keys: lengths.keys,
-            buffers: BufferPool::new((sizing.ahead + 3) * settled.decoded),
+            buffers: BufferPool::new((sizing.ahead + 3) * decoded),
             workspace: Workspace::of_loader(sizing.memory, threads),
             monitor: monitor.clone(),
             seed: augmentation_seed(spec.shuffle.seed(), self.source),
@@ -238,7 +243,16 @@ impl LoaderBuilder {
         let Settled { fetcher, selected, order, split, sizing, .. } = this.settle(&io, store)?;
         let samples = selected.of_epoch(epoch);
         let rows = EpochOrder::new(samples.counts.clone(), &order, epoch);
-        Ok(RankPlan::of(&rows, &samples.counts, split, &order, epoch, &fetcher, &sizing, selected.are_rows()))
+        Ok(RankPlan::of(
+            &rows,
+            &samples.counts,
+            split,
+            &order,
+            epoch,
+            &fetcher.reads,
+            &sizing,
+            selected.are_rows(),
+        ))
     }
 
     /// Over the folders alone that the filter does not leave out.

@@ -31,7 +31,7 @@ use super::buffer_pool::{BufferPool, PooledBuffer};
 use super::lengths::{FoundRow, Lengths};
 use super::queue::Sender;
 use crate::batch::{Selection, gather, is_narrow, needs_values, null_field, null_rows};
-use crate::column::{ColumnCodec, RowCells, Slot, images, tensor};
+use crate::column::{Codec, DecodeCells, GatheredRows, RowCells, images, tensor};
 use crate::monitor::{Monitor, Watch};
 use crate::reader::{Resident, Rows};
 use crate::shard::{column_key, repeat_key, row_key};
@@ -44,7 +44,7 @@ pub(super) use windows::WindowShape;
 pub(crate) struct Collator {
     pub(crate) catalog: Arc<Catalog>,
     /// One for each column of the projection.
-    pub(crate) codecs: Vec<Arc<dyn ColumnCodec>>,
+    pub(crate) codecs: Vec<Codec>,
     pub(crate) schema: SchemaRef,
     pub(crate) form: SampleForm,
     /// How many batches may be made together. A row group's column is then read while it is in the processor's cache,
@@ -229,7 +229,7 @@ impl BatchRows {
         (slots, bytes): (&mut [u8], usize),
     ) -> Result<Vec<(usize, Error)>> {
         let collator = &self.collator;
-        let codec = &*collator.codecs[column];
+        let codec = &collator.codecs[column];
         let mut bad = Vec::new();
         for (at, slot) in slots.chunks_exact_mut(bytes).enumerate() {
             if self.cancelled.load(Relaxed) {
@@ -243,20 +243,32 @@ impl BatchRows {
             let key = self.key(column, view, from + at);
             let (rows, row) = (rows.of(source as usize), resident.row_at(place) as usize);
             let cells = RowCells::new(&rows.batch, row, rows.is_mapped());
-            let mut copy = Vec::new();
-            let decoded = match (cells.get(column, &mut copy)?, codec.follows()) {
-                (Some(cell), None) => codec.decode(cell, key, &collator.workspace, slot),
-                (cell, Some(_)) if cell.is_some() || column >= rows.batch.num_columns() => {
-                    codec.decode_following(cell, cells, key, &collator.workspace, slot)
-                }
-                _ if cells.path(column).is_none() && codec.decode_null(cells, slot)? => Ok(()),
-                _ => Err(cells.null(column, codec.noun())),
+            let decoded = match codec {
+                Codec::Cells(codec) => self.decode_cell(codec.as_ref(), (column, cells), key, slot)?,
+                Codec::Numbers(numbers) => numbers.draw(cells, key, slot),
+                Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) => Ok(()),
             };
             if let Err(error) = decoded {
                 bad.push((from + at, error.at(collator.place(resident, place, column))));
             }
         }
         Ok(bad)
+    }
+
+    /// Decodes the cell of a row into its slot. An error of the row itself is the inner one.
+    fn decode_cell(
+        &self,
+        codec: &dyn DecodeCells,
+        (column, cells): (usize, RowCells<'_>),
+        key: RowKey,
+        slot: &mut [u8],
+    ) -> Result<Result<()>> {
+        let mut copy = Vec::new();
+        Ok(match cells.get(column, &mut copy)? {
+            Some(cell) => codec.decode(cell, cells, key, &self.collator.workspace, slot),
+            None if cells.path(column).is_none() && codec.decode_null(cells, slot)? => Ok(()),
+            None => Err(cells.null(column, codec.noun())),
+        })
     }
 }
 
@@ -347,17 +359,14 @@ impl BatchRows {
         Int64Array::from_iter_values(picks.map(number))
     }
 
-    /// The rows of parts that could not be read, with the reason.
+    /// The rows of parts that could not be read, with the reason, which is shared by all rows of a part.
     fn lost(&self) -> Vec<(usize, Error)> {
         if self.sources.iter().all(|source| source.lost.is_none()) {
             return Vec::new();
         }
         let rows = self.picks.iter().enumerate();
-        let lost = rows.filter_map(|(at, (source, place))| {
-            let resident = &self.sources[*source as usize];
-            let place = Place::default().row(resident.row_in_group(*place));
-            Some((at, resident.lost.clone()?.at(place)))
-        });
+        let lost =
+            rows.filter_map(|(at, (source, _))| Some((at, self.sources[*source as usize].lost.clone()?)));
         lost.collect()
     }
 }
@@ -380,7 +389,7 @@ impl Collation {
         let mut results = TaskResults { columns: vec![None; codecs.len()], ..TaskResults::default() };
         for (column, codec) in codecs.iter().enumerate() {
             match codec.slot() {
-                Slot::Gathered => {
+                None => {
                     let width = request.collator.row_field(column).data_type().primitive_width();
                     let bytes = width.map_or(GATHERED_PER_TASK, |width| width * view(column).picks.len());
                     match tasks.last_mut() {
@@ -396,7 +405,7 @@ impl Collation {
                         }
                     }
                 }
-                Slot::Fixed(bytes) => {
+                Some(bytes) => {
                     let (place, cells) = (results.decoded.len(), codec.cells_per_task());
                     let pieces = view(column).picks.len().div_ceil(cells);
                     results.decoded.push(Slots { column, bytes, cells, buffer: None, pieces: Vec::new() });
@@ -495,13 +504,12 @@ impl Collation {
     fn gather(&self, column: usize) -> Result<(ArrayRef, Vec<(usize, Error)>)> {
         let collator = &self.request.collator;
         let (codec, view) = (&collator.codecs[column], self.view(column));
-        let stored = |rows: &'_ Arc<Rows>| match codec.follows() {
-            // A column that is not stored is made of the one that it follows.
-            Some(followed) if column >= rows.batch.num_columns() => followed,
+        let stored = match codec {
+            Codec::GatherOf(stored, _) => *stored,
             _ => column,
         };
         let arrays: Vec<&dyn Array> =
-            self.rows.rows.iter().map(|rows| rows.batch.column(stored(rows)).as_ref()).collect();
+            self.rows.rows.iter().map(|rows| rows.batch.column(stored).as_ref()).collect();
         let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
         let gathered = match (self.keys(column, &arrays)?, &collator.form, &self.request.packs) {
             (None, SampleForm::Packs(packs), Some(rows)) => {
@@ -509,9 +517,9 @@ impl Collation {
             }
             (Some(keys), ..) => {
                 let of_source = || Selection::of_one(self.picked_sources(view).collect());
-                codec.gather_rows(&[&keys], view.of_source.get_or_init(of_source))
+                gather_rows(codec, &[&keys], view.of_source.get_or_init(of_source))
             }
-            (None, ..) => codec.gather_rows(&arrays, self.selection(view, data_type)),
+            (None, ..) => gather_rows(codec, &arrays, self.selection(view, data_type)),
         };
         let name = collator.schema.field(column).name();
         let (gathered, refused) =
@@ -583,8 +591,12 @@ impl Collation {
             };
             let ids = self.request.row_ids(left_out.iter().map(|(row, _)| *row));
             let skipped = left_out.into_iter().zip(ids.values());
-            let skipped =
-                skipped.map(|((_, error), id)| BadRow { error, id: RowId::new(*id), end: 0 }).collect();
+            let skipped = skipped.map(|((pick, error), id)| {
+                let (source, place) = self.request.picks[pick];
+                let row = self.request.sources[source as usize].row_in_group(place);
+                BadRow::new(error, row, RowId::new(*id))
+            });
+            let skipped = skipped.collect();
             let refilled = (rows - good) as u64;
             let batch = batch.slice(from, rows);
             drop(output.send(Ok(Collated { batch, skipped, samples, refilled, numbers, keys })));
@@ -694,7 +706,11 @@ impl Collation {
                 buffer.retain(bytes * of_a_sample, kept);
             }
             let (field, rows) = (collator.row_field(column), delivered * of_a_sample);
-            columns[column] = Some(match collator.codecs[column].pack(buffer.rows())? {
+            let packed = match &collator.codecs[column] {
+                Codec::Cells(codec) => codec.pack(buffer.rows())?,
+                _ => None,
+            };
+            columns[column] = Some(match packed {
                 Some(sizes) => images(field, buffer.into_buffer(), &sizes)?,
                 None => tensor(field, buffer.into_buffer(), rows)?,
             });
@@ -759,6 +775,14 @@ impl Collation {
             first = end;
         }
         kept
+    }
+}
+
+/// The rows of a column before they follow an image.
+fn gather_rows(codec: &Codec, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+    match codec.as_gather() {
+        Some(codec) => codec.gather(sources, selection),
+        None => Ok((gather(sources, selection, None)?, Vec::new())),
     }
 }
 

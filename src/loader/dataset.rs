@@ -24,7 +24,8 @@ use super::threads::{IoRuntime, Process};
 use crate::monitor::Watch;
 use crate::reader::Filter;
 use crate::reader::budget::Budget;
-use crate::reader::fetch::{Fetched, Fetcher, Gauge, KnownCosts};
+use crate::reader::fetch::{Fetched, Fetcher, Gauge};
+use crate::reader::reads::Reads;
 use crate::shard::Part;
 
 /// A Parquet data set whose files were found and whose footers were read.
@@ -427,18 +428,10 @@ impl Dataset {
     ) -> Result<u64> {
         let (io, store) = self.here()?;
         let fetcher = Fetcher {
-            store,
-            catalog: self.catalog.clone(),
-            projection: Arc::new(projection.clone()),
+            reads: Reads::whole(store, self.catalog.clone(), Arc::new(projection.clone())),
             budget: Budget::new(u64::MAX),
             lenient: false,
-            row_cache: None,
-            costs: KnownCosts::default(),
             pages: None,
-            pieces: Arc::default(),
-            heads: Arc::default(),
-            dealt_bits: 0,
-            least: 0,
         };
         let whole = |group: usize| Part { group: group as u32, start: 0, rows: 0 };
         let reading = async move {

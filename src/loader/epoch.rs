@@ -290,7 +290,7 @@ impl Epoch {
         let cause = format!("no row of this rank's in epoch {} can be delivered", self.number);
         let error = Error::new(ErrorKind::BadRow, cause).hint("mend the rows, or leave them out with `deny`");
         match self.refill.bad().last() {
-            Some(last) => error.at(last.error.place().clone()),
+            Some(last) => error.at(last.error().place().clone()),
             None => error,
         }
     }

@@ -24,6 +24,7 @@ use super::stats::{MemoryStats, StageStats, Stats};
 use super::tiers::Tiers;
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
+use crate::reader::reads::Reads;
 use crate::samples::SampleIndex;
 use crate::shard::{
     CountedFile, Deals, EpochOrder, OrderId, OrderSpec, Position, SavedFiles, SkippedRows, Split, kept_text,
@@ -124,11 +125,12 @@ impl Inner {
     pub(super) fn source(&self, is_exact: bool) -> Result<Source> {
         let (runtime, pool) = self.engine.threads()?;
         let form = self.tiers.as_ref().and_then(|tiers| tiers.form());
-        let row_cache = self.fetcher.row_cache.as_ref().map(|row_cache| row_cache.in_form(form.clone()));
+        let row_cache =
+            self.fetcher.reads.row_cache.as_ref().map(|row_cache| row_cache.in_form(form.clone()));
         Ok(Source {
             runtime,
             pool,
-            fetcher: Fetcher { row_cache, ..self.fetcher.clone() },
+            fetcher: self.fetcher.with_cache(row_cache),
             selected: self.selected.clone(),
             collator: self.collator.clone(),
             monitor: self.monitor.clone(),
@@ -207,9 +209,11 @@ impl Loader {
                 let Some(PrefetchKey { epoch: number, start, order }) = keys.first().cloned() else {
                     return Err(Error::new(ErrorKind::Internal, "an epoch without a plan"));
                 };
-                if let Some((row_cache, tiers)) = inner.fetcher.row_cache.as_ref().zip(inner.tiers.as_ref()) {
+                if let Some((row_cache, tiers)) =
+                    inner.fetcher.reads.row_cache.as_ref().zip(inner.tiers.as_ref())
+                {
                     row_cache.cache().epoch_begins();
-                    tiers.epoch_begins(&inner.monitor, &inner.fetcher, inner.rows);
+                    tiers.epoch_begins(&inner.monitor, &inner.fetcher.reads, inner.rows);
                 }
                 let split = self.split(&order);
                 (epoch.number, epoch.owed, epoch.generation) =
@@ -289,13 +293,13 @@ impl Loader {
         let samples = selected.of_epoch(epoch);
         let order = EpochOrder::new(samples.counts.clone(), &spec, epoch);
         let (split, may_cut) = (self.split(&spec), selected.are_rows());
-        Ok(RankPlan::of(&order, &samples.counts, split, &spec, epoch, fetcher, sizing, may_cut))
+        Ok(RankPlan::of(&order, &samples.counts, split, &spec, epoch, &fetcher.reads, sizing, may_cut))
     }
 
     /// The statistics of all stages since the loader was built.
     pub fn stats(&self) -> Stats {
         let sizing = &self.inner.sizing;
-        let Fetcher { store, row_cache, budget, .. } = &self.inner.fetcher;
+        let Fetcher { reads: Reads { store, row_cache, .. }, budget, .. } = &self.inner.fetcher;
         let memory = MemoryStats {
             budget: sizing.memory,
             batches: sizing.batches,
@@ -311,7 +315,7 @@ impl Loader {
     pub fn position(&self) -> Position {
         let at = self.inner.progress.get();
         let (epoch, row, skipped) = (at.epoch, at.row, at.skipped_of(0));
-        let fingerprint = self.inner.fetcher.catalog.fingerprint.to_string();
+        let fingerprint = self.inner.fetcher.reads.catalog.fingerprint.to_string();
         let cache_tier = self.inner.tiers.as_ref().map(|tiers| tiers.tier().to_string());
         let split = Some(self.split(&self.order()).into());
         let files = Some(self.saved_files().clone());
@@ -332,7 +336,7 @@ impl Loader {
     pub fn rewind(&self) -> Rewind {
         let (inner, order, at) = (&self.inner, self.order(), self.inner.progress.get());
         Rewind {
-            catalog: inner.fetcher.catalog.clone(),
+            catalog: inner.fetcher.reads.catalog.clone(),
             selected: inner.selected.clone(),
             split: self.split(&order),
             order,
@@ -365,7 +369,7 @@ impl Loader {
             return Err(Error::new(ErrorKind::StateMismatch, cause)
                 .hint("leave out `skip_steps`, to take it over from the state, or give all of its ranges"));
         }
-        inner.sizing.check(&inner.fetcher, &inner.selected, &order, self.split(&order))?;
+        inner.sizing.check(&inner.fetcher.reads, &inner.selected, &order, self.split(&order))?;
         if let Some((tiers, saved)) = inner.tiers.as_ref().zip(position.cache_tier.as_deref()) {
             tiers.restore(saved)?;
         }
@@ -407,13 +411,18 @@ impl Loader {
     /// A warning that was not returned yet: how the disk of the cache or of the trace failed, that denied rows are not there, or
     /// why the index of a folder is not used.
     pub fn take_warning(&self) -> Option<String> {
-        let of_the_cache =
-            self.inner.fetcher.row_cache.as_ref().and_then(|row_cache| row_cache.cache().take_warning());
+        let of_the_cache = self
+            .inner
+            .fetcher
+            .reads
+            .row_cache
+            .as_ref()
+            .and_then(|row_cache| row_cache.cache().take_warning());
         let of_the_options = || self.inner.warning.lock().unwrap_or_else(PoisonError::into_inner).take();
         of_the_cache
             .or_else(|| self.inner.monitor.take_failure())
             .or_else(of_the_options)
-            .or_else(|| self.inner.fetcher.store.take_warning())
+            .or_else(|| self.inner.fetcher.reads.store.take_warning())
     }
 
     /// Counts a batch, and all before it, as handed over to the consumer. A receipt of another loader, or of an epoch before
@@ -446,7 +455,7 @@ impl Loader {
 
     /// Refuses a position of another data set or order.
     pub(super) fn check_position(&self, position: &Position) -> Result<()> {
-        let fingerprint = self.inner.fetcher.catalog.fingerprint.to_string();
+        let fingerprint = self.inner.fetcher.reads.catalog.fingerprint.to_string();
         match &position.files {
             Some(saved) if position.fingerprint != fingerprint => Err(self.other_data(saved)),
             _ => position.check(&fingerprint, &self.order_id()),
@@ -455,7 +464,7 @@ impl Loader {
 
     /// The files of the data set, as a position has them.
     pub(super) fn saved_files(&self) -> &SavedFiles {
-        let catalog = &self.inner.fetcher.catalog;
+        let catalog = &self.inner.fetcher.reads.catalog;
         self.inner.files.get_or_init(|| SavedFiles::of(catalog.rows(), counted_files(catalog)))
     }
 
@@ -467,7 +476,7 @@ impl Loader {
                 "the state is of another data set: the files are the same, and their columns or keys are not";
             return Error::new(ErrorKind::StateMismatch, cause).hint("open them as the run did");
         }
-        let files: Vec<CountedFile> = counted_files(&self.inner.fetcher.catalog).collect();
+        let files: Vec<CountedFile> = counted_files(&self.inner.fetcher.reads.catalog).collect();
         let cause = format!("the state is of another data set: {}", saved.differences(here, &files));
         Error::new(ErrorKind::StateMismatch, cause).hint(match here.files > saved.files {
             true => {
@@ -490,14 +499,7 @@ impl Loader {
     }
 
     pub(super) fn split(&self, order: &OrderSpec) -> Split {
-        let Inner { rows, spec, .. } = &*self.inner;
-        Split {
-            rows: *rows,
-            lanes: order.lanes,
-            shard: spec.shard,
-            global_batch: spec.global_batch(),
-            drop_last: spec.drop_last,
-        }
+        self.inner.spec.split(self.inner.rows, order)
     }
 }
 

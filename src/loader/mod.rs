@@ -78,4 +78,4 @@ pub use spec::{CacheSpec, Flatten, LoaderSpec};
 pub use stats::{
     MemoryStats, NextStats, PoolStats, QueueStats, SourceStats, StageStats, Stages, Stats, Verdict, Waits,
 };
-pub use threads::{forked, not_started};
+pub use threads::forked;

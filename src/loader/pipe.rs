@@ -301,7 +301,7 @@ impl Driven {
             Action::Forget(id) => self.epochs.retain(|epoch| epoch.id != id),
             Action::MaintainCache => {
                 let Some(Work { source, .. }) = &self.work else { return };
-                if let Some(row_cache) = &source.fetcher.row_cache {
+                if let Some(row_cache) = &source.fetcher.reads.row_cache {
                     let row_cache = row_cache.clone();
                     source.runtime.spawn_blocking(move || row_cache.maintain());
                 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::advice::{BetterMixing, better_mixing};
 use super::sizing::{Sizing, words};
-use crate::reader::fetch::Fetcher;
 use crate::reader::pieces::Cost;
+use crate::reader::reads::Reads;
 use crate::shard::{
     EpochOrder, OrderSpec, Part, Split, Walk, expected_distinct, row_groups_of_a_batch, row_groups_of_step,
 };
@@ -76,7 +76,7 @@ impl RankPlan {
         split: Split,
         spec: &OrderSpec,
         epoch: u64,
-        fetcher: &Fetcher,
+        reads: &Reads,
         sizing: &Sizing,
         may_cut: bool,
     ) -> Self {
@@ -107,13 +107,13 @@ impl RankPlan {
         };
         let mut held: HashMap<Part, u64> = HashMap::new();
         let (mut at_hand, mut most_held) = (0, 0);
-        let mapped = spec.is_exact() && fetcher.row_cache.is_some();
+        let mapped = spec.is_exact() && reads.row_cache.is_some();
         for step in Walk::scout(order, split, 0) {
             plan.steps += 1;
             plan.rows += step.rows;
             plan.padded += step.padded;
             for part in step.entering {
-                let Cost { stored, held: bytes, .. } = fetcher.cost(&part);
+                let Cost { stored, held: bytes, .. } = reads.cost(&part);
                 plan.row_groups += 1;
                 plan.stored_bytes += stored;
                 at_hand = if mapped { bytes } else { at_hand + bytes };

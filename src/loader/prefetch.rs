@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::row_groups::{PendingRowGroups, RowGroupDecoder, Source};
 use super::slow_start::SlowStart;
 use crate::monitor::Watch;
-use crate::reader::fetch::{Fetched, Fetcher, Gauge};
+use crate::reader::fetch::{Fetched, Gauge};
 use crate::reader::row_cache::RowCache;
 use crate::samples::EpochSamples;
 use crate::shard::{Deals, OrderSpec, Part, PlannedStep, Walk};
@@ -201,14 +201,14 @@ impl Prefetch {
         let (arrive, parts) = unbounded();
         let waiting = Arc::new(Semaphore::new(READ_AHEAD));
         let arriving = RowGroupQueue { parts };
-        let behind = source.fetcher.row_cache.as_ref().map(RowCache::behind);
+        let behind = source.fetcher.reads.row_cache.as_ref().map(RowCache::behind);
         let gauge = Arc::new(Gauge::new(watch).beside(behind));
         let all = CancellationToken::new();
         let fetching = all.child_token();
-        let store = source.fetcher.store.ahead();
+        let store = source.fetcher.reads.store.ahead();
         let head_start = Arc::new(HeadStart::new(store.clone()));
         let (limited, ahead) = (head_start.clone(), source.ahead);
-        let fetcher = Fetcher { store, ..source.fetcher.clone() };
+        let fetcher = source.fetcher.with_store(store);
         let source = Source { fetcher, ..source.clone() };
         let runtime = source.runtime.clone();
         let decoder = RowGroupDecoder { source, samples, deals, end: all.clone() };
@@ -216,7 +216,7 @@ impl Prefetch {
         let fetch = async move {
             limited.reached(FetchLimit::HeadStart).await;
             let of_parts = fetcher.clone();
-            let bytes_of = move |part: &Part| of_parts.own_cost(part).stored;
+            let bytes_of = move |part: &Part| of_parts.reads.own_cost(part).stored;
             let parts = limited.clone().parts(scout(), ahead, fetcher.at_once(), bytes_of);
             let (at_once, turns) = (decoder.clone(), Arc::new(Semaphore::new(decoder.at_once())));
             let begin = move |fetched: Vec<Fetched>| {

@@ -100,7 +100,7 @@ impl Refill {
     /// There are more bad rows than may be.
     pub(super) fn push(&mut self, mut taken: Taken, is_whole: bool) -> Result<()> {
         let found = std::mem::take(&mut taken.made.skipped);
-        self.bad.extend(found.into_iter().map(|bad| BadRow { end: taken.end, ..bad }));
+        self.bad.extend(found.into_iter().map(|bad| bad.until(taken.end)));
         self.on_bad_row.check(self.before, &self.bad)?;
         taken.padded += taken.made.refilled;
         let waits_for_row = self.waiting.back().is_some_and(Taken::is_empty);

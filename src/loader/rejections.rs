@@ -40,7 +40,7 @@ impl Rejections {
         sources: impl IntoIterator<Item = (&'a Loader, u64)>,
     ) -> Self {
         let source = |(loader, first_number): (&Loader, u64)| Source {
-            catalog: loader.inner.fetcher.catalog.clone(),
+            catalog: loader.inner.fetcher.reads.catalog.clone(),
             on_bad_row: loader.inner.spec.on_bad_row,
             first_number,
         };
@@ -69,7 +69,7 @@ impl Rejections {
             let Source { on_bad_row, .. } = self.sources[source];
             let native = after.skipped.get(source).copied().unwrap_or(0);
             let checked = match on_bad_row {
-                OnBadRow::Raise => Err(bad.error.clone().hint_also(SKIP_HINT)),
+                OnBadRow::Raise => Err(bad.error().hint_also(SKIP_HINT)),
                 OnBadRow::Skip { .. } => {
                     on_bad_row.check(native + counts[source] - 1, std::slice::from_ref(&bad))
                 }
@@ -109,6 +109,6 @@ impl Rejections {
         let place = catalog.place(&catalog.groups[group]).row(in_group);
         let error = Error::new(ErrorKind::BadRow, why.to_owned()).at(place);
         let id = RowId::new(catalog.first_row_id(group) + in_group as i64);
-        Some((at, BadRow { error, id, end: after.row }))
+        Some((at, BadRow::new(error, in_group, id).until(after.row)))
     }
 }

@@ -19,7 +19,8 @@ use super::tiers::Tiers;
 use crate::batch::Selection;
 use crate::monitor::{Monitor, Phase, RowGroupWatch, Stage};
 use crate::reader::budget::Permit;
-use crate::reader::fetch::{Chunks, FetchOutcome, Fetched, FetchedHead, Fetcher};
+use crate::reader::fetch::{FetchOutcome, Fetched, FetchedHead, Fetcher};
+use crate::reader::reads::{Chunks, Reads};
 use crate::reader::row_cache::{CacheWriter, Kept, Lookup};
 use crate::reader::{self, Renew, Resident};
 use crate::samples::{EpochSamples, SampleIndex};
@@ -194,7 +195,7 @@ impl RowGroupDecoder {
             FetchOutcome::Rows(..) | FetchOutcome::Lost(_) => None,
         };
         let read = caught(|| {
-            let of_heads = permit.split(self.source.fetcher.heads.cost(part.group).held);
+            let of_heads = permit.split(self.source.fetcher.reads.heads.cost(part.group).held);
             let heads = heads.into_iter().map(|head| self.read_head(head)).collect::<Result<Vec<_>>>()?;
             let read = self.read(part, found, permit, deal)?;
             let resident = read.resident.with_heads(&self.samples, heads, of_heads);
@@ -265,7 +266,7 @@ impl RowGroupDecoder {
     /// Rows with their cells in the form that the cache keeps.
     fn in_form(&self, rows: RecordBatch) -> Result<RecordBatch> {
         let Source { fetcher, monitor, limit, collator, .. } = &self.source;
-        let Some(form) = fetcher.row_cache.as_ref().and_then(|row_cache| row_cache.form()) else {
+        let Some(form) = fetcher.reads.row_cache.as_ref().and_then(|row_cache| row_cache.form()) else {
             return Ok(rows);
         };
         let task = monitor.task(Stage::Keep, None);
@@ -349,7 +350,7 @@ impl RowGroupDecoder {
             FetchOutcome::Bytes(chunks, writer) => (chunks, writer),
         };
         // A row group is kept whole or not at all.
-        let writer = writer.zip(fetcher.row_cache.as_ref());
+        let writer = writer.zip(fetcher.reads.row_cache.as_ref());
         let wanted = writer.as_ref().map_or(part, |(_, row_cache)| row_cache.whole(&part));
         let read = self.decode(&wanted, chunks);
         if let (Ok(rows), Some(tiers)) = (&read, &self.source.tiers) {
@@ -385,7 +386,7 @@ impl RowGroupDecoder {
 impl Renew for RowGroupDecoder {
     fn renew(&self, part: Part) -> Result<(Resident, Option<Kept>)> {
         let (fetcher, samples) = (&self.source.fetcher, &*self.samples);
-        let Fetcher { store, catalog, projection, row_cache: Some(row_cache), .. } = fetcher else {
+        let Reads { store, catalog, projection, row_cache: Some(row_cache), .. } = &fetcher.reads else {
             return Err(Error::new(ErrorKind::Internal, "rows are kept without a cache"));
         };
         let group = part.group as usize;
@@ -411,7 +412,7 @@ impl Renew for RowGroupDecoder {
 
     fn room(&self, part: Part) -> Option<Permit> {
         let fetcher = &self.source.fetcher;
-        fetcher.budget.take(fetcher.own_cost(&part).held)
+        fetcher.budget.take(fetcher.reads.own_cost(&part).held)
     }
 }
 

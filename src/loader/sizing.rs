@@ -7,7 +7,7 @@ use forebay_image::Workspace;
 
 use super::semaphore::WITH_CONSUMER;
 use crate::reader::budget::{ALONE_BEYOND, Budget};
-use crate::reader::fetch::Fetcher;
+use crate::reader::reads::Reads;
 use crate::samples::SampleIndex;
 use crate::shard::{OrderSpec, Split};
 
@@ -85,7 +85,6 @@ pub(super) struct Sizing {
     pub(super) row_groups: u64,
     /// For the lists of rows that mix a window.
     pub(super) lists: u64,
-    /// The requested batches, to suggest a budget that is enough.
     asked: Asked,
     /// Length of the queue of batches.
     pub(super) ahead: usize,
@@ -95,14 +94,39 @@ pub(super) struct Sizing {
 
 /// Batches as they were requested.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
-    rows: u64,
-    bytes: u64,
-    grouping: Grouping,
+pub(super) struct Batches {
+    /// Rows of one, or samples.
+    pub(super) rows: u64,
+    /// Bytes of one.
+    pub(super) bytes: u64,
+    pub(super) grouping: Grouping,
     /// Whether decoding takes memory of the workspace, for which a part is set aside.
-    uses_workspace: bool,
+    pub(super) uses_workspace: bool,
     /// Whether the deals of parts stay as long as these do.
-    needs_deals: bool,
+    pub(super) needs_deals: bool,
+}
+
+impl Batches {
+    /// The bytes of a row.
+    pub(super) fn row_bytes(self) -> u64 {
+        self.bytes / self.rows.max(1)
+    }
+
+    /// The same of other numbers of the same rows.
+    pub(super) fn of_rows(self, rows: u64) -> Self {
+        Batches { rows, bytes: self.row_bytes() * rows, ..self }
+    }
+
+    /// The same of samples that have up to so many rows.
+    pub(super) fn of_samples(self, rows: u64) -> Self {
+        Batches { bytes: self.bytes.saturating_mul(rows), ..self }
+    }
+}
+
+/// What a refusal goes by, to suggest a budget that is enough.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    batches: Batches,
     /// Rows of a row group, on average.
     group_rows: u64,
     /// Row groups may be shuffled in pieces of fewer rows than this.
@@ -112,18 +136,12 @@ struct Asked {
 }
 
 impl Sizing {
-    /// Divides `memory`, for batches of `rows` rows and `bytes` bytes, made together as `grouping` says, with a part
-    /// for the workspace if decoding uses it.
+    /// Divides `memory` for batches, with a part for the workspace if decoding uses it.
     ///
     /// # Errors
     /// Not even the fewest batches fit.
-    pub(super) fn new(
-        memory: u64,
-        rows: u64,
-        bytes: u64,
-        grouping: Grouping,
-        uses_workspace: bool,
-    ) -> Result<Self> {
+    pub(super) fn new(memory: u64, batches: Batches) -> Result<Self> {
+        let Batches { rows, bytes, grouping, uses_workspace, .. } = batches;
         let made_together = bytes.max(1);
         let bytes = made_together.saturating_add(rows.saturating_mul(PLACES));
         let least = (1 + BEYOND_QUEUE).saturating_mul(bytes);
@@ -146,26 +164,13 @@ impl Sizing {
         let ahead = (memory / AHEAD_SHARE / bytes).clamp(AHEAD, AHEAD_MOST).min(fitting);
         let group =
             (grouping.bytes(made_together / rows.max(1)) / made_together).clamp(1, (ahead / 2).max(1));
-        let batches = (ahead + group - 1 + BEYOND_QUEUE) * bytes;
+        let all = (ahead + group - 1 + BEYOND_QUEUE) * bytes;
         let (ahead, group) = (ahead as usize, group as usize);
         let aside = if uses_workspace { Workspace::set_aside(memory) } else { 0 };
-        let row_groups = memory.saturating_sub(batches).saturating_sub(aside).max(1);
-        let asked = Asked {
-            rows,
-            bytes: made_together,
-            grouping,
-            uses_workspace,
-            needs_deals: true,
-            group_rows: 0,
-            pieces_below: 0,
-            beside: 0,
-        };
-        Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, group })
-    }
-
-    /// The same for a loader that needs the deals of parts, or does not.
-    pub(super) fn with_deals(self, needs_deals: bool) -> Self {
-        Sizing { asked: Asked { needs_deals, ..self.asked }, ..self }
+        let row_groups = memory.saturating_sub(all).saturating_sub(aside).max(1);
+        let batches = Batches { bytes: made_together, ..batches };
+        let asked = Asked { batches, group_rows: 0, pieces_below: 0, beside: 0 };
+        Ok(Sizing { memory, batches: all, row_groups, lists: 0, asked, ahead, group })
     }
 
     /// The same for row groups of which these numbers of rows are read, in the pieces of an order; there may be pieces of fewer rows
@@ -211,14 +216,13 @@ impl Sizing {
     /// The window does not fit, or a row group does not pass even alone.
     pub(super) fn settle(
         self,
-        fetcher: &Fetcher,
+        reads: &Reads,
         samples: &SampleIndex,
         order: &OrderSpec,
         split: Split,
         are_lengths_known: bool,
     ) -> Result<Self> {
-        let Needed { row_groups: needed, lists, largest, .. } =
-            self.needed(fetcher, samples, order, split)?;
+        let Needed { row_groups: needed, lists, largest, .. } = self.needed(reads, samples, order, split)?;
         let alone = Budget::rounded(largest.saturating_sub(ALONE_BEYOND)).min(self.row_groups);
         let rest = self.row_groups.saturating_sub(lists).max(alone);
         let lists = self.row_groups - rest;
@@ -232,18 +236,18 @@ impl Sizing {
     /// Refuses a window that does not fit, with the number that does.
     pub(super) fn check(
         &self,
-        fetcher: &Fetcher,
+        reads: &Reads,
         samples: &SampleIndex,
         order: &OrderSpec,
         split: Split,
     ) -> Result<()> {
-        self.needed(fetcher, samples, order, split).map(drop)
+        self.needed(reads, samples, order, split).map(drop)
     }
 
     /// What an order needs of the budget, if it fits.
     fn needed(
         &self,
-        fetcher: &Fetcher,
+        reads: &Reads,
         samples: &SampleIndex,
         order: &OrderSpec,
         split: Split,
@@ -251,25 +255,25 @@ impl Sizing {
         let room = self.row_groups + self.lists;
         let given = || (0..samples.most().len()).filter(|&group| samples.most()[group] > 0);
         let (listed, budget) = (listed_while_read(samples, order), Budget::new(room));
-        let needed = Needed::of(fetcher, samples, order, split, self.asked.needs_deals);
+        let needed = Needed::of(reads, samples, order, split, self.asked.batches.needs_deals);
         let of_group = |group: usize| (group, samples.most()[group]);
         let largest_group =
-            given().max_by_key(|group| fetcher.alone(of_group(*group), listed).bytes).map(of_group);
+            given().max_by_key(|group| reads.alone(of_group(*group), listed).bytes).map(of_group);
         if let Some(group) = largest_group {
-            let alone = fetcher.alone(group, listed);
+            let alone = reads.alone(group, listed);
             // Enough for the window as well, or the next refusal would name more.
-            let whole = alone.bytes.max(self.window_bytes(fetcher, needed, order));
-            let admitted = fetcher.admit(&alone, &budget, |_| self.total(whole));
+            let whole = alone.bytes.max(self.window_bytes(reads, needed, order));
+            let admitted = reads.admit(&alone, &budget, |_| self.total(whole));
             admitted.map_err(|error| {
                 let small = order.with_pool(1);
-                let needed = Needed::of(fetcher, samples, &small, split, self.asked.needs_deals);
-                let less = alone.bytes.max(self.window_bytes(fetcher, needed, &small));
+                let needed = Needed::of(reads, samples, &small, split, self.asked.batches.needs_deals);
+                let less = alone.bytes.max(self.window_bytes(reads, needed, &small));
                 let hints = [
                     (order.pool() > 1 && less < whole).then(|| {
                         let (rows, total) = (self.asked.group_rows, words(self.total(less)));
                         format!("{total} are enough with `window_rows={rows}`")
                     }),
-                    self.pieces_that_fit(fetcher, group, listed),
+                    self.pieces_that_fit(reads, group, listed),
                 ];
                 hints.into_iter().flatten().fold(error, |error, hint| error.hint_also(&hint))
             })?;
@@ -282,12 +286,12 @@ impl Sizing {
             return Ok(needed);
         }
         if order.is_exact()
-            && let Some(row_cache) = &fetcher.row_cache
+            && let Some(row_cache) = &reads.row_cache
             && row_cache.cache().is_mapped()
         {
-            let all: u64 = given().map(|group| fetcher.held(group)).sum();
+            let all: u64 = given().map(|group| reads.held(group)).sum();
             if all <= row_cache.cache().max_bytes() {
-                return self.check_heads(fetcher, samples.most()).map(|()| needed);
+                return self.check_heads(reads, samples.most()).map(|()| needed);
             }
             let (most, all) = (words(row_cache.cache().max_bytes()), words(all));
             let cause =
@@ -309,7 +313,8 @@ impl Sizing {
             needed.lanes
         );
         let fits = |pool: u32| {
-            let needed = Needed::of(fetcher, samples, &order.with_pool(pool), split, self.asked.needs_deals);
+            let needed =
+                Needed::of(reads, samples, &order.with_pool(pool), split, self.asked.batches.needs_deals);
             (pool == 1 && needed.lanes == 1) || fits(needed)
         };
         let hint = match largest(order.pool(), fits) {
@@ -324,8 +329,8 @@ impl Sizing {
 
     /// Bytes of row groups and lists that a window takes; none where one row group after the other passes, or
     /// where a cache holds all rows.
-    fn window_bytes(&self, fetcher: &Fetcher, needed: Needed, order: &OrderSpec) -> u64 {
-        let is_mapped = fetcher.row_cache.as_ref().is_some_and(|row_cache| row_cache.cache().is_mapped());
+    fn window_bytes(&self, reads: &Reads, needed: Needed, order: &OrderSpec) -> u64 {
+        let is_mapped = reads.row_cache.as_ref().is_some_and(|row_cache| row_cache.cache().is_mapped());
         match is_alone(needed, order) || (order.is_exact() && is_mapped) {
             true => 0,
             false => needed.row_groups.saturating_add(needed.lists),
@@ -334,20 +339,20 @@ impl Sizing {
 
     /// The next move where a row group of so many rows is too large to be shuffled, unless it is in such
     /// pieces already, or cannot be cut.
-    fn pieces_that_fit(&self, fetcher: &Fetcher, (group, rows): (usize, u32), listed: u64) -> Option<String> {
+    fn pieces_that_fit(&self, reads: &Reads, (group, rows): (usize, u32), listed: u64) -> Option<String> {
         let share = u128::from(self.row_groups / PIECE_SHARE);
-        fetcher.in_each_piece(group).filter(|whole| u128::from(*whole) <= share)?;
-        let bytes = fetcher.group_cost(group).total().saturating_add(listed.saturating_mul(rows.into()));
+        reads.in_each_piece(group).filter(|whole| u128::from(*whole) <= share)?;
+        let bytes = reads.group_cost(group).total().saturating_add(listed.saturating_mul(rows.into()));
         let fit = (u128::from(rows) * share / u128::from(bytes.max(1))).max(1);
         let is_smaller = fit < u128::from(self.asked.pieces_below);
         is_smaller.then(|| format!("or have it shuffled in pieces: `piece_rows={fit}`"))
     }
 
     /// Refuses heads that do not fit while the cache keeps all rows: they stay in memory.
-    fn check_heads(&self, fetcher: &Fetcher, counts: &[u32]) -> Result<()> {
+    fn check_heads(&self, reads: &Reads, counts: &[u32]) -> Result<()> {
         let groups = (0..counts.len()).filter(|&group| counts[group] > 0);
-        let heads: u64 = groups.clone().map(|group| fetcher.heads.cost(group as u32).held).sum();
-        let largest = groups.map(|group| fetcher.whole_cost(group).total()).max().unwrap_or(0);
+        let heads: u64 = groups.clone().map(|group| reads.heads.cost(group as u32).held).sum();
+        let largest = groups.map(|group| reads.whole_cost(group).total()).max().unwrap_or(0);
         let needed = heads.saturating_add(largest);
         if heads == 0 || needed <= self.row_groups {
             return Ok(());
@@ -362,14 +367,8 @@ impl Sizing {
     }
 
     /// The least budget for an order: one that holds its window.
-    pub(super) fn least(
-        &self,
-        fetcher: &Fetcher,
-        samples: &SampleIndex,
-        order: &OrderSpec,
-        split: Split,
-    ) -> u64 {
-        let needed = Needed::of(fetcher, samples, order, split, self.asked.needs_deals);
+    pub(super) fn least(&self, reads: &Reads, samples: &SampleIndex, order: &OrderSpec, split: Split) -> u64 {
+        let needed = Needed::of(reads, samples, order, split, self.asked.batches.needs_deals);
         self.total_from(0, needed.row_groups.saturating_add(needed.lists))
     }
 
@@ -381,11 +380,10 @@ impl Sizing {
     /// The budget of `memory` or more that leaves `bytes` to row groups and lists. The share of batches depends on the budget, so
     /// budgets are tried.
     fn total_from(&self, memory: u64, bytes: u64) -> u64 {
-        let Asked { rows, bytes: batch, grouping, uses_workspace, beside, .. } = self.asked;
+        let Asked { batches, beside, .. } = self.asked;
         let mut memory = memory.max(bytes);
         for _ in 0..TRIES {
-            let left = Sizing::new(memory, rows, batch, grouping, uses_workspace)
-                .map_or(0, |sizing| sizing.row_groups);
+            let left = Sizing::new(memory, batches).map_or(0, |sizing| sizing.row_groups);
             let left = left.saturating_sub(beside);
             if left >= bytes {
                 break;

@@ -18,7 +18,7 @@ use crate::cache::Tier;
 use crate::column::{Encoding, Follow, Pad, Tensor, TextFormat, cast_by_name};
 use crate::reader::Filter;
 use crate::samples::Samples;
-use crate::shard::{Shard, Shuffle};
+use crate::shard::{OrderSpec, Shard, Shuffle, Split};
 
 /// Options of a [`Loader`](crate::Loader), with the names that they have in Python.
 ///
@@ -205,6 +205,23 @@ impl LoaderSpec {
         renamed.map_or(name, |(stored, _)| stored)
     }
 
+    /// The columns that options name, or patterns of their names, by option.
+    pub(super) fn by_column(&self) -> [(&'static str, Vec<&str>); 8] {
+        fn names<V>(option: &BTreeMap<String, V>) -> Vec<&str> {
+            option.keys().map(String::as_str).collect()
+        }
+        [
+            ("decode", names(&self.decode)),
+            ("follow", names(&self.follow)),
+            ("decode", names(&self.tensors)),
+            ("decode", names(&self.texts)),
+            ("encode", names(&self.encode)),
+            ("pad", names(&self.pad)),
+            ("cast", names(&self.cast)),
+            ("fill_null", names(&self.fill_null)),
+        ]
+    }
+
     /// Rows of a rank's batch, at most.
     pub(super) fn most_of_a_rank(&self) -> u64 {
         self.global_batch_size.map_or(self.batch_size, |rows| rows.div_ceil(self.shard.world().into()))
@@ -213,6 +230,17 @@ impl LoaderSpec {
     /// Rows of a full step, over all ranks.
     pub(super) fn global_batch(&self) -> u64 {
         self.global_batch_size.unwrap_or_else(|| self.batch_size.saturating_mul(self.shard.world().into()))
+    }
+
+    /// How the ranks share the samples of an order.
+    pub(super) fn split(&self, samples: u64, order: &OrderSpec) -> Split {
+        Split {
+            rows: samples,
+            lanes: order.lanes(),
+            shard: self.shard,
+            global_batch: self.global_batch(),
+            drop_last: self.drop_last,
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 //! Those that wait for storage belong to the data set, whose stores keep connections on them; those that decode belong to
 //! a loader; one that assembles batches belongs to an epoch.
 
-use std::fmt::Display;
 use std::sync::Arc;
 
 use crossbeam_channel::bounded;
@@ -50,7 +49,7 @@ impl IoRuntime {
             .thread_name("forebay-fetch")
             .enable_all()
             .build()
-            .map_err(|error| not_started("the fetching threads", &error))?;
+            .map_err(|error| Error::not_started("the fetching threads", &error))?;
         Ok(Arc::new(IoRuntime { runtime: Some(runtime), process: Process::this() }))
     }
 
@@ -99,7 +98,7 @@ pub(super) fn pool(threads: usize) -> Result<Arc<ThreadPool>> {
         .num_threads(threads)
         .thread_name(|number| format!("forebay-{number}"))
         .build()
-        .map_err(|error| not_started("the decoding threads", &error))?;
+        .map_err(|error| Error::not_started("the decoding threads", &error))?;
     Ok(Arc::new(pool))
 }
 
@@ -108,15 +107,8 @@ pub(super) fn assembling(work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name("forebay-batches".into())
         .spawn(work)
-        .map_err(|error| not_started("the assembling thread", &error))?;
+        .map_err(|error| Error::not_started("the assembling thread", &error))?;
     Ok(())
-}
-
-/// The error of a thread that the system refuses.
-pub fn not_started(what: &str, error: &dyn Display) -> Error {
-    Error::new(ErrorKind::Io, format!("{what} could not be started: {error}")).hint(
-        "let this process have more threads and memory: see `ulimit -u -v`, or the limits of its container",
-    )
 }
 
 /// The error of a loader that is used in a forked child, in Rust and in Python.

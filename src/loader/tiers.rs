@@ -13,7 +13,7 @@ use super::machine::page_cache;
 use crate::cache::Tier;
 use crate::column::{CacheForm, Cost};
 use crate::monitor::{Monitor, Stage};
-use crate::reader::fetch::Fetcher;
+use crate::reader::reads::Reads;
 
 /// Cells of a row group that are sampled, in each column.
 const SAMPLED_CELLS: usize = 16;
@@ -92,8 +92,8 @@ struct Measured<'a> {
 impl Tiers {
     /// Begins with the requested form; if that is open, with the form in which an earlier run kept cells. `forms` are those
     /// that columns have, best first; `decoded` is how many columns are decoded.
-    pub(super) fn new(asked: Tier, forms: Vec<Arc<CacheForm>>, decoded: u64, fetcher: &Fetcher) -> Self {
-        let found = || forms.iter().find(|form| asked == Tier::Auto && is_kept(fetcher, form));
+    pub(super) fn new(asked: Tier, forms: Vec<Arc<CacheForm>>, decoded: u64, reads: &Reads) -> Self {
+        let found = || forms.iter().find(|form| asked == Tier::Auto && is_kept(reads, form));
         let form = forms.iter().find(|form| form.tier() == asked).or_else(found).cloned();
         let choice = Mutex::new(Choice { form, is_final: asked != Tier::Auto, ..Choice::default() });
         Tiers { asked, forms, decoded, costs: OnceLock::new(), choice }
@@ -137,7 +137,7 @@ impl Tiers {
     }
 
     /// Chooses where an epoch begins.
-    pub(super) fn epoch_begins(&self, monitor: &Monitor, fetcher: &Fetcher, rows: u64) {
+    pub(super) fn epoch_begins(&self, monitor: &Monitor, reads: &Reads, rows: u64) {
         let mut choice = self.choice();
         let counters = Counters::of(monitor);
         let form = choice.epoch.as_ref().map_or(&choice.form, |before| &before.next_form).clone();
@@ -155,7 +155,7 @@ impl Tiers {
             None => {
                 choice.rate_as_stored = Some(rate);
                 let costs = self.costs.get();
-                let measured = costs.and_then(|costs| Measured::gather(costs, rows, rate, fetcher));
+                let measured = costs.and_then(|costs| Measured::gather(costs, rows, rate, reads));
                 let chosen = measured.and_then(|measured| measured.choice());
                 choice.form = chosen.map(|chosen| self.forms[chosen].clone());
             }
@@ -178,8 +178,8 @@ impl Counters {
 }
 
 /// Whether the first and the last row group are kept in a form.
-fn is_kept(fetcher: &Fetcher, form: &Arc<CacheForm>) -> bool {
-    let Fetcher { store, catalog, projection, row_cache: Some(row_cache), .. } = fetcher else {
+fn is_kept(reads: &Reads, form: &Arc<CacheForm>) -> bool {
+    let Reads { store, catalog, projection, row_cache: Some(row_cache), .. } = reads else {
         return false;
     };
     let row_cache = row_cache.in_form(Some(form.clone()));
@@ -190,9 +190,9 @@ fn is_kept(fetcher: &Fetcher, form: &Arc<CacheForm>) -> bool {
 }
 
 impl Measured<'_> {
-    fn gather<'a>(costs: &'a [Cost], rows: u64, rate: f64, fetcher: &Fetcher) -> Option<Measured<'a>> {
-        let cache = fetcher.row_cache.as_ref()?.cache();
-        let others = cache.stats().bytes.saturating_sub(catalog_bytes(fetcher));
+    fn gather<'a>(costs: &'a [Cost], rows: u64, rate: f64, reads: &Reads) -> Option<Measured<'a>> {
+        let cache = reads.row_cache.as_ref()?.cache();
+        let others = cache.stats().bytes.saturating_sub(catalog_bytes(reads));
         Some(Measured {
             costs,
             rows,
@@ -216,8 +216,8 @@ impl Measured<'_> {
 }
 
 /// The most bytes that the rows of the data set take if cells are kept as stored.
-fn catalog_bytes(fetcher: &Fetcher) -> u64 {
-    (0..fetcher.catalog.groups.len()).map(|group| fetcher.held(group)).sum()
+fn catalog_bytes(reads: &Reads) -> u64 {
+    (0..reads.catalog.groups.len()).map(|group| reads.held(group)).sum()
 }
 
 #[cfg(test)]

@@ -49,14 +49,14 @@ impl Loader {
     ) -> Result<CacheStats> {
         self.check_usable()?;
         let inner = &*self.inner;
-        let row_cache = inner.fetcher.row_cache.as_ref();
+        let row_cache = inner.fetcher.reads.row_cache.as_ref();
         let row_cache = row_cache
             .ok_or_else(|| Error::invalid("there is no cache to warm").hint("give the loader one"))?;
         inner.engine.warmed();
         let share = share.then(|| self.share());
         let is_kept = |group: usize| {
             share.as_ref().is_none_or(|share| share.contains(&group))
-                && inner.fetcher.pieces.of_group(group).is_none()
+                && inner.fetcher.reads.pieces.of_group(group).is_none()
         };
         let counts = inner.selected.most().iter().enumerate();
         let counts: Arc<[u32]> = counts.map(|(group, &rows)| if is_kept(group) { rows } else { 0 }).collect();
@@ -73,7 +73,7 @@ impl Loader {
         let watch = Watch::new(&inner.monitor);
         let mut source = inner.source(true)?;
         // No samples are made.
-        source.fetcher.heads = Arc::default();
+        source.fetcher.reads.heads = Arc::default();
         // Only the row groups matter, of whichever epoch.
         let samples = inner.selected.of_epoch(0);
         let prefetch = Prefetch::start(&source, samples, None, Box::new(scout), || {}, watch.clone());

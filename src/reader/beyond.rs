@@ -6,7 +6,8 @@ use forebay_arrow::array::RecordBatch;
 use forebay_base::{Error, Result};
 
 use super::budget::Permit;
-use super::fetch::{Chunks, Fetcher};
+use super::fetch::Fetcher;
+use super::reads::{Chunks, Reads};
 use super::row_cache::Kept;
 use super::{Renew, Resident, ResidentSamples, RowNumbers, limit_for, nulls, rows};
 use crate::samples::{EpochSamples, Head, SampleRows};
@@ -134,7 +135,7 @@ pub(crate) fn read_head(
     chunks: Chunks,
     limit: u64,
 ) -> Result<RecordBatch> {
-    let Fetcher { catalog, projection, .. } = fetcher;
+    let Reads { catalog, projection, .. } = &fetcher.reads;
     let selection = samples.rows_of_head(head).selection();
     let (group, pages) = (head.group as usize, fetcher.head_pages(head));
     let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages };

@@ -12,15 +12,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
-use forebay_base::panics::{Panic, caught_future};
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::catalog::{Catalog, File, ProjectedLeaves, Projection};
+use forebay_store::catalog::{File, ProjectedLeaves};
 use forebay_store::source::{FOOTERS_AT_ONCE, Store};
 use futures::future::{join, join_all, try_join_all};
 use futures::{FutureExt, StreamExt, stream};
@@ -29,8 +27,7 @@ use tokio::task::JoinHandle;
 use super::budget::{Budget, Permit};
 use super::bunches::bunches;
 use super::chunk_pages::GroupPages;
-use super::heads::Heads;
-use super::pieces::{Cost, Piece, Pieces};
+use super::reads::{Chunks, Reads};
 use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
 use crate::monitor::{Phase, RowGroupWatch, Stage, Watch};
 use crate::samples::Head;
@@ -52,64 +49,12 @@ const SAMPLED: usize = 16;
 /// The input of fetching.
 #[derive(Clone)]
 pub(crate) struct Fetcher {
-    pub(crate) store: Store,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) projection: Arc<Projection>,
+    pub(crate) reads: Reads,
     pub(crate) budget: Budget,
     /// Whether the rows of a row group that cannot be read are to be skipped, each counted, instead of ending the epoch.
     pub(crate) lenient: bool,
-    /// The cache of rows, which is looked up first.
-    pub(crate) row_cache: Option<RowCache>,
-    /// Of the projection.
-    pub(crate) costs: KnownCosts,
     /// The row groups of which some pages are read.
     pub(crate) pages: Option<Arc<HashMap<usize, GroupPages>>>,
-    /// The row groups that are read in pieces. A cache does not keep them.
-    pub(crate) pieces: Arc<Pieces>,
-    /// The rows that are read with the row group before.
-    pub(crate) heads: Arc<Heads>,
-    /// Bits of a row that it takes a second time while a column is brought into the order of a shuffle; 0 where none is.
-    pub(crate) dealt_bits: u64,
-    /// The `memory` that a loader needs whatever rows it selects, which is what a refusal while they are
-    /// selected names.
-    pub(crate) least: u64,
-}
-
-/// What row groups cost, once their footers were read: planning asks for it many times, and it is a sum over all columns.
-#[derive(Clone, Default)]
-pub(crate) struct KnownCosts(Arc<OnceLock<Box<[KnownCost]>>>);
-
-/// What a row group costs, once that is known: three numbers, of a million row groups if need be.
-struct KnownCost {
-    stored: AtomicU64,
-    decoding: AtomicU64,
-    /// Written last.
-    held: AtomicU64,
-}
-
-impl KnownCost {
-    /// Is in `held` before it is known; a row group that costs so much is asked for again.
-    const UNKNOWN: u64 = u64::MAX;
-
-    /// All who find it unknown find the same.
-    fn get_or_init(&self, find: impl FnOnce() -> Cost) -> Cost {
-        let held = self.held.load(Acquire);
-        if held != Self::UNKNOWN {
-            return Cost { stored: self.stored.load(Relaxed), decoding: self.decoding.load(Relaxed), held };
-        }
-        let cost = find();
-        self.stored.store(cost.stored, Relaxed);
-        self.decoding.store(cost.decoding, Relaxed);
-        self.held.store(cost.held, Release);
-        cost
-    }
-}
-
-impl Default for KnownCost {
-    fn default() -> Self {
-        let unknown = AtomicU64::new(Self::UNKNOWN);
-        KnownCost { stored: AtomicU64::new(0), decoding: AtomicU64::new(0), held: unknown }
-    }
 }
 
 /// The progress of fetching, which distinguishes a wait for storage from a wait for memory.
@@ -151,9 +96,6 @@ impl Gauge {
         is_stuck
     }
 }
-
-/// Column chunks: their ranges in the file, and their bytes.
-pub(crate) type Chunks = Vec<(Range<u64>, Bytes)>;
 
 /// A part whose turn to be fetched has come.
 struct Granted {
@@ -209,112 +151,15 @@ impl FetchOutcome {
     }
 }
 
-/// What a row group takes by itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Alone {
-    group: usize,
-    /// With lists.
-    pub(crate) bytes: u64,
-    is_piece: bool,
-    is_shuffled: bool,
-}
-
 impl Fetcher {
-    /// What a part's permit covers: its column chunks, and the rows that they become, with those of its heads.
-    pub(crate) fn cost(&self, part: &Part) -> Cost {
-        self.own_cost(part).with(self.heads.cost(part.group))
+    /// The same with another cache of rows, or with the present one in another form.
+    pub(crate) fn with_cache(&self, row_cache: Option<RowCache>) -> Self {
+        Fetcher { reads: Reads { row_cache, ..self.reads.clone() }, ..self.clone() }
     }
 
-    /// The same without heads.
-    pub(crate) fn own_cost(&self, part: &Part) -> Cost {
-        self.pieces
-            .of(part)
-            .map_or_else(|| self.group_cost(part.group as usize), |piece| self.piece_cost(piece))
-    }
-
-    /// What it takes to read a piece of a row group.
-    pub(crate) fn piece_cost(&self, piece: &Piece) -> Cost {
-        self.dealt(piece.cost, piece.rows.into())
-    }
-
-    /// The same cost with that of bringing so many rows into the order of a shuffle: pages are no longer needed by then.
-    fn dealt(&self, cost: Cost, rows: u64) -> Cost {
-        let copy = rows.saturating_mul(self.dealt_bits).div_ceil(u8::BITS.into());
-        Cost { decoding: cost.decoding.max(copy), ..cost }
-    }
-
-    /// What it takes to read a row group whole, with its heads.
-    pub(crate) fn whole_cost(&self, group: usize) -> Cost {
-        self.group_cost(group).with(self.heads.cost(group as u32))
-    }
-
-    /// What a row group of `rows` rows takes by itself, or the largest of its pieces, beside lists with
-    /// `listed` bytes for each row.
-    pub(crate) fn alone(&self, (group, rows): (usize, u32), listed: u64) -> Alone {
-        let with_lists =
-            |cost: Cost, rows: u32| cost.total().saturating_add(listed.saturating_mul(rows.into()));
-        let of_piece = |piece: &Piece| with_lists(self.piece_cost(piece), piece.rows);
-        let pieces = self.pieces.of_group(group);
-        let piece = pieces.and_then(|pieces| pieces.iter().map(of_piece).max());
-        Alone {
-            group,
-            bytes: piece.unwrap_or_else(|| with_lists(self.whole_cost(group), rows)),
-            is_piece: piece.is_some(),
-            is_shuffled: listed > 0,
-        }
-    }
-
-    /// Refuses a row group of which not even one piece would keep the bound of a budget; see
-    /// [`Budget::admit`].
-    pub(crate) fn admit(
-        &self,
-        alone: &Alone,
-        budget: &Budget,
-        memory_for: impl FnOnce(u64) -> u64,
-    ) -> Result<()> {
-        let what = if alone.is_piece { "a piece of the row group" } else { "the row group" };
-        let purpose = match alone.is_shuffled {
-            true => "to fetch, to decode and to shuffle",
-            false => "to fetch and to decode",
-        };
-        let admitted = budget.admit((what, purpose), alone.bytes, memory_for);
-        admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[alone.group])))
-    }
-
-    /// Bytes that each piece of a row group takes at least, for columns that have no pages of their own for
-    /// its rows; `None` if no column has any, so that the row group cannot be cut.
-    pub(crate) fn in_each_piece(&self, group: usize) -> Option<u64> {
-        let Fetcher { catalog, projection, .. } = self;
-        let at = &catalog.groups[group];
-        // Where the footer was not read yet, nothing is known.
-        let Some(footer) = catalog.files[at.file].footer.get() else { return Some(0) };
-        GroupPages::least_cost(footer, projection, at).map(Cost::total)
-    }
-
-    /// Bytes of a row group's column chunks.
-    pub(crate) fn stored(&self, group: usize) -> u64 {
-        self.group_cost(group).stored
-    }
-
-    /// Bytes that a row group's rows take in memory, at most.
-    pub(crate) fn held(&self, group: usize) -> u64 {
-        self.group_cost(group).held
-    }
-
-    /// What it takes to read a row group whole, without heads.
-    pub(crate) fn group_cost(&self, group: usize) -> Cost {
-        let Fetcher { catalog, projection, .. } = self;
-        let of_group = &catalog.groups[group];
-        let cost = || Cost {
-            stored: catalog.stored_bytes(of_group, projection),
-            decoding: catalog.page_bytes(of_group, projection),
-            held: catalog.held_bytes(of_group, projection),
-        };
-        if catalog.files[of_group.file].footer.get().is_none() {
-            return self.dealt(cost(), of_group.rows);
-        }
-        let known = || catalog.groups.iter().map(|_| KnownCost::default()).collect();
-        self.dealt(self.costs.0.get_or_init(known)[group].get_or_init(cost), of_group.rows)
+    /// The same from another view of the store.
+    pub(crate) fn with_store(&self, store: Store) -> Self {
+        Fetcher { reads: Reads { store, ..self.reads.clone() }, ..self.clone() }
     }
 
     /// Fetches `parts`; passes them to `begin` as they come, small neighbours together, and the result to `pass_on`, in
@@ -327,10 +172,11 @@ impl Fetcher {
         pass_on: impl AsyncFn(Result<T>) -> bool + Send,
     ) {
         let granted = parts
-            .map(|part| async move { (part, self.read_footer(part.group as usize).await) })
+            .map(|part| async move { (part, self.reads.read_footer(part.group as usize).await) })
             .buffered(FOOTERS_AT_ONCE)
             .then(|(part, footer)| {
-                let (budget, gauge, cost) = (self.budget.clone(), gauge.clone(), self.cost(&part).total());
+                let (budget, gauge, cost) =
+                    (self.budget.clone(), gauge.clone(), self.reads.cost(&part).total());
                 let watch = gauge.watch.asks_for(part.group);
                 async move {
                     gauge.asked.store(cost.max(1), Release);
@@ -359,19 +205,19 @@ impl Fetcher {
 
     /// Row groups that are fetched at once.
     pub(crate) fn at_once(&self) -> usize {
-        let at_once = self.store.row_groups_at_once();
-        if !self.store.is_local() {
+        let at_once = self.reads.store.row_groups_at_once();
+        if !self.reads.store.is_local() {
             return at_once;
         }
-        let sampled = (0..self.catalog.groups.len()).take(SAMPLED);
-        let largest = sampled.map(|group| self.stored(group)).max().unwrap_or(0);
+        let sampled = (0..self.reads.catalog.groups.len()).take(SAMPLED);
+        let largest = sampled.map(|group| self.reads.stored(group)).max().unwrap_or(0);
         let fitting = usize::try_from(LOCAL_BYTES_AT_ONCE / largest.max(1)).unwrap_or(at_once);
         fitting.max(2).min(at_once)
     }
 
     /// The bytes of a bunch of small row groups.
     fn bunch_bytes(&self) -> u64 {
-        let most = match (&self.row_cache, self.store.is_local()) {
+        let most = match (&self.reads.row_cache, self.reads.store.is_local()) {
             // Of a cache each row group is asked for by itself.
             (Some(_), _) => 0,
             (None, true) => BUNCH_BYTES,
@@ -389,7 +235,7 @@ impl Fetcher {
             let parts = bunch.iter().map(|granted| granted.part);
             let wanted = parts.map(|part| (part.group as usize, self.pages_of(&part))).collect::<Vec<_>>();
             reads = self.read_several(&wanted).await;
-            let of_parts = bunch.iter().flat_map(|granted| self.heads.of(granted.part.group));
+            let of_parts = bunch.iter().flat_map(|granted| self.reads.heads.of(granted.part.group));
             let wanted =
                 of_parts.map(|head| (head.group as usize, self.head_pages(head))).collect::<Vec<_>>();
             if !wanted.is_empty() {
@@ -399,7 +245,7 @@ impl Fetcher {
         let (mut reads, mut heads) = (reads.into_iter(), heads.into_iter());
         let mut failure = None;
         for granted in bunch {
-            let of_part = heads.by_ref().take(self.heads.of(granted.part.group).count()).collect();
+            let of_part = heads.by_ref().take(self.reads.heads.of(granted.part.group).count()).collect();
             match self.fetch(granted, reads.next(), of_part).await {
                 Ok(part) => fetched.push(part),
                 Err(error) => {
@@ -425,14 +271,14 @@ impl Fetcher {
         };
         let (footer, read) = match (footer, read) {
             (Ok(()), Some(Ok(chunks)))
-                if self.row_cache.is_none() && self.heads.of(part.group).next().is_none() =>
+                if self.reads.row_cache.is_none() && self.reads.heads.of(part.group).next().is_none() =>
             {
                 let found = FetchOutcome::Bytes(chunks, None);
                 return Ok(Fetched { part, found, heads: Vec::new(), permit, watch });
             }
             other => other,
         };
-        if self.row_cache.is_some() {
+        if self.reads.row_cache.is_some() {
             watch.go_on(Phase::Cache);
         }
         let own = async {
@@ -456,7 +302,8 @@ impl Fetcher {
             })
         };
         let mut heads = heads.into_iter();
-        let heads = try_join_all(self.heads.of(part.group).map(|head| self.fetch_head(head, heads.next())));
+        let heads =
+            try_join_all(self.reads.heads.of(part.group).map(|head| self.fetch_head(head, heads.next())));
         let (found, heads) = join(own, heads).await;
         Ok(Fetched { part, found: found?, heads: heads?, permit, watch })
     }
@@ -479,8 +326,8 @@ impl Fetcher {
 
     /// The rows of a head's row group, where they take no memory of this process.
     async fn kept_head(&self, head: Head) -> Option<Kept> {
-        let row_cache = self.row_cache.clone().filter(|row_cache| row_cache.cache().is_mapped())?;
-        let Fetcher { store, catalog, projection, .. } = self.clone();
+        let row_cache = self.reads.row_cache.clone().filter(|row_cache| row_cache.cache().is_mapped())?;
+        let Reads { store, catalog, projection, .. } = self.reads.clone();
         let find = move || row_cache.found_beside(&store, &catalog, &projection, head.group as usize);
         // The cache is never the reason for an error.
         tokio::task::spawn_blocking(find).await.ok().flatten()
@@ -488,20 +335,21 @@ impl Fetcher {
 
     /// Reads the column chunks of a head, without a permit.
     pub(crate) async fn read_head(&self, head: Head) -> Result<Chunks> {
-        self.read_pages(head.group as usize, self.head_pages(head)).await
+        self.reads.read_pages(head.group as usize, self.head_pages(head)).await
     }
 
     /// The pages that are read for a head, where these are not all.
     pub(crate) fn head_pages(&self, head: Head) -> Option<&GroupPages> {
-        let all = || self.pages.as_ref().filter(|_| self.row_cache.is_none())?.get(&(head.group as usize));
-        self.heads.pages(head.group).or_else(all)
+        let all =
+            || self.pages.as_ref().filter(|_| self.reads.row_cache.is_none())?.get(&(head.group as usize));
+        self.reads.heads.pages(head.group).or_else(all)
     }
 
     /// Who is to fetch a part's row group.
     async fn turn(&self, part: &Part) -> Lookup {
-        let row_cache = self.row_cache.clone().filter(|_| self.pieces.of(part).is_none());
+        let row_cache = self.reads.row_cache.clone().filter(|_| self.reads.pieces.of(part).is_none());
         let (Some(row_cache), group) = (row_cache, part.group as usize) else { return Lookup::Miss(None) };
-        let Fetcher { store, catalog, projection, .. } = self.clone();
+        let Reads { store, catalog, projection, .. } = self.reads.clone();
         let asked = tokio::task::spawn_blocking(move || row_cache.turn(&store, &catalog, &projection, group));
         // The cache is never the reason for an error.
         asked.await.unwrap_or(Lookup::Miss(None))
@@ -515,27 +363,20 @@ impl Fetcher {
 
     /// The pages that are read for a part, where these are not all: of what a cache keeps they are.
     pub(crate) fn pages_of(&self, part: &Part) -> Option<&GroupPages> {
-        let piece = self.pieces.of(part).map(|piece| &piece.pages);
-        let found = || self.pages.as_ref().filter(|_| self.row_cache.is_none())?.get(&(part.group as usize));
+        let piece = self.reads.pieces.of(part).map(|piece| &piece.pages);
+        let found =
+            || self.pages.as_ref().filter(|_| self.reads.row_cache.is_none())?.get(&(part.group as usize));
         piece.or_else(found)
-    }
-
-    /// The bytes to read of a row group, whose footer was read.
-    fn ranges(&self, group: usize, pages: Option<&GroupPages>) -> Result<Vec<Range<u64>>> {
-        let whole = self.catalog.byte_ranges(&self.catalog.groups[group], &self.projection)?;
-        Ok(match pages {
-            Some(pages) => pages.ranges(whole),
-            None => whole,
-        })
     }
 
     /// The same of several row groups. Where no column outlives the others, ranges that follow each other are one: a column
     /// chunk of a small row group is some hundred bytes.
     fn ranges_of_several(&self, wanted: &[(usize, Option<&GroupPages>)]) -> Result<Vec<Vec<Range<u64>>>> {
-        let (mut leaves, are_kept) = (ProjectedLeaves::new(&self.projection), self.projection.keeps_bytes());
+        let (mut leaves, are_kept) =
+            (ProjectedLeaves::new(&self.reads.projection), self.reads.projection.keeps_bytes());
         let ranges = wanted.iter().map(|&(group, pages)| {
-            let group = &self.catalog.groups[group];
-            let footer = self.catalog.files[group.file].footer()?;
+            let group = &self.reads.catalog.groups[group];
+            let footer = self.reads.catalog.files[group.file].footer()?;
             let whole = footer.chunks_at(group.index, leaves.of(&footer.columns).iter().copied());
             let whole = whole.map(|(_, chunk)| chunk.range());
             Ok(match (pages, are_kept) {
@@ -548,19 +389,13 @@ impl Fetcher {
         ranges.collect()
     }
 
-    /// Reads the footer of a row group's file, unless it was read before.
-    pub(crate) async fn read_footer(&self, group: usize) -> Result<()> {
-        let read = self.store.read_footer(&self.catalog, self.catalog.groups[group].file);
-        caught_future(read).await.unwrap_or_else(|panic| Err(panicked(&panic)))
-    }
-
     /// Reads the column chunks of several row groups whose footers were read, or of some their pages.
     async fn read_several(&self, wanted: &[(usize, Option<&GroupPages>)]) -> Vec<Result<Chunks>> {
-        if !self.store.is_local() {
-            return join_all(wanted.iter().map(|&(group, pages)| self.read_pages(group, pages))).await;
+        if !self.reads.store.is_local() {
+            return join_all(wanted.iter().map(|&(group, pages)| self.reads.read_pages(group, pages))).await;
         }
         let mut files: Vec<usize> =
-            wanted.iter().map(|(group, _)| self.catalog.groups[*group].file).collect();
+            wanted.iter().map(|(group, _)| self.reads.catalog.groups[*group].file).collect();
         let of_groups = files.clone();
         files.sort_unstable();
         files.dedup();
@@ -568,8 +403,8 @@ impl Fetcher {
         let read = async {
             let ranges = self.ranges_of_several(wanted)?;
             let reads = of_groups.iter().map(|file| place(*file)).zip(ranges).collect();
-            let files: Vec<&File> = files.iter().map(|file| &self.catalog.files[*file]).collect();
-            self.store.read_local(&files, reads, self.projection.keeps_bytes()).await
+            let files: Vec<&File> = files.iter().map(|file| &self.reads.catalog.files[*file]).collect();
+            self.reads.store.read_local(&files, reads, self.reads.projection.keeps_bytes()).await
         };
         // Where one of them fails, reading one by one shows which it was.
         read.await.unwrap_or_default().into_iter().map(Ok).collect()
@@ -577,20 +412,7 @@ impl Fetcher {
 
     /// Reads the column chunks of a part, without a permit.
     pub(crate) async fn read(&self, part: &Part) -> Result<Chunks> {
-        self.read_pages(part.group as usize, self.pages_of(part)).await
-    }
-
-    /// Reads all pages of a row group's column chunks, or some, without a permit.
-    pub(crate) async fn read_pages(&self, group: usize, pages: Option<&GroupPages>) -> Result<Chunks> {
-        self.read_footer(group).await?;
-        let ranges = self.ranges(group, pages)?;
-        let group = &self.catalog.groups[group];
-        let file = &self.catalog.files[group.file];
-        // The store may be the user's own.
-        let read = caught_future(self.store.read_ranges(file, &ranges)).await;
-        let read = read.unwrap_or_else(|panic| Err(panicked(&panic)));
-        let bytes = read.map_err(|error| error.at(self.catalog.place(group)))?;
-        Ok(ranges.into_iter().zip(bytes).collect())
+        self.reads.read_pages(part.group as usize, self.pages_of(part)).await
     }
 }
 
@@ -660,9 +482,4 @@ impl<T> Drop for UnderWay<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-/// The store may be the user's own.
-fn panicked(panic: &Panic) -> Error {
-    Error::panicked("forebay or in what it reads from", panic)
 }

@@ -22,6 +22,7 @@ mod integers;
 mod numbers;
 mod pages;
 pub(crate) mod pieces;
+pub(crate) mod reads;
 pub(crate) mod row_cache;
 pub(crate) mod rows;
 pub(crate) mod select;
@@ -47,7 +48,8 @@ pub(crate) use held::Held;
 
 use beyond::Beyond;
 use budget::{ALONE_BEYOND, Permit};
-use fetch::{Chunks, Fetcher};
+use fetch::Fetcher;
+use reads::{Chunks, Reads};
 use row_cache::Kept;
 
 /// The rows of one part at hand, with the permit that covers them.
@@ -163,7 +165,7 @@ pub(crate) fn read(
     chunks: Chunks,
     limit: u64,
 ) -> Result<RecordBatch> {
-    let Fetcher { catalog, projection, .. } = fetcher;
+    let Reads { catalog, projection, .. } = &fetcher.reads;
     let selection = samples.rows_of(part).selection();
     let group = part.group as usize;
     let pages = fetcher.pages_of(part);
@@ -178,7 +180,7 @@ pub(crate) fn read_together(
     parts: Vec<(Part, Chunks)>,
     limit: u64,
 ) -> Result<RecordBatch> {
-    let Fetcher { catalog, projection, .. } = fetcher;
+    let Reads { catalog, projection, .. } = &fetcher.reads;
     let selections: Vec<_> = parts.iter().map(|(part, _)| samples.rows_of(part).selection()).collect();
     let parts = parts.into_iter().zip(&selections).map(|((part, chunks), selection)| rows::FetchedRows {
         group: part.group as usize,
@@ -209,7 +211,7 @@ impl Resident {
     /// The same with a permit, which covers the rows from now on, and no longer the bytes that they were read from.
     fn under(self, fetcher: &Fetcher, mut permit: Permit) -> Self {
         // The plan relies on the estimate, not on the actual bytes of this row group.
-        permit.shrink(fetcher.own_cost(&self.part).held);
+        permit.shrink(fetcher.reads.own_cost(&self.part).held);
         Resident { permit: Some(Arc::new(permit)), ..self }
     }
 
@@ -442,7 +444,7 @@ impl Resident {
 
 /// Rows of nulls.
 fn nulls(fetcher: &Fetcher, rows: u32) -> Result<RecordBatch> {
-    let fields = fetcher.projection.schema().fields().iter();
+    let fields = fetcher.reads.projection.schema().fields().iter();
     let fields: Fields = fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();
     let nulls = fields.iter().map(|field| new_null_array(field.data_type(), rows as usize)).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));

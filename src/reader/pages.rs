@@ -189,7 +189,11 @@ impl Chunk<'_> {
         let compression = self.about.compression();
         let uncompressed = u64::from(page.uncompressed);
         if uncompressed > limit && compression != Compression::UNCOMPRESSED {
-            return Err(too_large(uncompressed, limit));
+            // More than the footer says of all pages is damage, for which no memory is enough.
+            return Err(match uncompressed > self.most_uncompressed() {
+                true => self.other_bytes(uncompressed),
+                false => too_large(uncompressed, limit),
+            });
         }
         let is_compressed = self.is_compressed(at, &page, sum)?;
         if !is_compressed && page.uncompressed != page.compressed {
@@ -234,6 +238,13 @@ impl Chunk<'_> {
         let (values, uncompressed) = (u64::from(page.values), u64::from(page.uncompressed));
         if values.saturating_mul(self.leaf.smallest) > uncompressed {
             return Err(corrupt(format!("a dictionary of {values} values in {uncompressed} bytes")));
+        }
+        // There are no others.
+        if ![Encoding::PLAIN as i32, Encoding::PLAIN_DICTIONARY as i32].contains(&page.encoding) {
+            return Err(corrupt(format!(
+                "a dictionary in encoding {}, which dictionaries do not have",
+                page.encoding
+            )));
         }
         let kept = values.saturating_mul(self.leaf.width);
         sum.uncompressed = sum.uncompressed.saturating_add(uncompressed);
@@ -282,20 +293,25 @@ impl Chunk<'_> {
         if sum.values != values {
             return Err(corrupt(format!("the pages hold {} values, the footer says {values}", sum.values)));
         }
-        // What a row group is granted of the memory budget counts on it.
-        let uncompressed = self.about.uncompressed;
+        match sum.uncompressed > self.most_uncompressed() {
+            true => Err(self.other_bytes(sum.uncompressed)),
+            false => Ok(()),
+        }
+    }
+
+    /// The most bytes that the pages may have together once they are decompressed: what a row group is granted of the memory
+    /// budget counts on it.
+    fn most_uncompressed(&self) -> u64 {
         let most = match self.leaf.physical {
             Type::BYTE_ARRAY => 0,
             // Numbers are as long as they are many, whatever the footer says.
-            _ => values.saturating_mul(2 * self.leaf.width.max(WIDEST_NUMBER) + LEVEL_BYTES),
+            _ => self.about.values.saturating_mul(2 * self.leaf.width.max(WIDEST_NUMBER) + LEVEL_BYTES),
         };
-        if sum.uncompressed > uncompressed.max(self.bytes.len() as u64).max(most) {
-            return Err(corrupt(format!(
-                "the pages hold {} bytes, the footer says {uncompressed}",
-                sum.uncompressed
-            )));
-        }
-        Ok(())
+        self.about.uncompressed.max(self.bytes.len() as u64).max(most)
+    }
+
+    fn other_bytes(&self, bytes: u64) -> Error {
+        corrupt(format!("the pages hold {bytes} bytes, the footer says {}", self.about.uncompressed))
     }
 }
 
@@ -500,6 +516,24 @@ mod tests {
     }
 
     #[test]
+    fn a_dictionary_in_an_encoding_that_none_has_is_damage() {
+        let chunk = |encoding| {
+            let mut bytes = integers(&[DICTIONARY, 8, 8]);
+            bytes.push(0x4c);
+            bytes.extend(integers(&[1, encoding]));
+            bytes.extend([0, 0]);
+            bytes.extend([0; 8]);
+            bytes.extend(page(0, 8, 1, &[0; 8]));
+            bytes
+        };
+        let sound = look(Compression::UNCOMPRESSED, 1, &chunk(Encoding::PLAIN as u64), u64::MAX);
+        assert!(sound.is_ok(), "{:?}", sound.err());
+        let error = look(Compression::UNCOMPRESSED, 1, &chunk(8), u64::MAX).err().unwrap();
+        let said = "a dictionary in encoding 8, which dictionaries do not have";
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::Corrupt, said.to_owned()));
+    }
+
+    #[test]
     fn a_page_that_is_longer_than_its_chunk_is_refused() {
         let bytes = page(0, 100, 1, &[0; 100]);
         assert_eq!(kind(Compression::UNCOMPRESSED, &bytes[..50], u64::MAX), ErrorKind::Corrupt);
@@ -530,8 +564,10 @@ mod tests {
         let honest = page(0, 8, 1, &[0; 8]);
         let zstd = Compression::ZSTD(ZstdLevel::default());
         assert!(look(Compression::UNCOMPRESSED, 1, &honest, limit).is_ok());
-        let bomb = page(0, 1 << 30, 1, &[0; 8]);
-        assert_eq!(kind(zstd, &[&honest[..], &bomb].concat(), limit), ErrorKind::TooLarge);
+        for (claimed, refused) in [(8 << 20, ErrorKind::TooLarge), (1 << 30, ErrorKind::Corrupt)] {
+            let bomb = page(0, claimed, 1, &[0; 8]);
+            assert_eq!(kind(zstd, &[&honest[..], &bomb].concat(), limit), refused, "{claimed}");
+        }
         assert_eq!(kind(Compression::UNCOMPRESSED, &honest.repeat(2), limit), ErrorKind::Corrupt);
         assert_eq!(
             kind(Compression::UNCOMPRESSED, &[&honest[..], &[0x15; 9]].concat(), limit),

@@ -87,6 +87,11 @@ impl RowCache {
         RowCache { cache, content: content.into(), form: None, counts, behind, gate: Arc::default(), held }
     }
 
+    /// The same for another share of the memory.
+    pub(crate) fn within(&self, memory: u64) -> Self {
+        RowCache { behind: Arc::new(WriteBehind::new(memory / BEHIND_SHARE)), ..self.clone() }
+    }
+
     /// Ends all writing of this loader, and waits for what is being written, for a second at most.
     pub(crate) fn close(&self) {
         if !self.gate.is_closed() {

@@ -367,7 +367,7 @@ impl<'a> RowGroupReader<'a> {
     /// Decodes the columns at `roots` with the Parquet crate.
     fn others(&self, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
         let rows = self.rows()?;
-        let batch = self.decode(roots, step, limit).map_err(|error| self.blame(error, step, limit))?;
+        let batch = self.decode(roots, step, limit).map_err(|error| self.blame(error, roots, step, limit))?;
         self.check_int96(&batch, roots, step, limit)?;
         if batch.num_rows() != rows {
             let cause = format!("the pages hold {} of {rows} rows", batch.num_rows());
@@ -435,13 +435,16 @@ impl<'a> RowGroupReader<'a> {
         found.map(|(fetched, part)| (fetched, &fetched[part])).ok_or_else(|| not_fetched(range))
     }
 
-    /// The same failure with the column that it comes from: the first that cannot be decoded by itself.
-    fn blame(&self, error: Error, step: usize, limit: u64) -> Error {
+    /// The same failure with the column that it comes from: the first of those at `roots` that cannot be decoded by itself.
+    fn blame(&self, error: Error, roots: &[usize], step: usize, limit: u64) -> Error {
         let columns = self.projection.columns().iter();
         let columns =
             columns.filter(|column| matches!(self.footer.columns.origin(**column), Origin::Stored(_)));
         let guilty = columns.copied().find_map(|column| {
-            let alone = self.decode(&self.footer.columns.roots(&[column]), step, limit).err()?;
+            let of_column = self.footer.columns.roots(&[column]);
+            // Of the others not all pages may have been fetched.
+            of_column.iter().all(|root| roots.contains(root)).then_some(())?;
+            let alone = self.decode(&of_column, step, limit).err()?;
             let name = self.catalog.schema.field(column).name().as_str();
             Some(alone.at(Place::default().column(name)))
         });
@@ -482,7 +485,7 @@ fn decode(
         }
         batches.push(batch);
     }
-    chunks.compare()?;
+    chunks.finish()?;
     match batches.len() {
         1 => Ok(batches.remove(0)),
         0 => Err(Error::new(ErrorKind::Corrupt, "the pages hold no rows")),

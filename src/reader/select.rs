@@ -25,11 +25,11 @@ use forebay_store::source::{FOOTERS_AT_ONCE, Footers, KeptRows};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::ParquetMetaData;
 
-use super::budget::Permit;
+use super::budget::{Budget, Permit};
 use super::chunk_pages::GroupPages;
-use super::fetch::Fetcher;
 use super::filter::index::{self, GroupIndex, IndexPart};
 use super::filter::{Filter, PrunedRows, RowGroupMatch, Rows};
+use super::reads::Reads;
 use super::rows::{FetchedRows, read_fetched};
 use crate::shard::Part;
 
@@ -44,6 +44,36 @@ const DEAR_LOCAL: u64 = 4 << 20;
 
 /// Bytes of indexes that are read at once, of one file.
 const INDEX_BYTES_AT_ONCE: u64 = 16 << 20;
+
+/// Reads the columns that decide which rows are selected. All of them must be known with certainty, so no row group may be
+/// skipped.
+#[derive(Clone)]
+pub(crate) struct Scanner {
+    reads: Reads,
+    budget: Budget,
+    /// Bytes that the rows of a row group may take.
+    limit: u64,
+    /// The `memory` that a loader needs whatever rows it selects, which is what a refusal names.
+    least: u64,
+}
+
+impl Scanner {
+    /// Scans the data set of `reads` within `limit` bytes.
+    pub(crate) fn new(reads: &Reads, limit: u64, least: u64) -> Self {
+        Scanner { reads: reads.clone(), budget: Budget::new(limit), limit, least }
+    }
+
+    /// The same of these columns.
+    pub(crate) fn of_columns<S: AsRef<str>>(&self, names: &[S]) -> Result<Self> {
+        let projection = Arc::new(self.catalog().project(names)?);
+        Ok(Scanner { reads: self.reads.of_columns(projection), ..self.clone() })
+    }
+
+    /// What is scanned.
+    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
+        &self.reads.catalog
+    }
+}
 
 /// The rows of each row group that are not deleted.
 pub(crate) fn live_rows(catalog: &Catalog) -> Result<Vec<RowSet>> {
@@ -69,14 +99,9 @@ pub(crate) fn live_rows(catalog: &Catalog) -> Result<Vec<RowSet>> {
     Ok(live)
 }
 
-/// Of the `live` rows of each row group those that `filter` selects. `fetcher` reads the filter's columns.
-pub(crate) async fn matching(
-    filter: &Filter,
-    live: Vec<RowSet>,
-    fetcher: &Fetcher,
-    limit: u64,
-) -> Result<Vec<RowSet>> {
-    let Fetcher { catalog, store, .. } = fetcher;
+/// Of the `live` rows of each row group those that `filter` selects. `scanner` reads the filter's columns.
+pub(crate) async fn matching(filter: &Filter, live: Vec<RowSet>, scanner: &Scanner) -> Result<Vec<RowSet>> {
+    let Reads { catalog, store, .. } = &scanner.reads;
     let keeper = {
         let (store, catalog, filter) = (store.clone(), catalog.clone(), filter.canonical());
         waiting(move || KeptRows::of(&store, &catalog, &filter)).await.map(Arc::new)
@@ -87,13 +112,13 @@ pub(crate) async fn matching(
             return Ok(selected);
         }
     }
-    let decided = prune(filter, fetcher).await?;
+    let decided = prune(filter, scanner).await?;
     let cost = decided.iter().enumerate().map(|(group, decided)| match decided {
         Decided::None | Decided::All => 0,
-        Decided::Open => fetcher.stored(group),
+        Decided::Open => scanner.reads.stored(group),
         Decided::Rows(rows, _) => {
             let (some, all) = (u64::from(rows.some.count()), u64::from(rows.some.rows()));
-            fetcher.stored(group) / all.max(1) * some
+            scanner.reads.stored(group) / all.max(1) * some
         }
     });
     let is_dear = cost.sum::<u64>() >= if store.is_local() { DEAR_LOCAL } else { 1 };
@@ -102,21 +127,21 @@ pub(crate) async fn matching(
             match decided {
                 Decided::None => Ok(RowSet::none(live.rows())),
                 Decided::All => Ok(live),
-                Decided::Open => scan(filter, fetcher, group, live, None, limit).await,
+                Decided::Open => scan(filter, scanner, group, live, None).await,
                 Decided::Rows(rows, pages) => {
                     let open = live.intersection(&rows.some);
                     let sure = live.intersection(&rows.all);
                     match open.count() {
                         0 => Ok(sure),
                         _ => {
-                            let found = scan(filter, fetcher, group, open, pages.as_ref(), limit).await?;
+                            let found = scan(filter, scanner, group, open, pages.as_ref()).await?;
                             Ok(found.union(&sure))
                         }
                     }
                 }
             }
         })
-        .buffered(fetcher.store.row_groups_at_once())
+        .buffered(scanner.reads.store.row_groups_at_once())
         .try_collect()
         .await?;
     if let Some(keeper) = keeper.filter(|_| is_dear) {
@@ -131,10 +156,10 @@ pub(crate) async fn matching(
 }
 
 /// Whether it costs enough to read the `selected` rows that the result is kept.
-fn is_dear(fetcher: &Fetcher, selected: &[RowSet]) -> bool {
+fn is_dear(scanner: &Scanner, selected: &[RowSet]) -> bool {
     let read = selected.iter().enumerate().filter(|(_, rows)| rows.count() > 0);
-    let cost: u64 = read.map(|(group, _)| fetcher.stored(group)).sum();
-    cost >= if fetcher.store.is_local() { DEAR_LOCAL } else { 1 }
+    let cost: u64 = read.map(|(group, _)| scanner.reads.stored(group)).sum();
+    cost >= if scanner.reads.store.is_local() { DEAR_LOCAL } else { 1 }
 }
 
 /// Runs work that waits for the local disk, and may come to nothing.
@@ -164,8 +189,8 @@ impl From<RowGroupMatch> for Decided {
 
 /// Decides row groups without their rows, as far as that goes: by the constants of their files, then by their statistics, then
 /// by the indexes of their pages.
-async fn prune(filter: &Filter, fetcher: &Fetcher) -> Result<Vec<Decided>> {
-    let Fetcher { catalog, store, .. } = fetcher;
+async fn prune(filter: &Filter, scanner: &Scanner) -> Result<Vec<Decided>> {
+    let Reads { catalog, store, .. } = &scanner.reads;
     let groups = 0..catalog.groups.len();
     let mut decided: Vec<Decided> = groups.map(|group| filter.prune(catalog, group, None).into()).collect();
     let open = catalog.groups.iter().zip(&decided).filter(|(_, decided)| matches!(decided, Decided::Open));
@@ -177,7 +202,7 @@ async fn prune(filter: &Filter, fetcher: &Fetcher) -> Result<Vec<Decided>> {
     let reads = files.into_iter().map(|file| {
         async move {
             let footer = footers.read(file).await?;
-            prune_file(filter, fetcher, file, &footer).await
+            prune_file(filter, scanner, file, &footer).await
         }
         .boxed()
     });
@@ -191,11 +216,11 @@ async fn prune(filter: &Filter, fetcher: &Fetcher) -> Result<Vec<Decided>> {
 /// Decides the row groups of a file.
 async fn prune_file(
     filter: &Filter,
-    fetcher: &Fetcher,
+    scanner: &Scanner,
     file: usize,
     footer: &ParquetMetaData,
 ) -> Result<Vec<(usize, Decided)>> {
-    let Fetcher { catalog, store, projection, .. } = fetcher;
+    let Reads { catalog, store, projection, .. } = &scanner.reads;
     let mut decided = Vec::new();
     let mut open: Vec<(usize, Vec<IndexPart>)> = Vec::new();
     for group in catalog.groups_of(file) {
@@ -242,19 +267,18 @@ async fn prune_file(
 /// Decides the `live` rows of one row group by their values.
 async fn scan(
     filter: &Filter,
-    fetcher: &Fetcher,
+    scanner: &Scanner,
     group: usize,
     live: RowSet,
     pages: Option<&GroupPages>,
-    limit: u64,
 ) -> Result<RowSet> {
-    let catalog = &fetcher.catalog;
+    let catalog = &scanner.reads.catalog;
     let (_permit, batch);
-    if fetcher.projection.columns().is_empty() {
+    if scanner.reads.projection.columns().is_empty() {
         // By the places of rows alone.
         batch = without_columns(live.count())?;
     } else {
-        (_permit, batch) = columns_of(fetcher, group, &live, pages, limit).await?;
+        (_permit, batch) = columns_of(scanner, group, &live, pages).await?;
     }
     let at = &catalog.groups[group];
     let before = at.first_row - catalog.groups[catalog.groups_of(at.file).start].first_row;
@@ -266,21 +290,25 @@ async fn scan(
 
 /// The columns of the `live` rows of one row group, and the memory that covers them.
 async fn columns_of(
-    fetcher: &Fetcher,
+    scanner: &Scanner,
     group: usize,
     live: &RowSet,
     pages: Option<&GroupPages>,
-    limit: u64,
 ) -> Result<(Option<Permit>, RecordBatch)> {
     let part = Part { group: group as u32, start: 0, rows: live.count() };
     // A budget of twice the bytes is enough: batches take little of it.
-    let alone = fetcher.alone((group, live.count()), 0);
-    fetcher.admit(&alone, &fetcher.budget, |bytes| bytes.saturating_mul(2).max(fetcher.least))?;
-    let permit = fetcher.budget.acquire(fetcher.cost(&part).total()).await;
-    let chunks = fetcher.read_pages(group, pages).await?;
+    let alone = scanner.reads.alone((group, live.count()), 0);
+    scanner.reads.admit(&alone, &scanner.budget, |bytes| bytes.saturating_mul(2).max(scanner.least))?;
+    let permit = scanner.budget.acquire(scanner.reads.cost(&part).total()).await;
+    let chunks = scanner.reads.read_pages(group, pages).await?;
     let selection = live.selection(0..live.count());
     let rows = FetchedRows { group, selection: selection.as_ref(), chunks, pages };
-    let batch = read_fetched(&fetcher.catalog, &fetcher.projection, rows, super::limit_for(limit))?;
+    let batch = read_fetched(
+        &scanner.reads.catalog,
+        &scanner.reads.projection,
+        rows,
+        super::limit_for(scanner.limit),
+    )?;
     Ok((permit, batch))
 }
 

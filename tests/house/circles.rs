@@ -1,12 +1,14 @@
-//! Files that import each other in a circle, which no crate has: none of them can be understood without the others.
+//! Files that import each other in a circle, which no crate has: none of them can be understood without the
+//! others.
 //!
-//! What a module says of a name is found as the compiler finds it, as far as text shows it: by `use`, by a path where it is
-//! used, and through `pub use` of another module. Declarations, re-exports and tests do not count.
+//! What a module says of a name is found as the compiler finds it, as far as text shows it: by `use`, by a
+//! path where it is used, and through `pub use` of another module. Declarations, re-exports and tests do not
+//! count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::floors::{expand, rust_files};
+use super::paths::{expand, rust_files, without_tests};
 
 /// The sources of each crate.
 const CRATES: [&str; 7] = [
@@ -29,12 +31,15 @@ const EXCUSED: &[(&str, &str)] = &[
     ("crates/cli/src/inspect", "the advice is about the report that its parent fills in"),
     ("crates/cli/src/synth", "shapes are drawn on the canvas that a scene lays out"),
     ("crates/cli/src/verify", "a trainer is started with the arguments of its parent"),
-    ("crates/image/src", "helpers that refuse a row stand in the root of the crate"),
+    ("crates/image/src", "the kernels of a processor name the jobs of the file that chooses among them"),
     (
         "src/batch",
         "lists of lists are gathered by what gathers any column, and a fill is checked as it is written",
     ),
-    ("src/column/tensors", "the formats describe their tensors by the types of their parent"),
+    (
+        "src/column",
+        "codecs name the forms of their cells, and these name codecs; formats of tensors name their parent",
+    ),
     ("src/loader/build", "options check each other's columns"),
     ("src/loader/repack", "the columns and the file of a copy are told of by its options"),
     ("src/reader", "the fetcher, its pages and what is beyond memory name the reader's own types"),
@@ -124,8 +129,7 @@ fn module(file: &str) -> Module {
 
 /// What the code of a module says, but for its tests.
 fn said(code: &str) -> Said {
-    let code = code.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-    let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let lines = without_tests(code).lines().map(|line| line.split("//").next().unwrap_or_default());
     let mut said = Said::default();
     let mut body = String::new();
     let mut lines = lines.peekable();
@@ -199,6 +203,8 @@ fn a_circle_is_seen_however_it_is_closed() {
     );
     assert_eq!(circles(&[("c/mod.rs", "use d::D;"), own]), one(&["c", "c/d"]), "a child and its parent");
     assert_eq!(circles(&[up, ("b.rs", "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}")]), none, "tests");
+    let above = "#[cfg(test)]\nmod tests;\nuse crate::a::A;";
+    assert_eq!(circles(&[up, ("b.rs", above)]), one(&["a", "b"]), "below the declaration of tests");
 }
 
 #[test]
@@ -206,7 +212,6 @@ fn no_files_import_each_other_in_a_circle() {
     let mut wrong = Vec::new();
     for sources in CRATES {
         let modules = Modules::of(rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(sources)));
-        assert!(modules.0.len() > 3, "{sources} was not found");
         for circle in modules.circles() {
             let files: Vec<String> =
                 circle.iter().map(|module| format!("{sources}/{}", module.join("/"))).collect();

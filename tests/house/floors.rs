@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use super::paths::{exports, module, named, rust_files, without_tests};
 
 /// The modules of `src/` by floor, lowest first. A module may import from floors below its own.
 const FLOORS: [&[&str]; 6] = [
@@ -71,111 +72,11 @@ const ASYNC: [&str; 8] = [
 
 /// The files of the library by their path below `src/`, with their text.
 fn sources() -> Vec<(String, String)> {
-    let files = rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
-    assert!(files.len() > 20, "the sources were not found");
-    files
-}
-
-/// The Rust files below a folder, with their text.
-pub(crate) fn rust_files(root: &Path) -> Vec<(String, String)> {
-    let mut files = Vec::new();
-    let mut folders = vec![root.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path: PathBuf = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
-                files.push((name, fs::read_to_string(&path).unwrap()));
-            }
-        }
-    }
-    files
+    rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
 }
 
 fn floor(module: &str) -> Option<usize> {
     FLOORS.iter().position(|modules| modules.contains(&module))
-}
-
-/// The module of a file: its folder, or its own name without the extension.
-fn module(file: &str) -> &str {
-    file.split('/').next().unwrap().trim_end_matches(".rs")
-}
-
-/// Modules that code names by a path from the library's root, or by a name that the root exports from them.
-fn named(code: &str, exports: &HashMap<String, String>) -> Vec<String> {
-    let firsts = rooted(code, "crate::").into_iter().map(|path| path.split("::").next().unwrap().to_owned());
-    firsts.map(|first| exports.get(&first).cloned().unwrap_or(first)).collect()
-}
-
-/// The module of each name that lib.rs exports.
-fn exports(lib: &str) -> HashMap<String, String> {
-    let exported = rooted(lib, "pub use ").into_iter().filter_map(|path| {
-        let (path, alias) =
-            path.split_once(" as ").map_or((path.as_str(), None), |(path, name)| (path, Some(name)));
-        let path = path.trim_start_matches("crate::").trim_start_matches("self::");
-        let name = alias.or(path.rsplit("::").next()).unwrap();
-        Some((name.to_owned(), path.split_once("::")?.0.to_owned()))
-    });
-    exported.collect()
-}
-
-/// The paths that follow `root` in the code, with braces written out: `a::{b, c::{d, e}}` is `a::b`, `a::c::d`, `a::c::e`.
-fn rooted(code: &str, root: &str) -> Vec<String> {
-    let lines = code.lines().map(|line| line.split_once("// ").map_or(line, |(code, _)| code));
-    let code: String =
-        lines.filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-    let mut paths = Vec::new();
-    for (at, _) in code.match_indices(root) {
-        let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        if !code[..at].ends_with(is_word) {
-            expand("", &code[at + root.len()..], &mut paths);
-        }
-    }
-    paths
-}
-
-/// Writes out the one tree of paths at the head of `text`; returns what follows it.
-pub(crate) fn expand<'t>(before: &str, text: &'t str, paths: &mut Vec<String>) -> &'t str {
-    let text = text.trim_start();
-    if let Some(mut rest) = text.strip_prefix('{') {
-        loop {
-            rest = rest.trim_start_matches(|c: char| c == ',' || c.is_whitespace());
-            match rest.strip_prefix('}') {
-                Some(after) => return after,
-                None => rest = expand(before, rest, paths),
-            }
-        }
-    }
-    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '*')).unwrap_or(text.len());
-    let (segment, rest) = text.split_at(end);
-    assert!(!segment.is_empty(), "not a path: {:?}", text.lines().next());
-    let path = format!("{before}{segment}");
-    if let Some(deeper) = rest.strip_prefix("::")
-        && !deeper.starts_with('<')
-    {
-        return expand(&format!("{path}::"), deeper, paths);
-    }
-    match rest.strip_prefix(" as ") {
-        Some(rest) => {
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-            paths.push(format!("{path} as {}", &rest[..end]));
-            &rest[end..]
-        }
-        None => {
-            paths.push(path);
-            rest
-        }
-    }
-}
-
-#[test]
-fn a_module_is_seen_however_it_is_imported() {
-    let exports =
-        exports("pub use loader::{Dataset, stats::Stats as Figures};\npub use crate::error::Error;");
-    let code = "use crate::{error::{Error, Place}, cache};\nuse crate::Figures;\n// crate::reader\nx(crate::shard::new::<u8>())";
-    assert_eq!(named(code, &exports), ["error", "error", "cache", "loader", "shard"]);
 }
 
 #[test]
@@ -190,10 +91,11 @@ fn modules_import_from_lower_floors_only() {
             assert_eq!(file, "lib.rs", "{file} has no floor: give it one in FLOORS");
             continue;
         };
-        for to in named(code, &exports) {
+        for to in named(file, without_tests(code), &exports) {
+            let to = to.split("::").next().unwrap();
             assert_ne!(to, "*", "{file} imports everything: name what it needs");
-            let Some(other) = floor(&to) else { continue };
-            if to != from && other >= own && !EXCUSED.contains(&(from, to.as_str())) {
+            let Some(other) = floor(to) else { continue };
+            if to != from && other >= own && !EXCUSED.contains(&(from, to)) {
                 wrong.push(format!("{file} (floor {own}) imports {to} (floor {other})"));
             }
         }
@@ -204,17 +106,16 @@ fn modules_import_from_lower_floors_only() {
 #[test]
 fn a_loaders_files_import_from_those_below_them_only() {
     let layer = |file: &str| LOADER.iter().position(|files| files.contains(&file));
+    let exports = HashMap::new();
     let mut wrong = Vec::new();
     for (file, code) in sources() {
         let Some(inner) = file.strip_prefix("loader/").filter(|inner| *inner != "mod.rs") else { continue };
         let from = module(inner);
         let own = layer(from).unwrap_or_else(|| panic!("{file} has no layer: give it one in LOADER"));
-        let code = code.split("#[cfg(test)]").next().unwrap();
-        // In a folder `super` is the file above it, which belongs to the folder.
-        let is_deep = inner.contains('/') && !inner.ends_with("/mod.rs");
-        let up = if is_deep { "super::super::" } else { "super::" };
-        for to in [rooted(code, up), rooted(code, "crate::loader::")].concat() {
-            let first = to.split("::").next().unwrap();
+        for to in named(&file, without_tests(&code), &exports) {
+            let Some(first) = to.strip_prefix("loader::").and_then(|to| to.split("::").next()) else {
+                continue;
+            };
             match layer(first) {
                 Some(other) if first != from && other >= own => {
                     wrong.push(format!("{file} (layer {own}) imports {first} (layer {other})"));

@@ -56,7 +56,7 @@ fn rows_that_may_be_skipped_are_counted_through_an_epoch_and_anew_in_the_next() 
         let mut under_way = enough.epoch(epoch);
         under_way.by_ref().for_each(|batch| drop(batch.unwrap()));
         let skipped: Vec<u64> =
-            under_way.skipped().iter().map(|bad| table.id_at(bad.error.place())).collect();
+            under_way.skipped().iter().map(|bad| table.id_at(bad.error().place())).collect();
         assert_eq!(skipped, bad);
         assert_eq!(enough.stats().skipped_rows, (epoch + 1) * bad.len() as u64);
     }

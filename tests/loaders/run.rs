@@ -110,7 +110,7 @@ pub(crate) fn take(case: &Case, table: &Table, loader: &Loader, epoch: &mut Epoc
         let skipped = &epoch.skipped()[before..];
         let mut ids = compare(case, table, number, &batch);
         assert!(!ids.is_empty(), "no batch is empty");
-        let skipped: Vec<u64> = skipped.iter().map(|bad| table.id_at(bad.error.place())).collect();
+        let skipped: Vec<u64> = skipped.iter().map(|bad| table.id_at(bad.error().place())).collect();
         // A row that another rank has as well is alone in its batch.
         let is_alone = ids.len() == 1 && !skipped.is_empty() && loader.stats().padded_rows > padded;
         let stands_in = is_alone.then(|| ids.remove(0));

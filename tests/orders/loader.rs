@@ -404,7 +404,7 @@ fn rows_that_miss_a_value_are_left_out_where_bad_rows_are() {
         let mut places: Vec<(u64, String)> = epoch
             .skipped()
             .iter()
-            .map(|row| row.error.place())
+            .map(|row| row.error().place().clone())
             .map(|at| {
                 assert!(at.file.as_deref().unwrap().ends_with("a.parquet"));
                 (8 * at.row_group.unwrap() as u64 + at.row.unwrap(), at.column.as_deref().unwrap().to_owned())

@@ -139,7 +139,7 @@ fn rows_of_deleted_files_are_skipped_and_counted_and_ranks_stay_in_step() {
             skipped += epoch.skipped().len();
             padded += loader.stats().padded_rows;
             steps.push(loader.len());
-            assert!(epoch.skipped().iter().all(|row| row.error.kind() == ErrorKind::NotFound));
+            assert!(epoch.skipped().iter().all(|row| row.error().kind() == ErrorKind::NotFound));
             assert_eq!(loader.stats().skipped_rows, epoch.skipped().len() as u64);
         }
         assert_eq!(repeated, padded, "turn {turn}: each row that comes again is counted");

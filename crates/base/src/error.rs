@@ -21,6 +21,9 @@ use crate::panics::Panic;
 
 pub use escape::{escaped, escaped_lines, is_obeyed};
 
+/// What tokio says in a panic, before the reason, where it cannot start a thread for work that waits.
+const NO_THREAD: &str = "OS can't spawn worker thread: ";
+
 /// The result of every function of this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -151,7 +154,7 @@ impl fmt::Display for Place {
 /// assert_eq!(error.place().row, Some(512));
 /// ```
 #[derive(Clone)]
-pub struct Error(Box<Inner>);
+pub struct Error(Arc<Inner>);
 
 #[derive(Clone)]
 struct Inner {
@@ -165,7 +168,7 @@ struct Inner {
 impl Error {
     /// A failure of the given kind; `cause` is a clause without a full stop.
     pub fn new(kind: ErrorKind, cause: impl Into<String>) -> Self {
-        Error(Box::new(Inner {
+        Error(Arc::new(Inner {
             kind,
             place: Place::default(),
             cause: cause.into(),
@@ -196,20 +199,31 @@ impl Error {
     /// The same failure with the error that it came from as its source.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        self.0.source = Some(Arc::new(source));
+        self.inner().source = Some(Arc::new(source));
         self
     }
 
-    /// A panic as an error: `whose` bug it is, and its message.
+    /// A panic as an error: `whose` bug it is, and its message. Tokio panics where the system refuses it a thread, which is
+    /// nobody's bug.
     pub fn panicked(whose: &str, panic: &Panic) -> Self {
-        Error::new(ErrorKind::Internal, format!("a bug in {whose}: {panic}"))
+        match panic.words().strip_prefix(NO_THREAD) {
+            Some(why) => Error::not_started("a thread that reads", &why),
+            None => Error::new(ErrorKind::Internal, format!("a bug in {whose}: {panic}")),
+        }
+    }
+
+    /// A thread that the system refuses.
+    pub fn not_started(what: &str, why: &dyn fmt::Display) -> Self {
+        Error::new(ErrorKind::Io, format!("{what} could not be started: {why}")).hint(
+            "let this process have more threads and memory: see `ulimit -u -v`, or the limits of its container",
+        )
     }
 
     /// The same failure with a hint: what the user can do, a clause without a full stop. Options are in backquotes, with a
     /// value or without: "leave it out with `columns`", "`batch_size=64` fits".
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.0.hint = Some(hint.into());
+        self.inner().hint = Some(hint.into());
         self
     }
 
@@ -223,7 +237,8 @@ impl Error {
     /// The same failure with the option that it is about in front of its cause.
     #[must_use]
     pub fn about(mut self, option: &str) -> Self {
-        self.0.cause = format!("{option}: {}", self.0.cause);
+        let inner = self.inner();
+        inner.cause = format!("{option}: {}", inner.cause);
         self
     }
 
@@ -239,14 +254,20 @@ impl Error {
     /// The same failure with its place. Parts that an inner layer already knew are kept.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
-        let known = std::mem::take(&mut self.0.place);
-        self.0.place = Place {
+        let inner = self.inner();
+        let known = std::mem::take(&mut inner.place);
+        inner.place = Place {
             file: known.file.or(place.file),
             row_group: known.row_group.or(place.row_group),
             row: known.row.or(place.row),
             column: known.column.or(place.column),
         };
         self
+    }
+
+    /// Its own parts: copies share them until one of them is changed.
+    fn inner(&mut self) -> &mut Inner {
+        Arc::make_mut(&mut self.0)
     }
 
     /// The kind of failure.
@@ -370,6 +391,17 @@ mod tests {
              (pass on_bad_row to skip it)"
         );
         assert_eq!(error.kind(), ErrorKind::BadRow);
+    }
+
+    #[test]
+    fn a_thread_that_the_system_refuses_is_no_bug() {
+        let panic =
+            crate::panics::caught(|| -> () { panic!("{NO_THREAD}Cannot allocate memory (os error 12)") });
+        let error = Error::panicked("forebay", &panic.unwrap_err());
+        let said = "a thread that reads could not be started: Cannot allocate memory (os error 12)";
+        assert_eq!((error.kind(), error.cause()), (ErrorKind::Io, said));
+        let panic = crate::panics::caught(|| -> () { panic!("index 3 out of bounds") });
+        assert_eq!(Error::panicked("forebay", &panic.unwrap_err()).kind(), ErrorKind::Internal);
     }
 
     #[test]

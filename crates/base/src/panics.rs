@@ -39,6 +39,11 @@ impl fmt::Display for Panic {
 }
 
 impl Panic {
+    /// The message.
+    pub(crate) fn words(&self) -> &str {
+        &self.words
+    }
+
     fn new(payload: &(dyn Any + Send)) -> Self {
         let words = payload.downcast_ref::<&str>().copied();
         let words = words.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

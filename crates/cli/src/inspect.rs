@@ -1,6 +1,6 @@
 //! `forebay inspect`: the contents of a data set, from its footers, and advice on its layout.
 
-pub(super) mod advice;
+mod advice;
 mod columns;
 mod pages;
 
@@ -16,6 +16,7 @@ use self::columns::{Column, Stored};
 use super::console::{self, Console};
 use super::location::Location;
 use super::units::{self, bytes, count, counted};
+use super::window::Window;
 
 /// Shows the files, row groups, columns and codecs of a data set, and how its layout could be better.
 #[derive(clap::Args)]
@@ -47,6 +48,8 @@ struct Report {
     row_group_bytes: Spread,
     row_group_rows: Spread,
     columns: Vec<Column>,
+    #[serde(skip)]
+    window: Window,
     /// Columns that a loader refuses as they are.
     refused: Vec<Refused>,
     advice: Vec<String>,
@@ -111,6 +114,7 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
         row_group_bytes: Spread::of(group_bytes.into_iter()),
         row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),
         columns,
+        window: Window::of(catalog, &catalog.project_readable()?),
         refused: catalog.refused().iter().map(Refused::of).collect(),
         advice: Vec::new(),
     };

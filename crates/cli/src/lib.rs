@@ -27,6 +27,7 @@ mod synth;
 mod units;
 mod verify;
 mod which;
+mod window;
 
 use std::ffi::OsString;
 use std::sync::OnceLock;

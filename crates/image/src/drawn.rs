@@ -3,14 +3,10 @@
 //! [`Frame::draw`] decides for the image and for all that follows it, so that they cannot disagree. All coordinates are of
 //! the image as it is seen: turned first where its orientation is applied.
 
-use forebay_base::Result;
-
-use super::following::Drawing;
-use super::geometry::{Frame, Mirror};
-use super::header::seen_size;
+use super::frame::Frame;
+use super::geometry::Mirror;
 use super::rotation::Turn;
 use super::spec::{Image, Size};
-use super::{check_size, kept, packed};
 
 /// The geometry of one image: where each of its points is in the pixels that are delivered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,20 +27,9 @@ impl Drawn {
         if image.rotates() { Drawn::NUMBERS } else { Drawn::NUMBERS - 1 }
     }
 
-    /// The geometry of an encoded image, or of one that was [kept](super::kept) before a random crop: what
-    /// [`decode_within`](super::decode_within) does with the same arguments. Only the header is read.
-    ///
-    /// # Errors
-    /// It is not an image, or has more pixels than it may.
-    pub fn of<'a>(image: &Image, encoded: &[u8], drawing: impl Into<Drawing<'a>>) -> Result<Drawn> {
-        let encoded = packed::unchecked(encoded);
-        let (width, height) = match kept::is_kept(encoded) {
-            true => kept::drawn_on(image, encoded)?,
-            false => seen_size(image, encoded)?,
-        };
-        check_size(width, height, image.max_pixels)?;
-        let frame = drawing.into().frame(image, width, height);
-        Ok(Drawn { frame, seen: Size { height, width }, target: frame.target })
+    /// That of an image of this size before it is cropped.
+    pub(super) fn new(frame: Frame, seen: Size) -> Drawn {
+        Drawn { frame, seen, target: frame.target }
     }
 
     /// The size of the image before it is cropped.

@@ -1,8 +1,6 @@
 //! Which part of an image is sampled: arithmetic on sizes only.
 
-use super::draws::{Draws, Operation, RowKey};
-use super::effects::Effects;
-use super::rotation::Turn;
+use super::draws::Draws;
 use super::spec::{Framing, Image, Size};
 
 /// Tries of a random crop before the fallback, as torchvision's.
@@ -23,9 +21,6 @@ impl Rect {
     }
 }
 
-/// The frame of an image of a width and a height.
-pub(super) type FrameOf<'a> = dyn Fn(u32, u32) -> Frame + 'a;
-
 /// The box that is stretched to the target size, in pixels of the image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sampling {
@@ -42,18 +37,6 @@ pub(super) struct Sampling {
     pub(super) view: Rect,
 }
 
-/// What is drawn for one image: the part of it that is shown, how it is mirrored and turned, and what happens to its pixels.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Frame {
-    pub(super) sampling: Sampling,
-    /// The size in which that part is shown: the whole result, or less of it where images keep their shape.
-    pub(super) target: Size,
-    pub(super) mirror: Mirror,
-    /// How it is turned after that.
-    pub(super) turn: Option<Turn>,
-    pub(super) effects: Effects,
-}
-
 /// How an image is mirrored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mirror {
@@ -63,39 +46,9 @@ pub(super) struct Mirror {
     pub(super) down: bool,
 }
 
-impl Frame {
-    /// The frame of a `width` x `height` image, in the orientation in which it is seen. The flip is drawn first, so that
-    /// adding one does not change the crops.
-    pub(super) fn draw(image: &Image, width: u32, height: u32, key: RowKey) -> Frame {
-        let mut draws = Draws::new(key);
-        let across = draws.unit() < image.flip;
-        let down = Draws::of(key, Operation::VerticalFlip).unit() < image.vertical_flip;
-        let target = target(image, width, height);
-        let (mirror, effects) = (Mirror { across, down }, Effects::draw(image, target, key));
-        let (sampling, turn) = (Sampling::of(image, width, height, &mut draws), Turn::draw(image, key));
-        Frame { sampling, target, mirror, turn, effects }
-    }
-
-    /// The same with another part of the image.
-    pub(super) fn showing(self, sampling: Sampling) -> Frame {
-        Frame { sampling, ..self }
-    }
-
-    /// The same for an image that has the size already in which it is shown.
-    pub(super) fn of_shown(self) -> Frame {
-        let Size { height, width } = self.target;
-        Frame { sampling: Sampling::cropped(Rect::whole(width, height)), ..self }
-    }
-
-    /// The same part of an image of `from` (width and height) where that has the size `to`.
-    pub(super) fn scaled(&self, from: (u32, u32), to: (u32, u32)) -> Frame {
-        Frame { sampling: self.sampling.scaled(from, to), ..*self }
-    }
-}
-
 impl Sampling {
     /// The sampling of a `width` x `height` image.
-    fn of(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Sampling {
+    pub(super) fn of(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Sampling {
         match image.framing {
             Framing::Resize | Framing::Fit => Sampling::cropped(Rect::whole(width, height)),
             Framing::RandomResizedCrop => Sampling::cropped(random_crop(image, width, height, draws)),
@@ -123,7 +76,7 @@ impl Sampling {
         }
     }
 
-    fn cropped(view: Rect) -> Sampling {
+    pub(super) fn cropped(view: Rect) -> Sampling {
         Sampling {
             left: f64::from(view.x),
             top: f64::from(view.y),
@@ -237,92 +190,4 @@ fn with_support(start: u32, length: u32, scale: f64, limit: u32) -> (u32, u32) {
 /// Python's `int(round(x))`: halves go to the even neighbour.
 fn rounded(x: f64) -> u32 {
     x.round_ties_even() as u32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(image: &Image, width: u32, height: u32, key: u64) -> Frame {
-        Frame::draw(image, width, height, RowKey(key))
-    }
-
-    #[test]
-    fn crops_are_pinned() {
-        let image = Image::random_resized_crop(224).flip();
-        let drawn: Vec<(Rect, bool)> = (0..5)
-            .map(|key| frame(&image, 500, 375, key))
-            .map(|frame| (frame.sampling.view, frame.mirror.across))
-            .collect();
-        let rect = |x, y, width, height| Rect { x, y, width, height };
-        assert_eq!(drawn, GOLDEN.map(|([x, y, width, height], flip)| (rect(x, y, width, height), flip)));
-    }
-
-    /// Recomputed by an independent program (SplitMix64 and torchvision's loop in Python).
-    const GOLDEN: [([u32; 4], bool); 5] = [
-        ([25, 32, 261, 343], false),
-        ([29, 19, 434, 331], false),
-        ([34, 5, 390, 369], false),
-        ([25, 1, 381, 357], true),
-        ([17, 2, 456, 371], true),
-    ];
-
-    #[test]
-    fn a_crop_lies_inside_and_keeps_its_area_and_ratio() {
-        let image = Image::random_resized_crop(224);
-        for key in 0..5_000 {
-            let Rect { x, y, width, height } = frame(&image, 500, 375, key).sampling.view;
-            assert!(x + width <= 500 && y + height <= 375);
-            let share = f64::from(width * height) / (500.0 * 375.0);
-            assert!((0.078..=1.0).contains(&share), "{share}");
-            let ratio = f64::from(width) / f64::from(height);
-            assert!((0.74..=1.35).contains(&ratio), "{ratio}");
-        }
-    }
-
-    #[test]
-    fn an_impossible_ratio_falls_back_to_the_centre() {
-        let image = Image::random_resized_crop(224);
-        let Sampling { view, .. } = frame(&image, 1000, 10, 1).sampling;
-        assert_eq!(view, Rect { x: 493, y: 0, width: 13, height: 10 });
-        let Sampling { view, .. } = frame(&image, 1, 1000, 1).sampling;
-        assert_eq!(view, Rect { x: 0, y: 499, width: 1, height: 1 });
-    }
-
-    #[test]
-    fn a_flip_does_not_move_the_crop() {
-        let plain = Image::random_resized_crop(32);
-        let (flipped, both) = (plain.clone().flip(), plain.clone().flip().vertical_flip());
-        let mut mirrors = std::collections::HashSet::new();
-        for key in 0..100 {
-            let drawn = [&plain, &flipped, &both].map(|image| frame(image, 90, 70, key));
-            assert!(drawn.iter().all(|frame| frame.sampling == drawn[0].sampling));
-            assert_eq!(drawn[1].mirror.across, drawn[2].mirror.across);
-            mirrors.insert((drawn[2].mirror.across, drawn[2].mirror.down));
-        }
-        assert_eq!(mirrors.len(), 4);
-    }
-
-    #[test]
-    fn a_centre_crop_is_torchvisions_box() {
-        // 500x375 becomes 341x256; round(58.5) = 58 columns are cut, as Python rounds, and 16 rows.
-        let Sampling { left, top, width, height, view } =
-            frame(&Image::center_crop(224), 500, 375, 0).sampling;
-        let (x, y) = (500.0 / 341.0, 375.0 / 256.0);
-        assert_eq!((left, top, width, height), (58.0 * x, 16.0 * y, 224.0 * x, 224.0 * y));
-        assert!(view.x == 82 && view.y == 20, "{view:?}");
-    }
-
-    #[test]
-    fn every_target_pixel_has_a_source_in_images_of_any_shape() {
-        for (width, height) in [(1, 1), (1, 3000), (3000, 1), (7, 5), (65_535, 2)] {
-            for image in [Image::center_crop(224), Image::resize(3, 4), Image::random_resized_crop(5)] {
-                let Sampling { left, top, width: w, height: h, view } =
-                    frame(&image, width, height, 3).sampling;
-                assert!(view.width > 0 && view.x + view.width <= width);
-                assert!(view.height > 0 && view.y + view.height <= height);
-                assert!(w > 0.0 && h > 0.0 && left >= 0.0 && top >= 0.0);
-            }
-        }
-    }
 }

@@ -1,136 +1,131 @@
-//! One column of encoded image bytes to one column of pixels.
+//! Encoded images to pixels where they are used, for training: decoded, cropped, resized, mirrored and normalised in
+//! one step.
 //!
-//! [`Image`] describes the result; [`decode_into`] turns one encoded image into exactly that, in the place
-//! where it will be used:
+//! [`decode`] makes the pixels of a file. [`Image`] says what a model wants instead, and [`decode_into`] puts exactly
+//! that into its place in a batch:
 //!
-//! ```text
-//! bytes ─ probe ─► size ─ geometry ─► region ─ jpeg/raster ─► RGB or luma ─ resample ─► target size ─ effects ─ finish ─► slot
-//!         header.rs       geometry.rs          jpeg/, raster.rs             resample.rs             effects/  finish.rs
+//! ```
+//! use forebay_image::{Image, Layout, PixelType, RowKey, decode, decode_into};
+//! # use forebay_image::encode_jpeg;
+//! # let file = |quality| encode_jpeg(&[90; 64 * 48 * 3], 64, 48, quality);
+//! # let files = [80, 85, 90].map(file).into_iter().collect::<Result<Vec<_>, _>>()?;
+//!
+//! let photograph = decode(&files[0])?;
+//! println!("{} x {} pixels", photograph.width(), photograph.height());
+//!
+//! let train = Image::random_resized_crop(32)
+//!     .flip()
+//!     .normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+//!     .dtype(PixelType::F32)
+//!     .layout(Layout::Nchw);
+//! train.validate()?;
+//! let mut batch = vec![0; files.len() * train.bytes_per_image()];
+//! let slots = batch.chunks_exact_mut(train.bytes_per_image());
+//! for (number, (file, slot)) in (0..).zip(files.iter().zip(slots)) {
+//!     decode_into(&train, file, RowKey(number), slot)?;
+//! }
+//! # Ok::<(), forebay_image::Error>(())
 //! ```
 //!
-//! The size is known before a pixel is decoded, so that the crop is drawn first and only its rows and columns are
-//! decoded, and an image bomb is refused from its header. [`kept`] is the form in which a cache holds images that need not
-//! be decoded again, and [`packed`] that in which Parquet may hold JPEGs. [`drawn`] is the same crop and flips for what belongs to an image: boxes, points and [`mask`]s.
-//! Nothing here knows about Parquet, threads or batches: the caller owns the pool and the slots, and adds the place (file,
-//! row, column) to an error.
+//! # Why it is fast
+//!
+//! * The size is known from the header, so the crop is drawn first. Of the rows above it only the Huffman codes are
+//!   read, rows below it are not touched, and a large crop for a small target is decoded at a half, a quarter or an
+//!   eighth of its scale.
+//! * Huffman codes of baseline and progressive JPEG are decoded by code of the crate's own. With AVX2 or AVX-512, so are
+//!   blocks, colours and the resize. libjpeg-turbo and `fast_image_resize` do the rest.
+//! * The result goes straight into its slot, in the number type and layout that are asked for. Decoders and buffers
+//!   belong to the thread, and are used again for its next image.
+//! * [`Image::keep`] makes a form of an image that takes less work next time, for a cache, and [`pack`] one of a JPEG
+//!   without its Huffman codes, for a file.
+//!
+//! # What it promises
+//!
+//! * Equal arguments give equal pixels, on every thread: random draws depend on a [`RowKey`] alone.
+//! * Pixels of a JPEG are those of libjpeg-turbo, and those of a crop are the ones that the whole image has there. Only
+//!   a JPEG that is much larger than its target is decoded at a smaller scale: photographs then differ by less than one
+//!   level of 255 on average, and by more where the target has but a few pixels.
+//! * Names, ranges and formulas are torchvision's, and the resize is Pillow's: bilinear, antialiased.
+//! * Hostile bytes end as an [`Error`]. An image with more pixels than [`Image::max_pixels`] is refused from its header,
+//!   and so is one whose decoding would take more memory than that allows. Damage in the part that is decoded is an
+//!   error, and never a grey half.
+//!
+//! # Features
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | | always | JPEG, PNG |
+//! | `formats` | yes | WebP, GIF (the first frame), BMP, TIFF |
+//!
+//! # What it is not
+//!
+//! It starts no threads and has no batches: the caller owns both, and adds the place (file, row, column) to an error. It
+//! does not draw or edit, and it encodes nothing but the JPEGs of [`encode_jpeg`]. AVIF, HEIC and JPEG XL are refused by
+//! name. The crate `forebay` builds on this one, and feeds training from data sets in Parquet.
+//!
+//! # How it is built
+//!
+//! ```text
+//! header ─► crop and flips ─► region ─► RGB or luma ─► target size ─► colours ─► slot
+//! probe.rs  frame.rs          jpeg/     raster.rs      resample.rs    effects/   finish.rs
+//! ```
+//!
+//! [`Drawn`] is the same crop and flips for what belongs to an image, boxes and points, and [`decode_mask`] for masks. A
+//! module imports from lower floors only, which `tests/images/floors.rs` lists.
 
+mod buffer;
 mod canvas;
+mod decode;
 mod depth;
+mod drawing;
 mod drawn;
 mod draws;
 mod effects;
 mod exif;
 mod finish;
-mod following;
+mod format;
 #[cfg_attr(not(feature = "formats"), path = "formats/absent.rs")]
 mod formats;
+mod frame;
 mod geometry;
-mod header;
 mod jpeg;
+mod keep;
 mod kept;
 mod mask;
+mod mask_type;
+mod opened;
 mod output;
+mod owned;
 mod packed;
 mod pixel_type;
 mod pixels;
 mod png;
+mod probe;
 mod raster;
+mod refuse;
 mod resample;
 mod rotation;
 mod scratch;
+mod sniff;
 mod spec;
 mod unread;
-mod validate;
 mod workspace;
 
+pub use decode::{decode_into, decode_within, needs_stable};
+pub use drawing::Drawing;
 pub use drawn::Drawn;
 pub use draws::RowKey;
-pub use following::Drawing;
-pub use header::is_jpeg;
-pub use header::{Format, Header, probe};
+pub use forebay_base::{Error, ErrorKind, Result};
+pub use format::{Format, Header};
 pub use jpeg::encode_jpeg;
-pub use kept::Form;
-pub use mask::MaskType;
+pub use keep::Form;
 pub use mask::decode_mask;
+pub use mask_type::MaskType;
+pub use owned::{Pixels, decode};
 pub use packed::{EXTENSION as PACKED_EXTENSION, VERSION as PACKED_VERSION, newer as newer_packed};
 pub use packed::{is_packed, pack, unpack};
 pub use pixel_type::{Layout, PixelType};
-pub use rotation::Interpolation;
-pub use spec::{Image, Size};
+pub use probe::probe;
+pub use sniff::is_jpeg;
+pub use spec::{Image, Interpolation, Size};
 pub use workspace::Workspace;
-
-pub use forebay_base::{Error, ErrorKind, Result};
-use header::seen_size;
-use scratch::Scratch;
-
-/// Decodes one encoded image into its slot, transformed as `image` says.
-///
-/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, the result of [`Image::keep`] for
-/// one with the same spec, or that of [`pack`]. `slot` takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native
-/// byte order; it needs no alignment. `key` decides the random draws: equal arguments give equal pixels on every thread.
-///
-/// Decoders and intermediate buffers belong to the calling thread and are reused for its next image.
-///
-/// # Errors
-/// [`ErrorKind::BadRow`] for an image that is damaged in the part of it that is decoded, [`ErrorKind::TooLarge`] for an image beyond
-/// [`Image::max_pixels`], or whose decoding would take more memory than that allows, [`ErrorKind::Invalid`] for a slot of another length. The slot's content is
-/// unspecified after an error.
-pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()> {
-    decode_within(&Workspace::of_one(image.max_pixels), image, encoded, key, slot)
-}
-
-/// [`decode_into`] that takes the memory for it from a workspace, also for an image that follows another one.
-pub fn decode_within<'a>(
-    workspace: &Workspace,
-    image: &Image,
-    encoded: &[u8],
-    drawing: impl Into<Drawing<'a>>,
-    slot: &mut [u8],
-) -> Result<()> {
-    if slot.len() != image.bytes_per_image() {
-        return Err(Error::invalid(format!(
-            "a slot of {} bytes for an image of {}",
-            slot.len(),
-            image.bytes_per_image()
-        )));
-    }
-    let (encoded, drawing) = (packed::unframed(encoded)?, drawing.into());
-    Scratch::with(workspace.own(), |scratch| {
-        let frame_of = |width, height| drawing.frame(image, width, height);
-        let memory = (scratch, workspace);
-        if kept::is_kept(encoded) {
-            kept::decode_into(image, encoded, drawing, slot, memory)
-        } else if is_jpeg(encoded) {
-            jpeg::decode_into(image, encoded, &frame_of, slot, memory)
-        } else {
-            raster::decode_into(image, encoded, &frame_of, slot, memory)
-        }
-    })
-}
-
-/// Whether decoding needs bytes that cannot change meanwhile: decoders read a header more than once, and memory that
-/// they allocate after the first time must suffice after the second.
-pub fn needs_stable(encoded: &[u8]) -> bool {
-    !kept::is_pixels(encoded)
-}
-
-/// The failure of a row whose bytes are not one whole image.
-fn bad_row(cause: impl Into<String>) -> Error {
-    Error::new(ErrorKind::BadRow, cause)
-}
-
-/// Refuses an image by the size in its header, before anything is allocated for it.
-fn check_size(width: u32, height: u32, max_pixels: u64) -> Result<()> {
-    let pixels = u64::from(width) * u64::from(height);
-    if pixels == 0 {
-        return Err(bad_row(format!("an image of {width}x{height} pixels")));
-    }
-    if pixels > max_pixels {
-        return Err(Error::new(
-            ErrorKind::TooLarge,
-            format!("an image of {width}x{height} = {pixels} pixels, over the limit of {max_pixels}"),
-        )
-        .hint("raise max_pixels if such images are expected"));
-    }
-    Ok(())
-}

@@ -5,59 +5,19 @@
 
 use forebay_base::Result;
 use image::metadata::Orientation;
-use serde::{Deserialize, Serialize};
 
 use super::canvas::spread;
 use super::drawn::Drawn;
+use super::format::Format;
 use super::geometry::{Mirror, Rect};
-use super::header::{Format, is_jpeg, sniff};
+use super::mask_type::MaskType;
 use super::pixels::{orient, transposes};
 use super::png::Classes;
-use super::raster::caught;
+use super::refuse::{bad_row, caught, check_size};
 use super::scratch::Scratch;
+use super::sniff::{is_jpeg, sniff};
 use super::spec::{Image, Size};
 use super::workspace::Workspace;
-use super::{bad_row, check_size};
-
-/// The number type of a mask.
-///
-/// ```
-/// # mod forebay { pub use forebay_image::{self as image, *}; }
-/// use forebay::image::MaskType;
-///
-/// assert_eq!(MaskType::default().name(), "uint8");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub enum MaskType {
-    /// `uint8`: PNG of up to 8 bits. The default.
-    #[default]
-    #[serde(rename = "uint8")]
-    U8,
-    /// `uint16`: PNG of up to 16 bits.
-    #[serde(rename = "uint16")]
-    U16,
-}
-
-impl MaskType {
-    /// Every mask type.
-    pub const ALL: [MaskType; 2] = [MaskType::U8, MaskType::U16];
-
-    /// Bytes of one pixel.
-    pub const fn bytes(self) -> usize {
-        match self {
-            MaskType::U8 => size_of::<u8>(),
-            MaskType::U16 => size_of::<u16>(),
-        }
-    }
-
-    /// The name that numpy and torch use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            MaskType::U8 => "uint8",
-            MaskType::U16 => "uint16",
-        }
-    }
-}
 
 /// Decodes the mask of an image into its slot: rows of the image's target size, in native byte order, and 0 where the image
 /// does not cover its canvas. `drawn` is the image's geometry.
@@ -76,7 +36,7 @@ pub fn decode_mask(
     if format != Format::Png {
         return Err(bad_row(format!("a mask stored as {format}")).hint("masks are PNG of one channel"));
     }
-    Scratch::with(workspace.own(), |scratch| {
+    Scratch::with(workspace.own(), |Scratch { stages, .. }| {
         caught(Format::Png, || {
             let classes = Classes::open(encoded, dtype)?;
             let (width, height) = classes.size();
@@ -99,11 +59,11 @@ pub fn decode_mask(
             let still = if drawn.turn().is_some() { slot.len() as u64 } else { 0 };
             let needed = (copies * bytes as u64).saturating_add(classes.beside_bytes()).saturating_add(still);
             let _taken = workspace.take(needed, || format!("a mask of {width}x{height} pixels"))?;
-            let pixels = scratch.pixels.take(bytes);
+            let pixels = stages.pixels.take(bytes);
             classes.read(pixels)?;
             let mut pixels = &*pixels;
             if orientation != Orientation::NoTransforms {
-                let to = scratch.second.take(bytes);
+                let to = stages.second.take(bytes);
                 orient(pixels, Rect::whole(width, height), pixel, orientation, to);
                 pixels = to;
             }
@@ -114,7 +74,7 @@ pub fn decode_mask(
                 MaskType::U16 => sample::<{ MaskType::U16.bytes() }>(pixels, drawn, target, shown),
             }
             if let Some(turn) = drawn.turn() {
-                let still = scratch.second.take(shown.len());
+                let still = stages.second.take(shown.len());
                 still.copy_from_slice(shown);
                 match dtype {
                     MaskType::U8 => turn.nearest(still, target, [0; MaskType::U8.bytes()], shown),

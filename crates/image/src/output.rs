@@ -3,16 +3,55 @@
 use forebay_base::Result;
 use image::metadata::Orientation;
 
+use super::buffer::Buffer;
 use super::canvas::spread_image;
 use super::depth::Depth;
-use super::effects::BlurScratch;
+use super::effects::{BlurScratch, blur_bytes};
 use super::finish::{ValueTable, finish, is_plain};
-use super::geometry::{Frame, FrameOf, Mirror, Rect};
+use super::frame::{Frame, FrameOf};
+use super::geometry::{Mirror, Rect};
 use super::pixels::{orient, transposes};
 use super::resample::{Decoded, Resampler, resampling_bytes};
 use super::rotation::Turn;
-use super::scratch::{Buffer, Scratch};
 use super::spec::{Image, Size};
+
+/// One thread's buffers for the pixels of an image, in the order in which they go through them.
+#[derive(Default)]
+pub(super) struct Stages {
+    /// Decoded pixels.
+    pub(super) pixels: Buffer,
+    /// Decoded pixels in their second form: turned, or of fewer bits.
+    pub(super) second: Buffer,
+    pub(super) output: Output,
+}
+
+impl Stages {
+    /// Bytes that it holds between two images.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pixels.bytes() + self.second.bytes() + self.output.bytes()
+    }
+
+    /// Fills the slot from an image that is whole in `self.pixels`, as RGB or luma.
+    pub(super) fn fill_from_whole(
+        &mut self,
+        image: &Image,
+        whole: Whole,
+        frame_of: &FrameOf<'_>,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let Whole { mut rect, orientation, depth } = whole;
+        let channels = image.channels();
+        let pixel = channels * depth.bytes();
+        let mut pixels = self.pixels.get(rect.width as usize * rect.height as usize * pixel);
+        if orientation != Orientation::NoTransforms {
+            let turned = self.second.take(pixels.len());
+            let (width, height) = orient(pixels, rect, pixel, orientation, turned);
+            (pixels, rect) = (turned, Rect::whole(width, height));
+        }
+        let frame = frame_of(rect.width, rect.height);
+        self.output.fill(image, Decoded { pixels, rect, reduction: 1, channels, depth }, &frame, slot)
+    }
+}
 
 /// An image decoded whole, not yet turned.
 #[derive(Clone, Copy)]
@@ -123,8 +162,7 @@ impl Output {
         Ok(())
     }
 
-    /// Bytes that it holds between two images.
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.resampler.bytes() + self.target.bytes() + self.blur.bytes()
     }
 }
@@ -147,28 +185,5 @@ pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32, depth:
     };
     resampling_bytes(&frame.sampling, reduction, frame.target, (image.channels(), depth))
         .saturating_add(target)
-        .saturating_add(image.blur_bytes())
-}
-
-impl Scratch {
-    /// Fills the slot from an image that is whole in `self.pixels`, as RGB or luma.
-    pub(super) fn fill_from_whole(
-        &mut self,
-        image: &Image,
-        whole: Whole,
-        frame_of: &FrameOf<'_>,
-        slot: &mut [u8],
-    ) -> Result<()> {
-        let Whole { mut rect, orientation, depth } = whole;
-        let channels = image.channels();
-        let pixel = channels * depth.bytes();
-        let mut pixels = self.pixels.get(rect.width as usize * rect.height as usize * pixel);
-        if orientation != Orientation::NoTransforms {
-            let turned = self.second.take(pixels.len());
-            let (width, height) = orient(pixels, rect, pixel, orientation, turned);
-            (pixels, rect) = (turned, Rect::whole(width, height));
-        }
-        let frame = frame_of(rect.width, rect.height);
-        self.output.fill(image, Decoded { pixels, rect, reduction: 1, channels, depth }, &frame, slot)
-    }
+        .saturating_add(blur_bytes(image))
 }

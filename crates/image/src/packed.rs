@@ -14,10 +14,12 @@
 use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::jpeg;
+use super::refuse::bad_row;
 use super::scratch::Scratch;
+use super::sniff::is_jpeg;
 use super::spec::DEFAULT_MAX_PIXELS;
 use super::workspace::Workspace;
-use super::{bad_row, header, jpeg};
 
 /// The name of the extension type.
 pub const EXTENSION: &str = "forebay.jpeg_coefficients";
@@ -47,12 +49,12 @@ pub fn is_packed(cell: &[u8]) -> bool {
 /// # Ok::<(), forebay_image::Error>(())
 /// ```
 pub fn pack(encoded: &[u8]) -> Option<Vec<u8>> {
-    if !header::is_jpeg(encoded) {
+    if !is_jpeg(encoded) {
         return None;
     }
     let workspace = Workspace::of_one(DEFAULT_MAX_PIXELS);
-    let packed = Scratch::with(workspace.own(), |scratch| {
-        jpeg::pack(DEFAULT_MAX_PIXELS, encoded, (scratch, &workspace))
+    let packed = Scratch::with(workspace.own(), |Scratch { decoder, .. }| {
+        decoder.pack(DEFAULT_MAX_PIXELS, encoded, &workspace)
     });
     packed.ok().flatten().map(framed)
 }
@@ -68,7 +70,9 @@ pub fn unpack(cell: &[u8]) -> Result<Vec<u8>> {
     }
     let packed = unframed(cell)?;
     let workspace = Workspace::of_one(DEFAULT_MAX_PIXELS);
-    Scratch::with(workspace.own(), |scratch| jpeg::unpack(DEFAULT_MAX_PIXELS, packed, (scratch, &workspace)))
+    Scratch::with(workspace.own(), |Scratch { decoder, .. }| {
+        decoder.unpack(DEFAULT_MAX_PIXELS, packed, &workspace)
+    })
 }
 
 /// What a cell holds behind its checksum, or a cell of anything else as it is.

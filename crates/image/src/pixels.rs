@@ -52,6 +52,24 @@ fn divided_by_255(product: u32) -> u32 {
     ((rounded >> 8) + rounded) >> 8
 }
 
+/// Makes RGB of `count` pixels of this many levels, in place: the first three, or the grey one three times.
+pub(super) fn spread<L: Copy>(buffer: &mut [L], count: usize, channels: usize) {
+    let copy = |buffer: &mut [L], at: usize| {
+        let from = at * channels;
+        let pixel = match channels {
+            1 | 2 => [buffer[from]; RGB],
+            _ => [buffer[from], buffer[from + 1], buffer[from + 2]],
+        };
+        buffer[at * RGB..(at + 1) * RGB].copy_from_slice(&pixel);
+    };
+    match channels {
+        RGB => {}
+        // Where pixels grow, the last goes first, so that none is overwritten before it is read.
+        1 | 2 => (0..count).rev().for_each(|at| copy(buffer, at)),
+        _ => (0..count).for_each(|at| copy(buffer, at)),
+    }
+}
+
 /// Whether an orientation exchanges rows and columns.
 pub(super) fn transposes(orientation: Orientation) -> bool {
     matches!(

@@ -12,11 +12,13 @@ use image::metadata::Orientation;
 use png::{BitDepth, ColorType, DecodingError, Limits, Reader, Transformations};
 
 use super::depth::Depth;
-use super::header::{Format, Header};
-use super::mask::MaskType;
-use super::raster::{Pending, corrupt, spread};
+use super::exif;
+use super::format::{Format, Header};
+use super::mask_type::MaskType;
+use super::opened::Pending;
+use super::pixels::spread;
+use super::refuse::{bad_row, corrupt};
 use super::spec::RGB;
-use super::{bad_row, exif};
 
 /// Bytes that a decoder may take for rows and chunks. Only an image that is millions of pixels wide needs more.
 const DECODER_BYTES: usize = 64 << 20;

@@ -8,42 +8,21 @@
 //! * Pillow always turns a TIFF as its tag says. Here all formats are turned alike, on request.
 //! * Inks and JPEG inside a TIFF are rounded differently, by a level or two of 255.
 
-use std::fmt;
-
-use forebay_base::{Error, Result, panics};
+use forebay_base::Result;
 use image::metadata::Orientation;
 
 use super::depth::Depth;
-use super::geometry::{FrameOf, Rect};
-use super::header::{Format, Header, sniff};
-use super::output::{Whole, bytes_after};
+use super::format::{Format, Header};
+use super::frame::FrameOf;
+use super::geometry::Rect;
+use super::opened::Opened;
+use super::output::{Stages, Whole, bytes_after};
 use super::png::Png;
-use super::scratch::Scratch;
+use super::refuse::{caught, check_size};
+use super::sniff::sniff;
 use super::spec::{Image, RGB};
 use super::workspace::{Taken, Workspace};
-use super::{bad_row, check_size, formats, pixels};
-
-/// An image whose header was read: what decoding it takes, and how it is done.
-pub(super) trait Pending {
-    /// Bytes of the buffer that it is decoded into: three levels for each pixel, or more.
-    fn buffer_bytes(&self) -> u64;
-
-    /// The most bytes that the decoder takes beside the buffer.
-    fn beside_bytes(&self) -> u64;
-
-    /// Decodes into the buffer, whose content is arbitrary before, and begins with all pixels as RGB of the depth in which it
-    /// was opened afterwards.
-    fn read(self: Box<Self>, buffer: &mut [u8]) -> Result<()>;
-}
-
-/// An image that is not a JPEG, its header read.
-pub(super) struct Opened<'a> {
-    pub(super) header: Header,
-    pub(super) orientation: Orientation,
-    /// The depth in which it is decoded.
-    pub(super) depth: Depth,
-    pub(super) pending: Box<dyn Pending + 'a>,
-}
+use super::{formats, pixels};
 
 /// The header of an image that is not a JPEG.
 pub(super) fn probe(encoded: &[u8]) -> Result<Header> {
@@ -69,21 +48,21 @@ pub(super) fn decode_into(
     encoded: &[u8],
     frame_of: &FrameOf<'_>,
     slot: &mut [u8],
-    (scratch, workspace): (&mut Scratch, &Workspace),
+    (stages, workspace): (&mut Stages, &Workspace),
 ) -> Result<()> {
     let format = sniff(encoded)?;
-    let (whole, _taken) = caught(format, || read(image, encoded, format, frame_of, (scratch, workspace)))?;
-    scratch.fill_from_whole(image, whole, frame_of, slot)
+    let (whole, _taken) = caught(format, || read(image, encoded, format, frame_of, (stages, workspace)))?;
+    stages.fill_from_whole(image, whole, frame_of, slot)
 }
 
-/// Decodes all pixels into `scratch.pixels`, as RGB or luma. The memory taken from the workspace covers the stages
+/// Decodes all pixels into `stages.pixels`, as RGB or luma. The memory taken from the workspace covers the stages
 /// after it too.
 fn read<'w>(
     image: &Image,
     encoded: &[u8],
     format: Format,
     frame_of: &FrameOf<'_>,
-    (scratch, workspace): (&mut Scratch, &'w Workspace),
+    (stages, workspace): (&mut Stages, &'w Workspace),
 ) -> Result<(Whole, Option<Taken<'w>>)> {
     let opened = open(encoded, format, image.depth())?;
     let Opened { header: Header { width, height, .. }, orientation, depth, pending } = opened;
@@ -94,7 +73,7 @@ fn read<'w>(
     let needed =
         bytes.saturating_add(pending.beside_bytes()).saturating_add(bytes_after(image, whole, frame_of));
     let taken = workspace.take(needed, || format!("a {format} of {width}x{height} pixels"))?;
-    let buffer = scratch.pixels.take(bytes as usize);
+    let buffer = stages.pixels.take(bytes as usize);
     pending.read(buffer)?;
     let count = width as usize * height as usize;
     match depth {
@@ -114,44 +93,5 @@ fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened<'_>> {
             Ok(Opened { header, orientation, depth, pending: Box::new(png) })
         }
         _ => formats::open(encoded, format, most),
-    }
-}
-
-/// Makes RGB of `count` pixels of this many levels, in place: the first three, or the grey one three times.
-pub(super) fn spread<L: Copy>(buffer: &mut [L], count: usize, channels: usize) {
-    let copy = |buffer: &mut [L], at: usize| {
-        let from = at * channels;
-        let pixel = match channels {
-            1 | 2 => [buffer[from]; RGB],
-            _ => [buffer[from], buffer[from + 1], buffer[from + 2]],
-        };
-        buffer[at * RGB..(at + 1) * RGB].copy_from_slice(&pixel);
-    };
-    match channels {
-        RGB => {}
-        // Where pixels grow, the last goes first, so that none is overwritten before it is read.
-        1 | 2 => (0..count).rev().for_each(|at| copy(buffer, at)),
-        _ => (0..count).for_each(|at| copy(buffer, at)),
-    }
-}
-
-/// Runs a decoder that may panic on malformed input, as some have.
-pub(super) fn caught<T>(format: Format, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    panics::caught(work).unwrap_or_else(|_| Err(bad_row(format!("corrupt {format}: the decoder panicked"))))
-}
-
-/// The failure of a decoder, with its message.
-pub(super) fn corrupt(format: Format, said: &dyn fmt::Display) -> Error {
-    bad_row(format!("corrupt {format}: {}", said.to_string().trim_end_matches('.')))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_panic_of_a_decoder_is_a_bad_row() {
-        let error = caught(Format::Gif, || -> Result<()> { panic!("index out of bounds") }).unwrap_err();
-        assert_eq!(error.to_string(), "corrupt GIF: the decoder panicked");
     }
 }

@@ -2,7 +2,7 @@
 
 use forebay_base::Error;
 
-use super::bad_row;
+use super::refuse::bad_row;
 
 /// Bytes of an unknown file that an error shows.
 const SHOWN_BYTES: usize = 4;

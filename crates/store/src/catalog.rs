@@ -45,6 +45,8 @@ pub use row_ids::{RowId, RowPlace};
 pub use types::leaf_width;
 pub use unify::{Differences, Unified, unify};
 
+/// Memory that the default window of a shuffle takes: rows as they are once Parquet is decoded. Part of the order of rows.
+pub const WINDOW_BYTES: u64 = 1 << 30;
 /// How many column names an "unknown column" message lists before it stops.
 const NAMES_SHOWN: usize = 20;
 
@@ -240,6 +242,13 @@ impl Catalog {
         self.project_columns((0..self.schema.fields().len()).collect())
     }
 
+    /// All columns but those that are refused, in stored order.
+    pub fn project_readable(&self) -> Result<Projection> {
+        self.project_columns(
+            (0..self.schema.fields().len()).filter(|&column| self.refusal(column).is_none()).collect(),
+        )
+    }
+
     fn project_columns(&self, columns: Vec<usize>) -> Result<Projection> {
         self.select(columns.into_iter().map(Selected::whole).collect())
     }
@@ -303,7 +312,8 @@ impl Catalog {
     /// decodes. Two things are not in it: strings encoded as `DELTA_BYTE_ARRAY` may take more, since they repeat each
     /// other, and small buffers of views that grew page by page may have up to twice the capacity.
     pub fn held_bytes(&self, group: &Group, projection: &Projection) -> u64 {
-        self.sum(group, projection, cost::held).saturating_add(self.constant_bytes(group, projection))
+        self.sum(group, projection, |chunk, rows| chunk.held(rows))
+            .saturating_add(self.constant_bytes(group, projection))
     }
 
     /// Bytes that it takes to decode the projected columns of `group` beside those that are fetched and held, at most: for pages
@@ -325,6 +335,17 @@ impl Catalog {
         stored.saturating_add(self.constant_bytes(group, projection))
     }
 
+    /// Rows of the default window of a shuffle: as many as [`WINDOW_BYTES`] hold once they are decoded.
+    pub fn window_rows(&self, projection: &Projection) -> u64 {
+        WINDOW_BYTES / self.window_row_bytes(projection)
+    }
+
+    /// What a row of the default window counts for, on average; see [`window_bytes`](Self::window_bytes).
+    pub fn window_row_bytes(&self, projection: &Projection) -> u64 {
+        let bytes: u64 = self.groups.iter().map(|group| self.window_bytes(group, projection)).sum();
+        (bytes / self.rows().max(1)).max(1)
+    }
+
     /// Bytes of the values of the projected columns of `group` one by one, and whether the footer has them: repeated values
     /// are stored once, and only newer footers count them.
     pub fn values_bytes(&self, group: &Group, projection: &Projection) -> (u64, bool) {
@@ -334,7 +355,7 @@ impl Catalog {
         let stored = self.sum(group, projection, |chunk, rows| {
             cost::values(chunk).unwrap_or_else(|| {
                 are_known = false;
-                cost::held(chunk, rows)
+                chunk.held(rows)
             })
         });
         (stored.saturating_add(constants), are_known)

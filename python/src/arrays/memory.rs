@@ -7,7 +7,7 @@ use crate::dense::{Dense, Element};
 use crate::view;
 
 /// A numpy array over the same memory, which stays alive as the array's base.
-pub(super) fn view(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn view(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     let element = dense.element;
     let array = view::of(py, dense)?;
     match element {

@@ -8,3 +8,4 @@ mod objects;
 mod texts;
 
 pub(crate) use dispatch::{array, numbers};
+pub(crate) use memory::view;

@@ -17,9 +17,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use values::{cast_values, shown};
 
 use super::tensors::{name_of, type_of};
-use super::{ColumnCodec, GatheredRows, Noun, Slot, Tensor};
+use super::{Codec, Gather, GatheredRows, RowSize, Tensor};
 use crate::batch::{Selection, gather};
-use crate::monitor::Stage;
 
 /// The field of a column as it is after the cast of its values, or of the values of its lists, to `to`.
 ///
@@ -55,7 +54,7 @@ fn cast_type(stored: &DataType, to: &DataType) -> Option<DataType> {
 #[derive(Debug)]
 pub(crate) struct CastCodec {
     /// What becomes of the values that were cast.
-    inner: Arc<dyn ColumnCodec>,
+    inner: Arc<dyn Gather>,
     to: DataType,
     /// As which it sees them.
     seen: DataType,
@@ -67,31 +66,27 @@ impl CastCodec {
     /// `inner` gathers, and was made for the [field](cast_field) after the cast.
     ///
     /// Fails with `Invalid` for a column that is not cast.
-    pub(crate) fn new(inner: Arc<dyn ColumnCodec>, stored: &Field, to: &DataType) -> Result<Self> {
+    pub(crate) fn new(inner: Codec, stored: &Field, to: &DataType) -> Result<Self> {
         let seen = cast_field(stored, to)?.data_type().clone();
-        if inner.slot() != Slot::Gathered || inner.follows().is_some() {
+        let Codec::Gather(inner) = inner else {
             return Err(Error::invalid("is cast, and another option says how its cells are decoded")
                 .hint("what is decoded has a type of its own: leave it out of `cast`"));
-        }
+        };
         let growth = width(values_of(&seen)).div_ceil(width(values_of(stored.data_type())).max(1)).max(1);
         Ok(CastCodec { inner, to: to.clone(), seen, growth })
     }
 }
 
-impl ColumnCodec for CastCodec {
+impl Gather for CastCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         self.inner.delivered(&cast_field(stored, &self.to)?)
     }
 
-    fn stage(&self) -> Stage {
-        self.inner.stage()
-    }
-
-    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let stored = gather(sources, selection, None)?;
         let (values, unfit) = cast(&stored, &self.to)?;
         let all = Selection::of_one((0..values.len() as u32).collect());
-        let (rows, refused) = self.inner.gather_rows(&[values.as_ref()], &all)?;
+        let (rows, refused) = self.inner.gather(&[values.as_ref()], &all)?;
         if unfit.is_empty() {
             return Ok((rows, refused));
         }
@@ -105,24 +100,13 @@ impl ColumnCodec for CastCodec {
         Ok((rows, refused))
     }
 
-    fn row_bytes(&self) -> Option<u64> {
-        self.inner.row_bytes().or_else(|| row_width(&self.seen))
-    }
-
-    fn growth(&self) -> usize {
-        self.growth
-    }
-
-    fn is_to_longest(&self) -> bool {
-        self.inner.is_to_longest()
+    fn size(&self) -> RowSize {
+        let inner = self.inner.size();
+        RowSize { bytes: inner.bytes.or_else(|| row_width(&self.seen)), growth: self.growth, ..inner }
     }
 
     fn unknown_values(&self) -> u64 {
         self.inner.unknown_values()
-    }
-
-    fn noun(&self) -> Noun {
-        self.inner.noun()
     }
 }
 

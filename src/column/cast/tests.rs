@@ -16,9 +16,9 @@ use crate::column::{Pad, PadCodec, PlainCodec};
 /// A column as it is delivered, and its bad rows with the reasons.
 fn delivered(column: &dyn Array, to: &DataType) -> (ArrayRef, Vec<(usize, String)>) {
     let field = Field::new("x", column.data_type().clone(), true);
-    let codec = CastCodec::new(Arc::new(PlainCodec::default()), &field, to).unwrap();
+    let codec = CastCodec::new(Codec::Gather(Arc::new(PlainCodec::default())), &field, to).unwrap();
     let all = Selection::of_one((0..column.len() as u32).collect());
-    let (rows, refused) = codec.gather_rows(&[column], &all).unwrap();
+    let (rows, refused) = codec.gather(&[column], &all).unwrap();
     assert_eq!(rows.data_type(), codec.delivered(&field).unwrap().data_type());
     (rows, refused.into_iter().map(|(row, error)| (row, error.to_string())).collect())
 }
@@ -216,9 +216,8 @@ fn what_comes_after_sees_the_type_of_the_cast() {
     let stored = Field::new("x", lists.data_type().clone(), true);
     let field = cast_field(&stored, &Int16).unwrap();
     let pad = PadCodec::new(&Pad::new(2).value(-1.0), &field, None).unwrap();
-    let codec = CastCodec::new(Arc::new(pad), &stored, &Int16).unwrap();
-    let (rows, refused) =
-        codec.gather_rows(&[&lists], &Selection::new(vec![(0, 2), (0, 0), (0, 1)])).unwrap();
+    let codec = CastCodec::new(Codec::Gather(Arc::new(pad)), &stored, &Int16).unwrap();
+    let (rows, refused) = codec.gather(&[&lists], &Selection::new(vec![(0, 2), (0, 0), (0, 1)])).unwrap();
     let values = rows.as_fixed_size_list().values().as_primitive::<Int16Type>().clone();
     assert_eq!(&values.values()[2..5], &[1, -1, 2]);
     let refused: Vec<(usize, String)> =
@@ -226,16 +225,16 @@ fn what_comes_after_sees_the_type_of_the_cast() {
     assert_eq!(refused.len(), 2);
     assert!(refused[0].0 == 0 && refused[0].1.contains("0.5 has"), "{refused:?}");
     assert!(refused[1].0 == 2 && refused[1].1.contains("null in a list"), "{refused:?}");
-    assert_eq!((codec.row_bytes(), codec.growth()), (Some(4), 1));
+    assert_eq!((codec.size().bytes, codec.size().growth), (Some(4), 1));
 
     let stored = Field::new("x", Int8, true);
     let plain = PlainCodec { fill: Some(Fill::from(0.5)) };
-    let codec = CastCodec::new(Arc::new(plain), &stored, &Float64).unwrap();
+    let codec = CastCodec::new(Codec::Gather(Arc::new(plain)), &stored, &Float64).unwrap();
     assert!(!codec.delivered(&stored).unwrap().is_nullable());
     let (rows, _) =
-        codec.gather_rows(&[&Int8Array::from(vec![Some(1), None])], &Selection::of_one(vec![0, 1])).unwrap();
+        codec.gather(&[&Int8Array::from(vec![Some(1), None])], &Selection::of_one(vec![0, 1])).unwrap();
     assert_eq!(rows.as_primitive::<Float64Type>().values(), &[1.0, 0.5]);
-    assert_eq!((codec.row_bytes(), codec.growth()), (Some(8), 8));
+    assert_eq!((codec.size().bytes, codec.size().growth), (Some(8), 8));
 }
 
 #[test]

@@ -17,8 +17,8 @@ use xxhash_rust::xxh64::xxh64;
 use super::choice::{Encoding, Hash};
 use super::items::{Item, Items};
 use super::vocabulary::{Categories, Places};
-use crate::batch::{Fill, Number, Selection};
-use crate::column::{ColumnCodec, GatheredRows, Noun};
+use crate::batch::{Fill, Number, Selection, gather};
+use crate::column::{Gather, GatheredRows, RowSize};
 
 /// Delivers codes in place of values.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ impl EncodeCodec {
 
     /// Lists of codes: each is bad for the first of its values that is.
     fn lists(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        let gathered = self.gather(sources, selection)?;
+        let gathered = gather(sources, selection, None)?;
         let lists = gathered.as_list::<i64>();
         let items = Items::of(lists.values().as_ref())?;
         let mut codes = Vec::with_capacity(lists.values().len());
@@ -190,7 +190,7 @@ impl EncodeCodec {
         selection: &Selection,
         length: i32,
     ) -> Result<GatheredRows> {
-        let gathered = self.gather(sources, selection)?;
+        let gathered = gather(sources, selection, None)?;
         let lists = gathered.as_fixed_size_list();
         let items = Items::of(lists.values().as_ref())?;
         let mut codes = Vec::with_capacity(lists.values().len());
@@ -220,7 +220,7 @@ impl EncodeCodec {
     }
 }
 
-impl ColumnCodec for EncodeCodec {
+impl Gather for EncodeCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let data_type = match self.rows {
             Rows::Values => self.data_type.clone(),
@@ -230,7 +230,7 @@ impl ColumnCodec for EncodeCodec {
         Ok(Arc::new(Field::new(stored.name(), data_type, false)))
     }
 
-    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         match self.rows {
             Rows::Values => {}
             Rows::Lists => return self.lists(sources, selection),
@@ -249,21 +249,18 @@ impl ColumnCodec for EncodeCodec {
         Ok((self.array(codes), bad))
     }
 
-    fn row_bytes(&self) -> Option<u64> {
+    fn size(&self) -> RowSize {
         let width = self.data_type.primitive_width().unwrap_or(0) as u64;
-        match self.rows {
+        let bytes = match self.rows {
             Rows::Values => Some(width),
             Rows::Lists => None,
             Rows::FixedLists(length) => Some(width.saturating_mul(u64::try_from(length).unwrap_or(0))),
-        }
+        };
+        RowSize { bytes, ..RowSize::default() }
     }
 
     fn unknown_values(&self) -> u64 {
         self.unknown.load(Relaxed)
-    }
-
-    fn noun(&self) -> Noun {
-        Noun { one: "a value to encode", several: "values to encode" }
     }
 }
 
@@ -284,7 +281,7 @@ mod tests {
         let field = Field::new("x", column.data_type().clone(), true);
         let codec = encoding.codec(&field, fill.as_ref()).unwrap();
         let rows = Selection::of_one((0..column.len() as u32).collect());
-        let (codes, bad) = codec.gather_rows(&[&column], &rows).unwrap();
+        let (codes, bad) = codec.gather(&[&column], &rows).unwrap();
         assert_eq!(codes.data_type(), codec.delivered(&field).unwrap().data_type());
         assert_eq!(codes.len(), column.len());
         (codes, bad.into_iter().map(|(row, error)| (row, error.to_string())).collect())

@@ -15,7 +15,7 @@ pub use vocabulary::{Categories, Vocabulary};
 use forebay_arrow::datatypes::Field;
 use forebay_base::Result;
 
-use super::ColumnCodec;
+use super::Gather;
 use crate::batch::Fill;
 use codec::EncodeCodec;
 
@@ -24,7 +24,7 @@ impl Encoding {
     ///
     /// # Errors
     /// The column holds no values that can be encoded, the fill is not one of them, or the encoding can never work.
-    pub(crate) fn codec(&self, stored: &Field, fill: Option<&Fill>) -> Result<Arc<dyn ColumnCodec>> {
+    pub(crate) fn codec(&self, stored: &Field, fill: Option<&Fill>) -> Result<Arc<dyn Gather>> {
         if let Some(fill) = fill {
             fill.check(stored.data_type())?;
         }

@@ -13,7 +13,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::Followed;
 use super::boxes::{Boxes, check_stored, stored};
 use crate::batch::delivered;
-use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun};
+use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun};
 
 /// Delivers the items of the boxes that are left.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl AlongCodec {
     }
 }
 
-impl ColumnCodec for AlongCodec {
+impl FollowImage for AlongCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         check_stored(&self.column.1)?;
         let field = delivered(stored);
@@ -44,11 +44,15 @@ impl ColumnCodec for AlongCodec {
         }
     }
 
-    fn follows(&self) -> Option<usize> {
-        Some(self.followed.column)
+    fn image(&self) -> usize {
+        self.followed.column
     }
 
-    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<(ArrayRef, Vec<BadValue>)> {
+    fn takes_mask(&self) -> bool {
+        false
+    }
+
+    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
         let DataType::LargeList(item) = gathered.data_type() else {
             return Err(Error::new(ErrorKind::Internal, "items of boxes that are not in a list"));
         };

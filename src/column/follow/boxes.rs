@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Followed;
 use super::tuples::{Rows, Tuples, field, stored_width};
-use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun, NullOptions};
+use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 
 /// Numbers of a box.
 const NUMBERS: usize = 4;
@@ -236,18 +236,22 @@ pub(super) fn stored(gathered: &ArrayRef) -> Result<Tuples<'_>> {
     Tuples::of(gathered.as_ref(), NUMBERS)
 }
 
-impl ColumnCodec for BoxesCodec {
+impl FollowImage for BoxesCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         self.boxes.validate()?;
         check_stored(stored)?;
         Ok(field(stored.name(), NUMBERS))
     }
 
-    fn follows(&self) -> Option<usize> {
-        Some(self.followed.column)
+    fn image(&self) -> usize {
+        self.followed.column
     }
 
-    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<(ArrayRef, Vec<BadValue>)> {
+    fn takes_mask(&self) -> bool {
+        true
+    }
+
+    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
         let stored = stored(&gathered)?;
         let mut made = Rows::new(NUMBERS);
         let bad = self.followed.each_row(rows, |row, drawn| {

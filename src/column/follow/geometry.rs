@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::datatypes::{DataType, FieldRef};
 use forebay_base::Result;
-use forebay_image::{Drawn, RowKey, Workspace};
+use forebay_image::{Drawn, RowKey};
 
 use super::Followed;
 use crate::column::tensor::tensor_field;
-use crate::column::{Cell, ColumnCodec, Noun, RowCells, Slot};
+use crate::column::{DrawNumbers, RowCells};
 
 /// Delivers the geometry of images.
 #[derive(Debug)]
@@ -36,27 +36,16 @@ impl GeometryCodec {
     }
 }
 
-impl ColumnCodec for GeometryCodec {
-    fn delivered(&self, _: &Field) -> Result<FieldRef> {
-        self.field()
+impl DrawNumbers for GeometryCodec {
+    fn image(&self) -> usize {
+        self.followed.column
     }
 
-    fn slot(&self) -> Slot {
-        Slot::Fixed(Drawn::numbers_of(&self.followed.image) * size_of::<f32>())
+    fn slot(&self) -> usize {
+        Drawn::numbers_of(&self.followed.image) * size_of::<f32>()
     }
 
-    fn follows(&self) -> Option<usize> {
-        Some(self.followed.column)
-    }
-
-    fn decode_following(
-        &self,
-        _: Option<Cell<'_>>,
-        row: RowCells<'_>,
-        key: RowKey,
-        _: &Workspace,
-        slot: &mut [u8],
-    ) -> Result<()> {
+    fn draw(&self, row: RowCells<'_>, key: RowKey, slot: &mut [u8]) -> Result<()> {
         let Some(drawn) = self.followed.drawn(row, key)? else {
             slot.fill(0);
             return Ok(());
@@ -65,9 +54,5 @@ impl ColumnCodec for GeometryCodec {
         let (slot, _) = slot.as_chunks_mut::<{ size_of::<f32>() }>();
         slot.iter_mut().zip(numbers).for_each(|(to, number)| *to = number.to_ne_bytes());
         Ok(())
-    }
-
-    fn noun(&self) -> Noun {
-        Noun { one: "an image", several: "images" }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Followed;
 use super::tuples::{Rows, Tuples, field, stored_width};
-use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun, NullOptions};
+use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 
 /// A column of points that follow an image: moved as it is cropped, resized and mirrored.
 ///
@@ -89,16 +89,20 @@ impl KeypointsCodec {
     }
 }
 
-impl ColumnCodec for KeypointsCodec {
+impl FollowImage for KeypointsCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         Ok(field(stored.name(), self.width))
     }
 
-    fn follows(&self) -> Option<usize> {
-        Some(self.followed.column)
+    fn image(&self) -> usize {
+        self.followed.column
     }
 
-    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<(ArrayRef, Vec<BadValue>)> {
+    fn takes_mask(&self) -> bool {
+        true
+    }
+
+    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
         let stored = Tuples::of(gathered.as_ref(), self.width)?;
         let mut made = Rows::new(self.width);
         let bad = self.followed.each_row(rows, |row, drawn| {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Followed;
 use crate::column::cell::holds_bytes;
 use crate::column::tensor::tensor_field;
-use crate::column::{Cell, ColumnCodec, Noun, NullOptions, NullSlot, RowCells, Slot};
+use crate::column::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 
 /// A column of masks that follow an image: cropped, resized and mirrored with it, by the nearest pixel.
 ///
@@ -88,7 +88,7 @@ fn item_of(dtype: MaskType) -> DataType {
     }
 }
 
-impl ColumnCodec for MaskCodec {
+impl DecodeCells for MaskCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         if !holds_bytes(stored.data_type()) {
             return Err(Error::invalid(format!("holds {}, not encoded masks", TypeName(stored.data_type())))
@@ -99,24 +99,23 @@ impl ColumnCodec for MaskCodec {
         Ok(Arc::new(tensor_field(stored.name(), &[height as usize, width as usize], item)?))
     }
 
-    fn slot(&self) -> Slot {
+    fn slot(&self) -> usize {
         let Size { height, width } = self.followed.image.size();
-        Slot::Fixed(height as usize * width as usize * self.dtype.bytes())
+        height as usize * width as usize * self.dtype.bytes()
     }
 
-    fn follows(&self) -> Option<usize> {
+    fn image(&self) -> Option<usize> {
         Some(self.followed.column)
     }
 
-    fn decode_following(
+    fn decode(
         &self,
-        cell: Option<Cell<'_>>,
+        cell: Cell<'_>,
         row: RowCells<'_>,
         key: RowKey,
         workspace: &Workspace,
         slot: &mut [u8],
     ) -> Result<()> {
-        let cell = cell.ok_or_else(|| self.noun().null())?;
         let Some(drawn) = self.followed.drawn(row, key)? else {
             self.of_no_image(slot);
             return Ok(());

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::datatypes::{DataType, FieldRef};
 use forebay_base::Result;
-use forebay_image::{RowKey, Size, Workspace};
+use forebay_image::{RowKey, Size};
 
 use super::Followed;
 use crate::column::tensor::tensor_field;
-use crate::column::{Cell, ColumnCodec, Noun, RowCells, Slot};
+use crate::column::{DrawNumbers, RowCells};
 
 /// Height and width.
 const NUMBERS: usize = 2;
@@ -35,27 +35,16 @@ impl SizeCodec {
     }
 }
 
-impl ColumnCodec for SizeCodec {
-    fn delivered(&self, _: &Field) -> Result<FieldRef> {
-        self.field()
+impl DrawNumbers for SizeCodec {
+    fn image(&self) -> usize {
+        self.followed.column
     }
 
-    fn slot(&self) -> Slot {
-        Slot::Fixed(NUMBERS * size_of::<i32>())
+    fn slot(&self) -> usize {
+        NUMBERS * size_of::<i32>()
     }
 
-    fn follows(&self) -> Option<usize> {
-        Some(self.followed.column)
-    }
-
-    fn decode_following(
-        &self,
-        _: Option<Cell<'_>>,
-        row: RowCells<'_>,
-        key: RowKey,
-        _: &Workspace,
-        slot: &mut [u8],
-    ) -> Result<()> {
+    fn draw(&self, row: RowCells<'_>, key: RowKey, slot: &mut [u8]) -> Result<()> {
         let Some(drawn) = self.followed.drawn(row, key)? else {
             slot.fill(0);
             return Ok(());
@@ -65,9 +54,5 @@ impl ColumnCodec for SizeCodec {
         // A side is at most 65,535 pixels.
         slot.iter_mut().zip([height, width]).for_each(|(to, side)| *to = (side as i32).to_ne_bytes());
         Ok(())
-    }
-
-    fn noun(&self) -> Noun {
-        Noun { one: "an image", several: "images" }
     }
 }

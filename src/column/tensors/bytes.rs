@@ -7,8 +7,9 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{RowKey, Workspace};
 
 use super::{ByteOrder, NOUN, Tensor, TensorFormat, npy, npz};
+use crate::column::codec::CELLS_PER_TASK;
 use crate::column::tensor::tensor_field;
-use crate::column::{CELLS_PER_TASK, Cell, ColumnCodec, Noun, NullOptions, NullSlot, RowCells, Slot};
+use crate::column::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 
 /// Bytes that one task writes at least, so that cells of a few values share its cost.
 const BYTES_PER_TASK: usize = 32 << 10;
@@ -61,17 +62,24 @@ impl BytesCodec {
     }
 }
 
-impl ColumnCodec for BytesCodec {
+impl DecodeCells for BytesCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let Tensor { shape, dtype, .. } = &self.tensor;
         Ok(Arc::new(tensor_field(stored.name(), shape, dtype.clone())?))
     }
 
-    fn slot(&self) -> Slot {
-        Slot::Fixed(self.slot)
+    fn slot(&self) -> usize {
+        self.slot
     }
 
-    fn decode(&self, cell: Cell<'_>, _: RowKey, _: &Workspace, slot: &mut [u8]) -> Result<()> {
+    fn decode(
+        &self,
+        cell: Cell<'_>,
+        _: RowCells<'_>,
+        _: RowKey,
+        _: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<()> {
         match self.tensor.format {
             // Each byte is read once.
             TensorFormat::Raw => self.raw(cell.stable_if(|_| false), slot),

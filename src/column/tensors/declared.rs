@@ -19,7 +19,7 @@ use super::{MAX_SIDES, Tensor, described, levels, name_of};
 use crate::batch::{Fill, Selection, gather};
 use crate::column::extension::{EXTENSION_METADATA, EXTENSION_NAME};
 use crate::column::tensor::{TENSOR, tensor_field};
-use crate::column::{ColumnCodec, GatheredRows, NullOptions, PlainCodec};
+use crate::column::{Codec, Gather, GatheredRows, NullOptions, PlainCodec};
 
 /// Schema metadata: the features of a data set of Hugging Face.
 const HUGGINGFACE: &str = "huggingface";
@@ -62,7 +62,7 @@ impl Declared {
 
     /// The codec of a column that is declared as tensors of one shape; `None` of another one, and where the declaration does
     /// not fit what is stored.
-    pub(crate) fn codec(&self, stored: &Field, fill: Option<&Fill>) -> Option<Arc<dyn ColumnCodec>> {
+    pub(crate) fn codec(&self, stored: &Field, fill: Option<&Fill>) -> Option<Arc<dyn Gather>> {
         let (levels, values) = levels(stored.data_type());
         name_of(values)?;
         if let (Some(extension), [Some(length)]) = (extension(stored), &levels[..]) {
@@ -76,11 +76,7 @@ impl Declared {
     /// The codec of a column of nested lists that is declared as tensors of one shape and has a mask for its
     /// nulls: the mask is of whole rows, so that a null inside a row that is there is a bad row, unless `fill`
     /// stands for it.
-    pub(crate) fn masked_codec(
-        &self,
-        stored: &Field,
-        fill: Option<&Fill>,
-    ) -> Option<Result<Arc<dyn ColumnCodec>>> {
+    pub(crate) fn masked_codec(&self, stored: &Field, fill: Option<&Fill>) -> Option<Result<Codec>> {
         if extension(stored).is_some() {
             return None;
         }
@@ -177,7 +173,7 @@ impl FixedCodec {
     }
 }
 
-impl ColumnCodec for FixedCodec {
+impl Gather for FixedCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let field = self.plain.delivered(stored)?;
         let (_, values) = levels(field.data_type());
@@ -185,16 +181,12 @@ impl ColumnCodec for FixedCodec {
         Ok(Arc::new(field.as_ref().clone().with_metadata(shaped.metadata().clone())))
     }
 
-    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
-        self.plain.gather(sources, selection)
-    }
-
     fn prepare(&self, column: ArrayRef) -> Result<ArrayRef> {
         self.plain.prepare(column)
     }
 
-    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        let gathered = self.gather(sources, selection)?;
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let (gathered, _) = self.plain.gather(sources, selection)?;
         let (Some(order), DataType::FixedSizeList(item, length)) = (&self.order, gathered.data_type()) else {
             return Ok((gathered, Vec::new()));
         };
@@ -212,6 +204,10 @@ impl ColumnCodec for FixedCodec {
             Vec::new(),
         ))
     }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
 }
 
 /// Delivers the arrays of Hugging Face, which are stored as nested lists.
@@ -222,7 +218,7 @@ struct NestedCodec {
     fill: Option<Fill>,
 }
 
-impl ColumnCodec for NestedCodec {
+impl Gather for NestedCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         if let Some(fill) = &self.fill {
             fill.check(stored.data_type())?;
@@ -235,8 +231,8 @@ impl ColumnCodec for NestedCodec {
         Ok(Arc::new(field.with_data_type(list).with_nullable(self.fill.is_none())))
     }
 
-    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        let gathered = self.gather(sources, selection)?;
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let gathered = gather(sources, selection, None)?;
         let rows = gathered.len();
         let length: usize = self.shape.iter().product();
         let mut bad = Vec::new();
@@ -296,9 +292,9 @@ mod tests {
         Arc::new(FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(rows, 6))
     }
 
-    fn gathered(codec: &dyn ColumnCodec, column: &ArrayRef) -> GatheredRows {
+    fn gathered(codec: &dyn Gather, column: &ArrayRef) -> GatheredRows {
         let rows = Selection::of_one((0..column.len() as u32).collect());
-        codec.gather_rows(&[column.as_ref()], &rows).unwrap()
+        codec.gather(&[column.as_ref()], &rows).unwrap()
     }
 
     #[test]

@@ -14,10 +14,10 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::{NOUN, Tensor, TensorFormat, levels, name_of};
+use super::{Tensor, TensorFormat, levels, name_of};
 use crate::batch::{Fill, Selection, gather};
 use crate::column::tensor::tensor_field;
-use crate::column::{ColumnCodec, GatheredRows, Noun, NullOptions};
+use crate::column::{Gather, GatheredRows, NullOptions};
 
 /// Delivers lists as rows of one shape.
 #[derive(Debug)]
@@ -183,14 +183,18 @@ pub(super) fn rows_of(
     Ok(make_array(values.freeze().into_builder().nulls(written.finish()).build().or_fail()?))
 }
 
-impl ColumnCodec for ListsCodec {
+impl Gather for ListsCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let Tensor { shape, dtype, .. } = &self.tensor;
         Ok(Arc::new(tensor_field(stored.name(), shape, dtype.clone())?))
     }
 
-    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        let gathered = self.gather(sources, selection)?;
+    fn takes_mask(&self) -> bool {
+        true
+    }
+
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let gathered = gather(sources, selection, None)?;
         // Checked to fit with the field.
         let length: usize = self.lengths.iter().product();
         let (values, nulls, bad) = match self.values(&gathered, 0..gathered.len()) {
@@ -218,10 +222,6 @@ impl ColumnCodec for ListsCodec {
         let rows = FixedSizeListArray::try_new(item, length as i32, values, None).or_fail()?;
         Ok((Arc::new(rows), bad))
     }
-
-    fn noun(&self) -> Noun {
-        NOUN
-    }
 }
 
 #[cfg(test)]
@@ -231,13 +231,14 @@ mod tests {
     use forebay_arrow::datatypes::{Float32Type, Int32Type};
 
     use super::*;
+    use crate::column::Column;
 
     fn delivered(tensor: &Tensor, column: &ArrayRef) -> (Vec<f32>, Vec<(usize, String)>) {
         let field = Field::new("x", column.data_type().clone(), true);
         let codec = tensor.codec(&field, NullOptions::default()).unwrap();
         let rows = Selection::of_one((0..column.len() as u32).collect());
-        let (rows, bad) = codec.gather_rows(&[column], &rows).unwrap();
-        assert_eq!(rows.data_type(), codec.delivered(&field).unwrap().data_type());
+        let (rows, bad) = codec.as_gather().unwrap().gather(&[column], &rows).unwrap();
+        assert_eq!(rows.data_type(), Column::of(codec, &field).unwrap().field.data_type());
         assert_eq!((rows.len(), rows.logical_null_count()), (column.len(), 0));
         let values = rows.as_fixed_size_list().values().as_primitive::<Float32Type>().values().to_vec();
         (values, bad.into_iter().map(|(row, error)| (row, error.to_string())).collect())
@@ -293,6 +294,7 @@ mod tests {
         let none = ListArray::from_iter_primitive::<Int32Type, _, _>(vec![None::<Vec<Option<i32>>>; 3]);
         let field = Field::new("x", none.data_type().clone(), true);
         let codec = Tensor::new(DataType::Int32, [2]).codec(&field, NullOptions::default()).unwrap();
-        assert_eq!(codec.gather_rows(&[&none], &Selection::of_one(vec![0, 1, 2])).unwrap().1.len(), 3);
+        let all = Selection::of_one(vec![0, 1, 2]);
+        assert_eq!(codec.as_gather().unwrap().gather(&[&none], &all).unwrap().1.len(), 3);
     }
 }

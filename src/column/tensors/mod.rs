@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::cell::holds_bytes;
-use super::{ColumnCodec, Noun, NullOptions};
+use super::{Codec, Noun, NullOptions};
 use bytes::BytesCodec;
 pub(crate) use declared::{Declared, tensor_shape};
 use forebay_arrow::datatypes::{DataType, Field};
@@ -203,12 +203,12 @@ impl Tensor {
     ///
     /// # Errors
     /// The column does not hold such tensors, or they can never work, or a fill is not one of their values.
-    pub(crate) fn codec(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Arc<dyn ColumnCodec>> {
+    pub(crate) fn codec(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Codec> {
         self.validate()?;
         if holds_bytes(stored.data_type()) {
-            return Ok(Arc::new(BytesCodec::new(self.clone(), stored.data_type(), nulls)?));
+            return Ok(Codec::Cells(Arc::new(BytesCodec::new(self.clone(), stored.data_type(), nulls)?)));
         }
-        Ok(Arc::new(ListsCodec::new(self.clone(), stored.data_type(), nulls)?))
+        Ok(Codec::Gather(Arc::new(ListsCodec::new(self.clone(), stored.data_type(), nulls)?)))
     }
 }
 
@@ -270,6 +270,7 @@ fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column::Column;
 
     #[test]
     fn a_tensor_is_read_as_it_was_written() {
@@ -318,7 +319,7 @@ mod tests {
         ] {
             let refused = tensor
                 .codec(stored, NullOptions::default())
-                .and_then(|codec| codec.delivered(stored))
+                .and_then(|codec| Column::of(codec, stored))
                 .unwrap_err();
             assert!(refused.to_string().contains(said), "{refused}");
         }

@@ -3,15 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use forebay_arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use forebay_arrow::datatypes::{DataType, Field, Schema};
 use forebay_base::Result;
 
 use super::LoaderBuilder;
 use super::columns::of_column;
-use crate::column::{CastCodec, ColumnCodec, cast_field};
-
-/// A codec and the field that it delivers.
-type Column = (Arc<dyn ColumnCodec>, FieldRef);
+use crate::column::{CastCodec, Codec, Column, cast_field};
 
 /// The columns that are cast, and their types.
 pub(super) type Casts<'a> = HashMap<&'a str, &'a DataType>;
@@ -26,9 +23,9 @@ impl LoaderBuilder {
     /// A column with the cast of its values before all that is done with them.
     pub(super) fn after_cast(&self, column: Column, stored: &Field, casts: &Casts<'_>) -> Result<Column> {
         let Some(to) = casts.get(stored.name().as_str()) else { return Ok(column) };
-        let (inner, field) = column;
-        let codec = CastCodec::new(inner, stored, to).map_err(|error| error.at(of_column(stored.name())))?;
-        Ok((Arc::new(codec), field))
+        let Column { codec, field } = column;
+        let codec = CastCodec::new(codec, stored, to).map_err(|error| error.at(of_column(stored.name())))?;
+        Ok(Column { codec: Codec::Gather(Arc::new(codec)), field })
     }
 }
 

@@ -1,128 +1,91 @@
 //! The codec of each column that is read.
 
 use std::collections::HashMap;
-use std::iter::repeat_n;
+use std::iter::{repeat, repeat_n};
 use std::sync::Arc;
 
-use forebay_arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use forebay_base::{Error, Place, Result};
 use forebay_store::catalog::{Catalog, Projection};
 
 use super::LoaderBuilder;
 use super::casts::cast_schema;
-use super::null_masks::no_mask;
+use super::null_masks::{Masked, no_mask};
 use super::patterns::check_is_name;
 use super::vectors::{after_vectors, listed_schema, mask_of_vectors};
 use crate::batch::{Fill, is_variable, longest};
 use crate::column::{
-    ColumnCodec, Declared, DecoderCodec, Pad, PadCodec, PadMaskCodec, PlainCodec, Slot, TextCodec,
+    Codec, Column, Declared, DecoderCodec, Gather, Pad, PadCodec, PadMaskCodec, PlainCodec, TextCodec,
 };
+use crate::loader::collate::SampleForm;
 
 /// The name of the column of row numbers.
 pub(in crate::loader) const ROW_ID: &str = "row_id";
 /// The name of the column that says which rows are to be counted.
 pub(in crate::loader) const ROW_MASK: &str = "row_mask";
 
+/// What is delivered of the columns that are read.
+pub(super) struct Delivered {
+    pub(super) codecs: Vec<Codec>,
+    /// Columns that are decoded.
+    pub(super) decoded: usize,
+    pub(super) schema: SchemaRef,
+    pub(super) form: SampleForm,
+    pub(super) lengths: RowBytes,
+    /// Bytes of a sample in a batch, with an estimate of the columns whose values differ in length.
+    pub(super) sample_bytes: u64,
+}
+
+impl Delivered {
+    /// Whether a slice of each column is as good as a column.
+    pub(super) fn are_flat(&self) -> bool {
+        let is_flat = self.lengths.all(self.schema.fields(), is_flat);
+        is_flat && self.decoded == 0 && self.lengths.columns.is_empty()
+    }
+}
+
 impl LoaderBuilder {
+    /// What is delivered of the columns that are read.
+    pub(super) fn delivered(&self, projection: &Projection) -> Result<Delivered> {
+        let (codecs, schema) = self.codecs(projection)?;
+        let (schema, form) = self.form(projection, schema)?;
+        let lengths = self.lengths(&codecs, projection)?;
+        let sample_bytes = self.sample_bytes(&form, lengths.others + lengths.of_values);
+        let lengths = match &form {
+            SampleForm::Packs(packs) => lengths.all_alike(packs.bytes()),
+            SampleForm::Rows | SampleForm::Windows(_) => lengths,
+        };
+        let decoded = codecs.iter().filter(|codec| codec.slot().is_some()).count();
+        Ok(Delivered { codecs, decoded, schema, form, lengths, sample_bytes })
+    }
+
     /// The codec of each column, and the schema of batches. Refuses impossible combinations.
-    pub(super) fn codecs(&self, projection: &Projection) -> Result<(Vec<Arc<dyn ColumnCodec>>, SchemaRef)> {
+    fn codecs(&self, projection: &Projection) -> Result<(Vec<Codec>, SchemaRef)> {
         let stored = projection.schema();
         // All others see vectors as lists, and all but the cast itself the columns that it makes.
         let listed = &listed_schema(stored);
         let cast = self.cast_columns(listed)?;
         let read = &cast_schema(listed, &cast)?;
-        let mut codecs: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         let catalog = &self.dataset.catalog.schema;
         let declared = Declared::of(catalog).delivered_as(projection.stored_names(catalog));
         let masked = self.null_masked(read, &declared)?;
-        for name in self.spec.decode.keys() {
-            let field = self.read_column(read, name, "decode")?;
-            codecs.insert(name, delivered(self.image_codec(read, name, &masked)?, field)?);
-        }
-        for (name, codec) in self.following(read, &masked)? {
-            if codecs.insert(name, codec).is_some() {
-                return Err(self.twice(name));
-            }
-        }
-        for (name, decoder) in &self.decoders {
-            check_is_name("decode_with", name, read.column_with_name(name).is_some())?;
-            let field = self.read_column(read, name, "decode_with")?;
-            let codec = DecoderCodec::new(decoder.clone(), self.null_options(name, &masked));
-            let codec = codec.map_err(|error| error.at(of_column(name)))?;
-            if codecs.insert(name, delivered(codec, field)?).is_some() {
-                return Err(self.twice(name));
-            }
-        }
-        for (name, tensor) in &self.spec.tensors {
-            let field = self.read_column(read, name, "decode")?;
-            let codec = tensor.codec(field, self.null_options(name, &masked));
-            let codec = codec.map_err(|error| error.at(of_column(name)))?;
-            if codecs.insert(name, delivered_by(codec, field)?).is_some() {
-                return Err(self.twice(name));
-            }
-        }
-        for (name, format) in &self.spec.texts {
-            let field = self.read_column(read, name, "decode")?;
-            let codec = TextCodec::new(*format, field, self.null_options(name, &masked));
-            let codec = codec.map_err(|error| error.at(of_column(name)))?;
-            if codecs.insert(name, delivered(codec, field)?).is_some() {
-                return Err(self.twice(name));
-            }
-        }
-        for (name, encoding) in &self.spec.encode {
-            let field = self.read_column(read, name, "encode")?;
-            let codec = encoding.codec(field, self.spec.fill_null.get(name));
-            let codec = codec.map_err(|error| error.at(of_column(name)))?;
-            if codecs.insert(name, delivered_by(codec, field)?).is_some() {
-                return Err(self.twice(name));
-            }
-        }
-        for (name, pad) in &self.spec.pad {
-            let field = self.read_column(read, name, "pad")?;
-            let codec = PadCodec::new(pad, field, self.spec.fill_null.get(name));
-            let codec = codec.map_err(|error| error.at(of_column(name)))?;
-            if codecs.insert(name, delivered(codec, field)?).is_some() {
-                return Err(self.twice(name));
-            }
-        }
-        let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
-        for field in &masked {
-            if self.masks_decoded(field.name()) {
-                continue;
-            }
-            if codecs.contains_key(field.name().as_str()) {
-                return Err(no_mask().at(of_column(field.name())));
-            }
-            fills.insert(field.name(), self.masked(&declared, field)?);
-        }
-        for (name, value) in &self.spec.fill_null {
-            let field = self.read_column(read, name, "fill_null")?;
-            let spec = &self.spec;
-            let is_used =
-                spec.encode.contains_key(name) || spec.pad.contains_key(name) || self.fills_decoded(name);
-            if is_used || fills.contains_key(name.as_str()) {
-                continue;
-            }
-            if let Some((codec, _)) = codecs.get(name.as_str()) {
-                return Err(codec.noun().no_fill(self.masks_decoded(name)).at(of_column(name)));
-            }
-            fills.insert(name, plain(&declared, field, Some(value))?);
-        }
-        let fields = read.fields();
-        codecs.extend(fills);
-        let each =
-            fields.iter().zip(listed.fields()).zip(stored.fields()).map(|((field, listed), stored)| {
-                let column = match codecs.remove(field.name().as_str()) {
-                    Some(column) => column,
-                    None => plain(&declared, field, None)?,
-                };
-                after_vectors(self.after_cast(column, listed, &cast)?, stored)
-            });
+        let mut columns = self.asked_for(read, &masked)?;
+        let filled = self.filled(read, &declared, &masked, &columns)?;
+        columns.extend(filled);
+        let fields = read.fields().iter().zip(listed.fields()).zip(stored.fields());
+        let each = fields.map(|((field, listed), stored)| {
+            let column = match columns.remove(field.name().as_str()) {
+                Some(column) => column,
+                None => plain(&declared, field, None)?,
+            };
+            after_vectors(self.after_cast(column, listed, &cast)?, stored)
+        });
         let mut each = each.collect::<Result<Vec<_>>>()?;
         each.extend(self.geometries(read)?);
         each.extend(self.pad_masks(read, stored)?);
         each.extend(self.null_masks(read, &masked)?);
-        let (codecs, mut fields): (Vec<_>, Vec<_>) = each.into_iter().unzip();
+        let (codecs, mut fields): (Vec<_>, Vec<_>) =
+            each.into_iter().map(|Column { codec, field }| (codec, field)).unzip();
         if self.spec.row_id {
             fields.push(added_field(ROW_ID, DataType::Int64, &fields)?);
         }
@@ -130,6 +93,84 @@ impl LoaderBuilder {
             fields.push(added_field(ROW_MASK, DataType::Boolean, &fields)?);
         }
         Ok((codecs, Arc::new(Schema::new(fields))))
+    }
+
+    /// The columns for which an option says how they are delivered.
+    pub(super) fn asked_for(&self, read: &Schema, masked: &Masked<'_>) -> Result<HashMap<&str, Column>> {
+        let spec = &self.spec;
+        let nulls = |name: &str| self.null_options(name, masked);
+        let mut columns = HashMap::new();
+        let mut insert = |name, column| match columns.insert(name, column) {
+            Some(_) => Err(self.twice(name)),
+            None => Ok(()),
+        };
+        let made = |name: &str, option: &str, make: &dyn Fn(&Field) -> Result<Column>| {
+            let field = self.read_column(read, name, option)?;
+            make(field).map_err(|error| error.at(of_column(name)))
+        };
+        for name in spec.decode.keys() {
+            let image = |field: &Field| Column::decoded(self.image_codec(read, name, masked)?, field);
+            insert(name.as_str(), made(name, "decode", &image)?)?;
+        }
+        for (name, column) in self.following(read, masked)? {
+            insert(name, column)?;
+        }
+        for (name, decoder) in &self.decoders {
+            check_is_name("decode_with", name, read.column_with_name(name).is_some())?;
+            let codec =
+                |field: &Field| Column::decoded(DecoderCodec::new(decoder.clone(), nulls(name))?, field);
+            insert(name, made(name, "decode_with", &codec)?)?;
+        }
+        for (name, tensor) in &spec.tensors {
+            let codec = |field: &Field| Column::of(tensor.codec(field, nulls(name))?, field);
+            insert(name, made(name, "decode", &codec)?)?;
+        }
+        for (name, format) in &spec.texts {
+            let codec = |field: &Field| Column::gathered(TextCodec::new(*format, field, nulls(name))?, field);
+            insert(name, made(name, "decode", &codec)?)?;
+        }
+        for (name, encoding) in &spec.encode {
+            let codec =
+                |field: &Field| Column::of(Codec::Gather(encoding.codec(field, nulls(name).fill)?), field);
+            insert(name, made(name, "encode", &codec)?)?;
+        }
+        for (name, pad) in &spec.pad {
+            let codec = |field: &Field| Column::gathered(PadCodec::new(pad, field, nulls(name).fill)?, field);
+            insert(name, made(name, "pad", &codec)?)?;
+        }
+        Ok(columns)
+    }
+
+    /// The columns whose nulls have a value, of those that are `asked` for in no other way.
+    fn filled<'a>(
+        &'a self,
+        read: &'a Schema,
+        declared: &Declared,
+        masked: &Masked<'a>,
+        asked: &HashMap<&str, Column>,
+    ) -> Result<HashMap<&'a str, Column>> {
+        let mut filled = HashMap::new();
+        for field in masked {
+            match asked.get(field.name().as_str()) {
+                Some(column) if column.codec.takes_mask() => {}
+                Some(_) => return Err(no_mask().at(of_column(field.name()))),
+                None => drop(filled.insert(field.name().as_str(), self.masked(declared, field)?)),
+            }
+        }
+        for (name, value) in &self.spec.fill_null {
+            let field = self.read_column(read, name, "fill_null")?;
+            if filled.contains_key(name.as_str()) {
+                continue;
+            }
+            match asked.get(name.as_str()) {
+                Some(Column { codec, .. }) if codec.takes_fill() => {}
+                Some(Column { codec, .. }) => {
+                    return Err(codec.noun().no_fill(codec.takes_mask()).at(of_column(name)));
+                }
+                None => drop(filled.insert(name, plain(declared, field, Some(value))?)),
+            }
+        }
+        Ok(filled)
     }
 
     /// A column for which two options say how it is delivered.
@@ -144,7 +185,7 @@ impl LoaderBuilder {
     }
 
     /// The columns that say which values of padded lists are their own.
-    fn pad_masks(&self, read: &Schema, stored: &Schema) -> Result<Vec<(Arc<dyn ColumnCodec>, FieldRef)>> {
+    fn pad_masks(&self, read: &Schema, stored: &Schema) -> Result<Vec<Column>> {
         let masked = self.spec.pad.iter().filter(|(_, pad)| pad.has_mask());
         let columns = masked.map(|(column, pad)| {
             let name = Pad::mask_name(column);
@@ -157,28 +198,15 @@ impl LoaderBuilder {
             }
             let field = self.read_column(read, column, "pad")?;
             let place = read.index_of(column).unwrap_or_default();
-            let mask = delivered(PadMaskCodec { pad: pad.clone(), column: place, name }, field)?;
+            let mask = PadMaskCodec { pad: pad.clone(), name };
+            let mask = Column::of(Codec::GatherOf(place, Arc::new(mask)), field)?;
             Ok(mask_of_vectors(mask, stored.field(place)))
         });
         columns.collect()
     }
 
-    /// Bytes of a row in a batch: its slots, and an estimate of its other columns.
-    pub(super) fn batch_row_bytes(
-        &self,
-        codecs: &[Arc<dyn ColumnCodec>],
-        projection: &Projection,
-    ) -> Result<u64> {
-        let lengths = self.lengths(codecs, projection)?;
-        Ok(lengths.others + lengths.of_values)
-    }
-
     /// What is known of the bytes of a row in a batch before its cells are read.
-    pub(super) fn lengths(
-        &self,
-        codecs: &[Arc<dyn ColumnCodec>],
-        projection: &Projection,
-    ) -> Result<RowBytes> {
+    fn lengths(&self, codecs: &[Codec], projection: &Projection) -> Result<RowBytes> {
         let catalog = &self.dataset.catalog;
         let of_id = if self.spec.row_id { size_of::<i64>() as u64 } else { 0 };
         let of_mask = u64::from(self.spec.row_mask);
@@ -188,9 +216,10 @@ impl LoaderBuilder {
             let stored = projection.selected()[column].column;
             let is_key = catalog.is_key(stored);
             bytes_of_row.keys.push(is_key);
-            if let Some(bytes) = codec.row_bytes() {
+            let size = codec.size();
+            if let Some(bytes) = size.bytes {
                 bytes_of_row.others += bytes;
-                if !codec.is_expanded() {
+                if !size.is_expanded {
                     continue;
                 }
             }
@@ -200,23 +229,20 @@ impl LoaderBuilder {
                 continue;
             }
             match codec.slot() {
-                Slot::Fixed(bytes) => bytes_of_row.others += bytes as u64,
-                Slot::Gathered if is_variable(field.data_type()) => {
+                Some(bytes) => bytes_of_row.others += bytes as u64,
+                None if is_variable(field.data_type()) => {
                     // Each time it is weighed as it is stored.
-                    bytes_of_row.columns.extend(repeat_n(column, codec.growth()));
-                    bytes_of_row.to_longest.extend(codec.is_to_longest().then_some(column));
-                    bytes_of_row.expanded.extend(codec.is_expanded().then_some(column));
+                    bytes_of_row.columns.extend(repeat_n(column, size.growth));
+                    bytes_of_row.to_longest.extend(size.is_to_longest.then_some(column));
+                    bytes_of_row.expanded.extend(size.is_expanded.then_some(column));
                     variable.push(column);
                 }
-                Slot::Gathered => alike.push(column),
+                None => alike.push(column),
             }
         }
         // Columns that are not stored come after the others.
-        for codec in &codecs[projection.schema().fields().len()..] {
-            if let Slot::Fixed(bytes) = codec.slot() {
-                bytes_of_row.others += bytes as u64;
-            }
-        }
+        let others = codecs[projection.schema().fields().len()..].iter();
+        bytes_of_row.others += others.filter_map(Codec::slot).sum::<usize>() as u64;
         if !alike.is_empty() {
             bytes_of_row.others += row_bytes(catalog, &projection.only(&catalog.schema, &alike)?);
         }
@@ -265,6 +291,16 @@ pub(super) struct RowBytes {
 }
 
 impl RowBytes {
+    /// Of each column that is delivered whether its rows are equal in each file.
+    pub(super) fn keys(&self) -> impl Iterator<Item = bool> {
+        self.keys.iter().copied().chain(repeat(false))
+    }
+
+    /// Whether all columns that differ within a file are of such a type.
+    pub(super) fn all(&self, fields: &Fields, takes: fn(&DataType) -> bool) -> bool {
+        fields.iter().zip(self.keys()).all(|(field, is_key)| is_key || takes(field.data_type()))
+    }
+
     /// The same where all rows of a batch take so many bytes.
     pub(super) fn all_alike(self, bytes: u64) -> Self {
         RowBytes { keys: self.keys, others: bytes, are_known: true, ..RowBytes::default() }
@@ -277,51 +313,22 @@ fn row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
     (held / catalog.rows().max(1)).max(1)
 }
 
-/// Bytes that a row of the default window counts for.
-pub(super) fn window_row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
-    let bytes: u64 = catalog.groups.iter().map(|group| catalog.window_bytes(group, projection)).sum();
-    (bytes / catalog.rows().max(1)).max(1)
-}
-
-/// A codec with the field that it delivers for a stored one.
-pub(super) fn delivered(
-    codec: impl ColumnCodec + 'static,
-    stored: &Field,
-) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
-    delivered_by(Arc::new(codec), stored)
-}
-
-pub(super) fn delivered_by(
-    codec: Arc<dyn ColumnCodec>,
-    stored: &Field,
-) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
-    let field = codec.delivered(stored).map_err(|error| error.at(of_column(stored.name())))?;
-    Ok((codec, field))
-}
-
 /// The codec of a column that nobody asks to decode: values as they are stored, or as the files declare them.
-pub(super) fn plain(
-    declared: &Declared,
-    stored: &Field,
-    fill: Option<&Fill>,
-) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
-    match declared.codec(stored, fill) {
-        Some(codec) => delivered_by(codec, stored),
-        None => delivered(PlainCodec { fill: fill.cloned() }, stored),
-    }
+pub(super) fn plain(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Result<Column> {
+    Column::of(Codec::Gather(gatherer(declared, stored, fill)), stored)
+        .map_err(|error| error.at(of_column(stored.name())))
+}
+
+pub(super) fn gatherer(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Arc<dyn Gather> {
+    declared.codec(stored, fill).unwrap_or_else(|| Arc::new(PlainCodec { fill: fill.cloned() }))
 }
 
 pub(super) fn of_column(name: &str) -> Place {
     Place::default().column(name)
 }
 
-/// Whether the cells of a column are decoded one by one.
-pub(super) fn decodes(codec: &Arc<dyn ColumnCodec>) -> bool {
-    matches!(codec.slot(), Slot::Fixed(_))
-}
-
 /// Whether a slice of a column is as good as a column: its values lie at multiples of a width.
-pub(super) fn is_flat(data_type: &DataType) -> bool {
+fn is_flat(data_type: &DataType) -> bool {
     match data_type {
         DataType::FixedSizeList(item, _) => is_flat(item.data_type()),
         other => {

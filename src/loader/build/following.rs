@@ -2,21 +2,18 @@
 
 use std::sync::Arc;
 
-use forebay_arrow::datatypes::{Field, FieldRef, Schema};
+use forebay_arrow::datatypes::{Field, Schema};
 use forebay_base::{Error, Result};
 use forebay_store::catalog::Projection;
 
 use super::LoaderBuilder;
-use super::columns::{delivered, of_column};
+use super::columns::of_column;
 use super::null_masks::Masked;
 use crate::column::{
-    AlongCodec, Boxes, BoxesCodec, ColumnCodec, Follow, Followed, GeometryCodec, ImageCodec, KeypointsCodec,
-    MaskCodec, SizeCodec,
+    AlongCodec, Boxes, BoxesCodec, Codec, Column, Follow, Followed, GeometryCodec, ImageCodec,
+    KeypointsCodec, MaskCodec, SizeCodec,
 };
 use crate::shard::column_tag;
-
-/// A codec and the field that it delivers.
-type Column = (Arc<dyn ColumnCodec>, FieldRef);
 
 impl LoaderBuilder {
     /// The codec of a column of images.
@@ -37,19 +34,20 @@ impl LoaderBuilder {
             let field = self.read_column(read, name, "decode")?;
             let followed = self.followed(read, follow.image()).map_err(|error| error.at(of_column(name)))?;
             let nulls = self.null_options(name, masked);
-            let codec = match follow {
+            if let Follow::Boxes(boxes) = follow {
+                columns.extend(self.along(read, (name, field), boxes, &followed)?);
+            }
+            let column = match follow {
                 Follow::Boxes(boxes) => {
-                    columns.extend(self.along(read, (name, field), boxes, &followed)?);
-                    delivered(BoxesCodec::new(boxes.clone(), followed, nulls), field)
+                    Column::following(BoxesCodec::new(boxes.clone(), followed, nulls), field)
                 }
                 Follow::Keypoints(keypoints) => KeypointsCodec::new(keypoints, field, followed, nulls)
-                    .map_err(|error| error.at(of_column(name)))
-                    .and_then(|codec| delivered(codec, field)),
-                Follow::Mask(mask) => MaskCodec::new(mask, followed, nulls)
-                    .map_err(|error| error.at(of_column(name)))
-                    .and_then(|codec| delivered(codec, field)),
+                    .and_then(|codec| Column::following(codec, field)),
+                Follow::Mask(mask) => {
+                    MaskCodec::new(mask, followed, nulls).and_then(|codec| Column::decoded(codec, field))
+                }
             };
-            columns.push((name.as_str(), codec?));
+            columns.push((name.as_str(), column.map_err(|error| error.at(of_column(name)))?));
         }
         Ok(columns)
     }
@@ -66,7 +64,9 @@ impl LoaderBuilder {
         let each = boxes.columns_along().iter().map(|along| {
             let stored = self.read_column(read, along, "along")?;
             let column = (place, Arc::new(field.clone()));
-            Ok((along.as_str(), delivered(AlongCodec::new(boxes.clone(), column, followed.clone()), stored)?))
+            let codec = AlongCodec::new(boxes.clone(), column, followed.clone());
+            let column = Column::following(codec, stored).map_err(|error| error.at(of_column(along)))?;
+            Ok((along.as_str(), column))
         });
         each.collect()
     }
@@ -112,7 +112,7 @@ impl LoaderBuilder {
 
     /// Of each column what tells its draws from those of others: the stored name of the image that it follows in the end, or
     /// its own.
-    pub(super) fn tags(&self, codecs: &[Arc<dyn ColumnCodec>], projection: &Projection) -> Vec<u64> {
+    pub(super) fn tags(&self, codecs: &[Codec], projection: &Projection) -> Vec<u64> {
         let names: Vec<String> =
             projection.selected().iter().map(|selected| self.unrenamed(selected)).collect();
         let of_column = |column: usize| {
@@ -136,7 +136,7 @@ impl LoaderBuilder {
                     .at(of_column(&codec.name())));
             }
             let field = codec.field()?;
-            columns.push((Arc::new(codec) as Arc<dyn ColumnCodec>, field));
+            columns.push(Column { codec: Codec::Numbers(Arc::new(codec)), field });
         }
         for (image, _) in self.spec.decode.iter().filter(|(_, image)| image.emits_geometry()) {
             let codec = GeometryCodec::new(self.followed(read, image)?);
@@ -146,7 +146,7 @@ impl LoaderBuilder {
                     .at(of_column(&codec.name())));
             }
             let field = codec.field()?;
-            columns.push((Arc::new(codec) as Arc<dyn ColumnCodec>, field));
+            columns.push(Column { codec: Codec::Numbers(Arc::new(codec)), field });
         }
         Ok(columns)
     }

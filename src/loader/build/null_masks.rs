@@ -3,18 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use forebay_arrow::datatypes::{Field, FieldRef, Schema};
+use forebay_arrow::datatypes::{Field, Schema};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
-use super::columns::{delivered, delivered_by, of_column, plain};
-use crate::column::{
-    ColumnCodec, Declared, Follow, MaskedCodec, NullMaskCodec, NullOptions, Pad, masked_fill,
-};
-
-/// A codec and the field that it delivers.
-type Column = (Arc<dyn ColumnCodec>, FieldRef);
+use super::columns::{gatherer, of_column};
+use crate::column::{Codec, Column, Declared, MaskedCodec, NullMaskCodec, NullOptions, Pad, masked_fill};
 
 /// The columns that have a mask for their nulls.
 pub(super) type Masked<'a> = [&'a Field];
@@ -44,7 +39,11 @@ impl LoaderBuilder {
                 return Err(Error::new(ErrorKind::UnknownColumn, cause)
                     .hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
             }
-            let takes = |field: &&&Field| self.takes_mask(declared, field);
+            let asked = self.asked_for(read, &[])?;
+            let takes = |field: &&&Field| match asked.get(field.name().as_str()) {
+                Some(column) => column.codec.takes_mask(),
+                None => self.masked(declared, field).is_ok(),
+            };
             let fitting: Vec<&Field> = matching.iter().filter(takes).copied().collect();
             // Where none can, it is said why.
             let meant = if fitting.is_empty() { matching } else { fitting };
@@ -52,17 +51,6 @@ impl LoaderBuilder {
         }
         let fields = read.fields().iter().map(AsRef::as_ref);
         Ok(fields.filter(|field: &&Field| chosen.contains(field.name().as_str())).collect())
-    }
-
-    /// Whether nulls of a column can have a mask.
-    fn takes_mask(&self, declared: &Declared, field: &Field) -> bool {
-        let spec = &self.spec;
-        let name = field.name();
-        if self.masks_decoded(name) {
-            return true;
-        }
-        let is_other = spec.encode.contains_key(name) || spec.pad.contains_key(name);
-        !is_other && !self.goes_along(name) && self.masked(declared, field).is_ok()
     }
 
     /// Whether a column has the items of boxes.
@@ -76,32 +64,17 @@ impl LoaderBuilder {
         NullOptions { fill: self.spec.fill_null.get(name), is_masked }
     }
 
-    /// Whether the codec of a column that is decoded delivers nulls itself where it has a mask.
-    pub(super) fn masks_decoded(&self, name: &str) -> bool {
-        let spec = &self.spec;
-        self.fills_decoded(name) || spec.follow.contains_key(name)
-    }
-
-    /// Whether the codec of a column that is decoded fills nulls itself.
-    pub(super) fn fills_decoded(&self, name: &str) -> bool {
-        let spec = &self.spec;
-        spec.decode.contains_key(name)
-            || spec.tensors.contains_key(name)
-            || spec.texts.contains_key(name)
-            || matches!(spec.follow.get(name), Some(Follow::Mask(_)))
-            || self.decoders.iter().any(|(decoded, _)| decoded == name)
-    }
-
     /// A column with a value in the place of its nulls.
     pub(super) fn masked(&self, declared: &Declared, stored: &Field) -> Result<Column> {
         let given = self.spec.fill_null.get(stored.name());
+        let at = |error: Error| error.at(of_column(stored.name()));
         if let Some(codec) = declared.masked_codec(stored, given) {
-            return delivered_by(codec.map_err(|error| error.at(of_column(stored.name())))?, stored);
+            return Column::of(codec.map_err(at)?, stored).map_err(at);
         }
-        let fill =
-            masked_fill(stored.data_type(), given).map_err(|error| error.at(of_column(stored.name())))?;
-        let (filled, _) = plain(declared, stored, Some(&fill))?;
-        delivered_by(Arc::new(MaskedCodec::new(filled, given.is_some())), stored)
+        let fill = masked_fill(stored.data_type(), given).map_err(at)?;
+        let filled = gatherer(declared, stored, Some(&fill));
+        let codec = MaskedCodec::new(filled, stored.data_type(), given.is_some());
+        Column::gathered(codec, stored).map_err(at)
     }
 
     /// The columns that say which values are there.
@@ -114,7 +87,7 @@ impl LoaderBuilder {
                     .at(of_column(&name)));
             }
             let place = read.index_of(field.name()).unwrap_or_default();
-            delivered(NullMaskCodec { column: place, name }, field)
+            Column::of(Codec::GatherOf(place, Arc::new(NullMaskCodec { name })), field)
         });
         columns.collect()
     }

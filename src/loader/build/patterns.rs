@@ -11,7 +11,7 @@ use super::casts::cast_schema;
 use super::columns::of_column;
 use super::vectors::listed_schema;
 use crate::batch::Fill;
-use crate::column::{NullOptions, PadCodec, TextCodec};
+use crate::column::{Follow, NullOptions, PadCodec, TextCodec};
 use crate::loader::spec::LoaderSpec;
 
 /// The columns that names and patterns may mean.
@@ -26,7 +26,8 @@ impl LoaderBuilder {
     /// The same with the names of columns where its options have patterns. The names decide before patterns do.
     pub(super) fn without_patterns(&self) -> Result<Self> {
         let mut builder = self.clone();
-        if !has_patterns(&self.spec) {
+        let mut named = self.spec.by_column().into_iter().flat_map(|(_, columns)| columns);
+        if !named.any(is_pattern) {
             return Ok(builder);
         }
         let delivered = self.projection()?;
@@ -71,7 +72,10 @@ impl LoaderBuilder {
         if let Some(pad) = spec.pad.get(name) {
             return PadCodec::new(pad, field, Some(value)).is_ok();
         }
-        if self.fills_decoded(name) {
+        let is_decoded = spec.decode.contains_key(name)
+            || matches!(spec.follow.get(name), Some(Follow::Mask(_)))
+            || self.decoders.iter().any(|(decoded, _)| decoded == name);
+        if is_decoded {
             // The type of its numbers is checked where they are decoded.
             return value.number().is_some();
         }
@@ -148,12 +152,4 @@ pub(super) fn check_is_name(option: &str, name: &str, is_there: bool) -> Result<
     }
     let cause = format!("{option}: there is no column {name:?}, and it takes no patterns");
     Err(Error::new(ErrorKind::UnknownColumn, cause).hint(format!("name each column in `{option}`")))
-}
-
-/// Whether an option by column may have a pattern.
-fn has_patterns(spec: &LoaderSpec) -> bool {
-    let LoaderSpec { cast, decode, follow, tensors, texts, encode, pad, fill_null, .. } = spec;
-    let decoded = decode.keys().chain(follow.keys()).chain(tensors.keys()).chain(texts.keys());
-    let mut names = decoded.chain(cast.keys()).chain(encode.keys()).chain(pad.keys()).chain(fill_null.keys());
-    names.any(|name| is_pattern(name))
 }

@@ -28,12 +28,12 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// The position is of another data set, or was saved by a release that did not yet keep the batches.
+    /// The position is of another data set, or does not say what batches it counts by.
     pub fn rewind(&self, position: &Position, deny: Deny) -> Result<Rewind> {
         let Some(saved) = position.split else {
             let cause = "the state does not say how large a batch is, and how many ranks there are";
             return Err(Error::new(ErrorKind::StateMismatch, cause)
-                .hint("resume with this release, and save again; or ask the loader itself"));
+                .hint("resume from it, and save again; or ask the loader itself"));
         };
         let spec = LoaderSpec {
             deny,

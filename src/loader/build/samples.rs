@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, Result};
-use forebay_store::catalog::{Projection, RowId};
+use forebay_store::catalog::{Catalog, Projection, RowId};
 use forebay_store::row_set::RowSet;
 
 use super::LoaderBuilder;
@@ -13,8 +13,7 @@ use crate::loader::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
 use crate::loader::collate::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS, SampleForm, WindowShape};
 use crate::loader::threads::IoRuntime;
 use crate::reader::Filter;
-use crate::reader::fetch::{Fetcher, KnownCosts};
-use crate::reader::select;
+use crate::reader::select::{self, Scanner};
 use crate::samples::{
     Buckets, ColumnValues, Pack, Packs, Population, Sample, SampleIndex, Samples, UnfitRow, Window, Windows,
 };
@@ -73,19 +72,14 @@ impl LoaderBuilder {
         let are_packed = |columns: &Vec<String>| {
             columns.iter().eq(pack.columns().iter().map(|name| spec.stored_name(name)))
         };
+        let by_column = spec.by_column().into_iter().map(|(option, columns)| (option, !columns.is_empty()));
         let others = [
             ("columns", spec.columns.as_ref().is_some_and(|columns| !are_packed(columns))),
-            ("decode", !spec.decode.is_empty() || !spec.tensors.is_empty() || !spec.texts.is_empty()),
             ("decode_with", !self.decoders.is_empty()),
-            ("follow", !spec.follow.is_empty()),
-            ("encode", !spec.encode.is_empty()),
-            ("pad", !spec.pad.is_empty()),
-            ("cast", !spec.cast.is_empty()),
-            ("fill_null", !spec.fill_null.is_empty()),
             ("null_mask", !spec.null_mask.is_empty()),
             ("row_id", spec.row_id),
         ];
-        match others.into_iter().find(|(_, is_given)| *is_given) {
+        match others.into_iter().chain(by_column).find(|(_, is_given)| *is_given) {
             Some((name, _)) => Err(Error::invalid(format!("`{name}` was given, and the samples are packs"))
                 .hint("packs have the columns that they are made of, as they are stored")),
             None => Ok(()),
@@ -138,13 +132,12 @@ impl LoaderBuilder {
     pub(super) fn sample_index(
         &self,
         io: &IoRuntime,
-        fetcher: &Fetcher,
+        scanner: &Scanner,
         selected: Vec<RowSet>,
         denied: Option<String>,
-        limit: u64,
     ) -> Result<FoundSamples> {
         let samples = &self.spec.samples;
-        let catalog = fetcher.catalog.clone();
+        let catalog = scanner.catalog();
         let names: Vec<&str> = match samples {
             Samples::Rows => return Ok(SampleIndex::of_rows(selected).into()),
             Samples::Windows(window) => window.deciding(),
@@ -152,10 +145,7 @@ impl LoaderBuilder {
             Samples::Buckets(bucket) => vec![bucket.length_column()],
             Samples::Weighted(sample) => vec![sample.column()],
         };
-        let projection = Arc::new(catalog.project(&names)?);
-        // All samples must be known, so no row group may be skipped; the columns are others than those to deliver.
-        let costs = KnownCosts::default();
-        let deciding = Fetcher { projection, lenient: false, costs, pages: None, ..fetcher.clone() };
+        let deciding = scanner.of_columns(&names)?;
         let filter = self.spec.filter.as_ref().map(Filter::canonical);
         let rows = selected.clone();
         // Lengths and classes do not depend on what is made of them.
@@ -169,27 +159,26 @@ impl LoaderBuilder {
         if let Some(window) = window {
             let of_rows = window.clone();
             let starts =
-                io.wait_for(async move { select::windows(of_rows, rows, &deciding, &key, limit).await })??;
+                io.wait_for(async move { select::windows(of_rows, rows, &deciding, &key).await })??;
             return Ok(SampleIndex::of_kind(Arc::new(Windows::new(window, starts)), selected).into());
         }
         if let Samples::Weighted(sample) = samples {
             let (of_rows, key) = (sample.clone(), format!("{key} {}", sample.kept_as()));
             let values =
-                io.wait_for(async move { select::values(of_rows, rows, &deciding, &key, limit).await })??;
-            let (index, warning) = self.drawn(sample, fetcher, selected, values)?;
+                io.wait_for(async move { select::values(of_rows, rows, &deciding, &key).await })??;
+            let (index, warning) = self.drawn(sample, catalog, selected, values)?;
             return Ok(FoundSamples { warning, ..index.into() });
         }
-        let mut lengths =
-            io.wait_for(async move { select::lengths(rows, &deciding, &key, limit).await })??;
+        let mut lengths = io.wait_for(async move { select::lengths(rows, &deciding, &key).await })??;
         let column = match samples {
             Samples::Packs(pack) => pack.length_column(),
             _ => names[0],
         };
-        let left_out = self.left_out(fetcher, &selected, column, &mut lengths)?;
+        let left_out = self.left_out(catalog, &selected, column, &mut lengths)?;
         if let Samples::Packs(pack) = samples {
             let mut packs = Vec::with_capacity(lengths.len());
             let mut lengths = lengths.into_iter();
-            for groups in pack.across_borders().sequences(&catalog) {
+            for groups in pack.across_borders().sequences(catalog) {
                 let of_rows = lengths.by_ref().take(groups.len()).collect();
                 packs.extend(pack.of_sequence(of_rows));
             }
@@ -210,17 +199,17 @@ impl LoaderBuilder {
     /// There is one, and bad rows are not skipped.
     fn left_out(
         &self,
-        fetcher: &Fetcher,
+        catalog: &Catalog,
         selected: &[RowSet],
         column: &str,
         lengths: &mut [Vec<u32>],
     ) -> Result<Vec<BadRow>> {
-        let (samples, catalog, shard) = (&self.spec.samples, &fetcher.catalog, self.spec.shard);
+        let (samples, shard) = (&self.spec.samples, self.spec.shard);
         let bad_row = |UnfitRow { group, row, why }| {
             let row = u64::from(selected[group].select(row));
             let place = catalog.place(&catalog.groups[group]).row(row).column(column);
             let id = RowId::new(catalog.first_row_id(group) + row as i64);
-            BadRow { error: samples.refusal(why).at(place), id, end: 0 }
+            BadRow::new(samples.refusal(why).at(place), row, id)
         };
         let mut unfit = samples.without_unfit(lengths);
         let at_most = match self.spec.on_bad_row {
@@ -231,7 +220,7 @@ impl LoaderBuilder {
                 return Ok(Vec::new());
             }
             OnBadRow::Raise => {
-                let first = unfit.next().map(|first| bad_row(first).error.hint_also(SKIP_HINT));
+                let first = unfit.next().map(|first| bad_row(first).error().hint_also(SKIP_HINT));
                 return first.map_or(Ok(Vec::new()), Err);
             }
         };
@@ -250,7 +239,7 @@ impl LoaderBuilder {
     fn drawn(
         &self,
         sample: &Sample,
-        fetcher: &Fetcher,
+        catalog: &Catalog,
         selected: Vec<RowSet>,
         values: ColumnValues,
     ) -> Result<(SampleIndex, Option<String>)> {
@@ -260,7 +249,7 @@ impl LoaderBuilder {
         }
         let made = Population::new(sample, values).map_err(|(row, error)| match row {
             Some((group, row)) => {
-                let place = fetcher.catalog.place(&fetcher.catalog.groups[group]);
+                let place = catalog.place(&catalog.groups[group]);
                 error.at(place.row(selected[group].select(row).into()).column(sample.column()))
             }
             None => error.at(of_column(sample.column())),

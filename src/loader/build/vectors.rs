@@ -3,15 +3,12 @@
 
 use std::sync::Arc;
 
-use forebay_arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use forebay_arrow::datatypes::{DataType, Field, Schema};
 use forebay_arrow::vectors::{SparkMl, TYPE, VALUES, holds_vectors, with_lists};
 use forebay_base::{Error, Result};
 
-use super::columns::{decodes, of_column};
-use crate::column::{ColumnCodec, VectorCodec};
-
-/// A codec and the field that it delivers.
-type Column = (Arc<dyn ColumnCodec>, FieldRef);
+use super::columns::of_column;
+use crate::column::{Codec, Column, VectorCodec};
 
 /// The columns with their vectors as lists.
 pub(super) fn listed_schema(stored: &Schema) -> Schema {
@@ -22,19 +19,21 @@ pub(super) fn listed_schema(stored: &Schema) -> Schema {
 /// A column whose vectors are made lists before all that is done with them. Cells of bytes beside a vector
 /// are decoded as they are.
 pub(super) fn after_vectors(column: Column, stored: &Field) -> Result<Column> {
-    if !holds_vectors(stored.data_type()) || decodes(&column.0) {
+    if !holds_vectors(stored.data_type()) || column.codec.slot().is_some() {
         return Ok(column);
     }
-    let (inner, field) = column;
-    let codec = VectorCodec::new(inner).map_err(|error| error.at(of_column(stored.name())))?;
-    Ok((Arc::new(codec), field))
+    let Column { codec, field } = column;
+    let codec = VectorCodec::new(codec).map_err(|error| error.at(of_column(stored.name())))?;
+    Ok(Column { codec: Codec::Gather(Arc::new(codec)), field })
 }
 
 /// The mask of a padded column, which is made of its lists.
 pub(super) fn mask_of_vectors(mask: Column, stored: &Field) -> Column {
-    match holds_vectors(stored.data_type()) {
-        true => (Arc::new(VectorCodec::of_mask(mask.0)), mask.1),
-        false => mask,
+    match mask {
+        Column { codec: Codec::GatherOf(column, inner), field } if holds_vectors(stored.data_type()) => {
+            Column { codec: Codec::GatherOf(column, Arc::new(VectorCodec::of_mask(inner))), field }
+        }
+        mask => mask,
     }
 }
 

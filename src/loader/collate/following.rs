@@ -8,16 +8,13 @@ use forebay_image::RowKey;
 use super::Collation;
 use super::views::View;
 use crate::batch::gather;
-use crate::column::{BadValue, FollowedRows, RowCells};
+use crate::column::{Codec, FollowedRows, GatheredRows, RowCells};
 
 impl Collation {
     /// The gathered values of a column, after they followed another one if they do, and the bad ones with their places.
-    pub(super) fn followed(&self, column: usize, gathered: ArrayRef) -> Result<(ArrayRef, Vec<BadValue>)> {
+    pub(super) fn followed(&self, column: usize, gathered: ArrayRef) -> Result<GatheredRows> {
         let collator = &self.request.collator;
-        let codec = &collator.codecs[column];
-        if codec.follows().is_none() {
-            return Ok((gathered, Vec::new()));
-        }
+        let Codec::Follow(codec) = &collator.codecs[column] else { return Ok((gathered, Vec::new())) };
         let view = self.view(column);
         let (followed, bad) = codec.follow(gathered, &ViewedRows { collation: self, column, view })?;
         let placed = bad.into_iter().map(|(row, error)| {

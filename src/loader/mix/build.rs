@@ -182,10 +182,10 @@ impl MixBuilder {
         };
         let run = Run { rule, origin: Origin::of_sources(sources) };
         let first = Arc::new(run.epoch(0)?);
-        let schemas: Vec<_> = checked.iter().map(|source| source.settled.schema.clone()).collect();
+        let schemas: Vec<_> = checked.iter().map(|source| source.settled.schema().clone()).collect();
         let delivered = checked
             .iter()
-            .map(|Checked { settled, .. }| Delivered { spec: &settled.spec, schema: &settled.schema });
+            .map(|Checked { settled, .. }| Delivered { spec: &settled.spec, schema: settled.schema() });
         check_masks(&delivered.collect::<Vec<_>>())?;
         let joiner = Joiner::new(&schemas, spec.source)?;
         let divided = divide(checked, memory, &run, split, &first)?;

@@ -260,7 +260,7 @@ impl Running {
             let Some(epoch) = &mut feed.epoch else { return Err(early()) };
             let waited = epoch.next_step(timeout.saturating_sub(began.elapsed()));
             let since = epoch.skipped()[feed.reported..].iter();
-            skipped.extend(since.map(|bad| BadRow { end: self.row, ..bad.clone() }));
+            skipped.extend(since.map(|bad| bad.clone().until(self.row)));
             feed.reported = epoch.skipped().len();
             match waited {
                 Wait::Pending => return Ok(false),

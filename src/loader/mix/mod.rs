@@ -325,7 +325,7 @@ impl Mix {
             Err(_) => (vec![0; sources], vec![0; sources], 0),
         };
         let source = |(number, source): (usize, &Source)| SavedSource {
-            fingerprint: source.loader.inner.fetcher.catalog.fingerprint.to_string(),
+            fingerprint: source.loader.inner.fetcher.reads.catalog.fingerprint.to_string(),
             files: Some(source.loader.saved_files().clone()),
             order: source.loader.order_id(),
             first_pass: passes[number],
@@ -410,7 +410,7 @@ impl Mix {
             let of = &inner.sources[source].loader.inner;
             let order = order.clone().with_portion(Portion { epoch: plan.clone(), source, split });
             let split = inner.sources[source].loader.split(&order);
-            of.sizing.check(&of.fetcher, &of.selected, &order, split)?;
+            of.sizing.check(&of.fetcher.reads, &of.selected, &order, split)?;
         }
         for (source, order) in inner.sources.iter().zip(orders) {
             source.loader.inner.engine.restored();
@@ -441,9 +441,10 @@ impl Mix {
             memory.row_groups_peak += of.fetcher.budget.peak();
         }
         let unknown = loaders().flat_map(|of| &of.collator.codecs).map(|codec| codec.unknown_values()).sum();
-        let cache = caches::together(loaders().filter_map(|of| Some(of.fetcher.row_cache.as_ref()?.cache())));
-        let mut stats =
-            loaders().map(|of| (Arc::as_ptr(&of.fetcher.catalog), of.opened, of.fetcher.store.traffic()));
+        let cache =
+            caches::together(loaders().filter_map(|of| Some(of.fetcher.reads.row_cache.as_ref()?.cache())));
+        let mut stats = loaders()
+            .map(|of| (Arc::as_ptr(&of.fetcher.reads.catalog), of.opened, of.fetcher.reads.store.traffic()));
         let Some((catalog, mut opened, mut traffic)) = stats.next() else {
             return Stats::default();
         };

@@ -1,8 +1,8 @@
 //! What an order needs of the memory budget.
 
 use crate::reader::budget::Budget;
-use crate::reader::fetch::Fetcher;
 use crate::reader::pieces::Cost;
+use crate::reader::reads::Reads;
 use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec, Split};
 
@@ -39,9 +39,9 @@ struct Weight {
 }
 
 impl Needed {
-    /// What `order` needs of row groups that `fetcher` reads, with the rows of `samples`.
+    /// What `order` needs of row groups that `reads` reads, with the rows of `samples`.
     pub(super) fn of(
-        fetcher: &Fetcher,
+        reads: &Reads,
         samples: &SampleIndex,
         order: &OrderSpec,
         split: Split,
@@ -57,12 +57,12 @@ impl Needed {
         };
         let mut groups: Vec<Weight> = Vec::with_capacity(samples.most().len());
         for (group, (&least, &most)) in counts.filter(|(_, (_, most))| **most > 0) {
-            match fetcher.pieces.of_group(group) {
+            match reads.pieces.of_group(group) {
                 Some(pieces) => {
-                    let cost = |piece| fetcher.piece_cost(piece);
+                    let cost = |piece| reads.piece_cost(piece);
                     groups.extend(pieces.iter().map(|piece| weight(piece.rows, piece.rows, cost(piece))));
                 }
-                None => groups.push(weight(least, most, fetcher.whole_cost(group))),
+                None => groups.push(weight(least, most, reads.whole_cost(group))),
             }
         }
         let lanes = order.lanes_of_a_rank(&split);

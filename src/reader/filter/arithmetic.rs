@@ -1,4 +1,7 @@
 //! Arithmetic on numbers: exact on integers, in 64-bit floats otherwise.
+//!
+//! `arrow-arith` stays in the type of its operands and fails where that overflows, or where an integer is
+//! divided by 0: here that is null.
 
 use std::cmp::Ordering;
 

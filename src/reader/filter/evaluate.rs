@@ -1,4 +1,7 @@
 //! A term over the rows of a batch.
+//!
+//! `arrow-ord` compares columns of one type, and floats by IEEE's total order, where NaN equals itself. Here
+//! numbers of different types are compared exactly, and NaN equals nothing.
 
 use std::cmp::Ordering;
 

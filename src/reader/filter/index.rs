@@ -421,7 +421,7 @@ mod tests {
             let column = ColumnDescriptor::new(Arc::new(node.unwrap()), 1, 0, ColumnPath::from("x"));
             let chunk = ColumnChunkMetaData::builder(Arc::new(column))
                 .set_data_page_offset(4)
-                .set_total_compressed_size(100);
+                .set_total_compressed_size(i64::from(count));
             let chunk = match of_chunk {
                 Some(statistics) => chunk.set_statistics(statistics),
                 None => chunk,

@@ -1,4 +1,7 @@
 //! Three truth values, as in SQL: a comparison with null is neither true nor false, and so is its negation.
+//!
+//! `arrow-arith` has the same logic for columns (`and_kleene`): another crate in place of three operations
+//! on bitmaps.
 
 use std::ops::{BitAnd, BitOr, Not};
 

@@ -376,6 +376,9 @@ impl<'a> DataPage<'a> {
         values: &'a [u8],
     ) -> Option<Self> {
         let count = stored.page.values as usize;
+        // Differences are of whole numbers.
+        let is_float = matches!(column.physical_type(), Type::FLOAT | Type::DOUBLE);
+        (!is_float || !is(stored.page.encoding, Encoding::DELTA_BINARY_PACKED)).then_some(())?;
         if stored.page.kind == Kind::Data {
             return DataPage::of_v1(stored, [column.max_rep_level(), column.max_def_level()], values, count);
         }

@@ -48,20 +48,27 @@ impl Bodies {
         Bodies { highest, width, lists, outlines: shared.iter().copied().map(Outline::of).collect() }
     }
 
-    /// Is told that a page was left out.
-    pub(in crate::reader) fn skip(&mut self) {
+    /// Whether only all pages of the leaf together tell what is wrong: the rows of lists are counted by their levels, and
+    /// structures are compared.
+    pub(in crate::reader) fn are_together(&self) -> bool {
+        self.lists.is_some() || !self.outlines.is_empty()
+    }
+
+    /// Gives up on what only all pages tell: the levels of one cannot be read.
+    fn skip(&mut self) {
         self.outlines.clear();
         if let Some(lists) = &mut self.lists {
             lists.skip();
         }
     }
 
-    /// The rows that the pages so far begin, if they are of lists and none was left out.
+    /// The rows that the pages so far begin, if they are of lists and the levels of all were read.
     pub(in crate::reader) fn rows(&self) -> Option<usize> {
         self.lists.as_ref()?.rows()
     }
 
-    /// What tells the rows and items that are there at the shared depths from others; none if a page was left out.
+    /// What tells the rows and items that are there at the shared depths from others; none if the levels of a page could
+    /// not be read.
     pub(in crate::reader) fn outlines(&self) -> Vec<(Depth, u128)> {
         self.outlines.iter().map(Outline::digest).collect()
     }
@@ -90,10 +97,18 @@ impl Bodies {
             _ => self.skip(),
         }
         // Plain values of version 1 are decoded without their number.
-        let is_counted = page.encoding() != Encoding::PLAIN || matches!(page, Page::DataPageV2 { .. });
+        let is_v2 = matches!(page, Page::DataPageV2 { .. });
+        let is_counted = page.encoding() != Encoding::PLAIN || is_v2 || self.width.is_some();
         let stored = is_counted.then(|| self.stored(&parts, values as usize)).flatten();
         let are_sound = match page.encoding() {
             _ if stored == Some(0) => true,
+            Encoding::PLAIN => match stored.zip(self.width) {
+                Some((stored, width)) => are_plain(parts.values, stored, width, is_v2),
+                None => true,
+            },
+            Encoding::DELTA_BINARY_PACKED => {
+                stored.is_none_or(|stored| lengths::are_differences(parts.values, stored))
+            }
             Encoding::BYTE_STREAM_SPLIT => {
                 self.width.is_some_and(|width| are_split(parts.values, stored, width))
             }
@@ -262,6 +277,13 @@ impl Mended {
             }
         }
     }
+}
+
+/// Whether as many values of one width are there. Where those of version 2 begin says the header, which has no checksum: it is
+/// wrong where they are more.
+fn are_plain(bytes: &[u8], stored: usize, width: usize, is_v2: bool) -> bool {
+    let needed = stored.saturating_mul(width);
+    bytes.len() == needed || bytes.len() > needed && !is_v2
 }
 
 /// Whether values that are split into their bytes are all there. The decoder makes up what is missing.

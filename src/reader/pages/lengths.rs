@@ -30,6 +30,12 @@ fn have_their_beginnings(body: &[u8], most: u32) -> Option<()> {
     Some(())
 }
 
+/// Whether there are as many numbers of the encoding `DELTA_BINARY_PACKED`.
+pub(super) fn are_differences(bytes: &[u8], stored: usize) -> bool {
+    let most = u32::try_from(stored).unwrap_or(u32::MAX);
+    whole_deltas(bytes, most).is_some_and(|count| count >= stored)
+}
+
 /// How many numbers of the encoding `DELTA_BINARY_PACKED` there are, of which at most so many are looked for; `None` if some are
 /// missing.
 pub(in crate::reader) fn whole_deltas(bytes: &[u8], most: u32) -> Option<usize> {

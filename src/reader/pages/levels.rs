@@ -85,7 +85,7 @@ pub(super) struct Lists {
     items: Vec<u16>,
     /// The definition level before the next one; the highest of all where it is not known.
     last: u16,
-    /// The rows that begin so far, unless a page was left out.
+    /// The rows that begin so far, unless the levels of a page could not be read.
     rows: Option<usize>,
 }
 
@@ -103,12 +103,12 @@ impl Lists {
         Lists { widths: highest.map(width), items, last: 0, rows: Some(0) }
     }
 
-    /// Is told that a page was left out.
+    /// Is told that the levels of a page could not be read.
     pub(super) fn skip(&mut self) {
         (self.last, self.rows) = (u16::MAX, None);
     }
 
-    /// The rows that begin so far, unless a page was left out.
+    /// The rows that begin so far, unless the levels of a page could not be read.
     pub(super) fn rows(&self) -> Option<usize> {
         self.rows
     }

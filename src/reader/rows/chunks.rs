@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use forebay_arrow::error::ArrowError;
@@ -30,6 +30,8 @@ pub(super) struct FetchedChunks {
     chunks: Vec<Option<Chunk>>,
     /// Leaves that follow each other in a structure, and how deep that is.
     siblings: Vec<Siblings>,
+    /// The pages of each leaf that is being decoded.
+    begun: Mutex<Vec<Arc<Mutex<CheckedPages>>>>,
     /// What the leaves tell of their structures, once all of their pages were read.
     outlines: Arc<Mutex<HashMap<usize, Outlines>>>,
     /// The first that is wrong with a page: of an error the Parquet crate passes on the text alone.
@@ -72,11 +74,33 @@ impl FetchedChunks {
         });
         let chunks = chunks.collect::<Result<_>>()?;
         let siblings = siblings(metadata.file_metadata().schema_descr(), mask);
-        Ok(FetchedChunks { metadata, chunks, siblings, outlines: Arc::default(), wrong: Arc::default() })
+        let begun = Mutex::default();
+        Ok(FetchedChunks {
+            metadata,
+            chunks,
+            siblings,
+            begun,
+            outlines: Arc::default(),
+            wrong: Arc::default(),
+        })
+    }
+
+    /// Checks what the decoder left unread, which is behind the last row that was selected: the rows that were read may be
+    /// others than those that were meant, and only all pages of a chunk tell.
+    ///
+    /// # Errors
+    /// `Corrupt` where all pages of a leaf have other rows than its row group, or leaves of one structure disagree which rows or
+    /// items of it are there.
+    pub(super) fn finish(&self) -> Result<()> {
+        for pages in self.begun.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let read = lock(pages).read_rest();
+            read.map_err(|error| self.failure(error.into()))?;
+        }
+        self.compare()
     }
 
     /// Fails with `Corrupt` if leaves of one structure, all of whose pages were read, disagree which rows or items of it are there.
-    pub(super) fn compare(&self) -> Result<()> {
+    fn compare(&self) -> Result<()> {
         let outlines = self.outlines.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |leaf: usize, depth: Depth| {
             let mut outlines = outlines.get(&leaf)?.iter();
@@ -128,7 +152,7 @@ impl RowGroups for FetchedChunks {
             }
         }
         let Chunk { held, pages } = chunk;
-        Ok(Box::new(OneChunk(Some(CheckedPages {
+        let pages = Arc::new(Mutex::new(CheckedPages {
             pages: SerializedPageReader::new(held, about, self.num_rows(), None)?,
             left: pages,
             rows: self.num_rows(),
@@ -136,7 +160,9 @@ impl RowGroups for FetchedChunks {
             leaf,
             outlines: self.outlines.clone(),
             wrong: self.wrong.clone(),
-        }))))
+        }));
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).push(pages.clone());
+        Ok(Box::new(OneChunk(Some(SharedPages(pages)))))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -202,7 +228,7 @@ fn walk(
 }
 
 /// The only chunk of a column.
-struct OneChunk(Option<CheckedPages>);
+struct OneChunk(Option<SharedPages>);
 
 impl Iterator for OneChunk {
     type Item = ParquetResult<Box<dyn PageReader>>;
@@ -213,6 +239,48 @@ impl Iterator for OneChunk {
 }
 
 impl PageIterator for OneChunk {}
+
+/// The pages of a chunk, whose rest is read once the decoder has what it needs.
+struct SharedPages(Arc<Mutex<CheckedPages>>);
+
+impl Iterator for SharedPages {
+    type Item = ParquetResult<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for SharedPages {
+    fn get_next_page(&mut self) -> ParquetResult<Option<Page>> {
+        lock(&self.0).next_with_values()
+    }
+
+    fn peek_next_page(&mut self) -> ParquetResult<Option<PageMetadata>> {
+        lock(&self.0).peek()
+    }
+
+    fn skip_next_page(&mut self) -> ParquetResult<()> {
+        lock(&self.0).skip()
+    }
+
+    fn supports_deferred_dictionary(&self) -> bool {
+        lock(&self.0).pages.supports_deferred_dictionary()
+    }
+
+    fn take_deferred_dictionary(&mut self) -> ParquetResult<Option<Page>> {
+        lock(&self.0).pages.take_deferred_dictionary()
+    }
+
+    fn at_record_boundary(&mut self) -> ParquetResult<bool> {
+        // A row may go on in the next page, whatever version that has.
+        Ok(lock(&self.0).left == 0)
+    }
+}
+
+fn lock(pages: &Mutex<CheckedPages>) -> MutexGuard<'_, CheckedPages> {
+    pages.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The pages of a chunk.
 struct CheckedPages {
@@ -227,21 +295,36 @@ struct CheckedPages {
     wrong: Arc<OnceLock<Error>>,
 }
 
-impl Iterator for CheckedPages {
-    type Item = ParquetResult<Page>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.get_next_page().transpose()
-    }
-}
-
 impl CheckedPages {
+    /// The next page, checked; `None` behind the last.
+    fn step(&mut self) -> ParquetResult<Option<Page>> {
+        let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
+        self.left = left;
+        let Some(page) = self.pages.get_next_page()? else {
+            self.left = 0;
+            return Ok(None);
+        };
+        let page = self.check(page).map_err(|error| {
+            let text = error.to_string();
+            // The first counts.
+            let _ = self.wrong.set(error);
+            ParquetError::General(text)
+        })?;
+        Ok(Some(page))
+    }
+
     /// A page as it is to be decoded.
     fn check(&mut self, page: Page) -> Result<Page> {
         let page = self.bodies.check(page)?;
-        if self.bodies.rows().is_some_and(|rows| rows > self.rows) {
-            let cause = format!("the pages hold more rows than the {} that the footer says", self.rows);
-            return Err(Error::new(ErrorKind::Corrupt, cause));
+        if let Some(rows) = self.bodies.rows() {
+            let cause = match self.rows {
+                all if rows > all => format!("the pages hold more rows than the {all} that the footer says"),
+                all if rows < all && self.left == 0 => format!("the pages hold {rows} of {all} rows"),
+                _ => String::new(),
+            };
+            if !cause.is_empty() {
+                return Err(Error::new(ErrorKind::Corrupt, cause));
+            }
         }
         if self.left == 0 {
             let outlines = self.bodies.outlines();
@@ -249,19 +332,9 @@ impl CheckedPages {
         }
         Ok(page)
     }
-}
 
-impl PageReader for CheckedPages {
-    fn get_next_page(&mut self) -> ParquetResult<Option<Page>> {
-        while self.left > 0 {
-            self.left -= 1;
-            let Some(page) = self.pages.get_next_page()? else { break };
-            let page = self.check(page).map_err(|error| {
-                let text = error.to_string();
-                // The first counts.
-                let _ = self.wrong.set(error);
-                ParquetError::General(text)
-            })?;
+    fn next_with_values(&mut self) -> ParquetResult<Option<Page>> {
+        while let Some(page) = self.step()? {
             // The Parquet crate takes a page without values for the end.
             if page.is_dictionary_page() || page.num_values() > 0 {
                 return Ok(Some(page));
@@ -270,7 +343,7 @@ impl PageReader for CheckedPages {
         Ok(None)
     }
 
-    fn peek_next_page(&mut self) -> ParquetResult<Option<PageMetadata>> {
+    fn peek(&mut self) -> ParquetResult<Option<PageMetadata>> {
         if self.left == 0 {
             return Ok(None);
         }
@@ -282,22 +355,19 @@ impl PageReader for CheckedPages {
         Ok(peeked)
     }
 
-    fn skip_next_page(&mut self) -> ParquetResult<()> {
+    /// Leaves a page out, unless only all pages together tell whether the chunk is sound. The dictionary may be read later.
+    fn skip(&mut self) -> ParquetResult<()> {
+        let is_dictionary = self.pages.peek_next_page()?.is_some_and(|page| page.is_dict);
+        if !is_dictionary && self.bodies.are_together() {
+            return self.step().map(drop);
+        }
         self.left = self.left.saturating_sub(1);
-        self.bodies.skip();
         self.pages.skip_next_page()
     }
 
-    fn supports_deferred_dictionary(&self) -> bool {
-        self.pages.supports_deferred_dictionary()
-    }
-
-    fn take_deferred_dictionary(&mut self) -> ParquetResult<Option<Page>> {
-        self.pages.take_deferred_dictionary()
-    }
-
-    fn at_record_boundary(&mut self) -> ParquetResult<bool> {
-        // A row may go on in the next page, whatever version that has.
-        Ok(self.left == 0)
+    /// Reads the pages to come, if only all of them together tell whether the chunk is sound.
+    fn read_rest(&mut self) -> ParquetResult<()> {
+        while self.bodies.are_together() && self.step()?.is_some() {}
+        Ok(())
     }
 }

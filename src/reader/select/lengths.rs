@@ -6,20 +6,15 @@ use forebay_base::Result;
 use forebay_store::row_set::RowSet;
 use forebay_store::source::KeptRows;
 
-use super::super::fetch::Fetcher;
+use super::super::reads::Reads;
 use super::values::of_each_group;
-use super::{is_dear, waiting};
+use super::{Scanner, is_dear, waiting};
 use crate::samples;
 
-/// Of each row group how long its `selected` rows are, by the one column that `fetcher` reads: once, for the result is kept
+/// Of each row group how long its `selected` rows are, by the one column that `scanner` reads: once, for the result is kept
 /// under `key`, which names the column and what selected the rows.
-pub(crate) async fn lengths(
-    selected: Vec<RowSet>,
-    fetcher: &Fetcher,
-    key: &str,
-    limit: u64,
-) -> Result<Vec<Vec<u32>>> {
-    let Fetcher { catalog, store, .. } = fetcher;
+pub(crate) async fn lengths(selected: Vec<RowSet>, scanner: &Scanner, key: &str) -> Result<Vec<Vec<u32>>> {
+    let Reads { catalog, store, .. } = &scanner.reads;
     let keeper = {
         let (store, catalog, key) = (store.clone(), catalog.clone(), key.to_owned());
         waiting(move || KeptRows::of(&store, &catalog, &key)).await.map(Arc::new)
@@ -30,8 +25,8 @@ pub(crate) async fn lengths(
             return Ok(lengths);
         }
     }
-    let is_dear = is_dear(fetcher, &selected);
-    let found = of_each_group(selected, fetcher, limit, samples::lengths).await?;
+    let is_dear = is_dear(scanner, &selected);
+    let found = of_each_group(selected, scanner, samples::lengths).await?;
     if let Some(keeper) = keeper.filter(|_| is_dear) {
         let found = found.clone();
         let keep = move || {

@@ -12,7 +12,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::super::chunk_pages::GroupPages;
-use super::super::fetch::Fetcher;
+use super::super::reads::Reads;
 use super::walk::walked;
 
 /// Column chunks of fewer bytes are read whole.
@@ -30,28 +30,28 @@ const BLOCK: u32 = 1024;
 
 /// The pages to read of those row groups of which `selected` has few rows. Offset indexes are read for it, and the footers
 /// that tell where these are.
-pub(crate) async fn pages(fetcher: &Fetcher, selected: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
-    of_few(fetcher, selected, is_sparse, false).await
+pub(crate) async fn pages(reads: &Reads, selected: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
+    of_few(reads, selected, is_sparse, false).await
 }
 
 /// As [`pages`], of rows that are the first ones of each row group: of large local columns without an index the page headers are
 /// read.
-pub(crate) async fn head_pages(fetcher: &Fetcher, heads: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
+pub(crate) async fn head_pages(reads: &Reads, heads: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
     let are_few = |rows: &RowSet| rows.count() > 0 && !rows.is_all();
-    of_few(fetcher, heads, are_few, fetcher.store.is_local()).await
+    of_few(reads, heads, are_few, reads.store.is_local()).await
 }
 
 /// The pages to read of the row groups of which there `are_few` rows.
 async fn of_few(
-    fetcher: &Fetcher,
+    reads: &Reads,
     selected: &[RowSet],
     are_few: impl Fn(&RowSet) -> bool,
     walks: bool,
 ) -> Result<HashMap<usize, GroupPages>> {
-    let Fetcher { catalog, store, .. } = fetcher;
+    let Reads { catalog, store, .. } = reads;
     let mut files: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let sparse = selected.iter().enumerate().filter(|(_, rows)| are_few(rows));
-    for (group, _) in sparse.filter(|(group, _)| fetcher.stored(*group) >= WORTH) {
+    for (group, _) in sparse.filter(|(group, _)| reads.stored(*group) >= WORTH) {
         files.entry(catalog.groups[group].file).or_default().push(group);
     }
     if files.is_empty() {
@@ -61,7 +61,7 @@ async fn of_few(
     let reads = files.into_iter().map(|(file, groups)| {
         async move {
             let footer = footers.read(file).await?;
-            of_file(fetcher, &footer, file, &groups, (selected, walks)).await
+            of_file(reads, &footer, file, &groups, (selected, walks)).await
         }
         .boxed()
     });
@@ -85,13 +85,13 @@ fn is_sparse(rows: &RowSet) -> bool {
 }
 
 async fn of_file(
-    fetcher: &Fetcher,
+    reads: &Reads,
     footer: &ParquetMetaData,
     file: usize,
     groups: &[usize],
     (selected, walks): (&[RowSet], bool),
 ) -> Result<Vec<(usize, GroupPages)>> {
-    let Fetcher { catalog, store, projection, .. } = fetcher;
+    let Reads { catalog, store, projection, .. } = reads;
     let about = &catalog.files[file];
     let mut wanted: Vec<(usize, usize, Range<u64>)> = Vec::new();
     for &group in groups {

@@ -12,8 +12,8 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::super::budget::Budget;
 use super::super::chunk_pages::GroupPages;
-use super::super::fetch::Fetcher;
 use super::super::pieces::{Piece, Pieces};
+use super::super::reads::Reads;
 use super::walk::walked;
 
 /// The share of the memory for row groups that a piece is to take.
@@ -23,24 +23,24 @@ const SHARE: u64 = 16;
 /// Those that cannot be cut are left out.
 ///
 /// Offset indexes are read for it, and the page headers of columns that have none.
-pub(crate) async fn pieces(fetcher: &Fetcher, larger: Vec<(usize, RowSet)>, room: u64) -> Result<Pieces> {
+pub(crate) async fn pieces(reads: &Reads, larger: Vec<(usize, RowSet)>, room: u64) -> Result<Pieces> {
     let budget = Budget::new(room);
-    let mut finder = Finder::open(fetcher).await?;
+    let mut finder = Finder::open(reads).await?;
     let mut found = HashMap::new();
     for (group, selected) in larger {
         // It may have been an estimate.
-        fetcher.read_footer(group).await?;
-        if fetcher.group_cost(group).total() <= budget.largest() {
+        reads.read_footer(group).await?;
+        if reads.group_cost(group).total() <= budget.largest() {
             continue;
         }
         let locations = finder.locations(group, &selected).await?;
         let Some((length, largest)) = locations.largest() else { continue };
-        let all = fetcher.group_cost(group).total().max(1);
+        let all = reads.group_cost(group).total().max(1);
         let step = u128::from(length) * u128::from(room / SHARE) / u128::from(all);
         let step = u64::try_from(step).unwrap_or(length);
         let ordinals = |rows: Range<u32>| selected.rank(rows.start)..selected.rank(rows.end);
         let runs = runs(largest, step).into_iter().map(ordinals);
-        if let Some(pieces) = locations.pieces(fetcher, group, &selected, runs)?
+        if let Some(pieces) = locations.pieces(reads, group, &selected, runs)?
             && pieces.iter().all(|piece| piece.cost.total() <= budget.largest())
         {
             found.insert(group, pieces.into());
@@ -53,20 +53,20 @@ pub(crate) async fn pieces(fetcher: &Fetcher, larger: Vec<(usize, RowSet)>, room
 ///
 /// # Errors
 /// The pages of a row group cannot be read one by one.
-pub(crate) async fn pieces_at(fetcher: &Fetcher, groups: Vec<(usize, RowSet, Vec<u32>)>) -> Result<Pieces> {
-    let mut finder = Finder::open(fetcher).await?;
+pub(crate) async fn pieces_at(reads: &Reads, groups: Vec<(usize, RowSet, Vec<u32>)>) -> Result<Pieces> {
+    let mut finder = Finder::open(reads).await?;
     let mut found = HashMap::new();
     for (group, selected, cuts) in groups {
-        fetcher.read_footer(group).await?;
+        reads.read_footer(group).await?;
         let locations = finder.locations(group, &selected).await?;
         let starts = std::iter::once(0).chain(cuts.iter().copied());
         let ends = cuts.iter().copied().chain(std::iter::once(selected.count()));
-        let pieces = locations.pieces(fetcher, group, &selected, starts.zip(ends).map(|(a, b)| a..b))?;
+        let pieces = locations.pieces(reads, group, &selected, starts.zip(ends).map(|(a, b)| a..b))?;
         let pieces = pieces.ok_or_else(|| {
             let cause = "the row group has more rows than `piece_rows`, and none of its columns has pages that say how many rows they have";
             Error::new(ErrorKind::Unsupported, cause)
                 .hint("read a column of numbers or text beside its lists, leave out `piece_rows`, or write smaller row groups")
-                .at(fetcher.catalog.place(&fetcher.catalog.groups[group]))
+                .at(reads.catalog.place(&reads.catalog.groups[group]))
         })?;
         found.insert(group, pieces.into());
     }
@@ -75,7 +75,7 @@ pub(crate) async fn pieces_at(fetcher: &Fetcher, groups: Vec<(usize, RowSet, Vec
 
 /// Finds pages, file by file.
 struct Finder<'a> {
-    fetcher: &'a Fetcher,
+    reads: &'a Reads,
     footers: Footers<'a>,
     /// The footer of the file that was asked last.
     footer: Option<(usize, ParquetMetaData)>,
@@ -90,14 +90,14 @@ struct Locations {
 }
 
 impl<'a> Finder<'a> {
-    async fn open(fetcher: &'a Fetcher) -> Result<Self> {
-        let footers = Footers::open(&fetcher.store, &fetcher.catalog).await?;
-        Ok(Finder { fetcher, footers, footer: None })
+    async fn open(reads: &'a Reads) -> Result<Self> {
+        let footers = Footers::open(&reads.store, &reads.catalog).await?;
+        Ok(Finder { reads, footers, footer: None })
     }
 
     /// The pages of a row group, whose footer was read, with its `selected` rows.
     async fn locations(&mut self, group: usize, selected: &RowSet) -> Result<Locations> {
-        let Fetcher { catalog, store, projection, .. } = self.fetcher;
+        let Reads { catalog, store, projection, .. } = self.reads;
         let at = &catalog.groups[group];
         let file = &catalog.files[at.file];
         let footer = match self.footer.take_if(|(of, _)| *of == at.file) {
@@ -113,13 +113,14 @@ impl<'a> Finder<'a> {
             let index = pages::offset_index(footer.1.row_group(at.index).column(leaf), file.size);
             // Headers also tell which pages do without the dictionary, which may be large.
             let index = index.filter(|_| !(chunk.has_dictionary && store.is_local()));
-            let of_leaf = match index {
-                Some(range) => {
-                    let bytes = store.read_ranges(file, std::slice::from_ref(&range)).await?;
-                    bytes.first().and_then(|bytes| PageLocations::read(bytes, &chunk, at.rows))
-                }
-                None => walked(store, file, &chunk, selected.rows(), selected.rows()).await?,
-            };
+            let mut of_leaf = None;
+            if let Some(range) = index {
+                let bytes = store.read_ranges(file, std::slice::from_ref(&range)).await?;
+                of_leaf = bytes.first().and_then(|bytes| PageLocations::read(bytes, &chunk, at.rows));
+            }
+            if of_leaf.is_none() {
+                of_leaf = walked(store, file, &chunk, selected.rows(), selected.rows()).await?;
+            }
             if let Some(of_leaf) = of_leaf {
                 found.of_leaf.insert(leaf, of_leaf);
                 found.largest = found.largest.max(Some((chunk.length, leaf)));
@@ -139,12 +140,12 @@ impl Locations {
     /// Pieces that have these of the `selected` rows, by their ordinals; `None` if the pages of no column can be read one by one.
     fn pieces(
         &self,
-        fetcher: &Fetcher,
+        reads: &Reads,
         group: usize,
         selected: &RowSet,
         ordinals: impl Iterator<Item = Range<u32>>,
     ) -> Result<Option<Vec<Piece>>> {
-        let Fetcher { catalog, projection, .. } = fetcher;
+        let Reads { catalog, projection, .. } = reads;
         let at = &catalog.groups[group];
         let mut pieces = Vec::new();
         for ordinals in ordinals.filter(|ordinals| !ordinals.is_empty()) {

@@ -8,20 +8,19 @@ use forebay_store::row_set::RowSet;
 use forebay_store::source::KeptRows;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::super::fetch::Fetcher;
-use super::{columns_of, is_dear, waiting};
+use super::super::reads::Reads;
+use super::{Scanner, columns_of, is_dear, waiting};
 use crate::samples::{ColumnValues, Sample};
 
-/// What the one column that `fetcher` reads says of the `selected` rows of each row group: read once, for the result is kept
+/// What the one column that `scanner` reads says of the `selected` rows of each row group: read once, for the result is kept
 /// under `key`, which names the column, what is kept of it and what selected the rows.
 pub(crate) async fn values(
     sample: Sample,
     selected: Vec<RowSet>,
-    fetcher: &Fetcher,
+    scanner: &Scanner,
     key: &str,
-    limit: u64,
 ) -> Result<ColumnValues> {
-    let Fetcher { catalog, store, .. } = fetcher;
+    let Reads { catalog, store, .. } = &scanner.reads;
     let keeper = {
         let (store, catalog, key) = (store.clone(), catalog.clone(), key.to_owned());
         waiting(move || KeptRows::of(&store, &catalog, &key)).await.map(Arc::new)
@@ -36,8 +35,8 @@ pub(crate) async fn values(
             return Ok(values);
         }
     }
-    let is_dear = is_dear(fetcher, &selected);
-    let groups = of_each_group(selected, fetcher, limit, |column| sample.read(column));
+    let is_dear = is_dear(scanner, &selected);
+    let groups = of_each_group(selected, scanner, |column| sample.read(column));
     let found = ColumnValues::of_groups(groups.await?);
     if let Some(keeper) = keeper.filter(|_| is_dear) {
         let kept = found.clone();
@@ -51,21 +50,20 @@ pub(crate) async fn values(
     Ok(found)
 }
 
-/// Reads the one column of `fetcher` and makes something of the `selected` rows of each row group; the default of those that
+/// Reads the one column of `scanner` and makes something of the `selected` rows of each row group; the default of those that
 /// have none. An error names the row, if it is of one.
 pub(super) async fn of_each_group<T: Default>(
     selected: Vec<RowSet>,
-    fetcher: &Fetcher,
-    limit: u64,
+    scanner: &Scanner,
     make: impl Fn(&ArrayRef) -> Result<T, (Option<usize>, Error)>,
 ) -> Result<Vec<T>> {
-    let (catalog, make) = (&fetcher.catalog, &make);
+    let (catalog, make) = (&scanner.reads.catalog, &make);
     stream::iter(selected.into_iter().enumerate())
         .map(|(group, rows)| async move {
             if rows.count() == 0 {
                 return Ok(T::default());
             }
-            let (_permit, batch) = columns_of(fetcher, group, &rows, None, limit).await?;
+            let (_permit, batch) = columns_of(scanner, group, &rows, None).await?;
             let column = batch.columns().first();
             let column = column.ok_or_else(|| Error::new(ErrorKind::Internal, "values of no column"))?;
             make(column).map_err(|(row, error)| {
@@ -77,7 +75,7 @@ pub(super) async fn of_each_group<T: Default>(
                 })
             })
         })
-        .buffered(fetcher.store.row_groups_at_once())
+        .buffered(scanner.reads.store.row_groups_at_once())
         .try_collect()
         .await
 }

@@ -12,8 +12,8 @@ use forebay_store::source::KeptRows;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::super::compact;
-use super::super::fetch::Fetcher;
-use super::{columns_of, is_dear, waiting};
+use super::super::reads::Reads;
+use super::{Scanner, columns_of, is_dear, waiting};
 use crate::samples::{Deciding, SequenceStarts, Stretches, Window};
 
 /// The selected rows of a row group as the columns that decide say, and its first row and its last one of these.
@@ -22,16 +22,15 @@ struct GroupRows {
     ends: Option<(Deciding, Deciding)>,
 }
 
-/// Of the `selected` rows of each row group those with which a window begins. `fetcher` reads the columns that decide: once,
+/// Of the `selected` rows of each row group those with which a window begins. `scanner` reads the columns that decide: once,
 /// for the result is kept under `key`, which names the window and what selected the rows.
 pub(crate) async fn windows(
     window: Window,
     selected: Vec<RowSet>,
-    fetcher: &Fetcher,
+    scanner: &Scanner,
     key: &str,
-    limit: u64,
 ) -> Result<Vec<RowSet>> {
-    let Fetcher { catalog, store, projection, .. } = fetcher;
+    let Reads { catalog, store, projection, .. } = &scanner.reads;
     let sequences = window.across_borders().sequences(catalog);
     if projection.columns().is_empty() {
         return Ok(without_columns(&window, &selected, sequences));
@@ -46,8 +45,8 @@ pub(crate) async fn windows(
             return Ok(starts);
         }
     }
-    let is_dear = is_dear(fetcher, &selected);
-    let found = starts(&window, &selected, fetcher, sequences, limit).await?;
+    let is_dear = is_dear(scanner, &selected);
+    let found = starts(&window, &selected, scanner, sequences).await?;
     if let Some(keeper) = keeper.filter(|_| is_dear) {
         let found = found.clone();
         let keep = move || {
@@ -75,9 +74,8 @@ fn without_columns(window: &Window, selected: &[RowSet], sequences: Vec<Range<us
 async fn starts(
     window: &Window,
     selected: &[RowSet],
-    fetcher: &Fetcher,
+    scanner: &Scanner,
     sequences: Vec<Range<usize>>,
-    limit: u64,
 ) -> Result<Vec<RowSet>> {
     let has_windows = |groups: &Range<usize>| {
         let rows: u64 = selected[groups.clone()].iter().map(|rows| u64::from(rows.count())).sum();
@@ -93,12 +91,12 @@ async fn starts(
             let rows = &selected[group];
             let is_read = has_windows && rows.count() > 0;
             let read = match is_read {
-                true => group_rows(window, fetcher, group, rows, limit).await?,
+                true => group_rows(window, scanner, group, rows).await?,
                 false => GroupRows { stretches: Stretches::new(0), ends: None },
             };
             Ok((group, is_first, has_windows, read))
         })
-        .buffered(fetcher.store.row_groups_at_once());
+        .buffered(scanner.reads.store.row_groups_at_once());
     let mut found = Vec::with_capacity(selected.len());
     let mut sequence = SequenceStarts::new(window);
     let mut last: Option<Deciding> = None;
@@ -116,7 +114,7 @@ async fn starts(
         let border = match (&last, &read.ends) {
             (Some(before), Some((first, _))) => {
                 let border = Stretches::border(window, before, first).map_err(|error| {
-                    let place = fetcher.catalog.place(&fetcher.catalog.groups[group]);
+                    let place = scanner.reads.catalog.place(&scanner.reads.catalog.groups[group]);
                     error.at(place.row(rows.select(0).into()))
                 });
                 Some(border?)
@@ -131,15 +129,9 @@ async fn starts(
 }
 
 /// The rows of one row group, by the columns that decide.
-async fn group_rows(
-    window: &Window,
-    fetcher: &Fetcher,
-    group: usize,
-    rows: &RowSet,
-    limit: u64,
-) -> Result<GroupRows> {
-    let (_permit, batch) = columns_of(fetcher, group, rows, None, limit).await?;
-    let stretches = stretches(window, fetcher, group, rows, &batch)?;
+async fn group_rows(window: &Window, scanner: &Scanner, group: usize, rows: &RowSet) -> Result<GroupRows> {
+    let (_permit, batch) = columns_of(scanner, group, rows, None).await?;
+    let stretches = stretches(window, scanner, group, rows, &batch)?;
     let ends = match window.across_borders().is_row_group() {
         true => None,
         false => Some((deciding(window, &batch, 0)?, deciding(window, &batch, rows.count() - 1)?)),
@@ -160,12 +152,12 @@ fn deciding(window: &Window, batch: &RecordBatch, row: u32) -> Result<Deciding> 
 
 fn stretches(
     window: &Window,
-    fetcher: &Fetcher,
+    scanner: &Scanner,
     group: usize,
     rows: &RowSet,
     batch: &RecordBatch,
 ) -> Result<Stretches> {
-    let catalog = &fetcher.catalog;
+    let catalog = &scanner.reads.catalog;
     let column = |name: Option<&str>| name.and_then(|name| batch.column_by_name(name));
     let (by, within) = (column(window.by_column()), column(window.within_column()));
     Stretches::of(window, batch.num_rows(), by, within).map_err(|(row, error)| {

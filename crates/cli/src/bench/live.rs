@@ -85,7 +85,7 @@ mod tests {
     fn the_stage_that_limits_now_is_named_whatever_limited_before() {
         let mut then = Waits::default();
         then.fetch = 50.0;
-        let mut now = then.clone();
+        let mut now = then;
         (now.parquet, now.decode) = (0.1, 0.5);
         assert_eq!(limiting(&then, &now, 1.0), Some("decode"));
         assert_eq!(limiting(&Waits::default(), &then, 60.0), Some("fetch"));

@@ -7,16 +7,14 @@ use forebay_base::Result;
 use serde::Serialize;
 
 use super::model::{Change, Measured};
-use crate::inspect::advice::{WINDOW_BYTES, few_in_window};
 use crate::options::LoaderOptions;
 use crate::units::{bytes, counted, percent};
+use crate::window::Window;
 
 /// From this margin on, short delays do not reach the accelerator.
 const SAFE: f64 = 1.3;
 /// The least gain of a change that is recommended.
 const WORTH_IT: f64 = 1.05;
-/// A row group of this size suits shuffling from disks and object stores alike.
-const GOOD_ROW_GROUP: u64 = 32 << 20;
 /// The share of Parquet in preparing from which on another codec is recommended.
 const MUCH_PARQUET: f64 = 0.3;
 
@@ -53,25 +51,19 @@ pub(super) struct Layout {
     columns: (usize, usize),
     /// Bytes of all rows in memory, and so in a cache.
     held: u64,
-    /// Of a row group, on average.
-    group_bytes: u64,
-    group_rows: u64,
-    groups: u64,
+    window: Window,
 }
 
 impl Layout {
     pub(super) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let catalog = dataset.catalog();
         let projection = options.projection(dataset)?;
-        let groups = catalog.groups.len().max(1) as u64;
         let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, &projection)).sum();
         Ok(Layout {
             rows: catalog.rows(),
             columns: (projection.schema().fields().len(), catalog.schema.fields().len()),
             held,
-            group_bytes: held / groups,
-            group_rows: (catalog.rows() / groups).max(1),
-            groups,
+            window: Window::of(catalog, &projection),
         })
     }
 }
@@ -85,7 +77,7 @@ pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &Layout
     let Some(demand) = demand else {
         let unknown =
             "Whether an accelerator would wait depends on what it takes for a batch: say it with --step-ms.";
-        return std::iter::once(unknown.to_owned()).chain(large_groups(layout)).collect();
+        return std::iter::once(unknown.to_owned()).chain(layout.window.advice()).collect();
     };
     let margin =
         |change| measured.predict(change).map_or(0.0, |rate| rate.rows_per_second / demand.rows_per_second);
@@ -135,7 +127,7 @@ pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &Layout
             }
         }
     }
-    advice.extend(large_groups(layout));
+    advice.extend(layout.window.advice());
     advice
 }
 
@@ -200,34 +192,13 @@ fn parquet(measured: &Measured) -> Option<String> {
     })
 }
 
-fn large_groups(layout: &Layout) -> Option<String> {
-    few_in_window(layout.group_bytes, layout.groups).map(|held| {
-        let rows = (GOOD_ROW_GROUP * layout.group_rows / layout.group_bytes.max(1)).max(1);
-        format!(
-            "Row groups of {}: a window of {} holds {}, and mixes poorly. Rewrite with row groups of {}.",
-            bytes(layout.group_bytes),
-            bytes(WINDOW_BYTES),
-            if held == 0 { "not even one".to_owned() } else { held.to_string() },
-            counted(rows, "row")
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::model::tests::measured;
     use super::*;
 
     fn layout() -> Layout {
-        let groups = 100;
-        Layout {
-            rows: 1_000_000,
-            columns: (2, 2),
-            held: 60 << 30,
-            group_bytes: 16 << 20,
-            group_rows: 10_000,
-            groups,
-        }
+        Layout { rows: 1_000_000, columns: (2, 2), held: 60 << 30, window: Window::default() }
     }
 
     fn advice(measured: &Measured, rows_per_second: f64, layout: &Layout) -> String {
@@ -281,15 +252,5 @@ mod tests {
     fn without_a_demand_nothing_is_said_of_an_accelerator() {
         let found = list(&measured(), None, &layout());
         assert!(found.len() == 1 && found[0].contains("--step-ms"), "{found:?}");
-    }
-
-    #[test]
-    fn large_row_groups_are_to_be_rewritten() {
-        let large = Layout { group_bytes: 300 << 20, group_rows: 10_000, ..layout() };
-        let found = advice(&measured(), 500.0, &large);
-        assert!(
-            found.contains("holds 3, and mixes poorly. Rewrite with row groups of 1,066 rows"),
-            "{found}"
-        );
     }
 }

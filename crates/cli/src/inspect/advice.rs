@@ -4,10 +4,6 @@ use super::Report;
 use super::columns::Column;
 use crate::units::{bytes, count, counted};
 
-/// Bytes of the default shuffle window.
-pub(crate) const WINDOW_BYTES: u64 = 1 << 30;
-/// A window of fewer row groups than this mixes too few places.
-const FEW_ROW_GROUPS: u64 = 16;
 /// Smaller requests spend most of their time on latency.
 const SMALL_ROW_GROUP: u64 = 1 << 20;
 /// Row groups of this size suit shuffling from disks and object stores alike.
@@ -26,7 +22,7 @@ const FEW_TO_SHARE: u64 = 8;
 /// All advice for what was found.
 pub(super) fn list(report: &Report) -> Vec<String> {
     let mut advice: Vec<String> = [
-        large_groups(report),
+        report.window.advice(),
         few_groups(report),
         small_groups(report),
         uneven_groups(report),
@@ -39,26 +35,6 @@ pub(super) fn list(report: &Report) -> Vec<String> {
     advice.extend(report.columns.iter().filter_map(dictionary));
     advice.extend(report.columns.iter().filter_map(large_page));
     advice
-}
-
-/// The number of row groups of a size that the default window holds, if that is so small that it mixes poorly.
-pub(crate) fn few_in_window(group_bytes: u64, groups: u64) -> Option<u64> {
-    let held = WINDOW_BYTES / group_bytes.max(1);
-    (held < FEW_ROW_GROUPS && groups > held).then_some(held)
-}
-
-fn large_groups(report: &Report) -> Option<String> {
-    let mean = report.row_group_bytes.mean.max(1);
-    few_in_window(mean, report.row_groups.total).map(|in_window| {
-        format!(
-            "Row groups of {} are too large to shuffle well: a window of {} holds {}. Write row groups of {GOOD_ROW_GROUP}, \
-             about {} rows.",
-            bytes(mean),
-            bytes(WINDOW_BYTES),
-            if in_window == 0 { "not even one".to_owned() } else { format!("only {in_window}") },
-            count((report.row_group_rows.mean * SMALL_ROW_GROUP * 32 / mean).max(1)),
-        )
-    })
 }
 
 fn few_groups(report: &Report) -> Option<String> {

@@ -191,12 +191,12 @@ fn spell(encoding: Encoding) -> String {
 /// How many parts of a leaf's path lead to the vector that it belongs to, in the column or in its structures.
 fn vector_in(field: &Field, parts: &[String]) -> Option<usize> {
     let mut data_type = field.data_type();
-    for depth in 1..parts.len() {
+    for (depth, part) in parts.iter().enumerate().skip(1) {
         if SparkMl::of(data_type) == Some(SparkMl::Vector) {
             return Some(depth);
         }
         let DataType::Struct(fields) = data_type else { return None };
-        data_type = fields.iter().find(|inner| inner.name() == &parts[depth])?.data_type();
+        data_type = fields.iter().find(|inner| inner.name() == part)?.data_type();
     }
     None
 }

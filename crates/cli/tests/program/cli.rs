@@ -5,7 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 
+use parquet::data_type::FixedLenByteArrayType;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -161,6 +165,30 @@ fn inspect_counts_what_synth_wrote() {
     assert!(people.contains("6 row groups") && people.contains("image"), "{people}");
 }
 
+/// Rows of 1 MiB that are null, so that next to nothing is stored: the window is a matter of memory.
+#[test]
+fn inspect_holds_row_groups_against_the_window_as_they_are_once_decoded() {
+    const ROWS: usize = 100;
+    let temp = TempDir::new().unwrap();
+    let schema = "message rows { optional fixed_len_byte_array(1048576) cell; }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let file = std::fs::File::create(temp.path().join("wide.parquet")).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
+    for _ in 0..12 {
+        let mut group = writer.next_row_group().unwrap();
+        let mut cells = group.next_column().unwrap().unwrap();
+        cells.typed::<FixedLenByteArrayType>().write_batch(&[], Some(&[0; ROWS]), None).unwrap();
+        cells.close().unwrap();
+        group.close().unwrap();
+    }
+    writer.close().unwrap();
+    let people = succeed(&format!("inspect {}", temp.path().display()));
+    assert!(
+        people.contains("of 104.9 MB once decoded are too large") && people.contains("only 10."),
+        "{people}"
+    );
+}
+
 /// A file whose names hold what a terminal obeys, with a column that is not read and one of images.
 fn hostile(dir: &Path) -> PathBuf {
     use forebay::arrow::array::{
@@ -168,19 +196,14 @@ fn hostile(dir: &Path) -> PathBuf {
         StructArray,
     };
     use forebay::arrow::datatypes::{DataType, Field, IntervalUnit};
-    let ints: ArrayRef = std::sync::Arc::new(Int64Array::from_iter_values(0..40));
-    let inner =
-        std::sync::Arc::new(Field::new("x\u{1b}[2J", DataType::Interval(IntervalUnit::YearMonth), false));
+    let ints: ArrayRef = Arc::new(Int64Array::from_iter_values(0..40));
+    let inner = Arc::new(Field::new("x\u{1b}[2J", DataType::Interval(IntervalUnit::YearMonth), false));
     let spans = IntervalYearMonthArray::from_iter_values(0..40);
-    let odd: ArrayRef =
-        std::sync::Arc::new(StructArray::from(vec![(inner, std::sync::Arc::new(spans) as _)]));
-    let part = |name, array: ArrayRef| {
-        (std::sync::Arc::new(Field::new(name, array.data_type().clone(), false)), array)
-    };
-    let bytes: ArrayRef = std::sync::Arc::new(BinaryArray::from_iter_values((0..40).map(|_| b"x")));
-    let paths: ArrayRef = std::sync::Arc::new(StringArray::from_iter_values((0..40).map(|_| "x")));
-    let image: ArrayRef =
-        std::sync::Arc::new(StructArray::from(vec![part("bytes", bytes), part("path", paths)]));
+    let odd: ArrayRef = Arc::new(StructArray::from(vec![(inner, Arc::new(spans) as _)]));
+    let part = |name, array: ArrayRef| (Arc::new(Field::new(name, array.data_type().clone(), false)), array);
+    let bytes: ArrayRef = Arc::new(BinaryArray::from_iter_values((0..40).map(|_| b"x")));
+    let paths: ArrayRef = Arc::new(StringArray::from_iter_values((0..40).map(|_| "x")));
+    let image: ArrayRef = Arc::new(StructArray::from(vec![part("bytes", bytes), part("path", paths)]));
     let columns = [("id", ints.clone()), (HOSTILE, ints), ("odd\u{2066}", odd), ("image", image)];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let path = dir.join("bad\u{202e}.parquet");
@@ -936,12 +959,8 @@ fn a_doctor_refuses_what_it_cannot_measure() {
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("x.parquet");
     let schema = "message m { required int64 x; }";
-    let schema = std::sync::Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
-    let writer = parquet::file::writer::SerializedFileWriter::new(
-        std::fs::File::create(&file).unwrap(),
-        schema,
-        Default::default(),
-    );
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let writer = SerializedFileWriter::new(std::fs::File::create(&file).unwrap(), schema, Default::default());
     writer.unwrap().close().unwrap();
     let file = file.display();
     assert!(refused(&format!("doctor {file} --seconds 1")).contains("no row"));

@@ -13,7 +13,7 @@ pub(crate) struct BlurScratch {
 }
 
 /// The most bytes that a blur takes.
-pub(crate) fn blur_bytes(size: Size, channels: usize, kernel_size: u32) -> u64 {
+pub(super) fn bytes(size: Size, channels: usize, kernel_size: u32) -> u64 {
     let row = u64::from(size.width) * channels as u64;
     let padding = u64::from(kernel_size) * channels as u64;
     (row * u64::from(size.height) + 2 * row + padding + u64::from(kernel_size)) * size_of::<f32>() as u64
@@ -108,7 +108,7 @@ mod tests {
             let mut scratch = BlurScratch::default();
             scratch.blur(&mut pixels, size, channels, 11, 3.0);
             assert!(pixels.iter().all(|value| *value == 201));
-            assert!(scratch.bytes() > 0 && blur_bytes(size, channels, 11) >= 42 * channels as u64 * 4);
+            assert!(scratch.bytes() > 0 && bytes(size, channels, 11) >= 42 * channels as u64 * 4);
         }
     }
 

@@ -5,8 +5,7 @@ use half::{bf16, f16};
 use super::super::draws::Draws;
 use super::super::geometry::Rect;
 use super::super::pixel_type::{Layout, PixelType};
-use super::super::spec::{Image, RGB, Size};
-use super::spec::RandomErasing;
+use super::super::spec::{Image, RGB, RandomErasing, Size};
 
 /// Tries of a box before nothing is erased, as torchvision's.
 const TRIES: usize = 10;

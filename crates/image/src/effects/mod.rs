@@ -7,15 +7,13 @@
 mod blur;
 mod color;
 mod erase;
-mod spec;
 
-use super::bad_row;
 use super::draws::{Draws, Operation, RowKey};
-use super::spec::{Image, LUMA, Size};
+use super::refuse::bad_row;
+use super::spec::{ColorJitter, Image, LUMA, Size};
 pub(super) use blur::BlurScratch;
 pub(super) use erase::Erased;
 use forebay_base::Result;
-pub(super) use spec::{ColorJitter, GaussianBlur, RandomErasing};
 
 /// The operations of torchvision's `ColorJitter`.
 const JITTERS: usize = 4;
@@ -121,6 +119,11 @@ impl Jitter {
         ];
         Jitter(order.map(|at| changes[at]))
     }
+}
+
+/// The most bytes that the blur of an image takes.
+pub(super) fn blur_bytes(image: &Image) -> u64 {
+    image.gaussian_blur.map_or(0, |blur| blur::bytes(image.size, image.channels(), blur.kernel_size))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use forebay_base::{Error, ErrorKind, Result};
 
 use super::depth::Depth;
-use super::header::Format;
-use super::raster::Opened;
+use super::format::Format;
+use super::opened::Opened;
 
 /// Refuses the image.
 pub(super) fn open(_: &[u8], format: Format, _: Depth) -> Result<Opened<'_>> {

@@ -9,9 +9,9 @@ use std::io::Cursor;
 use forebay_base::{Error, Result};
 use gif::{ColorOutput, DecodeOptions, Decoder, DecodingError};
 
-use crate::bad_row;
-use crate::header::{Format, Header};
-use crate::raster::{Pending, corrupt};
+use crate::format::{Format, Header};
+use crate::opened::Pending;
+use crate::refuse::{bad_row, corrupt};
 use crate::spec::RGB;
 
 /// Entries that an index can name.

@@ -17,10 +17,12 @@ use self::bmp::{Finish, Prepared};
 use self::gif::Gif;
 use self::tiff::Alpha;
 use super::depth::Depth;
-use super::header::{Format, Header};
-use super::raster::{Opened, Pending, corrupt, spread};
+use super::exif;
+use super::format::{Format, Header};
+use super::opened::{Opened, Pending};
+use super::pixels::spread;
+use super::refuse::{bad_row, corrupt};
 use super::spec::RGB;
-use super::{bad_row, exif};
 
 /// Channels of a pixel in ink.
 const CMYK: usize = 4;

@@ -11,7 +11,7 @@ use forebay_base::Result;
 use tiff::decoder::Decoder;
 use tiff::tags::Tag;
 
-use crate::bad_row;
+use crate::refuse::bad_row;
 
 const LOWEST_BIT_FIRST: u16 = 2;
 const ASSOCIATED_ALPHA: u16 = 1;

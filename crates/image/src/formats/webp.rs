@@ -6,7 +6,7 @@
 
 use forebay_base::{Error, Result};
 
-use crate::bad_row;
+use crate::refuse::bad_row;
 
 /// Bytes of the file's head, and of a chunk's.
 const FILE_HEAD: usize = 12;

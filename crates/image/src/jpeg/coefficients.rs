@@ -3,23 +3,191 @@
 use forebay_base::{Error, Result};
 use image::metadata::Orientation;
 
+use super::super::buffer::Buffer;
 use super::super::depth::Depth;
-use super::super::geometry::FrameOf;
-use super::super::output::{Whole, bytes_after, bytes_of_fill};
-use super::super::pixels::transposes;
+use super::super::exif;
+use super::super::frame::FrameOf;
+use super::super::output::{Stages, Whole, bytes_after, bytes_of_fill};
+use super::super::pixels::{luma_in_place, transposes};
+use super::super::refuse::{bad_row, check_size};
 use super::super::resample::Decoded;
-use super::super::scratch::Scratch;
 use super::super::spec::{Image, LUMA, RGB};
 use super::super::workspace::Workspace;
-use super::super::{bad_row, check_size, exif, pixels};
+use super::decoder::{
+    BYTES_PER_COLUMN, DECODER_BYTES_PER_PIXEL, Decoder, MAX_SCANS, MIB_SHIFT, check_structure,
+    has_its_tables, needed, samples,
+};
 use super::entropy::{Facts, PackedImage, Request, is_packed};
 use super::ffi::{Info, Stored};
 use super::markers::Markers;
 use super::region::ReducedRegion;
-use super::{
-    BYTES_PER_COLUMN, DECODER_BYTES_PER_PIXEL, MAX_SCANS, MIB_SHIFT, check_structure, has_its_tables, needed,
-    samples,
-};
+
+impl Decoder {
+    /// The coefficients of a JPEG of at most `max_pixels`; `None` where it has to be kept as a file: it is not sound, not in
+    /// grey or in three colours, or of a kind whose coefficients are not read.
+    ///
+    /// # Errors
+    /// More memory than there is.
+    pub(crate) fn keep_coefficients(
+        &mut self,
+        max_pixels: u64,
+        encoded: &[u8],
+        workspace: &Workspace,
+    ) -> Result<Option<Vec<u8>>> {
+        Ok(self.coefficients_of(max_pixels, encoded, workspace)?.map(|packed| packed.bytes))
+    }
+
+    /// The same, if a baseline JPEG can have them.
+    ///
+    /// # Errors
+    /// As [`keep_coefficients`](Self::keep_coefficients).
+    pub(crate) fn pack(
+        &mut self,
+        max_pixels: u64,
+        encoded: &[u8],
+        workspace: &Workspace,
+    ) -> Result<Option<Vec<u8>>> {
+        let packed = self.coefficients_of(max_pixels, encoded, workspace)?;
+        // A JPEG that is decoded whole is written with a scan for each component, so that it is decoded whole again.
+        let has_a_way_back = |packed: &PackedImage| {
+            let is_grey_and_whole = Facts::read(&packed.bytes)
+                .is_some_and(|facts| usize::from(facts.channels) == LUMA && facts.mcu_width.is_none());
+            packed.fits_baseline && !is_grey_and_whole
+        };
+        Ok(packed.filter(has_a_way_back).map(|packed| packed.bytes))
+    }
+
+    /// A baseline JPEG of packed coefficients, with the orientation of the image.
+    ///
+    /// # Errors
+    /// They are damaged, or have more pixels or take more memory than they may.
+    pub(crate) fn unpack(
+        &mut self,
+        max_pixels: u64,
+        packed: &[u8],
+        workspace: &Workspace,
+    ) -> Result<Vec<u8>> {
+        let facts = facts(packed)?;
+        check_size(facts.width, facts.height, max_pixels)?;
+        let pixels = u64::from(facts.width) * u64::from(facts.height);
+        let _taken = workspace.take(pixels * DECODER_BYTES_PER_PIXEL, || named(&facts))?;
+        let request = Request {
+            encoded: packed,
+            memory: memory(max_pixels),
+            reduction: 1,
+            colours: facts.channels.into(),
+        };
+        let exif = exif::of_orientation(facts.orientation);
+        let apart = facts.mcu_width.is_none();
+        self.entropy.unpack(request, apart, &exif).ok_or_else(damaged)
+    }
+
+    fn coefficients_of(
+        &mut self,
+        max_pixels: u64,
+        encoded: &[u8],
+        workspace: &Workspace,
+    ) -> Result<Option<PackedImage>> {
+        let Some(markers) = Markers::read(encoded) else { return Ok(None) };
+        let Some((width, height)) = markers.size else { return Ok(None) };
+        check_size(width, height, max_pixels)?;
+        check_structure(&markers, encoded)?;
+        let Ok(opened) = self.open(encoded, &markers, max_pixels) else { return Ok(None) };
+        let info = opened.info();
+        self.idle = Some(opened.close());
+        if info.stored == Stored::Cmyk || (info.width, info.height) != (width, height) {
+            return Ok(None);
+        }
+        let croppable = info.mcu_width == Some(markers.mcu_width());
+        let facts = Facts {
+            width,
+            height,
+            channels: if info.stored == Stored::Luma { LUMA as u8 } else { RGB as u8 },
+            orientation: markers.orientation().to_exif(),
+            mcu_width: croppable.then_some(markers.mcu_width() as u8),
+        };
+        let scans = if markers.one_scan() { 0 } else { markers.coefficients() };
+        let beside = u64::from(width) * BYTES_PER_COLUMN + most_bytes(encoded);
+        let memory = (self.memory_mib as usize) << MIB_SHIFT;
+        let request = Request { encoded, memory, reduction: 1, colours: facts.channels.into() };
+        let entropy = &mut self.entropy;
+        let taken = workspace.take(scans + beside, || named(&facts))?;
+        let own = match markers.progressive {
+            _ if !has_its_tables(&markers) => None,
+            true => entropy.pack_progressive(request, MAX_SCANS as usize, facts),
+            false if info.sequential => entropy.pack_baseline(request, facts),
+            false => None,
+        };
+        if own.is_some() || markers.redefines_quantization(encoded) {
+            return Ok(own);
+        }
+        drop(taken);
+        let _taken = workspace.take(markers.coefficients() + beside, || named(&facts))?;
+        // As the file is decoded: whole, unless it has all samples of a region in one place.
+        let in_part = markers.one_scan() && info.sequential;
+        let mcu_width = facts.mcu_width.filter(|_| in_part);
+        Ok(entropy.pack_other(request, Facts { mcu_width, ..facts }))
+    }
+
+    /// Decodes kept coefficients into their slot: the same pixels as those of the file.
+    pub(crate) fn decode_coefficients(
+        &mut self,
+        image: &Image,
+        kept: &[u8],
+        frame_of: &FrameOf<'_>,
+        slot: &mut [u8],
+        (stages, workspace): (&mut Stages, &Workspace),
+    ) -> Result<()> {
+        let facts = facts(kept)?;
+        check_size(facts.width, facts.height, image.max_pixels)?;
+        let stored = if usize::from(facts.channels) == LUMA { Stored::Luma } else { Stored::Colour };
+        let mcu_width = facts.mcu_width.map(u32::from);
+        let info = Info { width: facts.width, height: facts.height, stored, mcu_width, sequential: true };
+        let channels = image.channels();
+        let orientation = orientation(image, &facts);
+        let take = |bytes: u64| workspace.take(bytes, || named(&facts));
+        if orientation != Orientation::NoTransforms {
+            let part = ReducedRegion::whole(&info);
+            let whole = Whole { rect: part.rect, orientation, depth: Depth::Eight };
+            let _taken = take(needed(&info, &part, 0, channels) + bytes_after(image, whole, frame_of))?;
+            self.read(image, kept, &info, &part, &mut stages.pixels)?;
+            return stages.fill_from_whole(image, whole, frame_of, slot);
+        }
+        let frame = frame_of(info.width, info.height);
+        let part = ReducedRegion::of(&info, &frame.sampling, frame.target);
+        let after = bytes_of_fill(image, &frame, part.reduction, Depth::Eight);
+        let _taken = take(needed(&info, &part, 0, channels) + after)?;
+        self.read(image, kept, &info, &part, &mut stages.pixels)?;
+        let ReducedRegion { rect, reduction, .. } = part;
+        let pixels = stages.pixels.get(rect.width as usize * rect.height as usize * channels);
+        let decoded = Decoded { pixels, rect, reduction, channels, depth: Depth::Eight };
+        stages.output.fill(image, decoded, &frame, slot)
+    }
+
+    /// Decodes a part into `pixels`.
+    fn read(
+        &mut self,
+        image: &Image,
+        kept: &[u8],
+        info: &Info,
+        part: &ReducedRegion,
+        pixels: &mut Buffer,
+    ) -> Result<()> {
+        let channels = image.channels();
+        let per_pixel = samples(info, channels).per_pixel();
+        let count = part.rect.width as usize * part.rect.height as usize;
+        let out = pixels.take(count * per_pixel);
+        let memory = memory(image.max_pixels);
+        let request = Request { encoded: kept, memory, reduction: part.reduction, colours: per_pixel };
+        if !self.entropy.packed(request, part.region(), out) {
+            return Err(damaged());
+        }
+        if channels != RGB && per_pixel == RGB {
+            luma_in_place(out, count);
+        }
+        Ok(())
+    }
+}
 
 /// Whether bytes are the coefficients of a JPEG.
 pub(crate) fn is_coefficients(bytes: &[u8]) -> bool {
@@ -35,159 +203,9 @@ pub(crate) fn coefficients_seen_size(image: &Image, kept: &[u8]) -> Result<(u32,
     }
 }
 
-/// The coefficients of a JPEG; `None` where it has to be kept as a file: it is not sound, not in grey or in three colours, or of a
-/// kind whose coefficients are not read.
-///
-/// # Errors
-/// More memory than there is.
-pub(crate) fn keep_coefficients(
-    image: &Image,
-    encoded: &[u8],
-    memory: (&mut Scratch, &Workspace),
-) -> Result<Option<Vec<u8>>> {
-    Ok(coefficients_of(image.max_pixels, encoded, memory)?.map(|packed| packed.bytes))
-}
-
-/// The same of an image of at most so many pixels, if a baseline JPEG can have them.
-///
-/// # Errors
-/// As [`keep_coefficients`].
-pub(crate) fn pack(
-    max_pixels: u64,
-    encoded: &[u8],
-    memory: (&mut Scratch, &Workspace),
-) -> Result<Option<Vec<u8>>> {
-    let packed = coefficients_of(max_pixels, encoded, memory)?;
-    // A JPEG that is decoded whole is written with a scan for each component, so that it is decoded whole again.
-    let has_a_way_back = |packed: &PackedImage| {
-        let is_grey_and_whole = Facts::read(&packed.bytes)
-            .is_some_and(|facts| usize::from(facts.channels) == LUMA && facts.mcu_width.is_none());
-        packed.fits_baseline && !is_grey_and_whole
-    };
-    Ok(packed.filter(has_a_way_back).map(|packed| packed.bytes))
-}
-
-/// A baseline JPEG of packed coefficients, with the orientation of the image.
-///
-/// # Errors
-/// They are damaged, or have more pixels or take more memory than they may.
-pub(crate) fn unpack(
-    max_pixels: u64,
-    packed: &[u8],
-    (scratch, workspace): (&mut Scratch, &Workspace),
-) -> Result<Vec<u8>> {
-    let facts = facts(packed)?;
-    check_size(facts.width, facts.height, max_pixels)?;
-    let pixels = u64::from(facts.width) * u64::from(facts.height);
-    let _taken = workspace.take(pixels * DECODER_BYTES_PER_PIXEL, || named(&facts))?;
-    let request =
-        Request { encoded: packed, memory: memory(max_pixels), reduction: 1, colours: facts.channels.into() };
-    let exif = exif::of_orientation(facts.orientation);
-    let apart = facts.mcu_width.is_none();
-    scratch.decoder.entropy.unpack(request, apart, &exif).ok_or_else(damaged)
-}
-
-fn coefficients_of(
-    max_pixels: u64,
-    encoded: &[u8],
-    (scratch, workspace): (&mut Scratch, &Workspace),
-) -> Result<Option<PackedImage>> {
-    let Some(markers) = Markers::read(encoded) else { return Ok(None) };
-    let Some((width, height)) = markers.size else { return Ok(None) };
-    check_size(width, height, max_pixels)?;
-    check_structure(&markers, encoded)?;
-    let decoder = &mut scratch.decoder;
-    let Ok(opened) = decoder.open(encoded, &markers, max_pixels) else { return Ok(None) };
-    let info = opened.info();
-    decoder.idle = Some(opened.close());
-    if info.stored == Stored::Cmyk || (info.width, info.height) != (width, height) {
-        return Ok(None);
-    }
-    let croppable = info.mcu_width == Some(markers.mcu_width());
-    let facts = Facts {
-        width,
-        height,
-        channels: if info.stored == Stored::Luma { LUMA as u8 } else { RGB as u8 },
-        orientation: markers.orientation().to_exif(),
-        mcu_width: croppable.then_some(markers.mcu_width() as u8),
-    };
-    let scans = if markers.one_scan() { 0 } else { markers.coefficients() };
-    let beside = u64::from(width) * BYTES_PER_COLUMN + most_bytes(encoded);
-    let memory = (decoder.memory_mib as usize) << MIB_SHIFT;
-    let request = Request { encoded, memory, reduction: 1, colours: facts.channels.into() };
-    let entropy = &mut decoder.entropy;
-    let taken = workspace.take(scans + beside, || named(&facts))?;
-    let own = match markers.progressive {
-        _ if !has_its_tables(&markers) => None,
-        true => entropy.pack_progressive(request, MAX_SCANS as usize, facts),
-        false if info.sequential => entropy.pack_baseline(request, facts),
-        false => None,
-    };
-    if own.is_some() || markers.redefines_quantization(encoded) {
-        return Ok(own);
-    }
-    drop(taken);
-    let _taken = workspace.take(markers.coefficients() + beside, || named(&facts))?;
-    // As the file is decoded: whole, unless it has all samples of a region in one place.
-    let in_part = markers.one_scan() && info.sequential;
-    let mcu_width = facts.mcu_width.filter(|_| in_part);
-    Ok(entropy.pack_other(request, Facts { mcu_width, ..facts }))
-}
-
 /// More bytes than the coefficients of a photograph take, packed.
 pub(crate) fn most_bytes(encoded: &[u8]) -> u64 {
     encoded.len() as u64 * 7 / 5
-}
-
-/// Decodes kept coefficients into their slot: the same pixels as those of the file.
-pub(crate) fn decode_coefficients(
-    image: &Image,
-    kept: &[u8],
-    frame_of: &FrameOf<'_>,
-    slot: &mut [u8],
-    (scratch, workspace): (&mut Scratch, &Workspace),
-) -> Result<()> {
-    let facts = facts(kept)?;
-    check_size(facts.width, facts.height, image.max_pixels)?;
-    let stored = if usize::from(facts.channels) == LUMA { Stored::Luma } else { Stored::Colour };
-    let mcu_width = facts.mcu_width.map(u32::from);
-    let info = Info { width: facts.width, height: facts.height, stored, mcu_width, sequential: true };
-    let channels = image.channels();
-    let orientation = orientation(image, &facts);
-    let take = |bytes: u64| workspace.take(bytes, || named(&facts));
-    if orientation != Orientation::NoTransforms {
-        let part = ReducedRegion::whole(&info);
-        let whole = Whole { rect: part.rect, orientation, depth: Depth::Eight };
-        let _taken = take(needed(&info, &part, 0, channels) + bytes_after(image, whole, frame_of))?;
-        read(image, kept, &info, &part, scratch)?;
-        return scratch.fill_from_whole(image, whole, frame_of, slot);
-    }
-    let frame = frame_of(info.width, info.height);
-    let part = ReducedRegion::of(&info, &frame.sampling, frame.target);
-    let after = bytes_of_fill(image, &frame, part.reduction, Depth::Eight);
-    let _taken = take(needed(&info, &part, 0, channels) + after)?;
-    read(image, kept, &info, &part, scratch)?;
-    let ReducedRegion { rect, reduction, .. } = part;
-    let pixels = scratch.pixels.get(rect.width as usize * rect.height as usize * channels);
-    let decoded = Decoded { pixels, rect, reduction, channels, depth: Depth::Eight };
-    scratch.output.fill(image, decoded, &frame, slot)
-}
-
-/// Decodes a part into the pixels of `scratch`.
-fn read(image: &Image, kept: &[u8], info: &Info, part: &ReducedRegion, scratch: &mut Scratch) -> Result<()> {
-    let channels = image.channels();
-    let per_pixel = samples(info, channels).per_pixel();
-    let count = part.rect.width as usize * part.rect.height as usize;
-    let out = scratch.pixels.take(count * per_pixel);
-    let memory = memory(image.max_pixels);
-    let request = Request { encoded: kept, memory, reduction: part.reduction, colours: per_pixel };
-    if !scratch.decoder.entropy.packed(request, part.region(), out) {
-        return Err(damaged());
-    }
-    if channels != RGB && per_pixel == RGB {
-        pixels::luma_in_place(out, count);
-    }
-    Ok(())
 }
 
 /// Bytes that the library may take for an image of at most so many pixels.

@@ -5,7 +5,7 @@
 
 use forebay_base::{Error, ErrorKind};
 
-use super::super::bad_row;
+use super::super::refuse::bad_row;
 
 /// Oddities that change no pixel if they are before the first scan.
 const HARMLESS_BEFORE_SCAN: [&str; 3] = [

@@ -1,12 +1,19 @@
 //! A crop decode must give the pixels of the whole decode, for every sampling, box and reduction.
 
-use super::super::draws::RowKey;
-use super::super::geometry::Frame;
+use forebay_base::{ErrorKind, Result};
+
+use super::decoder::{BYTES_PER_COLUMN, Decoder, needed};
+use super::markers::Markers;
+use super::region::ReducedRegion;
 use super::*;
-use crate::draws::Draws;
+use crate::buffer::Buffer;
+use crate::draws::{Draws, RowKey};
+use crate::frame::{Frame, FrameOf};
 use crate::geometry::{Rect, Sampling};
 use crate::resample::reduced;
-use crate::spec::Size;
+use crate::scratch::Scratch;
+use crate::spec::{Image, RGB, Size};
+use crate::workspace::Workspace;
 
 const WIDTH: u32 = 203;
 const HEIGHT: u32 = 151;
@@ -33,7 +40,7 @@ fn jpegs() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// [`decode_into`] with memory of its own.
+/// [`Decoder::decode_into`] with memory of its own.
 fn decode_alone(
     image: &Image,
     encoded: &[u8],
@@ -41,7 +48,8 @@ fn decode_alone(
     slot: &mut [u8],
     scratch: &mut Scratch,
 ) -> Result<()> {
-    decode_into(image, encoded, frame_of, slot, (scratch, &Workspace::of_one(image.max_pixels)))
+    let Scratch { decoder, stages } = scratch;
+    decoder.decode_into(image, encoded, frame_of, slot, (stages, &Workspace::of_one(image.max_pixels)))
 }
 
 fn decoded(
@@ -54,8 +62,8 @@ fn decoded(
     let markers = Markers::read(encoded).unwrap();
     let opened = decoder.open(encoded, &markers, 1 << 20).unwrap();
     let part = part(&opened.info());
-    if !decode_own(&opened, &part, &markers, channels, (&mut decoder, &mut pixels)) {
-        decode_with_library(opened, &part, &markers, channels, (&mut decoder, &mut pixels)).unwrap();
+    if !decoder.decode_own(&opened, &part, &markers, channels, &mut pixels) {
+        decoder.decode_with_library(opened, &part, &markers, channels, &mut pixels).unwrap();
     }
     let bytes = part.rect.width as usize * part.rect.height as usize * channels;
     (part, pixels.get(bytes).to_vec())

@@ -99,7 +99,7 @@ fn damage_with_a_checksum_of_its_own_is_read_or_declined() {
             false => declined += 1,
         }
         if let Ok(file) = unpack(&damaged) {
-            assert!(header::is_jpeg(&file));
+            assert!(is_jpeg(&file));
         }
     }
     assert!(read > 0 && declined > 0, "{read} read, {declined} declined");

@@ -1,5 +1,8 @@
-//! From encoded images to pixels: formats, hostile bytes, and other people's files.
+//! From encoded images to pixels: formats, hostile bytes, and other people's files. And the floors of the crate.
 
+mod floors;
 mod foreign;
 mod formats;
 mod limits;
+#[path = "../../../../tests/house/paths.rs"]
+mod paths;

@@ -38,7 +38,8 @@ impl PageLocations {
             }
             _ => input.skip(kind),
         })?;
-        PageLocations::new(pages?, chunk, rows)
+        // Pages follow each other up to the end of their chunk. Where an index says otherwise, a length in it is wrong.
+        PageLocations::new(pages?, chunk, rows).filter(|pages| pages.are_without_gaps(chunk))
     }
 
     /// The pages with these first rows and bytes, of a chunk whose row group has `rows` rows; `None` if they make no sense.
@@ -54,6 +55,11 @@ impl PageLocations {
         is_sound.then_some(PageLocations { first_rows, ranges, rows, plain_from })
     }
 
+    fn are_without_gaps(&self, chunk: &ColumnChunk<'_>) -> bool {
+        let ends_with = self.ranges.last().is_some_and(|last| last.end == chunk.range().end);
+        ends_with && self.ranges.windows(2).all(|pair| pair[0].end == pair[1].start)
+    }
+
     /// The same where the pages from this one on do without the dictionary.
     pub fn plain_from(self, page: usize) -> Self {
         PageLocations { plain_from: page, ..self }
@@ -65,6 +71,7 @@ impl PageLocations {
     }
 
     /// How many there are.
+    #[allow(clippy::len_without_is_empty, reason = "a chunk without pages has no locations")]
     pub fn len(&self) -> usize {
         self.first_rows.len()
     }
@@ -187,12 +194,14 @@ mod tests {
             &[(99, 10, 0)],
             &[(110, 41, 0)],
             &[(110, 10, 0), (119, 5, 12)],
-            &[(110, 10, 0), (120, 5, 0)],
-            &[(110, 10, 0), (120, 5, 30)],
+            &[(110, 10, 0), (120, 30, 0)],
+            &[(110, 10, 0), (120, 30, 30)],
+            &[(110, 9, 0), (120, 30, 12)],
+            &[(110, 10, 0), (120, 29, 12)],
         ] {
             assert!(read(&index(pages)).is_none(), "{pages:?}");
         }
-        let whole = index(&[(110, 10, 0), (120, 5, 12)]);
+        let whole = index(&[(110, 10, 0), (120, 30, 12)]);
         assert!((0..whole.len()).all(|end| read(&whole[..end]).is_none()));
         // More pages than there are bytes.
         assert!(read(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0x0f]).is_none());

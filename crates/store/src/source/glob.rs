@@ -1,4 +1,7 @@
 //! Patterns over paths: `*` and `?` within a name, `[abc]` and `[!a-z]` for one character, `**` for any depth.
+//!
+//! `globset` would replace the 60 lines that match one name, by regular expressions and with another two
+//! crates. It does not say which folders a pattern may reach into, which the rest is for.
 
 use std::path::{Component, Path, PathBuf};
 

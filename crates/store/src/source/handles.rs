@@ -1,8 +1,8 @@
-//! How many files of the local disk stay open: a share of what the process may have, for all data sets
-//! together.
+//! How many files of the local disk stay open, and how many sockets: a share of what the process may have, for
+//! all data sets together.
 //!
 //! The limit is the process's own (`ulimit -n`), as it is at the moment. What others take of it, such as
-//! sockets, threads and the user's own files, has the rest.
+//! threads and the user's own files, has the rest.
 
 use std::fs::File;
 use std::io;
@@ -22,6 +22,9 @@ const MOST_OF_ONE: usize = 64;
 /// The part of the process's limit that files which stay open may take.
 const PART: usize = 4;
 
+/// The part of the process's limit that requests to object stores may take.
+const PART_OF_SOCKETS: usize = 2;
+
 /// Handles that a run takes beside the files that stay open: those of reads that are under way, and a few of
 /// its caches.
 const SPARE: usize = 8;
@@ -34,6 +37,9 @@ const WAIT: Duration = Duration::from_millis(50);
 /// Files that are kept open, and data sets that are read from.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 static READERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Object stores that are connected to.
+static STORES: AtomicUsize = AtomicUsize::new(0);
 
 /// Where those wait for whom no handle is left.
 static WAITING: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
@@ -57,26 +63,45 @@ impl Drop for Kept {
     }
 }
 
-/// A data set that is read from, and has a share of the files that stay open.
+/// One of those that share what the process may have open.
 #[derive(Debug)]
-pub(super) struct Sharer(());
+pub(super) struct Sharer(&'static AtomicUsize);
 
 impl Sharer {
-    pub(super) fn new() -> Self {
-        READERS.fetch_add(1, Ordering::Relaxed);
-        Sharer(())
+    /// A data set that is read from: it has a share of the files that stay open.
+    pub(super) fn of_files() -> Self {
+        Sharer::among(&READERS)
+    }
+
+    /// A store that is connected to: it has a share of the sockets.
+    pub(super) fn of_sockets() -> Self {
+        Sharer::among(&STORES)
+    }
+
+    fn among(sharers: &'static AtomicUsize) -> Self {
+        sharers.fetch_add(1, Ordering::Relaxed);
+        Sharer(sharers)
     }
 }
 
 impl Drop for Sharer {
     fn drop(&mut self) {
-        READERS.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Files that each data set that is read from may keep open.
 pub(super) fn share() -> usize {
     (most_kept() / READERS.load(Ordering::Relaxed).max(1)).clamp(1, MOST_OF_ONE)
+}
+
+/// Requests that each store may have under way by the process's limit.
+pub(super) fn sockets() -> usize {
+    limit().map_or(usize::MAX, |limit| sockets_of(limit, STORES.load(Ordering::Relaxed)))
+}
+
+fn sockets_of(limit: usize, stores: usize) -> usize {
+    (limit / PART_OF_SOCKETS / stores.max(1)).max(1)
 }
 
 /// Opens a file. Where the process has no handle left, `give_back` closes what can be closed, and then it is
@@ -137,4 +162,17 @@ fn none_left() -> Error {
     Error::new(ErrorKind::Io, format!("this process cannot open more files{most}")).hint(
         "allow it more with `ulimit -n`, or close some; each data set takes a few beside those that it reads",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_share_the_sockets_of_a_process() {
+        assert_eq!(sockets_of(1024, 1), 512);
+        assert_eq!(sockets_of(1024, 16), 32);
+        assert_eq!(sockets_of(1024, 0), 512, "before the first is counted");
+        assert_eq!(sockets_of(64, 100), 1, "each store can be read from");
+    }
 }

@@ -92,7 +92,7 @@ impl Reading {
     pub(super) fn of(local: &Arc<Local>) -> Self {
         let mut open = local.lock();
         open.readers += 1;
-        open.sharer.get_or_insert_with(Sharer::new);
+        open.sharer.get_or_insert_with(Sharer::of_files);
         drop(open);
         Reading(local.clone())
     }

@@ -1,4 +1,7 @@
 //! A bucket of unknown region: the store is asked once, before the first request.
+//!
+//! `resolve_bucket_region` of object_store makes a client of its own, past `wire`, and asks one fixed host;
+//! most of this file is the waiting, which it does not do.
 
 use std::fmt;
 use std::ops::Range;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
+use crate::source::handles;
 use crate::source::traffic::Traffic;
 
 /// Requests at once: at first, at least, and at most where the user sets no other limit.
@@ -74,6 +75,7 @@ pub(super) enum Late {
 pub(super) struct Pace {
     slots: Arc<Semaphore>,
     most: usize,
+    _sharer: handles::Sharer,
     state: Mutex<PaceState>,
     traffic: Arc<Traffic>,
 }
@@ -142,10 +144,11 @@ impl Drop for Slot<'_> {
 }
 
 impl Pace {
-    /// At most `most` requests at once.
+    /// At most `most` requests at once, and no more than the process has sockets for.
     pub(super) fn new(most: usize, traffic: Arc<Traffic>) -> Self {
+        let sharer = handles::Sharer::of_sockets();
         let most = most.max(1);
-        let limit = INITIAL_SLOTS.min(most);
+        let limit = INITIAL_SLOTS.min(most).min(handles::sockets());
         traffic.slots.set(limit as u64);
         let state = PaceState {
             limit,
@@ -162,7 +165,8 @@ impl Pace {
             hedges: MAX_HEDGES_SAVED,
             slow_hedges: INITIAL_SLOW_HEDGES,
         };
-        Pace { slots: Arc::new(Semaphore::new(limit)), most, state: Mutex::new(state), traffic }
+        let slots = Arc::new(Semaphore::new(limit));
+        Pace { slots, most, _sharer: sharer, state: Mutex::new(state), traffic }
     }
 
     /// Requests at once at most.
@@ -228,8 +232,12 @@ impl Pace {
             let rate = state.round.bytes as f64 / elapsed.as_secs_f64();
             let contended = state.round.contended;
             state.round = Round::new(now);
-            if contended && state.no_more_before.is_none_or(|time| now >= time) {
-                let (limit, climb) = next(state.climb, state.limit, rate, self.most);
+            let most = self.most.min(handles::sockets());
+            if state.limit > most {
+                // Stores were connected to since.
+                self.set(&mut state, most);
+            } else if contended && state.no_more_before.is_none_or(|time| now >= time) {
+                let (limit, climb) = next(state.climb, state.limit, rate, most);
                 state.climb = climb;
                 self.set(&mut state, limit);
             }

@@ -1,12 +1,19 @@
-//! How images become arrays: a small immutable value.
+//! How images become arrays: a small immutable value. What is done about it stands in the modules above.
+
+mod depth;
+mod effects;
+mod following;
+mod rotation;
+mod validate;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::effects::{ColorJitter, GaussianBlur, RandomErasing};
 use super::pixel_type::{Layout, PixelType};
-use super::rotation::Rotation;
+pub(super) use effects::{ColorJitter, GaussianBlur, RandomErasing};
+pub use rotation::Interpolation;
+pub(super) use rotation::Rotation;
 
 /// Channels of a colour image.
 pub(super) const RGB: usize = 3;

@@ -5,8 +5,7 @@ use std::fmt;
 use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::super::spec::{Image, RGB};
-use super::blur::blur_bytes;
+use super::{Image, RGB};
 
 /// Share of the area that is erased; torchvision's default.
 const DEFAULT_ERASED: (f64, f64) = (0.02, 0.33);
@@ -19,30 +18,30 @@ const MAX_HUE: f64 = 0.5;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ColorJitter {
-    pub(super) brightness: f64,
-    pub(super) contrast: f64,
-    pub(super) saturation: f64,
-    pub(super) hue: f64,
-    pub(super) p: f64,
+    pub(crate) brightness: f64,
+    pub(crate) contrast: f64,
+    pub(crate) saturation: f64,
+    pub(crate) hue: f64,
+    pub(crate) p: f64,
 }
 
 /// How much is blurred.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GaussianBlur {
-    pub(super) kernel_size: u32,
-    pub(super) sigma: (f64, f64),
-    pub(super) p: f64,
+    pub(crate) kernel_size: u32,
+    pub(crate) sigma: (f64, f64),
+    pub(crate) p: f64,
 }
 
 /// What is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RandomErasing {
-    pub(super) p: f64,
-    pub(super) scale: (f64, f64),
-    pub(super) ratio: (f64, f64),
-    pub(super) value: [f32; RGB],
+    pub(crate) p: f64,
+    pub(crate) scale: (f64, f64),
+    pub(crate) ratio: (f64, f64),
+    pub(crate) value: [f32; RGB],
 }
 
 impl Image {
@@ -115,11 +114,6 @@ impl Image {
     /// The same without what changes pixels at random.
     pub(crate) fn without_effects(self) -> Image {
         Image { color_jitter: None, random_grayscale: 0.0, gaussian_blur: None, random_erasing: None, ..self }
-    }
-
-    /// The most bytes that blurring takes.
-    pub(crate) fn blur_bytes(&self) -> u64 {
-        self.gaussian_blur.map_or(0, |blur| blur_bytes(self.size, self.channels(), blur.kernel_size))
     }
 
     /// Whether two epochs may see different values of the same pixel.

@@ -18,28 +18,20 @@ use std::borrow::Cow;
 
 use forebay_base::Result;
 
+use super::decode::decode_within;
 use super::depth::Depth;
 use super::draws::RowKey;
-use super::following::Drawing;
-use super::geometry::{Frame, Rect, smallest_crop, target};
-use super::header::is_jpeg;
-use super::output::bytes_of_fill;
+use super::geometry::{smallest_crop, target};
+use super::jpeg::encode_jpeg;
+use super::kept::{HEADER, PIXELS, RESIZED, WIDE_PIXELS};
 use super::pixel_type::{Layout, PixelType};
-use super::resample::Decoded;
+use super::probe::seen_size;
+use super::refuse::check_size;
 use super::scratch::Scratch;
+use super::sniff::is_jpeg;
 use super::spec::{Framing, Image, Size};
 use super::workspace::Workspace;
-use super::{bad_row, decode_within as decode, encode_jpeg, jpeg, packed, raster, seen_size};
-
-/// The first bytes of kept pixels: unlike any image file, and unlike text.
-const PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x01";
-/// The same for pixels of 16 bits.
-const WIDE_PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x02";
-/// The first bytes of a kept JPEG.
-const RESIZED: [u8; 8] = *b"\xF4fbrj\r\n\x01";
-
-/// The mark, then width, height and channels as 32-bit little-endian numbers.
-const HEADER: usize = 20;
+use super::{jpeg, packed, raster};
 
 /// Quality of a kept JPEG.
 const QUALITY: u8 = 95;
@@ -67,13 +59,11 @@ const COEFFICIENTS: &str = "coefficients 1";
 
 impl Image {
     /// Whether images can be kept in this form.
-    #[doc(hidden)]
     pub fn has_form(&self, form: Form) -> bool {
         form != Form::Resized || self.depth() == Depth::Eight
     }
 
     /// One line that identifies how images are kept for this value: equal for values that can share them.
-    #[doc(hidden)]
     pub fn kept_as(&self, form: Form) -> String {
         match form {
             Form::Pixels => format!("pixels of {}", self.before_randomness().canonical()),
@@ -86,8 +76,7 @@ impl Image {
     /// coefficients of photographic content.
     ///
     /// # Errors
-    /// As [`decode_into`](super::decode_into), as far as the header shows.
-    #[doc(hidden)]
+    /// As [`decode_into`](crate::decode_into), as far as the header shows.
     pub fn kept_bytes(&self, form: Form, encoded: &[u8]) -> Result<u64> {
         let of = |size: Size| u64::from(size.width) * u64::from(size.height);
         let (seen, kept) = self.kept_size(form, encoded)?;
@@ -105,7 +94,6 @@ impl Image {
     ///
     /// # Errors
     /// As [`kept_bytes`](Self::kept_bytes).
-    #[doc(hidden)]
     pub fn resized_share(&self, encoded: &[u8]) -> Result<f64> {
         let (seen, kept) = self.kept_size(Form::Resized, encoded)?;
         Ok(if saves_enough(seen, kept) { share(seen, kept) } else { 1.0 })
@@ -115,7 +103,6 @@ impl Image {
     ///
     /// # Errors
     /// As [`kept_bytes`](Self::kept_bytes).
-    #[doc(hidden)]
     pub fn coefficients_share(&self, encoded: &[u8]) -> Result<f64> {
         let (seen, _) = self.kept_size(Form::Coefficients, encoded)?;
         if !is_jpeg(encoded) {
@@ -125,11 +112,20 @@ impl Image {
         Ok(1.0 / (1.0 + HUFFMAN_COST_OF_BIT * bits))
     }
 
-    /// The form in which [`decode_into`](super::decode_into) takes an image with less work than its file.
+    /// The form in which [`decode_into`](crate::decode_into) takes an image with less work than its file.
+    ///
+    /// ```
+    /// use forebay_image::{Form, Image, RowKey, encode_jpeg};
+    ///
+    /// let file = encode_jpeg(&[90; 64 * 48 * 3], 64, 48, 90)?;
+    /// let train = Image::random_resized_crop(16).flip();
+    /// let kept = train.keep(Form::Coefficients, &file)?;
+    /// assert_eq!(train.decode(&kept, RowKey(7))?, train.decode(&file, RowKey(7))?);
+    /// # Ok::<(), forebay_image::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`decode_into`](super::decode_into).
-    #[doc(hidden)]
+    /// As [`decode_into`](crate::decode_into).
     pub fn keep<'a>(&self, form: Form, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         self.keep_within(&Workspace::of_one(self.max_pixels), form, encoded)
     }
@@ -168,7 +164,7 @@ impl Image {
             format!("an image of {}x{}", size.width, size.height)
         })?;
         let mut pixels = vec![0; HEADER + image.bytes_per_image()];
-        decode(workspace, &image, encoded, RowKey(0), &mut pixels[HEADER..])?;
+        decode_within(workspace, &image, encoded, RowKey(0), &mut pixels[HEADER..])?;
         let (mark, mut kept) = match form {
             Form::Pixels if image.dtype == PixelType::U16 => (WIDE_PIXELS, pixels),
             Form::Pixels => (PIXELS, pixels),
@@ -187,8 +183,8 @@ impl Image {
         if !is_jpeg(encoded) {
             return Ok(Cow::Borrowed(encoded));
         }
-        let kept = Scratch::with(workspace.own(), |scratch| {
-            jpeg::keep_coefficients(self, encoded, (scratch, workspace))
+        let kept = Scratch::with(workspace.own(), |Scratch { decoder, .. }| {
+            decoder.keep_coefficients(self.max_pixels, encoded, workspace)
         })?;
         Ok(kept.map_or(Cow::Borrowed(encoded), Cow::Owned))
     }
@@ -196,7 +192,7 @@ impl Image {
     /// The size in which an image is seen, and that in which it is kept.
     fn kept_size(&self, form: Form, encoded: &[u8]) -> Result<(Size, Size)> {
         let (width, height) = seen_size(self, encoded)?;
-        super::check_size(width, height, self.max_pixels)?;
+        check_size(width, height, self.max_pixels)?;
         let seen = Size { height, width };
         let kept = match (self.framing, form) {
             (_, Form::Coefficients) => seen,
@@ -258,97 +254,6 @@ fn share(seen: Size, kept: Size) -> f64 {
 
 fn saves_enough(seen: Size, kept: Size) -> bool {
     share(seen, kept) <= MAX_PIXEL_SHARE
-}
-
-/// Whether bytes are an image that was kept.
-pub(super) fn is_kept(bytes: &[u8]) -> bool {
-    is_pixels(bytes) || bytes.starts_with(&RESIZED) || jpeg::is_coefficients(bytes)
-}
-
-/// Whether bytes are kept pixels, of which only a few numbers at the head are interpreted.
-pub(super) fn is_pixels(bytes: &[u8]) -> bool {
-    bytes.starts_with(&PIXELS) || bytes.starts_with(&WIDE_PIXELS)
-}
-
-/// Width and height of a kept image as it was before a random crop, which is drawn on this size, or before it was made to
-/// fit a canvas; for other framings those in which it is kept. Coefficients are those of the image as it was.
-pub(super) fn drawn_on(image: &Image, kept: &[u8]) -> Result<(u32, u32)> {
-    if jpeg::is_coefficients(kept) {
-        return jpeg::coefficients_seen_size(image, kept);
-    }
-    let [width, height, _] = numbers(kept)?;
-    Ok((width, height))
-}
-
-/// Width, height and channels.
-fn numbers(kept: &[u8]) -> Result<[u32; 3]> {
-    let number = |at: usize| {
-        let bytes = kept.get(PIXELS.len() + 4 * at..)?.first_chunk::<4>()?;
-        Some(u32::from_le_bytes(*bytes))
-    };
-    let all = number(0).zip(number(1)).zip(number(2));
-    all.map(|((width, height), channels)| [width, height, channels])
-        .ok_or_else(|| bad_row("a kept image ends early"))
-}
-
-/// Brings a kept image into its slot.
-pub(super) fn decode_into(
-    image: &Image,
-    kept: &[u8],
-    drawing: Drawing<'_>,
-    slot: &mut [u8],
-    (scratch, workspace): (&mut Scratch, &Workspace),
-) -> Result<()> {
-    if jpeg::is_coefficients(kept) {
-        let frame_of = |width, height| drawing.frame(image, width, height);
-        return jpeg::decode_coefficients(image, kept, &frame_of, slot, (scratch, workspace));
-    }
-    let [width, height, channels] = numbers(kept)?;
-    super::check_size(width, height, image.max_pixels)?;
-    let body = &kept[HEADER..];
-    let frame = match image.framing {
-        Framing::RandomResizedCrop | Framing::Fit => drawing.frame(image, width, height),
-        // The part that these show was chosen when the image was kept.
-        Framing::Resize | Framing::CenterCrop => {
-            let mut whole = image.clone();
-            whole.framing = Framing::Resize;
-            Frame::draw(&whole, width, height, drawing.key())
-        }
-    };
-    if kept.starts_with(&RESIZED) {
-        let frame_of = |w: u32, h: u32| frame.scaled((width, height), (w, h));
-        return jpeg::decode_into(image, body, &frame_of, slot, (scratch, workspace));
-    }
-    let (frame, width, height) = match image.framing {
-        Framing::Fit => (frame.of_shown(), frame.target.width, frame.target.height),
-        _ => (frame, width, height),
-    };
-    let depth = if kept.starts_with(&WIDE_PIXELS) { Depth::Sixteen } else { Depth::Eight };
-    let pixel = image.channels() * depth.bytes();
-    let (expected, channels) = (u128::from(width) * u128::from(height) * pixel as u128, channels as usize);
-    let is_foreign = channels != image.channels() || (depth, image.depth()) == (Depth::Sixteen, Depth::Eight);
-    if is_foreign || body.len() as u128 != expected {
-        return Err(bad_row(format!(
-            "{} bytes of kept pixels for {width}x{height} of {} channels",
-            body.len(),
-            image.channels()
-        )));
-    }
-    let rect = Rect::whole(width, height);
-    // Kept bytes begin anywhere, and 16-bit numbers may not.
-    let copied = if depth == Depth::Sixteen { body.len() as u64 } else { 0 };
-    let needed = bytes_of_fill(image, &frame, 1, depth).saturating_add(copied);
-    let _taken = workspace.take(needed, || format!("kept pixels of {width}x{height}"))?;
-    let pixels = match depth {
-        Depth::Eight => body,
-        Depth::Sixteen => {
-            let pixels = scratch.pixels.take(body.len());
-            pixels.copy_from_slice(body);
-            pixels
-        }
-    };
-    let decoded = Decoded { pixels, rect, reduction: 1, channels, depth };
-    scratch.output.fill(image, decoded, &frame, slot)
 }
 
 #[cfg(test)]

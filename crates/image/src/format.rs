@@ -1,12 +1,6 @@
-//! Format and size from the first bytes, before a pixel is decoded.
+//! The formats that are read, and the contents of a header.
 
 use std::fmt;
-
-use forebay_base::Result;
-
-use super::pixels::transposes;
-use super::spec::Image;
-use super::{jpeg, packed, raster, unread};
 
 /// A supported encoding of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,45 +56,4 @@ pub struct Header {
     pub channels: u8,
     /// A JPEG in several scans: all of them are read before any part of it is decoded.
     pub progressive: bool,
-}
-
-/// Reads an image's header and no pixel. Sizes are as stored and not checked against any limit.
-///
-/// # Errors
-/// [`forebay_base::ErrorKind::BadRow`] for bytes that are not an image.
-pub fn probe(encoded: &[u8]) -> Result<Header> {
-    if is_jpeg(encoded) { jpeg::probe(encoded) } else { raster::probe(encoded) }
-}
-
-/// Width and height of an image as `image` shows it: turned if EXIF says so and `image` applies it.
-pub(super) fn seen_size(image: &Image, encoded: &[u8]) -> Result<(u32, u32)> {
-    if packed::is_packed(encoded) {
-        return jpeg::coefficients_seen_size(image, packed::unchecked(encoded));
-    }
-    let Header { width, height, .. } = probe(encoded)?;
-    if !image.exif_orientation {
-        return Ok((width, height));
-    }
-    let orientation =
-        if is_jpeg(encoded) { jpeg::orientation(encoded)? } else { raster::orientation(encoded)? };
-    Ok(if transposes(orientation) { (height, width) } else { (width, height) })
-}
-
-/// The start of every JPEG: SOI and the first byte of the next marker.
-pub fn is_jpeg(encoded: &[u8]) -> bool {
-    encoded.starts_with(&[0xFF, 0xD8, 0xFF])
-}
-
-/// The format of anything but a JPEG.
-pub(super) fn sniff(encoded: &[u8]) -> Result<Format> {
-    use image::ImageFormat;
-    match image::guess_format(encoded) {
-        Ok(ImageFormat::Png) if unread::is_apples(encoded) => Err(unread::apples()),
-        Ok(ImageFormat::Png) => Ok(Format::Png),
-        Ok(ImageFormat::WebP) => Ok(Format::WebP),
-        Ok(ImageFormat::Gif) => Ok(Format::Gif),
-        Ok(ImageFormat::Bmp) => Ok(Format::Bmp),
-        Ok(ImageFormat::Tiff) => Ok(Format::Tiff),
-        _ => Err(unread::not_an_image(encoded)),
-    }
 }

@@ -3,8 +3,8 @@
 use forebay_base::{Error, Result};
 use half::f16;
 
-use super::pixel_type::{Layout, PixelType};
-use super::spec::{Framing, Image, Normalize, RGB, Size};
+use super::{Framing, Image, Normalize, RGB, Size};
+use crate::pixel_type::{Layout, PixelType};
 
 impl Image {
     /// Longest side of a target: what a JPEG can have, and far from overflowing any product.
@@ -21,7 +21,6 @@ impl Image {
 
     /// Refuses what can never work, whatever methods follow: a float type may still be set after
     /// [`normalize`](Image::normalize), and a single channel after a large size.
-    #[doc(hidden)]
     pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;
         self.validate_framing()?;

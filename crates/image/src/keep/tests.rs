@@ -3,7 +3,8 @@
 use forebay_base::ErrorKind;
 
 use super::*;
-use crate::{decode_into, encode_jpeg, probe};
+use crate::kept::is_kept;
+use crate::{decode_into, probe};
 
 /// The segment of a photograph that is to be turned by a quarter.
 const EXIF_TURNED: &[u8] =

@@ -1,0 +1,170 @@
+//! A thread's decoders, and a part of an image decoded by them.
+
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::super::buffer::Buffer;
+use super::super::pixels;
+use super::super::refuse::bad_row;
+use super::super::spec::{LUMA, RGB};
+use super::damage;
+use super::entropy::{EntropyDecoder, Request};
+use super::ffi::{self, Decompressor, Opened, Samples, Stored};
+use super::markers::Markers;
+use super::region::ReducedRegion;
+
+/// Most scans of a progressive image. Encoders write about 10, and one that sends each coefficient of three components
+/// by itself 192; each may cost a pass over the whole image.
+pub(super) const MAX_SCANS: u32 = 192;
+
+/// Memory per pixel of the size limit that coefficients may take between scans: three 16-bit ones, and some.
+pub(super) const DECODER_BYTES_PER_PIXEL: u64 = 8;
+pub(super) const MIB_SHIFT: u32 = 20;
+
+/// Bytes per column of the image that the library takes for the rows that it works on: those of one iMCU in each stage, of
+/// up to four components, with context above and below.
+pub(super) const BYTES_PER_COLUMN: u64 = 512;
+
+/// One thread's decompressors, made when first needed and again after a failure.
+#[derive(Default)]
+pub(crate) struct Decoder {
+    pub(super) entropy: EntropyDecoder,
+    pub(super) idle: Option<Decompressor>,
+    /// The memory limit that the idle one has.
+    pub(super) memory_mib: u32,
+}
+
+impl Decoder {
+    /// Reads a header with a decompressor that is limited for `max_pixels`.
+    ///
+    /// A decompressor keeps its tables. So one that was used before is taken only if the image has all of its own, or if it is
+    /// only to read the header: pixels of a progressive image that we decline are left to a new one.
+    pub(super) fn open<'a>(
+        &mut self,
+        encoded: &'a [u8],
+        markers: &Markers<'_>,
+        max_pixels: u64,
+    ) -> Result<Opened<'a>, ffi::Message> {
+        let memory_mib = (max_pixels.saturating_mul(DECODER_BYTES_PER_PIXEL) >> MIB_SHIFT)
+            .clamp(1, i32::MAX as u64) as u32;
+        match self.idle.take() {
+            Some(idle) if self.memory_mib == memory_mib && has_its_tables(markers) => idle.open(encoded),
+            _ => {
+                self.memory_mib = memory_mib;
+                self.open_anew(encoded)
+            }
+        }
+    }
+
+    /// The same with a new decompressor, of the same limits.
+    fn open_anew<'a>(&self, encoded: &'a [u8]) -> Result<Opened<'a>, ffi::Message> {
+        Decompressor::new(MAX_SCANS, self.memory_mib)?.open(encoded)
+    }
+
+    /// Bytes of the coefficients that it holds.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.entropy.bytes()
+    }
+
+    /// Frees them.
+    pub(crate) fn free(&mut self) {
+        self.entropy.free();
+    }
+
+    /// Decodes a part of an image into `pixels` with our own Huffman decoder, as RGB or luma. Returns whether it did.
+    pub(super) fn decode_own(
+        &mut self,
+        opened: &Opened<'_>,
+        part: &ReducedRegion,
+        markers: &Markers<'_>,
+        channels: usize,
+        pixels: &mut Buffer,
+    ) -> bool {
+        let samples = samples(&opened.info(), channels);
+        if samples == Samples::Cmyk {
+            return false;
+        }
+        let count = part.rect.width as usize * part.rect.height as usize;
+        let out = pixels.take(count * samples.per_pixel());
+        let request = Request {
+            encoded: opened.encoded(),
+            memory: (self.memory_mib as usize) << MIB_SHIFT,
+            reduction: part.reduction,
+            colours: samples.per_pixel(),
+        };
+        let decoded = match markers.progressive {
+            _ if !has_its_tables(markers) => false,
+            true => self.entropy.progressive(request, MAX_SCANS as usize, part.region(), out),
+            false => opened.info().sequential && self.entropy.baseline(request, part.region(), out),
+        };
+        if decoded && channels != RGB && samples != Samples::Luma {
+            pixels::luma_in_place(out, count);
+        }
+        decoded
+    }
+
+    /// Decodes a part of an image into `pixels` with the library alone, as RGB or luma, and keeps the decompressor for
+    /// the next image.
+    pub(super) fn decode_with_library(
+        &mut self,
+        opened: Opened<'_>,
+        part: &ReducedRegion,
+        markers: &Markers<'_>,
+        channels: usize,
+        pixels: &mut Buffer,
+    ) -> Result<(), ffi::Message> {
+        let samples = samples(&opened.info(), channels);
+        let count = part.rect.width as usize * part.rect.height as usize;
+        let out = pixels.take(count * samples.per_pixel());
+        let opened = if markers.one_scan() { opened } else { self.open_anew(opened.encoded())? };
+        match opened.decompress(part.reduction, part.region(), samples, out) {
+            Ok(idle) => self.idle = Some(idle),
+            // Without restart markers the library looks for a marker only after the last sample, so all pixels are there.
+            Err(message)
+                if damage::is_padding(&message) && markers.one_scan() && markers.restart_interval == 0 => {}
+            Err(message) => return Err(message),
+        }
+        if samples == Samples::Cmyk {
+            pixels::inverted_cmyk_to_rgb_in_place(out, count);
+        }
+        if channels != RGB && samples != Samples::Luma {
+            pixels::luma_in_place(out, count);
+        }
+        Ok(())
+    }
+}
+
+/// Whether no part of an image depends on tables that another one defined. Our decoder of progressive images checks Huffman
+/// tables itself; later scans of other images are not checked.
+pub(super) fn has_its_tables(markers: &Markers<'_>) -> bool {
+    match markers.progressive {
+        true => markers.has_its_quantization(),
+        false => markers.one_scan() && markers.has_its_tables(),
+    }
+}
+
+/// The samples of the pixels of a part.
+pub(super) fn samples(info: &ffi::Info, channels: usize) -> Samples {
+    match (info.stored, channels) {
+        (Stored::Cmyk, _) => Samples::Cmyk,
+        (Stored::Luma, LUMA) => Samples::Luma,
+        _ => Samples::Rgb,
+    }
+}
+
+/// Bytes that decoding a part takes at most: its pixels, the rows that the library works on, and all coefficients where
+/// several `scans` make them.
+pub(super) fn needed(info: &ffi::Info, part: &ReducedRegion, scans: u64, channels: usize) -> u64 {
+    let pixels = u64::from(part.rect.width) * u64::from(part.rect.height);
+    pixels * samples(info, channels).per_pixel() as u64 + u64::from(info.width) * BYTES_PER_COLUMN + scans
+}
+
+/// Checks for damage that a decoder does not see if it stops below the crop: a missing end, and too many scans.
+pub(super) fn check_structure(markers: &Markers<'_>, encoded: &[u8]) -> Result<()> {
+    if !markers.has_end(encoded) {
+        return Err(bad_row("corrupt JPEG: premature end of file"));
+    }
+    if !markers.one_scan() && markers.scans(encoded, MAX_SCANS as usize) > MAX_SCANS as usize {
+        return Err(Error::new(ErrorKind::TooLarge, format!("a JPEG of more than {MAX_SCANS} scans")));
+    }
+    Ok(())
+}

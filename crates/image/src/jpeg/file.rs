@@ -1,0 +1,147 @@
+//! JPEG files: their headers, and their pixels in a slot.
+
+use forebay_base::{Error, Result};
+use image::metadata::Orientation;
+
+use super::super::depth::Depth;
+use super::super::format::{Format, Header};
+use super::super::frame::FrameOf;
+use super::super::output::{Stages, Whole, bytes_after, bytes_of_fill};
+use super::super::refuse::{bad_row, check_size};
+use super::super::resample::Decoded;
+use super::super::spec::Image;
+use super::super::workspace::Workspace;
+use super::decoder::{Decoder, check_structure, needed};
+use super::ffi::{self, Stored};
+use super::markers::Markers;
+use super::region::ReducedRegion;
+use super::{damage, repair};
+
+impl Decoder {
+    /// Decodes a JPEG into its slot.
+    pub(crate) fn decode_into(
+        &mut self,
+        image: &Image,
+        encoded: &[u8],
+        frame_of: &FrameOf<'_>,
+        slot: &mut [u8],
+        (stages, workspace): (&mut Stages, &Workspace),
+    ) -> Result<()> {
+        match self.decode_strictly(image, encoded, frame_of, slot, (stages, workspace)) {
+            Err(Failure::Codec(message)) if damage::is_harmless_before_scan(&message) => {
+                let clean = repair::without_oddities(encoded).ok_or_else(|| damage::error(&message))?;
+                self.decode_strictly(image, &clean, frame_of, slot, (stages, workspace))
+                    .map_err(Failure::into_error)
+            }
+            other => other.map_err(Failure::into_error),
+        }
+    }
+
+    /// Decodes a JPEG into its slot; the library's first warning is a failure.
+    fn decode_strictly(
+        &mut self,
+        image: &Image,
+        encoded: &[u8],
+        frame_of: &FrameOf<'_>,
+        slot: &mut [u8],
+        (stages, workspace): (&mut Stages, &Workspace),
+    ) -> Result<(), Failure> {
+        let markers = Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?;
+        if let Some((width, height)) = markers.size {
+            check_size(width, height, image.max_pixels)?;
+        }
+        check_structure(&markers, encoded)?;
+        let opened = self.open(encoded, &markers, image.max_pixels)?;
+        let info = opened.info();
+        check_size(info.width, info.height, image.max_pixels)?;
+
+        let channels = image.channels();
+        let scans = if markers.one_scan() { 0 } else { markers.coefficients() };
+        let orientation =
+            if image.exif_orientation { markers.orientation() } else { Orientation::NoTransforms };
+        if orientation != Orientation::NoTransforms {
+            let part = ReducedRegion::whole(&info);
+            let whole = Whole { rect: part.rect, orientation, depth: Depth::Eight };
+            let needed = needed(&info, &part, scans, channels) + bytes_after(image, whole, frame_of);
+            let _taken = workspace.take(needed, || named(&info, &markers))?;
+            if self.decode_own(&opened, &part, &markers, channels, &mut stages.pixels) {
+                self.idle = Some(opened.close());
+            } else {
+                self.decode_with_library(opened, &part, &markers, channels, &mut stages.pixels)?;
+            }
+            return Ok(stages.fill_from_whole(image, whole, frame_of, slot)?);
+        }
+        let frame = frame_of(info.width, info.height);
+        let needed = |part: &ReducedRegion| {
+            needed(&info, part, scans, channels) + bytes_of_fill(image, &frame, part.reduction, Depth::Eight)
+        };
+        let croppable = info.mcu_width == Some(markers.mcu_width()) && info.stored != Stored::Cmyk;
+        let in_part = croppable && (markers.progressive || markers.one_scan() && info.sequential);
+        let mut part = match in_part {
+            true => ReducedRegion::of(&info, &frame.sampling, frame.target),
+            false => ReducedRegion::whole(&info),
+        };
+        let mut taken = workspace.take(needed(&part), || named(&info, &markers))?;
+        if self.decode_own(&opened, &part, &markers, channels, &mut stages.pixels) {
+            self.idle = Some(opened.close());
+        } else {
+            if markers.progressive && in_part {
+                drop(taken);
+                part = ReducedRegion::whole(&info);
+                taken = workspace.take(needed(&part), || named(&info, &markers))?;
+            }
+            self.decode_with_library(opened, &part, &markers, channels, &mut stages.pixels)?;
+        }
+        let ReducedRegion { rect, reduction, .. } = part;
+        let pixels = stages.pixels.get(rect.width as usize * rect.height as usize * channels);
+        let decoded = Decoded { pixels, rect, reduction, channels, depth: Depth::Eight };
+        let filled = stages.output.fill(image, decoded, &frame, slot);
+        drop(taken);
+        Ok(filled?)
+    }
+}
+
+/// The reason why a decode failed: the library's message, or our own error.
+enum Failure {
+    Codec(ffi::Message),
+    Ours(Error),
+}
+
+impl Failure {
+    fn into_error(self) -> Error {
+        match self {
+            Failure::Codec(message) => damage::error(&message),
+            Failure::Ours(error) => error,
+        }
+    }
+}
+
+impl From<ffi::Message> for Failure {
+    fn from(message: ffi::Message) -> Self {
+        Failure::Codec(message)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Ours(error)
+    }
+}
+
+/// The header of a JPEG.
+pub(crate) fn probe(encoded: &[u8]) -> Result<Header> {
+    let markers = Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?;
+    let (width, height) = markers.size.ok_or_else(|| bad_row("corrupt JPEG: no frame header"))?;
+    let progressive = !markers.one_scan();
+    Ok(Header { format: Format::Jpeg, width, height, channels: markers.components, progressive })
+}
+
+/// The orientation in a JPEG's EXIF data.
+pub(crate) fn orientation(encoded: &[u8]) -> Result<Orientation> {
+    Ok(Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?.orientation())
+}
+
+fn named(info: &ffi::Info, markers: &Markers<'_>) -> String {
+    let kind = if markers.one_scan() { "JPEG" } else { "progressive JPEG" };
+    format!("a {kind} of {}x{} pixels", info.width, info.height)
+}

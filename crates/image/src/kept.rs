@@ -1,0 +1,116 @@
+//! The bytes of images that were kept, and how they are brought into a slot.
+
+use forebay_base::Result;
+
+use super::depth::Depth;
+use super::drawing::Drawing;
+use super::frame::Frame;
+use super::geometry::Rect;
+use super::jpeg;
+use super::output::bytes_of_fill;
+use super::refuse::{bad_row, check_size};
+use super::resample::Decoded;
+use super::scratch::Scratch;
+use super::spec::{Framing, Image};
+use super::workspace::Workspace;
+
+/// The first bytes of kept pixels: unlike any image file, and unlike text.
+pub(super) const PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x01";
+/// The same for pixels of 16 bits.
+pub(super) const WIDE_PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x02";
+/// The first bytes of a kept JPEG.
+pub(super) const RESIZED: [u8; 8] = *b"\xF4fbrj\r\n\x01";
+
+/// The mark, then width, height and channels as 32-bit little-endian numbers.
+pub(super) const HEADER: usize = 20;
+
+/// Whether bytes are an image that was kept.
+pub(super) fn is_kept(bytes: &[u8]) -> bool {
+    is_pixels(bytes) || bytes.starts_with(&RESIZED) || jpeg::is_coefficients(bytes)
+}
+
+/// Whether bytes are kept pixels, of which only a few numbers at the head are interpreted.
+pub(super) fn is_pixels(bytes: &[u8]) -> bool {
+    bytes.starts_with(&PIXELS) || bytes.starts_with(&WIDE_PIXELS)
+}
+
+/// Width and height of a kept image as it was before a random crop, which is drawn on this size, or before it was made to
+/// fit a canvas; for other framings those in which it is kept. Coefficients are those of the image as it was.
+pub(super) fn drawn_on(image: &Image, kept: &[u8]) -> Result<(u32, u32)> {
+    if jpeg::is_coefficients(kept) {
+        return jpeg::coefficients_seen_size(image, kept);
+    }
+    let [width, height, _] = numbers(kept)?;
+    Ok((width, height))
+}
+
+/// Width, height and channels.
+fn numbers(kept: &[u8]) -> Result<[u32; 3]> {
+    let number = |at: usize| {
+        let bytes = kept.get(PIXELS.len() + 4 * at..)?.first_chunk::<4>()?;
+        Some(u32::from_le_bytes(*bytes))
+    };
+    let all = number(0).zip(number(1)).zip(number(2));
+    all.map(|((width, height), channels)| [width, height, channels])
+        .ok_or_else(|| bad_row("a kept image ends early"))
+}
+
+/// Brings a kept image into its slot.
+pub(super) fn decode_into(
+    image: &Image,
+    kept: &[u8],
+    drawing: Drawing<'_>,
+    slot: &mut [u8],
+    (Scratch { decoder, stages }, workspace): (&mut Scratch, &Workspace),
+) -> Result<()> {
+    if jpeg::is_coefficients(kept) {
+        let frame_of = |width, height| drawing.frame(image, width, height);
+        return decoder.decode_coefficients(image, kept, &frame_of, slot, (stages, workspace));
+    }
+    let [width, height, channels] = numbers(kept)?;
+    check_size(width, height, image.max_pixels)?;
+    let body = &kept[HEADER..];
+    let frame = match image.framing {
+        Framing::RandomResizedCrop | Framing::Fit => drawing.frame(image, width, height),
+        // The part that these show was chosen when the image was kept.
+        Framing::Resize | Framing::CenterCrop => {
+            let mut whole = image.clone();
+            whole.framing = Framing::Resize;
+            Frame::draw(&whole, width, height, drawing.key())
+        }
+    };
+    if kept.starts_with(&RESIZED) {
+        let frame_of = |w: u32, h: u32| frame.scaled((width, height), (w, h));
+        return decoder.decode_into(image, body, &frame_of, slot, (stages, workspace));
+    }
+    let (frame, width, height) = match image.framing {
+        Framing::Fit => (frame.of_shown(), frame.target.width, frame.target.height),
+        _ => (frame, width, height),
+    };
+    let depth = if kept.starts_with(&WIDE_PIXELS) { Depth::Sixteen } else { Depth::Eight };
+    let pixel = image.channels() * depth.bytes();
+    let (expected, channels) = (u128::from(width) * u128::from(height) * pixel as u128, channels as usize);
+    let is_foreign = channels != image.channels() || (depth, image.depth()) == (Depth::Sixteen, Depth::Eight);
+    if is_foreign || body.len() as u128 != expected {
+        return Err(bad_row(format!(
+            "{} bytes of kept pixels for {width}x{height} of {} channels",
+            body.len(),
+            image.channels()
+        )));
+    }
+    let rect = Rect::whole(width, height);
+    // Kept bytes begin anywhere, and 16-bit numbers may not.
+    let copied = if depth == Depth::Sixteen { body.len() as u64 } else { 0 };
+    let needed = bytes_of_fill(image, &frame, 1, depth).saturating_add(copied);
+    let _taken = workspace.take(needed, || format!("kept pixels of {width}x{height}"))?;
+    let pixels = match depth {
+        Depth::Eight => body,
+        Depth::Sixteen => {
+            let pixels = stages.pixels.take(body.len());
+            pixels.copy_from_slice(body);
+            pixels
+        }
+    };
+    let decoded = Decoded { pixels, rect, reduction: 1, channels, depth };
+    stages.output.fill(image, decoded, &frame, slot)
+}

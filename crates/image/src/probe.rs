@@ -1,0 +1,52 @@
+//! What the header of an image says before a pixel is decoded: its size, and so what is shown of it.
+
+use forebay_base::Result;
+
+use super::drawing::Drawing;
+use super::drawn::Drawn;
+use super::format::Header;
+use super::pixels::transposes;
+use super::refuse::check_size;
+use super::sniff::is_jpeg;
+use super::spec::{Image, Size};
+use super::{jpeg, kept, packed, raster};
+
+impl Drawn {
+    /// The geometry of an encoded image, or of one that was kept before a random crop: what
+    /// [`decode_within`](crate::decode_within) does with the same arguments. Only the header is read.
+    ///
+    /// # Errors
+    /// It is not an image, or has more pixels than it may.
+    pub fn of<'a>(image: &Image, encoded: &[u8], drawing: impl Into<Drawing<'a>>) -> Result<Drawn> {
+        let encoded = packed::unchecked(encoded);
+        let (width, height) = match kept::is_kept(encoded) {
+            true => kept::drawn_on(image, encoded)?,
+            false => seen_size(image, encoded)?,
+        };
+        check_size(width, height, image.max_pixels)?;
+        let frame = drawing.into().frame(image, width, height);
+        Ok(Drawn::new(frame, Size { height, width }))
+    }
+}
+
+/// Reads an image's header and no pixel. Sizes are as stored and not checked against any limit.
+///
+/// # Errors
+/// [`forebay_base::ErrorKind::BadRow`] for bytes that are not an image.
+pub fn probe(encoded: &[u8]) -> Result<Header> {
+    if is_jpeg(encoded) { jpeg::probe(encoded) } else { raster::probe(encoded) }
+}
+
+/// Width and height of an image as `image` shows it: turned if EXIF says so and `image` applies it.
+pub(super) fn seen_size(image: &Image, encoded: &[u8]) -> Result<(u32, u32)> {
+    if packed::is_packed(encoded) {
+        return jpeg::coefficients_seen_size(image, packed::unchecked(encoded));
+    }
+    let Header { width, height, .. } = probe(encoded)?;
+    if !image.exif_orientation {
+        return Ok((width, height));
+    }
+    let orientation =
+        if is_jpeg(encoded) { jpeg::orientation(encoded)? } else { raster::orientation(encoded)? };
+    Ok(if transposes(orientation) { (height, width) } else { (width, height) })
+}

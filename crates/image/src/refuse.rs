@@ -1,0 +1,49 @@
+//! Why an image is refused: its bytes are damaged, or it is larger than it may be.
+
+use std::fmt;
+
+use forebay_base::{Error, ErrorKind, Result, panics};
+
+use super::format::Format;
+
+/// The failure of a row whose bytes are not one whole image.
+pub(super) fn bad_row(cause: impl Into<String>) -> Error {
+    Error::new(ErrorKind::BadRow, cause)
+}
+
+/// Refuses an image by the size in its header, before anything is allocated for it.
+pub(super) fn check_size(width: u32, height: u32, max_pixels: u64) -> Result<()> {
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels == 0 {
+        return Err(bad_row(format!("an image of {width}x{height} pixels")));
+    }
+    if pixels > max_pixels {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!("an image of {width}x{height} = {pixels} pixels, over the limit of {max_pixels}"),
+        )
+        .hint("raise max_pixels if such images are expected"));
+    }
+    Ok(())
+}
+
+/// The failure of a decoder, with its message.
+pub(super) fn corrupt(format: Format, said: &dyn fmt::Display) -> Error {
+    bad_row(format!("corrupt {format}: {}", said.to_string().trim_end_matches('.')))
+}
+
+/// Runs a decoder that may panic on malformed input, as some have.
+pub(super) fn caught<T>(format: Format, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    panics::caught(work).unwrap_or_else(|_| Err(bad_row(format!("corrupt {format}: the decoder panicked"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_decoder_is_a_bad_row() {
+        let error = caught(Format::Gif, || -> Result<()> { panic!("index out of bounds") }).unwrap_err();
+        assert_eq!(error.to_string(), "corrupt GIF: the decoder panicked");
+    }
+}

@@ -1,0 +1,25 @@
+//! The format of an image by its first bytes.
+
+use forebay_base::Result;
+
+use super::format::Format;
+use super::unread;
+
+/// The start of every JPEG: SOI and the first byte of the next marker.
+pub fn is_jpeg(encoded: &[u8]) -> bool {
+    encoded.starts_with(&[0xFF, 0xD8, 0xFF])
+}
+
+/// The format of anything but a JPEG.
+pub(super) fn sniff(encoded: &[u8]) -> Result<Format> {
+    use image::ImageFormat;
+    match image::guess_format(encoded) {
+        Ok(ImageFormat::Png) if unread::is_apples(encoded) => Err(unread::apples()),
+        Ok(ImageFormat::Png) => Ok(Format::Png),
+        Ok(ImageFormat::WebP) => Ok(Format::WebP),
+        Ok(ImageFormat::Gif) => Ok(Format::Gif),
+        Ok(ImageFormat::Bmp) => Ok(Format::Bmp),
+        Ok(ImageFormat::Tiff) => Ok(Format::Tiff),
+        _ => Err(unread::not_an_image(encoded)),
+    }
+}

@@ -1,0 +1,86 @@
+//! Images that are shown as another one of the same row: the same part, mirrored and rotated alike.
+//!
+//! The part is a share of the width and height of both, so the images may differ in size.
+
+use forebay_base::{Error, Result};
+
+use super::{Framing, Image};
+
+impl Image {
+    /// Shown as the image in another column of the same row: the same part of it, mirrored and rotated alike. Default: a
+    /// crop, flips and a rotation of its own, which have nothing to do with those of other columns.
+    ///
+    /// The part is a share of the image's width and height, so a depth map of half the size has the same crop. Size, colours,
+    /// number type and layout are this image's own. What is drawn for both, such as the factors of a
+    /// [`color_jitter`](Image::color_jitter) that both have, is the same. The crop, flips and rotation may be left out
+    /// here, and are not allowed to differ.
+    ///
+    /// ```
+    /// # mod forebay { pub use forebay_image::{self as image, *}; }
+    /// use forebay::Image;
+    ///
+    /// // For `decode("image", image)` and `decode("depth", depth)` of a loader.
+    /// let image = Image::random_resized_crop(224).flip();
+    /// let depth = Image::resize(112, 112).grayscale().of("image");
+    /// assert_eq!(depth.follows(), Some("image"));
+    /// ```
+    #[must_use]
+    pub fn of(self, image: impl Into<String>) -> Image {
+        Image { of: Some(image.into()), ..self }
+    }
+
+    /// The column of the image that this one is shown as.
+    pub fn follows(&self) -> Option<&str> {
+        self.of.as_deref()
+    }
+
+    /// The same with the crop, flips and rotation of the image that it follows.
+    ///
+    /// # Errors
+    /// It has others of its own.
+    pub fn shown_as(&self, other: &Image) -> Result<Image> {
+        let framing = match self.framing {
+            Framing::Resize => true,
+            Framing::Fit => other.framing == Framing::Fit,
+            Framing::RandomResizedCrop => {
+                other.framing == Framing::RandomResizedCrop
+                    && self.scale_range() == other.scale_range()
+                    && self.ratio_range() == other.ratio_range()
+            }
+            Framing::CenterCrop => {
+                other.framing == Framing::CenterCrop
+                    && (self.size, self.shorter_side()) == (other.size, other.shorter_side())
+            }
+        };
+        let is_own = |own: f64, of: f64| own > 0.0 && own != of;
+        let refused = |what: &str| {
+            Err(Error::invalid(format!("follows another image, and has {what} of its own"))
+                .hint("leave it out: an image that follows is cropped, mirrored and rotated as the other one, and `resize` says in which size"))
+        };
+        if !framing {
+            return refused("a crop or a canvas");
+        }
+        if is_own(self.flip, other.flip) || is_own(self.vertical_flip, other.vertical_flip) {
+            return refused("a flip");
+        }
+        if self.has_other_angles(other) {
+            return refused("a rotation");
+        }
+        let mut shown = self.clone().rotated_as(other);
+        (shown.flip, shown.vertical_flip) = (other.flip, other.vertical_flip);
+        if other.framing == Framing::RandomResizedCrop {
+            (shown.framing, shown.scale, shown.ratio) = (other.framing, other.scale, other.ratio);
+        }
+        Ok(shown)
+    }
+
+    /// The same for an image that is turned by its file's orientation, or not, as another one is.
+    pub fn seen_as(&self, other: &Image) -> Image {
+        Image { exif_orientation: other.exif_orientation, max_pixels: other.max_pixels, ..self.clone() }
+    }
+
+    /// Whether the part that is shown of an image follows from its size alone, and a part of another one would not be it.
+    pub fn crops_by_size(&self) -> bool {
+        self.framing == Framing::CenterCrop
+    }
+}

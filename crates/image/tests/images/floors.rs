@@ -1,0 +1,108 @@
+//! The floors within the crate: a module imports from lower floors only. And nothing that the crate builds on
+//! knows Arrow, Parquet or tokio.
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+
+use std::path::Path;
+use std::process::Command;
+
+use super::paths::{exports, module, named, rust_files, without_tests};
+
+/// The modules of `src/`, lowest first; a folder counts as one. A module may import from those before its line.
+const FLOORS: [&[&str]; 11] = [
+    // Values and memory: each by itself.
+    &["buffer", "depth", "draws", "exif", "format", "mask_type", "pixel_type", "workspace"],
+    // What is refused, and the spec of an image.
+    &["opened", "refuse", "spec"],
+    &["geometry", "unread"],
+    &["canvas", "effects", "finish", "pixels", "rotation", "sniff"],
+    // What is drawn for an image; formats that are decoded whole; the target size.
+    &["formats", "frame", "png", "resample"],
+    &["drawn", "output"],
+    &["drawing", "jpeg", "raster"],
+    &["scratch"],
+    &["kept", "mask", "packed"],
+    &["decode", "probe"],
+    &["keep", "owned"],
+];
+
+/// The files of `src/jpeg/` in the same way.
+const JPEG: [&[&str]; 5] = [
+    &["ffi", "markers"],
+    &["damage", "encode", "region", "repair"],
+    &["entropy"],
+    &["decoder"],
+    &["coefficients", "file"],
+];
+
+/// The files of the crate without tests, which may use all of it.
+fn sources() -> Vec<(String, String)> {
+    let files = rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let files = files.into_iter().filter(|(file, _)| !file.ends_with("tests.rs"));
+    files.map(|(file, code)| (file, without_tests(&code).to_owned())).collect()
+}
+
+/// The imports below `folder` from the same floor or a higher one.
+fn arrows_up(folder: &str, floors: &[&[&str]]) -> Vec<String> {
+    let floor = |module: &str| floors.iter().position(|modules| modules.contains(&module));
+    let sources = sources();
+    let (_, lib) = sources.iter().find(|(file, _)| file == "lib.rs").unwrap();
+    let exports = exports(lib);
+    let mut wrong = Vec::new();
+    for (file, code) in &sources {
+        let Some(inner) = file.strip_prefix(folder).filter(|inner| !["mod.rs", "lib.rs"].contains(inner))
+        else {
+            continue;
+        };
+        let from = module(inner);
+        let own = floor(from).unwrap_or_else(|| panic!("{file} has no floor: give it one"));
+        let root = folder.replace('/', "::");
+        for to in named(file, code, &exports) {
+            let Some(to) = to.strip_prefix(&root) else { continue };
+            let to = to.split("::").next().unwrap();
+            match floor(to) {
+                _ if to == from => {}
+                Some(other) if other < own => {}
+                Some(other) => wrong.push(format!("{file} (floor {own}) imports {to} (floor {other})")),
+                None => wrong.push(format!("{file} imports {to} from the facade: name the file that has it")),
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn modules_import_from_lower_floors_only() {
+    let wrong = [arrows_up("", &FLOORS), arrows_up("jpeg/", &JPEG)].concat();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_facade_only_declares_and_exports() {
+    for (file, code) in
+        sources().iter().filter(|(file, _)| ["lib.rs", "jpeg/mod.rs"].contains(&file.as_str()))
+    {
+        let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        assert!(
+            !code.clone().any(|line| line.contains("fn ") || line.contains("struct ")),
+            "{file} has code"
+        );
+    }
+}
+
+#[test]
+fn the_crate_builds_on_neither_arrow_nor_parquet_nor_tokio() {
+    let tree = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--package", "forebay-image", "--edges", "normal", "--prefix", "none"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let (names, said) = (String::from_utf8(tree.stdout).unwrap(), String::from_utf8_lossy(&tree.stderr));
+    assert!(tree.status.success() && names.starts_with("forebay-image "), "cargo tree: {said}");
+    let foreign = |line: &&str| {
+        ["arrow", "parquet", "tokio", "forebay-arrow", "forebay-store"]
+            .iter()
+            .any(|name| line.starts_with(name))
+    };
+    let foreign: Vec<&str> = names.lines().filter(foreign).collect();
+    assert!(foreign.is_empty(), "{foreign:?}");
+}

@@ -1,0 +1,160 @@
+//! `forebay.decode_image`: encoded images to numpy arrays, without a data set.
+#![allow(unsafe_code, reason = "numpy tells the memory of an array by its address")]
+
+use std::slice;
+
+use forebay::arrow::buffer::{Buffer, MutableBuffer};
+use forebay::image::{PixelType, RowKey};
+use forebay::{Error, Image as Spec, Place, Result};
+use forebay_image::decode_into;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString, PyTuple};
+
+use crate::arguments::{int, refused};
+use crate::arrays;
+use crate::dense::{Dense, Element};
+use crate::errors::IntoPython;
+use crate::image::Image;
+
+/// Decodes encoded images into a numpy array, without a data set and without the interpreter's lock.
+///
+/// JPEG, PNG, WebP, GIF, BMP and TIFF. Threads of a ``ThreadPoolExecutor`` decode at the same time.
+///
+/// Parameters
+/// ----------
+/// data : bytes or list of bytes
+///     One encoded image, or several, which become a batch. Any object with the bytes of one will do.
+/// image : Image, optional
+///     How it becomes pixels. Default: RGB of 8 bits in its own size, with the orientation in which it is stored.
+/// key : int, default 0
+///     Decides what is drawn at random: equal keys give equal pixels. The keys of a batch are this one and those after
+///     it.
+/// out : numpy.ndarray, optional
+///     Where the pixels are written, and what is returned: contiguous, of the shape and type of the result.
+///
+/// Returns
+/// -------
+/// numpy.ndarray
+///     Shape ``(H, W, C)`` or as ``image`` says; of several images ``(N, H, W, C)``.
+///
+/// Raises
+/// ------
+/// BadRowError
+///     It is damaged, or not an image. ``row`` is its number in a batch.
+/// TooLargeError
+///     It has more pixels than it may.
+/// InvalidError
+///     An argument is not as described, or a batch has no ``image``, or one that is ragged.
+///
+/// Examples
+/// --------
+/// >>> import forebay as fb
+/// >>> import io
+/// >>> from PIL import Image
+/// >>> file = io.BytesIO()
+/// >>> Image.new("RGB", (40, 30), (9, 90, 200)).save(file, "PNG")
+/// >>> fb.decode_image(file.getvalue()).shape
+/// (30, 40, 3)
+/// >>> fb.decode_image([file.getvalue()] * 2, fb.Image.center_crop(16).flip(), key=7).shape
+/// (2, 16, 16, 3)
+#[pyfunction]
+#[pyo3(signature = (data, image=None, *, key=0, out=None))]
+pub(crate) fn decode_image<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyAny>,
+    image: Option<&Bound<'py, PyAny>>,
+    #[pyo3(from_py_with = any_key)] key: u64,
+    out: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let is_batch = data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>();
+    let files: Vec<Bound<'py, PyBytes>> = match is_batch {
+        true => data.try_iter()?.map(|file| bytes(&file?)).collect::<PyResult<_>>()?,
+        false => vec![bytes(data)?],
+    };
+    let files: Vec<&[u8]> = files.iter().map(|file| file.as_bytes()).collect();
+    let spec = match image {
+        Some(image) => {
+            let spec =
+                image.extract::<Image>().map_err(|_| refused(image, "image", "a forebay.Image"))?.spec();
+            spec.validate().or_raise(py)?;
+            Some(spec)
+        }
+        None => None,
+    };
+    let spec = match (spec, is_batch) {
+        (Some(spec), true) if !spec.is_ragged() => Ok(spec),
+        (Some(spec), false) => spec.sized(files[0], RowKey(key)),
+        (None, false) => Spec::as_stored(files[0]),
+        (_, true) => Err(Error::invalid("a batch of images in their own sizes")
+            .hint("pass `image=` with a size for all of them, or decode each by itself")),
+    }
+    .or_raise(py)?;
+    let rows = if is_batch { Some(files.len()) } else { None };
+    let shape: Vec<usize> = rows.into_iter().chain(spec.shape()).collect();
+    let element = element(spec.pixel_type());
+    let count = files.len() * spec.bytes_per_image();
+    if let Some(out) = out {
+        let address = writable(out, &shape, spec.pixel_type())?;
+        // SAFETY: numpy says that the array is writable, contiguous and of this shape and type, and `out` keeps it.
+        let slots = unsafe { slice::from_raw_parts_mut(address as *mut u8, count) };
+        py.detach(|| decode(&spec, &files, key, is_batch, slots)).or_raise(py)?;
+        return Ok(out.clone());
+    }
+    let mut slots = MutableBuffer::from_len_zeroed(count);
+    py.detach(|| decode(&spec, &files, key, is_batch, slots.as_slice_mut())).or_raise(py)?;
+    arrays::view(py, Dense { buffer: Buffer::from(slots), shape, element })
+}
+
+/// Decodes each file into its slot.
+fn decode(spec: &Spec, files: &[&[u8]], key: u64, is_batch: bool, slots: &mut [u8]) -> Result<()> {
+    for (row, (file, slot)) in (0..).zip(files.iter().zip(slots.chunks_exact_mut(spec.bytes_per_image()))) {
+        let decoded = decode_into(spec, file, RowKey(key.wrapping_add(row)), slot);
+        decoded.map_err(|error| if is_batch { error.at(Place::default().row(row)) } else { error })?;
+    }
+    Ok(())
+}
+
+fn any_key(value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    int(value, 0..=u64::MAX).ok_or_else(|| refused(value, "key", "an int from 0 to 2**64 - 1"))
+}
+
+/// The bytes of a file, which nobody changes while they are decoded: `bytes` as they are, and a copy of others.
+fn bytes<'py>(file: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    if let Ok(bytes) = file.cast::<PyBytes>() {
+        return Ok(bytes.clone());
+    }
+    let wanted = "the bytes of an encoded image, or a list of them";
+    if file.is_instance_of::<PyString>() {
+        return Err(refused(file, "data", &format!("{wanted}, not a path")));
+    }
+    let view = PyMemoryView::from(file).map_err(|_| refused(file, "data", wanted))?;
+    Ok(view.call_method0("tobytes")?.cast_into::<PyBytes>()?)
+}
+
+fn element(dtype: PixelType) -> Element {
+    match dtype {
+        PixelType::U8 => Element::UInt(1),
+        PixelType::U16 => Element::UInt(2),
+        PixelType::F16 => Element::Float(2),
+        PixelType::BF16 => Element::BFloat16,
+        PixelType::F32 => Element::Float(4),
+    }
+}
+
+/// The address of an array that takes these numbers.
+fn writable(out: &Bound<'_, PyAny>, shape: &[usize], dtype: PixelType) -> PyResult<usize> {
+    let wanted = || format!("a writable and contiguous array of the shape {shape:?} and the type {dtype}");
+    let read = || -> PyResult<Option<usize>> {
+        let interface = out.getattr("__array_interface__")?;
+        let (address, is_read_only): (usize, bool) = interface.get_item("data")?.extract()?;
+        let fits = !is_read_only
+            && interface.get_item("strides")?.is_none()
+            && interface.get_item("shape")?.extract::<Vec<usize>>()? == shape
+            && out.getattr("dtype")?.getattr("name")?.extract::<String>()? == dtype.name();
+        Ok(fits.then_some(address))
+    };
+    match read() {
+        Ok(Some(address)) => Ok(address),
+        _ => Err(refused(out, "out", &wanted())),
+    }
+}

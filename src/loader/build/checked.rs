@@ -1,0 +1,127 @@
+//! The first step of building a loader: options that can work, and the columns that they deliver.
+
+use std::sync::Arc;
+
+use forebay_base::{Error, Result};
+use forebay_store::catalog::{Catalog, Projection};
+use forebay_store::source::{Reading, Store, check_handles};
+
+use super::LoaderBuilder;
+use super::columns::Delivered;
+use crate::batch::is_narrow;
+use crate::column::Codec;
+use crate::loader::bad_rows::OnBadRow;
+use crate::loader::deny::Denied;
+use crate::loader::handle::Open;
+use crate::loader::machine::{default_memory, processors};
+use crate::loader::sizing::{Batches, Grouping, Sizing};
+use crate::loader::spec::LoaderSpec;
+use crate::reader::Filter;
+use crate::reader::reads::Reads;
+use crate::shard::Mixing;
+
+/// Of the catalogue of files and footers, the bytes that belong to what a process takes beside its budget: those of some
+/// thousand files. Of a larger one the rest is counted. The sources of a mix share them.
+const CATALOG_BYTES_FREE: u64 = 4 << 20;
+
+/// Options that were checked, before rows are selected.
+pub(super) struct Checked {
+    /// With the defaults filled in, but for those of the shuffle.
+    pub(super) spec: LoaderSpec,
+    pub(super) open: Open,
+    pub(super) threads: usize,
+    pub(super) denied: Denied,
+    pub(super) columns: Delivered,
+    /// Row groups as a whole.
+    pub(super) reads: Reads,
+    pub(super) reading: Reading,
+    /// Rows of the window if none are given.
+    pub(super) default_window: u64,
+    pub(super) batches: Batches,
+    /// The memory, divided for these batches.
+    pub(super) sizing: Sizing,
+    /// Bytes of what is kept of the data set, whichever rows are selected.
+    pub(super) beside: u64,
+}
+
+impl LoaderBuilder {
+    /// Checks the options, and fills in those that the user left open in `spec`, in which names may be patterns.
+    pub(super) fn checked(&self, mut spec: LoaderSpec, store: Store) -> Result<Checked> {
+        self.check_numbers()?;
+        check_handles()?;
+        let reading = store.reading();
+        let catalog = self.dataset.catalog.clone();
+        spec.batch_size = spec.most_of_a_rank();
+        let open = Open {
+            lanes: spec.shuffle.lanes.is_none(),
+            window: spec.shuffle.window_rows.is_none(),
+            skips: spec.skip_steps.is_empty(),
+        };
+        spec.deny = spec.deny.typed(&catalog)?;
+        let denied = spec.deny.checked(&catalog)?;
+        let projection = Arc::new(self.projection()?);
+        let columns = self.delivered(&projection)?;
+        let threads = *spec.threads.get_or_insert_with(processors);
+        let memory = *spec.memory.get_or_insert_with(default_memory);
+        spec.columns = Some(projection.names(&catalog.schema));
+        let default_window = catalog.window_rows(&projection) / self.among;
+        let batches = self.batches(&spec, &columns, &projection);
+        let sizing = Sizing::new(memory, batches).map_err(|error| of_all_rows(error, &catalog, &spec))?;
+        let filters = spec.filter.as_ref().map_or(0, Filter::bytes).saturating_add(spec.deny.bytes());
+        let footers = catalog.bytes().saturating_sub(CATALOG_BYTES_FREE / self.among);
+        let beside = footers.saturating_add(filters);
+        sizing.check_beside(beside)?;
+        let reads = Reads::whole(store, catalog, projection);
+        Ok(Checked {
+            spec,
+            open,
+            threads,
+            denied,
+            columns,
+            reads,
+            reading,
+            default_window,
+            batches,
+            sizing,
+            beside,
+        })
+    }
+
+    /// The batches that are asked for.
+    fn batches(&self, spec: &LoaderSpec, columns: &Delivered, projection: &Projection) -> Batches {
+        let is_flat = columns.are_flat();
+        let grouping = match is_flat && spec.samples.are_rows() {
+            false => Grouping::Alone,
+            true if spec.shuffle.mixing == Mixing::Window && spec.cache.is_none() => Grouping::Dealt,
+            true => Grouping::Scattered,
+        };
+        let all_narrow = columns.lengths.all(projection.schema().fields(), is_narrow);
+        let needs_deals = !all_narrow
+            || columns.codecs.iter().any(Codec::may_refuse)
+            || spec.cache.is_some()
+            || self.numbered
+            || !spec.samples.are_rows()
+            || spec.row_id
+            || spec.row_mask
+            || !matches!(spec.on_bad_row, OnBadRow::Raise);
+        Batches {
+            rows: spec.batch_size,
+            bytes: spec.batch_size.saturating_mul(columns.sample_bytes),
+            grouping,
+            uses_workspace: columns.codecs.iter().any(Codec::uses_workspace),
+            needs_deals,
+        }
+    }
+}
+
+/// A refusal of batches, of which a small data set has not even one.
+fn of_all_rows(error: Error, catalog: &Catalog, spec: &LoaderSpec) -> Error {
+    match catalog.rows() < spec.batch_size {
+        true => error.hint_also(&format!(
+            "they are counted with {} rows each, and the data set has {}",
+            spec.batch_size,
+            catalog.rows()
+        )),
+        false => error,
+    }
+}

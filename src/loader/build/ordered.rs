@@ -1,0 +1,109 @@
+//! The third step of building a loader: the order of its samples, and what is read for it.
+
+use std::sync::Arc;
+
+use forebay_base::Result;
+
+use super::LoaderBuilder;
+use super::checked::Checked;
+use super::selected::Selected;
+use crate::batch::narrow_bits;
+use crate::cache::DiskCache;
+use crate::loader::sizing::Sizing;
+use crate::loader::threads::IoRuntime;
+use crate::reader::Filter;
+use crate::reader::budget::Budget;
+use crate::reader::pieces::Pieces;
+use crate::reader::reads::Reads;
+use crate::reader::row_cache::RowCache;
+use crate::reader::select;
+use crate::samples::SampleIndex;
+use crate::shard::{Mixing, OrderSpec, SkippedRows, Split};
+
+/// An order of the samples, before the memory is divided for it.
+pub(super) struct Ordered {
+    pub(super) order: OrderSpec,
+    pub(super) split: Split,
+    /// Row groups, or pieces of them, from the store or a cache.
+    pub(super) reads: Reads,
+    /// The memory, which does not yet tell row groups from lists.
+    pub(super) sizing: Sizing,
+}
+
+impl LoaderBuilder {
+    /// Puts the samples into an order.
+    pub(super) fn ordered(&self, io: &IoRuntime, checked: &Checked, selected: &Selected) -> Result<Ordered> {
+        let Checked { spec, denied, .. } = checked;
+        let Selected { samples, heads, sizing, .. } = selected;
+        // A window of the shuffle is a matter of rows, whatever samples are made of them.
+        let row_counts = samples.row_counts();
+        let order = OrderSpec::new(&spec.shuffle, &row_counts, spec.shard.world(), checked.default_window);
+        let may_cut = spec.shuffle.mixing == Mixing::Window && samples.are_rows();
+        let pieces_below = if may_cut { spec.shuffle.piece_rows.map_or(u64::MAX, u64::from) } else { 0 };
+        let sizing = sizing.with_rows(&row_counts, &order, pieces_below);
+        self.check_rows(samples.total(), &order)?;
+        let (order, pieces) = self.in_pieces(io, &checked.reads, samples, order, sizing.row_groups)?;
+        let filter = spec.filter.as_ref().map(Filter::canonical);
+        let row_cache = self.open_cache()?.map(|cache| {
+            let denied = denied.digest.as_deref();
+            RowCache::new(cache, filter.as_deref(), denied, row_counts, sizing.row_groups)
+        });
+        let split = spec.split(samples.total(), &order);
+        let order = order.with_skipped(SkippedRows::of_steps(&spec.skip_steps, &split)?);
+        let dealt_bits = if may_cut && !self.keeps_rows() { dealt_bits(checked) } else { 0 };
+        let reads = Reads { row_cache, pieces, heads: heads.clone(), dealt_bits, ..checked.reads.clone() };
+        Ok(Ordered { order, split, reads, sizing })
+    }
+
+    /// Has row groups read in pieces: those that do not fit `memory`, where rows are delivered as they are stored, and those that
+    /// are shuffled in pieces. The latter do not depend on `memory`, so that a source of a mix looks them up once.
+    pub(super) fn in_pieces(
+        &self,
+        io: &IoRuntime,
+        reads: &Reads,
+        selected: &SampleIndex,
+        order: OrderSpec,
+        memory: u64,
+    ) -> Result<(OrderSpec, Arc<Pieces>)> {
+        let known = reads.pieces.clone();
+        if !order.cuts().is_empty() && self.spec.shuffle.mixing == Mixing::Window {
+            if !known.is_empty() {
+                return Ok((order, known));
+            }
+            let cut = order.cuts().iter().map(|(&group, cuts)| (group as usize, cuts.clone()));
+            let cut = cut.map(|(group, cuts)| (group, selected.selected(group), cuts)).collect();
+            let of_rows = reads.clone();
+            let pieces = io.wait_for(async move { select::pieces_at(&of_rows, cut).await })??;
+            return Ok((order, Arc::new(pieces)));
+        }
+        if self.spec.shuffle.mixing != Mixing::Stored || !selected.are_rows() {
+            return Ok((order, known));
+        }
+        let largest = Budget::new(memory).largest();
+        let groups = (0..selected.most().len()).filter(|&group| selected.most()[group] > 0);
+        let larger = groups.filter(|&group| reads.group_cost(group).total() > largest);
+        let larger: Vec<_> = larger.map(|group| (group, selected.selected(group))).collect();
+        if larger.is_empty() {
+            return Ok((order, known));
+        }
+        let of_rows = reads.clone();
+        let pieces = io.wait_for(async move { select::pieces(&of_rows, larger, memory).await })??;
+        Ok((order.with_cuts(pieces.cuts()), Arc::new(pieces)))
+    }
+
+    /// The cache, opened if it is not open yet.
+    fn open_cache(&self) -> Result<Option<DiskCache>> {
+        match (&self.cache, &self.spec.cache) {
+            (Some(open), _) => Ok(Some(open.clone())),
+            (None, Some(spec)) => DiskCache::open(&spec.path, spec.max_bytes).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// The bits of a row of the widest column that is brought into the order of a shuffle.
+fn dealt_bits(checked: &Checked) -> u64 {
+    let fields = checked.reads.projection.schema().fields();
+    let dealt = fields.iter().zip(checked.columns.lengths.keys()).filter(|(_, is_key)| !is_key);
+    dealt.filter_map(|(field, _)| narrow_bits(field.data_type())).max().unwrap_or(0)
+}

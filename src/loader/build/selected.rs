@@ -1,0 +1,155 @@
+//! The second step of building a loader: its rows, and the samples that they make.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use forebay_base::Result;
+use forebay_store::row_set::RowSet;
+
+use super::LoaderBuilder;
+use super::checked::Checked;
+use super::samples::FoundSamples;
+use crate::loader::bad_rows::BadRow;
+use crate::loader::deny::sets_of;
+use crate::loader::sizing::{Batches, Sizing};
+use crate::loader::threads::IoRuntime;
+use crate::reader::chunk_pages::GroupPages;
+use crate::reader::heads::Heads;
+use crate::reader::select::{self, Scanner};
+use crate::samples::SampleIndex;
+use crate::shard::{Mixing, OrderSpec};
+
+/// What samples of several rows may take beside their rows, as a share of these, before it is known.
+const SAMPLES_SHARE: u64 = 32;
+
+/// The pages to read of some row groups.
+type Pages = Option<Arc<HashMap<usize, GroupPages>>>;
+
+/// The samples of a loader, before they are in an order.
+pub(super) struct Selected {
+    pub(super) samples: SampleIndex,
+    /// Of row groups with few of the rows the pages that hold these.
+    pub(super) pages: Pages,
+    pub(super) heads: Arc<Heads>,
+    /// With samples of as many rows as there are.
+    pub(super) batches: Batches,
+    /// The memory, divided for these batches beside what is kept of the data set.
+    pub(super) sizing: Sizing,
+    /// Bytes of what is kept of the data set.
+    pub(super) beside: u64,
+    /// About rows or classes that there are not.
+    pub(super) warning: Option<String>,
+    pub(super) left_out: Vec<BadRow>,
+}
+
+impl LoaderBuilder {
+    /// Selects the rows, and finds the samples that they make.
+    pub(super) fn select(&self, io: &IoRuntime, checked: &Checked) -> Result<Selected> {
+        let Checked { spec, denied, reads, .. } = checked;
+        let least = match spec.filter.is_some() || !spec.samples.are_rows() {
+            true => self.least_of_all(checked)?,
+            false => 0,
+        };
+        let scanner = Scanner::new(reads, checked.sizing.row_groups, least);
+        let (rows, unknown) = self.selected_rows(io, checked, &scanner)?;
+        let pages = self.pages_of(io, checked, &rows)?;
+        let found = self.sample_index(io, &scanner, rows, denied.digest.clone())?;
+        let FoundSamples { index: samples, largest, warning, left_out } = found;
+        let heads = self.heads_of(io, checked, &samples)?;
+        let batches = largest.map_or(checked.batches, |rows| checked.batches.of_samples(rows));
+        let kept = samples.bytes().saturating_add(heads.bytes());
+        let beside = kept.saturating_add(checked.beside);
+        let sizing = Sizing::new(checked.sizing.memory, batches)?;
+        sizing.check_beside(beside)?;
+        let warning = (unknown > 0).then(|| unknown_rows(unknown)).or(warning);
+        Ok(Selected {
+            samples,
+            pages,
+            heads,
+            batches,
+            sizing: sizing.beside(beside),
+            beside,
+            warning,
+            left_out,
+        })
+    }
+
+    /// The rows of each row group, and how many of those that are denied there are not.
+    fn selected_rows(
+        &self,
+        io: &IoRuntime,
+        checked: &Checked,
+        scanner: &Scanner,
+    ) -> Result<(Vec<RowSet>, u64)> {
+        let Checked { spec, denied, reads, .. } = checked;
+        let catalog = &reads.catalog;
+        let mut selected = select::live_rows(catalog)?;
+        for filter in denied.filter.iter().chain(&spec.filter) {
+            let scanner = scanner.of_columns(&Vec::from_iter(filter.columns()))?;
+            let live = select::live_rows(catalog)?;
+            let filter = filter.clone();
+            let found = io.wait_for(async move { select::matching(&filter, live, &scanner).await })??;
+            selected = selected.iter().zip(&found).map(|(one, other)| one.intersection(other)).collect();
+        }
+        let (selected, unknown) = spec.deny.without_rows(catalog, selected);
+        let Some(only) = &self.only else { return Ok((selected, unknown)) };
+        let (wanted, _) = sets_of(catalog, only);
+        let of_group = |(group, rows): (usize, &RowSet)| match wanted.get(&group) {
+            Some(wanted) => rows.intersection(wanted),
+            None => RowSet::none(rows.rows()),
+        };
+        Ok((selected.iter().enumerate().map(of_group).collect(), unknown))
+    }
+
+    /// The pages of row groups with few of the rows that hold these. A cache keeps whole row groups.
+    fn pages_of(&self, io: &IoRuntime, checked: &Checked, rows: &[RowSet]) -> Result<Pages> {
+        let Checked { spec, reads, .. } = checked;
+        let is_whole = spec.filter.is_none() && spec.deny.is_empty() && self.only.is_none();
+        if is_whole || self.keeps_rows() {
+            return Ok(None);
+        }
+        let (reads, rows) = (reads.clone(), rows.to_vec());
+        let pages = io.wait_for(async move { select::pages(&reads, &rows).await })??;
+        Ok((!pages.is_empty()).then(|| Arc::new(pages)))
+    }
+
+    /// The rows of other row groups that samples run on into.
+    fn heads_of(&self, io: &IoRuntime, checked: &Checked, samples: &SampleIndex) -> Result<Arc<Heads>> {
+        if !samples.run_on() || self.plan_only {
+            return Ok(Arc::default());
+        }
+        let reads = &checked.reads;
+        let (of_heads, wanted) = (reads.clone(), Heads::wanted(samples));
+        let pages = io.wait_for(async move { select::head_pages(&of_heads, &wanted).await })??;
+        Ok(Arc::new(Heads::new(samples, &reads.catalog, &reads.projection, pages)?))
+    }
+
+    /// The least budget if all rows were selected and each were a sample.
+    fn least_of_all(&self, checked: &Checked) -> Result<u64> {
+        let Checked { spec, reads, .. } = checked;
+        let samples = SampleIndex::of_rows(select::live_rows(&reads.catalog)?);
+        let world = spec.shard.world();
+        let order = OrderSpec::new(&spec.shuffle, &samples.row_counts(), world, checked.default_window);
+        let split = spec.split(samples.total(), &order);
+        Ok(match order.mixing {
+            Mixing::Window => {
+                let sizing = checked.sizing.beside(checked.beside);
+                let least = sizing.least(reads, &samples, &order, split);
+                least.saturating_add(least / SAMPLES_SHARE)
+            }
+            // Rows in stored order need no window, and of an exact one a cache may keep all rows.
+            Mixing::Stored | Mixing::Exact => 0,
+        })
+    }
+
+    /// Whether rows are kept in a cache.
+    pub(super) fn keeps_rows(&self) -> bool {
+        self.spec.cache.is_some() || self.cache.is_some()
+    }
+}
+
+fn unknown_rows(unknown: u64) -> String {
+    format!(
+        "{unknown} of the rows that `deny` lists are not in this data set: a row id holds for one root folder"
+    )
+}
