@@ -30,7 +30,6 @@ const EXCUSED: &[(&str, &str)] = &[
     ("crates/cli/src/doctor", "what was measured and the model of it are named by the command's own file"),
     ("crates/cli/src/inspect", "the advice is about the report that its parent fills in"),
     ("crates/cli/src/synth", "shapes are drawn on the canvas that a scene lays out"),
-    ("crates/cli/src/verify", "a trainer is started with the arguments of its parent"),
     ("crates/image/src", "the kernels of a processor name the jobs of the file that chooses among them"),
     (
         "src/batch",
