@@ -28,7 +28,6 @@ const EXCUSED: &[(&str, &str)] = &[
         "what a run measured, and the report that is drawn from it, share the arguments of the program",
     ),
     ("crates/cli/src/doctor", "what was measured and the model of it are named by the command's own file"),
-    ("crates/cli/src/synth", "shapes are drawn on the canvas that a scene lays out"),
     ("crates/image/src", "the kernels of a processor name the jobs of the file that chooses among them"),
     (
         "src/batch",
