@@ -23,11 +23,6 @@ const CRATES: [&str; 7] = [
 
 /// Folders within which circles are left, each with its reason.
 const EXCUSED: &[(&str, &str)] = &[
-    (
-        "crates/cli/src/bench",
-        "what a run measured, and the report that is drawn from it, share the arguments of the program",
-    ),
-    ("crates/cli/src/doctor", "what was measured and the model of it are named by the command's own file"),
     ("crates/image/src", "the kernels of a processor name the jobs of the file that chooses among them"),
     (
         "src/batch",
