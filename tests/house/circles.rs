@@ -73,6 +73,8 @@ impl Modules {
         let begin = match path.first()?.as_str() {
             "crate" => return Some(path[1..].to_vec()),
             "self" => return Some([from, &path[1..]].concat()),
+            // `pub(in super::super)` names no more than a module that the file is in.
+            "super" if supers == path.len() => return None,
             "super" => &from[..from.len().checked_sub(supers)?],
             name if self.0.contains_key(&[from.as_slice(), &[name.to_owned()]].concat()) => from,
             _ => return None,
@@ -195,6 +197,8 @@ fn a_circle_is_seen_however_it_is_closed() {
     );
     assert_eq!(circles(&[("c/mod.rs", "use d::D;"), own]), one(&["c", "c/d"]), "a child and its parent");
     assert_eq!(circles(&[up, ("b.rs", "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}")]), none, "tests");
+    let own = ("c/d.rs", "pub(in super::super) fn f() {}");
+    assert_eq!(circles(&[("c/mod.rs", "use d::f;"), own, ("lib.rs", "use c::f;")]), none, "visibility");
     let above = "#[cfg(test)]\nmod tests;\nuse crate::a::A;";
     assert_eq!(circles(&[up, ("b.rs", above)]), one(&["a", "b"]), "below the declaration of tests");
 }
