@@ -23,7 +23,6 @@ const CRATES: [&str; 7] = [
 
 /// Folders within which circles are left, each with its reason.
 const EXCUSED: &[(&str, &str)] = &[
-    ("crates/image/src", "the kernels of a processor name the jobs of the file that chooses among them"),
     (
         "src/batch",
         "lists of lists are gathered by what gathers any column, and a fill is checked as it is written",
