@@ -52,7 +52,7 @@ fn what_ends_early_or_late_is_refused() {
         (b"Na", "at byte 1: it appends to what is not a list"),
         (b"}Ns", "at byte 2: it stores items in what is not a dictionary"),
         (b"(Nd", "at byte 2: a key lacks its value"),
-        (b"NNs", "its stack"),
+        (b"NNs", "at byte 2: it stores items in what is not a dictionary"),
         (b"NNNs", "at byte 3: it stores items in what is not a dictionary"),
         (b"}(Nu", "at byte 3: a key lacks its value"),
         (b"NNb", "at byte 2: it gives a state to what is not an object"),
