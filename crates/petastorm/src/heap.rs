@@ -1,0 +1,140 @@
+//! The values of a pickle, as plain data.
+//!
+//! Values refer to each other by number, as a pickle may share them and close rings. So nothing here is recursive:
+//! neither making values nor dropping them.
+
+use forebay_base::Result;
+
+use crate::budget::Budget;
+use crate::name::Name;
+
+/// A value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    None,
+    Bool(bool),
+    Int(i64),
+    Name(Name),
+    /// What needs memory, by its number in the heap.
+    Node(u32),
+}
+
+/// A value that needs memory.
+#[derive(Debug)]
+pub(crate) enum Node {
+    Text(Box<str>),
+    Bytes(Box<[u8]>),
+    Tuple(Box<[Value]>),
+    List(Vec<Value>),
+    Dict(Vec<(Value, Value)>),
+    Object(Box<Object>),
+}
+
+/// What a pickle wants to be made: a record of the call, which is not done.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) how: How,
+    pub(crate) callee: Name,
+    pub(crate) arguments: Value,
+    /// What the object is to be given as its attributes.
+    pub(crate) state: Value,
+    /// What is to be stored in it, as in a dictionary.
+    pub(crate) items: Vec<(Value, Value)>,
+}
+
+/// The opcode of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// A call of a function or a class.
+    Reduce,
+    /// A new object of a class.
+    New,
+}
+
+/// All values of a pickle that need memory.
+#[derive(Default)]
+pub(crate) struct Heap(Vec<Node>);
+
+impl Heap {
+    /// Keeps `node`, whose own memory the budget knows already.
+    pub(crate) fn keep(&mut self, node: Node, budget: &mut Budget) -> Result<Value> {
+        budget.grow::<Node>(1)?;
+        // The budget ends long before the numbers do.
+        let number = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        self.0.push(node);
+        Ok(Value::Node(number))
+    }
+
+    /// Keeps `text`.
+    pub(crate) fn text(&mut self, text: &str, budget: &mut Budget) -> Result<Value> {
+        budget.block(text.len())?;
+        self.keep(Node::Text(text.into()), budget)
+    }
+
+    /// Keeps `bytes`.
+    pub(crate) fn bytes(&mut self, bytes: &[u8], budget: &mut Budget) -> Result<Value> {
+        budget.block(bytes.len())?;
+        self.keep(Node::Bytes(bytes.into()), budget)
+    }
+
+    /// Keeps a tuple of `values`.
+    pub(crate) fn tuple(&mut self, values: &[Value], budget: &mut Budget) -> Result<Value> {
+        budget.block(size_of_val(values))?;
+        self.keep(Node::Tuple(values.into()), budget)
+    }
+
+    /// Keeps `object`.
+    pub(crate) fn object(&mut self, object: Object, budget: &mut Budget) -> Result<Value> {
+        budget.block(size_of::<Object>())?;
+        self.keep(Node::Object(Box::new(object)), budget)
+    }
+
+    /// What `value` refers to.
+    pub(crate) fn node(&self, value: Value) -> Option<&Node> {
+        match value {
+            Value::Node(number) => self.0.get(number as usize),
+            _ => None,
+        }
+    }
+
+    /// What `value` refers to, to be added to.
+    pub(crate) fn node_mut(&mut self, value: Value) -> Option<&mut Node> {
+        match value {
+            Value::Node(number) => self.0.get_mut(number as usize),
+            _ => None,
+        }
+    }
+
+    /// The text that `value` is.
+    pub(crate) fn as_text(&self, value: Value) -> Option<&str> {
+        match self.node(value)? {
+            Node::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The values of the tuple that `value` is.
+    pub(crate) fn as_tuple(&self, value: Value) -> Option<&[Value]> {
+        match self.node(value)? {
+            Node::Tuple(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The values of the tuple or list that `value` is.
+    pub(crate) fn as_sequence(&self, value: Value) -> Option<&[Value]> {
+        match self.node(value)? {
+            Node::Tuple(values) => Some(values),
+            Node::List(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The object that `value` is.
+    pub(crate) fn as_object(&self, value: Value) -> Option<&Object> {
+        match self.node(value)? {
+            Node::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The schema of a [Petastorm](https://github.com/uber/petastorm) data set, read as plain values.
+//!
+//! Petastorm keeps the schema of a data set in the file `_common_metadata`, as a value of its key-value metadata: a
+//! pickle of the object `Unischema`. It tells of each column which array or image is in its cells.
+//!
+//! ```
+//! use forebay_petastorm::{Codec, Dtype, Unischema};
+//!
+//! # let pickle = b"\x80\x02cpetastorm.unischema\nUnischema\n)\x81}(U\x05_nameU\x06PhotosU\x07_fields\
+//! # ccollections\nOrderedDict\n)RU\x05imagecpetastorm.unischema\nUnischemaField\n(U\x05imagecnumpy\nuint8\n\
+//! # NNK\x03\x87cpetastorm.codecs\nCompressedImageCodec\n)\x81}(U\x0c_image_codecU\x05.jpegU\x08_qualityKPub\
+//! # \x89t\x81sub.";
+//! // `pickle` is the value of the key `forebay_petastorm::UNISCHEMA_KEY`.
+//! let schema = Unischema::read(pickle)?;
+//!
+//! assert_eq!(schema.name, "Photos");
+//! let image = &schema.fields[0];
+//! assert_eq!((image.name.as_str(), image.dtype, image.nullable), ("image", Dtype::UInt8, false));
+//! assert_eq!(image.shape, [None, None, Some(3)]);
+//! assert_eq!(image.codec, Some(Codec::CompressedImage { format: "jpeg".to_owned(), quality: Some(80) }));
+//! # Ok::<(), forebay_petastorm::Error>(())
+//! ```
+//!
+//! # Why it is inert
+//!
+//! A pickle is a program for a machine with a stack. Two of its instructions reach out of the machine: one imports
+//! what the pickle names, and one calls it with arguments from the pickle. So whoever can write to a data set can run
+//! code wherever it is unpickled. Here the machine is there, and nothing that it could reach:
+//!
+//! * A name is looked up in a list of the few that schemas have, and becomes a value of an enum. Any other name is an
+//!   error that repeats it: "the schema names `os.system` at byte 0, which no Petastorm schema does".
+//! * A call is noted, with its arguments, and is never done. What is noted is then compared with the forms that
+//!   Petastorm has written.
+//! * Time and memory are bounded. A schema may take a million steps and 12 MiB of values, whatever lengths it
+//!   announces and however its parts refer to each other. Nothing here is recursive but arrays of arrays, up to eight.
+//!
+//! # What is read
+//!
+//! | Petastorm | a field is |
+//! |---|---|
+//! | 0.10 and later | a new object of `UnischemaField` |
+//! | 0.7.1 to 0.9 on Python 2, and protocols 0 and 1 | `copy_reg._reconstructor` of `UnischemaField` and `tuple` |
+//! | before 0.7.1 | `pyspark.serializers._restore` of names and values |
+//!
+//! Pickles of protocols 0 to 5, by Python 2 and 3, with numpy 1 and 2, in the packages of Petastorm's earlier names. A
+//! class of your own, derived from a codec or from `Unischema`, is refused by its name.
+//!
+//! # What it is not
+//!
+//! It reads no Parquet: the caller has the bytes, and adds the file to an error. It decodes no cells, and writes no
+//! schemas. The crate `forebay` builds on this one.
+//!
+//! # How it is built
+//!
+//! ```text
+//! bytes ─► instructions ─► inert values ─► forms ─► Unischema
+//! input.rs machine.rs      heap.rs         form.rs  unischema.rs
+//! literal.rs               name.rs         scalar.rs
+//! ```
+
+mod budget;
+mod codec;
+mod dtype;
+mod fail;
+mod form;
+mod heap;
+mod input;
+mod literal;
+mod machine;
+mod name;
+mod row_groups;
+mod scalar;
+mod spark;
+mod unischema;
+
+pub use codec::Codec;
+pub use dtype::Dtype;
+pub use forebay_base::{Error, ErrorKind, Result};
+pub use row_groups::row_groups_per_file;
+pub use spark::SparkType;
+pub use unischema::{Field, Unischema};
+
+/// The key of the schema in the metadata of `_common_metadata`.
+pub const UNISCHEMA_KEY: &str = "dataset-toolkit.unischema.v1";
+
+/// The key of the counts of row groups in the metadata of `_common_metadata`.
+pub const ROW_GROUPS_KEY: &str = "dataset-toolkit.num_row_groups_per_file.v1";

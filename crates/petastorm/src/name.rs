@@ -1,0 +1,124 @@
+//! The names that a schema may have in its pickle. There is nothing behind a name here: it is a value of an enum.
+
+use forebay_base::{Error, Result};
+
+use crate::dtype::Dtype;
+use crate::fail::{foreign, unread};
+use crate::spark::SparkClass;
+
+/// Where the classes of Petastorm are and were.
+const PACKAGES: [&str; 4] = [
+    "petastorm.",
+    "av.experimental.deepdrive.dataset_toolkit.",
+    "av.ml.dataset_toolkit.",
+    "dataset_toolkit.",
+];
+
+const SPARK_TYPES: &str = "pyspark.sql.types";
+
+/// Types that a schema may well have and that are not read.
+const UNREAD: [(&str, &[&str]); 2] = [
+    ("numpy", &["longdouble", "clongdouble", "float128", "complex256", "void", "record"]),
+    (
+        SPARK_TYPES,
+        &[
+            "CalendarIntervalType",
+            "DayTimeIntervalType",
+            "MapType",
+            "NullType",
+            "StructType",
+            "TimeType",
+            "UserDefinedType",
+            "VariantType",
+            "YearMonthIntervalType",
+        ],
+    ),
+];
+
+/// A name in a pickle, which is all that there is of what it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// `copy_reg._reconstructor`, which makes an object from its class, a base class and a value of that.
+    Reconstructor,
+    /// The base class of objects with attributes.
+    Object,
+    /// The base class of named tuples.
+    Tuple,
+    /// `collections.OrderedDict`
+    OrderedDict,
+    /// `pyspark.serializers._restore`, which makes a named tuple from names and values.
+    Restore,
+    /// `_codecs.encode`, which makes bytes from text where a pickle is old.
+    Encode,
+    /// `numpy.dtype`
+    NumpyDtype,
+    /// `numpy.core.multiarray.scalar`
+    NumpyScalar,
+    Unischema,
+    UnischemaField,
+    ScalarCodec,
+    NdarrayCodec,
+    CompressedNdarrayCodec,
+    CompressedImageCodec,
+    Spark(SparkClass),
+    Type(Dtype),
+}
+
+impl Name {
+    /// The name in `module`, or why a schema may not have it; `at` is its place in the pickle.
+    pub(crate) fn new(module: &str, name: &str, at: usize) -> Result<Self> {
+        Name::known(module, name).ok_or_else(|| refused(module, name, at))
+    }
+
+    fn known(module: &str, name: &str) -> Option<Self> {
+        if let Some(module) = PACKAGES.iter().find_map(|package| module.strip_prefix(package)) {
+            return Name::of_petastorm(module, name);
+        }
+        Some(match (module, name) {
+            ("copy_reg" | "copyreg", "_reconstructor") => Name::Reconstructor,
+            ("__builtin__" | "builtins", _) => return Name::of_python(name),
+            ("collections", "OrderedDict") => Name::OrderedDict,
+            ("pyspark.serializers", "_restore") => Name::Restore,
+            ("_codecs", "encode") => Name::Encode,
+            ("decimal" | "_decimal" | "_pydecimal", "Decimal") => Name::Type(Dtype::Decimal),
+            ("numpy", "dtype") => Name::NumpyDtype,
+            ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Name::NumpyScalar,
+            ("numpy", _) => Name::Type(Dtype::of_numpy(name)?),
+            (SPARK_TYPES, _) => Name::Spark(SparkClass::of_name(name)?),
+            _ => return None,
+        })
+    }
+
+    fn of_petastorm(module: &str, name: &str) -> Option<Self> {
+        Some(match (module, name) {
+            ("unischema", "Unischema") => Name::Unischema,
+            ("unischema", "UnischemaField") => Name::UnischemaField,
+            ("codecs", "ScalarCodec") => Name::ScalarCodec,
+            ("codecs", "NdarrayCodec") => Name::NdarrayCodec,
+            ("codecs", "CompressedNdarrayCodec") => Name::CompressedNdarrayCodec,
+            ("codecs", "CompressedImageCodec") => Name::CompressedImageCodec,
+            _ => return None,
+        })
+    }
+
+    fn of_python(name: &str) -> Option<Self> {
+        Some(match name {
+            "object" => Name::Object,
+            "tuple" => Name::Tuple,
+            "bool" => Name::Type(Dtype::Bool),
+            "int" | "long" => Name::Type(Dtype::Int64),
+            "float" => Name::Type(Dtype::Float64),
+            "complex" => Name::Type(Dtype::Complex128),
+            "str" | "unicode" => Name::Type(Dtype::Str),
+            "bytes" => Name::Type(Dtype::Bytes),
+            _ => return None,
+        })
+    }
+}
+
+fn refused(module: &str, name: &str, at: usize) -> Error {
+    match UNREAD.iter().any(|(known, names)| *known == module && names.contains(&name)) {
+        true => unread(at, module, name),
+        false => foreign(at, module, name),
+    }
+}

@@ -1,0 +1,27 @@
+//! How many row groups the files of a data set have, as Petastorm noted it.
+
+use std::collections::BTreeMap;
+
+use forebay_base::{Error, ErrorKind, Result};
+
+/// Reads how many row groups each file has, by its path within the data set: what is under
+/// [`ROW_GROUPS_KEY`](crate::ROW_GROUPS_KEY).
+///
+/// It is a hint: files that were added, removed or written again later are not in it or differ.
+///
+/// ```
+/// let files = forebay_petastorm::row_groups_per_file(br#"{"day=1/part-0.parquet": 2}"#)?;
+/// assert_eq!(files["day=1/part-0.parquet"], 2);
+/// # Ok::<(), forebay_petastorm::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Corrupt`](ErrorKind::Corrupt) if it is anything but a JSON object of counts.
+pub fn row_groups_per_file(json: &[u8]) -> Result<BTreeMap<String, u64>> {
+    serde_json::from_slice(json).map_err(|error| {
+        let cause = format!("Petastorm's count of row groups in each file is damaged: {error}");
+        Error::new(ErrorKind::Corrupt, cause)
+            .hint("it is a hint only: the footers of the files have the counts")
+    })
+}

@@ -1,0 +1,81 @@
+//! What numpy adds to a pickle: its `dtype` objects, and numbers of its own.
+
+use forebay_base::{Error, ErrorKind, Result};
+
+use crate::dtype::Dtype;
+use crate::fail::{malformed, shortened};
+use crate::heap::{Heap, How, Node, Object, Value};
+use crate::name::Name;
+
+/// The type that a `numpy.dtype` has.
+pub(crate) fn dtype(value: Value, heap: &Heap) -> Result<Dtype> {
+    let call = call(value, heap, Name::NumpyDtype);
+    let code =
+        call.and_then(|call| heap.as_tuple(call.arguments)?.first()).and_then(|code| heap.as_text(*code));
+    let code = code.ok_or_else(|| malformed("its type is not one of numpy"))?;
+    Dtype::of_code(code).ok_or_else(|| {
+        let cause = format!("its type is the numpy.dtype `{}`, which is not read", shortened(code));
+        Error::new(ErrorKind::Unsupported, cause).hint("write the data set without fields of that type")
+    })
+}
+
+/// An integer or a boolean, of Python or of numpy.
+pub(crate) fn integer(value: Value, heap: &Heap) -> Option<i64> {
+    match value {
+        Value::Bool(value) => Some(value.into()),
+        Value::Int(value) => Some(value),
+        _ => {
+            let call = call(value, heap, Name::NumpyScalar)?;
+            let [dtype, bytes] = heap.as_tuple(call.arguments)? else { return None };
+            number(*dtype, &bytes_of(*bytes, heap)?, heap)
+        }
+    }
+}
+
+/// The integer in `bytes`, whose type and order the object `value` has.
+fn number(value: Value, bytes: &[u8], heap: &Heap) -> Option<i64> {
+    let dtype = dtype(value, heap).ok()?;
+    let signed = match dtype {
+        Dtype::Int8 | Dtype::Int16 | Dtype::Int32 | Dtype::Int64 => true,
+        Dtype::Bool | Dtype::UInt8 | Dtype::UInt16 | Dtype::UInt32 | Dtype::UInt64 => false,
+        _ => return None,
+    };
+    // The order of the bytes is the second value of the state.
+    let order = heap.as_tuple(heap.as_object(value)?.state)?.get(1)?;
+    let (first, rest) = match heap.as_text(*order)? {
+        ">" => bytes.split_first()?,
+        _ => bytes.split_last()?,
+    };
+    let start = if signed && first & 0x80 != 0 { -1 } else { 0 };
+    let add = |number: i128, byte: &u8| (number << 8) | i128::from(*byte);
+    let number = match heap.as_text(*order)? {
+        _ if bytes.len() > size_of::<i64>() => return None,
+        ">" => rest.iter().fold(add(start, first), add),
+        _ => rest.iter().rev().fold(add(start, first), add),
+    };
+    i64::try_from(number).ok()
+}
+
+/// Bytes, which the older protocols write as text of Latin 1 that is to be encoded.
+fn bytes_of(value: Value, heap: &Heap) -> Option<Vec<u8>> {
+    /// The length of the longest number.
+    const LONGEST: usize = size_of::<u64>();
+    match heap.node(value)? {
+        Node::Bytes(bytes) => (bytes.len() <= LONGEST).then(|| bytes.to_vec()),
+        Node::Text(text) => (text.len() <= LONGEST).then(|| text.as_bytes().to_vec()),
+        _ => {
+            let call = call(value, heap, Name::Encode)?;
+            let text = heap.as_text(*heap.as_tuple(call.arguments)?.first()?)?;
+            // Up to two bytes of UTF-8 for a character of Latin 1.
+            if text.len() > 2 * LONGEST {
+                return None;
+            }
+            text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect()
+        }
+    }
+}
+
+/// The call of `callee` that `value` is.
+fn call(value: Value, heap: &Heap, callee: Name) -> Option<&Object> {
+    heap.as_object(value).filter(|object| object.how == How::Reduce && object.callee == callee)
+}

@@ -1,0 +1,13 @@
+//! Schemas in every form that Petastorm has written, and bytes that are none.
+
+mod bounds;
+mod codecs;
+mod encodings;
+mod foreign;
+mod memory;
+mod mutants;
+mod recorded;
+mod written;
+
+#[global_allocator]
+static ALLOCATOR: memory::Counting = memory::Counting;

@@ -1,0 +1,53 @@
+//! How much memory a thread has at once.
+#![allow(unsafe_code, reason = "an allocator")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static NOW: Cell<usize> = const { Cell::new(0) };
+    static MOST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The system's allocator, which counts the bytes of each thread.
+pub(crate) struct Counting;
+
+// SAFETY: the system's allocator does all of it; the counters are numbers, and allocate nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        changed(0, layout.size());
+        // SAFETY: the layout is the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        changed(layout.size(), 0);
+        // SAFETY: the block is one of the system's, and the layout is the caller's.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // Both may be there at once.
+        changed(0, size);
+        changed(layout.size(), 0);
+        // SAFETY: the block is one of the system's, and the layout is the caller's.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+/// What `of` gives, and the most bytes that this thread had at once while it ran, beyond those from before.
+pub(crate) fn most_bytes<T>(of: impl FnOnce() -> T) -> (T, usize) {
+    let before = NOW.get();
+    MOST.set(before);
+    let given = of();
+    (given, MOST.get().saturating_sub(before))
+}
+
+fn changed(freed: usize, taken: usize) {
+    let now = NOW.get().wrapping_add(taken).wrapping_sub(freed);
+    NOW.set(now);
+    // What another thread allocated may be freed here, below zero.
+    if now > MOST.get() && now < usize::MAX / 2 {
+        MOST.set(now);
+    }
+}
