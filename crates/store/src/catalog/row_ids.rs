@@ -87,6 +87,9 @@ pub struct RowPlace {
     /// Its number in the data set.
     #[serde(skip)]
     pub id: RowId,
+    /// Which data set it is of, from 0, where several are read together.
+    #[serde(skip)]
+    pub source: usize,
 }
 
 fn as_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
@@ -181,6 +184,7 @@ impl Catalog {
             row_group: at.index,
             row,
             id: RowId(self.first_row_id(group) + row as i64),
+            source: 0,
         }
     }
 
