@@ -72,7 +72,7 @@
 //! | choose columns | [`Image`], with its parts in [`image`](mod@image); what else a column may be delivered as, in [`column`](mod@column): boxes, keypoints and masks of an image, tensors, text, codes, padded lists, values for nulls, and decoders of your own; [`Flatten`] |
 //! | make samples | [`samples`]: windows of rows, packs, buckets, rows that are drawn by weight |
 //! | order | [`Shuffle`] |
-//! | mix | [`MixBuilder`], [`Mix`], [`MixEpoch`], with [`Stop`]; [`MixSpec`], [`MixPosition`] |
+//! | mix several data sets | [`Loader::mix`], with [`Stop`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
 //! | all options as one value | [`LoaderSpec`], [`column::ColumnSpec`], [`CacheSpec`] |
@@ -161,8 +161,8 @@ pub use forebay_image::Image;
 pub use forebay_store::catalog::{RowId, RowPlace};
 pub use forebay_store::source::IndexReport;
 pub use loader::{
-    BadRow, CacheSpec, Dataset, Deny, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec, Locations, Mix,
-    MixBuilder, MixEpoch, MixPosition, MixSpec, OnBadRow, OpenOptions, Receipt, Rewind, Stats, Step, Wait,
+    BadRow, CacheSpec, Dataset, Deny, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec, Locations, OnBadRow,
+    OpenOptions, Receipt, Rewind, Stats, Step, Wait,
 };
 pub use reader::Filter;
 pub use shard::{Position, Shard, Shuffle, Stop};
@@ -222,10 +222,11 @@ pub mod plan {
     //! The order of an epoch as arithmetic: row groups into lanes, lanes into steps, steps into rows; what a rank would read; and
     //! what a position keeps of the plan. Nothing here reads data.
 
-    pub use crate::loader::{BetterMixing, MixPlan, MixingOption, RankPlan, SavedSource, SourcePlan};
+    pub use crate::loader::{BetterMixing, MixingOption, RankPlan, RankReads, SourcePlan};
     pub use crate::shard::{
-        Deals, EpochOrder, LaneSpan, OrderId, OrderSpec, Part, Pick, PlannedStep, SavedFiles, SavedSplit,
-        Share, Split, Walk, column_key, column_tag, expected_distinct, row_groups_of_a_batch, row_key,
+        Deals, EpochOrder, LaneSpan, OrderId, OrderSpec, Part, Pick, PlannedStep, SavedFiles, SavedSource,
+        SavedSplit, Share, Split, Walk, column_key, column_tag, expected_distinct, row_groups_of_a_batch,
+        row_key,
     };
 }
 

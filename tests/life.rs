@@ -389,7 +389,7 @@ fn a_row_group_that_would_break_the_bound_even_alone_is_refused_with_both_number
     // As they are stored, rows are read in pieces.
     let stored = loader(&dir).batch_size(1).memory(16 << 20).build().unwrap();
     assert_eq!(epoch(&stored, 0).concat(), (0..120).collect::<Vec<_>>());
-    assert!(stored.plan(0).unwrap().row_groups > 3);
+    assert!(stored.plan(0).unwrap().reads.unwrap().row_groups > 3);
     // Without the large column nothing is large.
     let narrow =
         loader(&dir).columns(["id"]).shuffle(shuffle()).batch_size(1).memory(16 << 20).build().unwrap();

@@ -70,7 +70,7 @@ from .errors import (
 )
 from .filters.expressions import ColumnExpression, Expression, col, row_fraction
 from .loader import Loader
-from .mix import Mix, SourcePlace
+from .mix import Mix
 from .options.cache import DiskCache
 from .options.shuffle import Shuffle
 from .options.skip import Skip
@@ -78,7 +78,7 @@ from .options.workers import Workers
 from .program.main import main
 from .public import publish
 from .reports.reports import MixPlan, Plan, Stats
-from .rows.row_id import RowId, RowPlace
+from .rows.row_id import RowId, RowPlace, SourcePlace
 from .samples.pack import Bucket, Pack
 from .samples.weighted import Sample
 from .samples.window import Window

@@ -64,6 +64,10 @@ class Origin(NamedTuple):
     """The epoch after the one that was begun last, if no state was loaded since."""
 
 
+_Source = tuple[_forebay.Dataset, dict[str, Any], "str | None", float]
+"""A data set, the options and the filter of its loader, and its weight."""
+
+
 class Loader:
     """Batches for one training process, straight from Parquet.
 
@@ -241,6 +245,9 @@ class Loader:
     (64, 224, 224, 3) int64
     """
 
+    _is_mix = False
+    _plan = Plan
+
     @explained
     def __init__(
         self,
@@ -327,18 +334,25 @@ class Loader:
         """Builds what the arguments say, over a data set that may have to have a given fingerprint."""
         arguments = checked(self._arguments)
         self._settle()
-        dataset = self._arguments["urls"]
+        dataset = opened_for(self._arguments, arguments[1], fingerprint)
+        self._start([dataset], [(dataset._native, *arguments, 1.0)])
+
+    def _start(self, datasets: list[Dataset], sources: list[_Source], mix: dict[str, Any] | None = None) -> None:
+        """Starts a loader of one source, or of several with the options that belong to all of them, in ``mix``."""
+        self._datasets = datasets
         # What a copy opens, and the fingerprint that it has to have. A data set sees to that by itself.
-        self._source: tuple[Any, str | None] = (dataset, None)
-        if not isinstance(dataset, Dataset):
-            options, merge, types = (
-                self._arguments[name] for name in ("storage_options", "merge_schema", "partition_types")
-            )
-            dataset = opened(dataset, options, fingerprint, merge, types, arguments[1])
-            self._source = (dataset._absolute(), dataset.fingerprint)
-        self._dataset = dataset
-        self._native = _forebay.Loader(dataset._native, *arguments, numbered=self._numbered)
+        self._carried: list[tuple[Any, str | None]] = [
+            (of_source["urls"], None)
+            if isinstance(of_source["urls"], Dataset)
+            else (dataset._absolute(), dataset.fingerprint)
+            for dataset, of_source in zip(datasets, self._of_sources(), strict=True)
+        ]
+        self._native = _forebay.Loader(sources, mix, numbered=self._numbered)
         close_at_exit(self)
+
+    def _of_sources(self) -> list[dict[str, Any]]:
+        """The arguments of each source."""
+        return [self._arguments]
 
     def _settle(self) -> None:
         """Prepares what does not depend on the data set."""
@@ -417,13 +431,24 @@ class Loader:
         ----------
         save : str or os.PathLike, optional
             A file of text to which these rows are added, for ``deny``: the row id of each, with its place and the cause
-            as a remark. Those that it lists already stay.
+            as a remark. Those that it lists already stay. A :class:`Mix` refuses it: a row id belongs to the data set
+            of one source, and a list of them would deny rows of another.
 
         Returns
         -------
         list of SkippedRow
             The place of each row, and why it was left out.
+
+        Raises
+        ------
+        InvalidError
+            ``save`` is given to a mix.
         """
+        if save is not None and self._is_mix:
+            raise InvalidError(
+                "save= is not for a mix: a row id belongs to one of its sources (take file, row group and row of each "
+                "from mix.skipped(), and save them with a loader of that source)"
+            )
         rows = [] if self._skipped is None else [SkippedRow(*row) for row in self._skipped.rows()]
         if save is not None:
             remark = "{0.file}, row group {0.row_group}, row {0.row}, column {0.column}: {0.cause}".format
@@ -448,7 +473,8 @@ class Loader:
         Returns
         -------
         list of RowPlace
-            File, row group and row of each.
+            File, row group and row of each. Of a :class:`Mix` a list of :class:`SourcePlace`, which have the number of
+            the source as well.
 
         Raises
         ------
@@ -468,7 +494,11 @@ class Loader:
             raise InvalidError(f"epoch={epoch!r}, but no step of it was given (pass which(0, epoch={epoch!r}))")
         bits = {"step": (step, 64), "epoch": (epoch, 64), "rank": (rank, 32)}
         asked = [None if value is None else whole(value, name, 0, size) for name, (value, size) in bits.items()]
-        return [RowPlace._of(row) for row in self._native.which(*asked)]
+        return [self._place(source, row) for source, row in self._native.which(*asked)]
+
+    def _place(self, source: int, row: tuple[str, int, int, int]) -> RowPlace:
+        """A row as the compiled half has it."""
+        return RowPlace._of(row)
 
     def __getitem__(self, index: Any) -> NoReturn:
         # Code that takes it for a data set of rows (DataLoader, the Trainer of Hugging Face) ends here.
@@ -505,7 +535,7 @@ class Loader:
         Those are the columns, the memory in bytes, the threads, and the window and lanes of the order. Without the
         location and its storage options, so it holds no secret and can be logged with a run.
         """
-        spec: SpecDict = json.loads(self._native.spec())
+        spec: SpecDict = json.loads(self._native.spec()[0])
         return spec
 
     @property
@@ -523,8 +553,12 @@ class Loader:
 
     @property
     def num_rows(self) -> int:
-        """Rows that ``filter`` selects, over all ranks. ``plan().to_dict()["rows"]`` is the share of this rank."""
-        return self.state_dict()["order"]["rows"]
+        """Rows that ``filter`` selects, over all ranks and sources.
+
+        ``plan().to_dict()["rows"]`` is the share of this rank.
+        """
+        state: Any = self.state_dict()
+        return sum(source["order"]["rows"] for source in state.get("sources", [state]))
 
     def plan(self, epoch: int = 0) -> Plan:
         """A summary of what this rank reads in an epoch, from the footers alone.
@@ -537,7 +571,8 @@ class Loader:
         Returns
         -------
         Plan
-            Steps, rows, row groups, bytes and peak memory.
+            Steps, rows, row groups, bytes and peak memory. Of a :class:`Mix` a :class:`MixPlan`: steps, rows, and for
+            each source its rows, passes, and rows that are not read.
 
         Raises
         ------
@@ -551,7 +586,7 @@ class Loader:
         >>> plan.to_dict()["steps"], plan.to_dict()["rows"]
         (3, 256)
         """
-        return Plan(*self._native.plan(whole(epoch, "epoch", 0)))
+        return self._plan(*self._native.plan(whole(epoch, "epoch", 0)))
 
     def stats(self) -> Stats:
         """The work of each stage so far, the waits of the training loop, and the next move.
@@ -576,7 +611,8 @@ class Loader:
         dict
             ``forebay/epoch`` and ``forebay/row`` of :meth:`state_dict`, and each number of :meth:`Stats.to_dict` under
             the keys that lead to it, such as ``forebay/waits/decode``. The share of its time that the training loop
-            waited is ``forebay/verdict/waiting``.
+            waited is ``forebay/verdict/waiting``. Of a :class:`Mix` also ``forebay/sources/0/rows``: the rows of source
+            0 in the batches of this rank.
 
         Examples
         --------
@@ -591,7 +627,11 @@ class Loader:
             raise InvalidError(f"prefix must be a str, got {type(prefix).__name__}")
         state = self.state_dict()
         position = {f"{prefix}epoch": float(state["epoch"]), f"{prefix}row": float(state["row"])}
-        return position | dict(numbers(self.stats().to_dict(), prefix))
+        stats = self.stats().to_dict()
+        metrics = position | dict(numbers(stats, prefix))
+        for number, source in enumerate(stats.get("sources", [])):
+            metrics |= dict(numbers(source, f"{prefix}sources/{number}/"))
+        return metrics
 
     def warm(self, *, share: bool = False, report: Callable[[int, int], object] | None = None) -> dict[str, Any]:
         """Fills the cache before it is needed. Ends the epoch that is under way.
@@ -615,7 +655,8 @@ class Loader:
         Raises
         ------
         InvalidError
-            The loader has no cache, ``share`` is not a bool, or ``report`` is not callable.
+            The loader has no cache, ``share`` is not a bool, or ``report`` is not callable. Or it is a mix: the caches
+            belong to its sources, whose loaders fill them before they are mixed.
         ForebayError
             A row group cannot be read.
 
@@ -706,10 +747,14 @@ class Loader:
         self._origin = Origin(self._origin.number + 1, json.loads(position), None)
 
     def _check_kind(self, state: Mapping[str, Any]) -> None:
-        """Refuses a state of a mix by name, which has other fields."""
-        if "mix" in state:
+        """Refuses a state of a mix in a loader of one data set, and the other way round."""
+        if not self._is_mix and "mix" in state:
             raise StateMismatchError(
                 "this is a state of a mix, and not a state of a loader (pass it to a forebay.Mix of the same sources)"
+            )
+        if self._is_mix and "mix" not in state and "version" in state:
+            raise StateMismatchError(
+                "this is a state of a loader, and not a state of a mix (pass it to a forebay.Loader of its data set)"
             )
 
     # Life
@@ -743,15 +788,16 @@ class Loader:
         self.close()
 
     def _release(self) -> None:
-        """Lets go of the data set, unless it is the user's."""
-        if not isinstance(self._arguments["urls"], Dataset):
-            self._dataset._native.release()
+        """Lets go of the data sets, but for those that are the user's."""
+        for dataset, of_source in zip(self._datasets, self._of_sources(), strict=True):
+            if not isinstance(of_source["urls"], Dataset):
+                dataset._native.release()
 
     def _check_process(self) -> None:
         self._native.check_process()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        urls, fingerprint = self._source
+        ((urls, fingerprint),) = self._carried
         return _rebuild, ({**self._arguments, "urls": urls}, fingerprint)
 
     def _repr_html_(self) -> str:
@@ -776,6 +822,15 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 _DEFAULTS: dict[str, Any] = dict(Loader.__init__.__kwdefaults__ or {})
+
+
+def opened_for(arguments: dict[str, Any], filter: str | None, fingerprint: str | None = None) -> Dataset:
+    """The data set of a loader with these arguments and this filter, which may have to have a given fingerprint."""
+    urls = arguments["urls"]
+    if isinstance(urls, Dataset):
+        return urls
+    options, merge, types = (arguments[name] for name in ("storage_options", "merge_schema", "partition_types"))
+    return opened(urls, options, fingerprint, merge, types, filter)
 
 
 def _rebuild(arguments: dict[str, Any], fingerprint: str | None) -> Loader:

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal
 
-from . import _forebay
-from .at_exit import close_at_exit
-from .dataset import Dataset, opened
-from .epoch import SkippedRow
-from .errors import InvalidError, StateMismatchError
-from .loader import _DEFAULTS, Loader
+from .dataset import Dataset
+from .errors import InvalidError
+from .loader import _DEFAULTS, Loader, opened_for
 from .options.checks import given, named, whole
 from .options.locations import local, locations
 from .options.other_loaders import explained
 from .options.workers import Workers
-from .reports.reports import MixPlan, numbers
-from .rows.row_id import RowId
+from .reports.reports import MixPlan
+from .rows.row_id import SourcePlace
 from .sharding.shard import Shard
 from .spec import checked
 
 if TYPE_CHECKING:
     from .types import Collate, Location, MixStateDict, RowTransform, Transform
 
-__all__ = ["Mix", "SourcePlace"]
+__all__ = ["Mix"]
 
 # Options of a loader that belong to all sources together.
 _OF_THE_MIX = (
@@ -46,28 +43,8 @@ _OF_THE_MIX = (
 )
 
 
-class SourcePlace(NamedTuple):
-    """Where a row of a mix is stored.
-
-    Attributes
-    ----------
-    source : int
-        Which source, from 0.
-    file : str
-        Path or URL of the file.
-    row_group : int
-        Ordinal of the row group in the file, from 0.
-    row : int
-        Ordinal of the row in its row group, from 0.
-    row_id : RowId
-        Its number in the data set of the source.
-    """
-
-    source: int
-    file: str
-    row_group: int
-    row: int
-    row_id: RowId
+# Options of the mixing itself, and their defaults.
+_MIXING = {"schedule": [], "stop": "first", "repeat": True, "source": False}
 
 
 class Mix(Loader):
@@ -137,6 +114,9 @@ class Mix(Loader):
     (8, 32)
     """
 
+    _is_mix = True
+    _plan = MixPlan
+
     @explained
     def __init__(
         self,
@@ -147,17 +127,17 @@ class Mix(Loader):
         stop: Literal["first", "last"] = "first",
         repeat: bool = True,
         source: bool = False,
+        shard: Shard | None = None,
+        threads: int | None = None,
         batch_size: int | None = None,
         global_batch_size: int | None = None,
-        drop_last: bool = False,
         epochs: int | None = None,
-        shard: Shard | None = None,
+        drop_last: bool = False,
         memory: str | int | None = None,
         transform: Transform | None = None,
         transform_rows: RowTransform | None = None,
         collate: Collate | None = None,
         transform_workers: int | Workers = 0,
-        threads: int | None = None,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
         found = _sources(sources)
@@ -168,17 +148,17 @@ class Mix(Loader):
             "stop": stop,
             "repeat": repeat,
             "source": source,
+            "shard": shard,
+            "threads": threads,
             "batch_size": batch_size,
             "global_batch_size": global_batch_size,
-            "drop_last": drop_last,
             "epochs": epochs,
-            "shard": shard,
+            "drop_last": drop_last,
             "memory": memory,
             "transform": transform,
             "transform_rows": transform_rows,
             "collate": collate,
             "transform_workers": transform_workers,
-            "threads": threads,
             "trace": None if trace is None else local(trace, "trace"),
             # Of each decoded column the first source's value, for those who ask how it is delivered.
             "decode": {
@@ -197,64 +177,31 @@ class Mix(Loader):
             if not isinstance(own[name], bool):
                 raise InvalidError(f"{name} must be True or False, got {own[name]!r}")
         # What the two have in common is checked as a loader's.
-        common = {name: own[name] for name in _OF_THE_MIX if name in _DEFAULTS}
+        common = {name: own[name] for name in _OF_THE_MIX}
         options, _ = checked({**_DEFAULTS, **common})
-        of_mix = ("batch_size", "global_batch_size", "drop_last", "epochs", "shard", "memory", "threads", "trace")
-        options = {name: options[name] for name in of_mix if name in options}
+        options = {name: options[name] for name in _OF_THE_MIX if name in options}
         options["schedule"] = [(step, weights) for step, weights in own["schedule"].items()]
         options |= {name: own[name] for name in ("stop", "repeat", "source", "random_shares")}
         self._settle()
-        self._datasets = datasets
         sources = [
-            (dataset._native, *checked(arguments), weight)
-            for dataset, (arguments, weight) in zip(datasets, own["sources"], strict=True)
+            (dataset._native, *checked(of_source), weight)
+            for dataset, (of_source, weight) in zip(datasets, own["sources"], strict=True)
         ]
-        self._mix = _forebay.Mix(sources, options, numbered=self._numbered)
-        # What an epoch and a loader ask of it, a mix answers as well.
-        self._native = cast(_forebay.Loader, self._mix)
-        close_at_exit(self)
+        self._start(datasets, sources, options)
 
-    def which(  # type: ignore[override]  # the places say of which source
-        self, step: int | None = None, *, epoch: int | None = None, rank: int | None = None
-    ) -> list[SourcePlace]:
-        """Where the rows of a step are stored, in the order of delivery: of any step, past or to come. Nothing is read.
+    def _of_sources(self) -> list[dict[str, Any]]:
+        return [of_source for of_source, _ in self._arguments["sources"]]
 
-        Parameters
-        ----------
-        step : int, optional
-            Which step, counted from the first one of epoch 0, or of ``epoch``, with the batches of this mix. Default:
-            the one that the training loop gets next; its list is empty where the epoch is over.
-        epoch : int, optional
-            The epoch in which ``step`` is counted.
-        rank : int, optional
-            Whose rows. Default: this process's.
+    def _place(self, source: int, row: tuple[str, int, int, int]) -> Any:
+        return SourcePlace._of_source(source, row)
 
-        Returns
-        -------
-        list of SourcePlace
-            Source, file, row group and row of each.
-
-        Raises
-        ------
-        InvalidError
-            There is no such step or rank; or the epoch is under way and began with other batches, so that its steps
-            cannot be counted.
-
-        Examples
-        --------
-        >>> import forebay as fb
-        >>> mix = fb.Mix([("data/train/", 3), ("data/val/", 1)], batch_size=8)
-        >>> [place.source for place in mix.which(0)]
-        [0, 0, 0, 0, 0, 0, 1, 1]
-        """
-        if epoch is not None and step is None:
-            raise InvalidError(f"epoch={epoch!r}, but no step of it was given (pass which(0, epoch={epoch!r}))")
-        bits = {"step": (step, 64), "epoch": (epoch, 64), "rank": (rank, 32)}
-        asked = [None if value is None else whole(value, name, 0, size) for name, (value, size) in bits.items()]
-        return [
-            SourcePlace(source, file, row_group, row, RowId(row_id))
-            for source, (file, row_group, row, row_id) in self._mix.which(*asked)
-        ]
+    if TYPE_CHECKING:
+        # What a mix says of itself names its sources.
+        def which(  # type: ignore[override]
+            self, step: int | None = None, *, epoch: int | None = None, rank: int | None = None
+        ) -> list[SourcePlace]: ...
+        def plan(self, epoch: int = 0) -> MixPlan: ...
+        def state_dict(self) -> MixStateDict: ...  # type: ignore[override]
 
     @property
     def weights(self) -> list[float]:
@@ -269,154 +216,17 @@ class Mix(Loader):
 
         ``sources`` has those of each source, as :attr:`Loader.spec`. Without locations and storage options.
         """
-        spec, sources = self._mix.spec()
-        result: dict[str, Any] = json.loads(spec)
-        result["sources"] = [json.loads(source) for source in sources]
-        return result
-
-    @property
-    def batch_size(self) -> int:
-        """Rows in a batch of this process, of all sources together; a step that ends a source has fewer."""
-        size: int = self.spec["batch_size"]
-        return size
-
-    @property
-    def num_rows(self) -> int:
-        """Rows that the filters of the sources select, over all ranks and sources."""
-        return sum(source["order"]["rows"] for source in self.state_dict()["sources"])
-
-    def plan(self, epoch: int = 0) -> MixPlan:  # type: ignore[override]  # it is a plan of several sources
-        """What comes of each source in an epoch, from the footers alone.
-
-        Parameters
-        ----------
-        epoch : int, default 0
-            Which epoch, from 0.
-
-        Returns
-        -------
-        MixPlan
-            Steps, rows, and for each source its rows, passes, and rows that are not read.
-
-        Raises
-        ------
-        InvalidError
-            ``epoch`` is not an int of at least 0.
-
-        Examples
-        --------
-        >>> import forebay as fb
-        >>> plan = fb.Mix([("data/train/", 3), ("data/val/", 1)], batch_size=8).plan()
-        >>> plan.to_dict()["sources"][0]["passes"]
-        1
-        """
-        return MixPlan(*self._native.plan(whole(epoch, "epoch", 0)))
-
-    def metrics(self, prefix: str = "forebay/") -> dict[str, float]:
-        """Position and statistics as flat numbers, as :meth:`Loader.metrics`.
-
-        Parameters
-        ----------
-        prefix : str, default "forebay/"
-            What each name begins with.
-
-        Returns
-        -------
-        dict
-            As of a loader, and ``forebay/sources/0/rows``: the rows of source 0 in the batches of this rank.
-        """
-        metrics = super().metrics(prefix)
-        for number, source in enumerate(self.stats().to_dict().get("sources", [])):
-            metrics |= dict(numbers(source, f"{prefix}sources/{number}/"))
-        return metrics
-
-    def skipped(self, save: str | os.PathLike[str] | None = None) -> list[SkippedRow]:
-        """Rows that were left out of the epoch that was begun last, as :meth:`Loader.skipped`.
-
-        Parameters
-        ----------
-        save : str or os.PathLike, optional
-            Refused: a row id belongs to the data set of one source, and a list of them would deny rows of another.
-
-        Returns
-        -------
-        list of SkippedRow
-            The place of each row, and why it was left out.
-
-        Raises
-        ------
-        InvalidError
-            ``save`` is given.
-        """
-        if save is not None:
-            raise InvalidError(
-                "save= is not for a mix: a row id belongs to one of its sources (take file, row group and row of each "
-                "from mix.skipped(), and save them with a loader of that source)"
-            )
-        return super().skipped()
-
-    def warm(self, *, share: bool = False, report: Callable[[int, int], object] | None = None) -> dict[str, Any]:
-        """Refused: the caches belong to the sources, whose loaders fill them before they are mixed.
-
-        Parameters
-        ----------
-        share : bool, default False
-            As of :meth:`Loader.warm`.
-        report : callable, optional
-            As of :meth:`Loader.warm`.
-
-        Returns
-        -------
-        dict
-            Nothing is returned.
-
-        Raises
-        ------
-        InvalidError
-            Always.
-        """
-        raise InvalidError("a mix has the caches of its sources (call warm() of their loaders, before they are mixed)")
-
-    def state_dict(self) -> MixStateDict:  # type: ignore[override]  # it has a place in each source
-        """How far the training loop got, in all sources.
-
-        It counts the batches that were handed over, not those that were prepared ahead. The weights are part of it: a
-        mix that resumes it has the same ones up to its step, and may have others from there on.
-
-        Returns
-        -------
-        dict
-            A few JSON values, the same on every rank.
-
-        Examples
-        --------
-        >>> import forebay as fb
-        >>> mix = fb.Mix([("data/train/", 3), ("data/val/", 1)], batch_size=8)
-        >>> batch = next(iter(mix))
-        >>> [source["rows"] for source in mix.state_dict()["sources"]]
-        [6, 2]
-        """
-        state: MixStateDict = json.loads(self._native.position())
-        return state
-
-    def _release(self) -> None:
-        for dataset, (arguments, _) in zip(self._datasets, self._arguments["sources"], strict=True):
-            if not isinstance(arguments["urls"], Dataset):
-                dataset._native.release()
-
-    def _check_kind(self, state: Mapping[str, Any]) -> None:
-        if "mix" not in state and "version" in state:
-            raise StateMismatchError(
-                "this is a state of a loader, and not a state of a mix (pass it to a forebay.Loader of its data set)"
-            )
+        spec, sources = self._native.spec()
+        given = json.loads(spec)
+        result = {name: given.get(name, value) for name, value in _MIXING.items()}
+        result |= {name: given[name] for name in ("random_shares", *_OF_THE_MIX) if name in given}
+        return {**result, "sources": [json.loads(source) for source in sources]}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        carried = []
-        for dataset, (arguments, weight) in zip(self._datasets, self._arguments["sources"], strict=True):
-            urls = arguments["urls"]
-            # Opened anew where it is unpickled, from anywhere.
-            found = (urls, None) if isinstance(urls, Dataset) else (dataset._absolute(), dataset.fingerprint)
-            carried.append(({**arguments, "urls": found[0]}, found[1], weight))
+        carried = [
+            ({**of_source, "urls": urls}, fingerprint, weight)
+            for (urls, fingerprint), (of_source, weight) in zip(self._carried, self._arguments["sources"], strict=True)
+        ]
         return _rebuild, ({**self._arguments, "sources": None}, carried)
 
     def __repr__(self) -> str:
@@ -436,17 +246,8 @@ _MIX_DEFAULTS: dict[str, Any] = dict(Mix.__init__.__kwdefaults__ or {})
 def _rebuild(arguments: dict[str, Any], carried: list[tuple[dict[str, Any], str | None, float]]) -> Mix:
     mix = Mix.__new__(Mix)
     mix._arguments = {**arguments, "sources": [(of_source, weight) for of_source, _, weight in carried]}
-    mix._build_of([_opened(of_source, fingerprint) for of_source, fingerprint, _ in carried])
+    mix._build_of([opened_for(of_source, checked(of_source)[1], fingerprint) for of_source, fingerprint, _ in carried])
     return mix
-
-
-def _opened(arguments: dict[str, Any], fingerprint: str | None) -> Dataset:
-    """The data set of a source."""
-    urls = arguments["urls"]
-    if isinstance(urls, Dataset):
-        return urls
-    options, merge, types = (arguments[name] for name in ("storage_options", "merge_schema", "partition_types"))
-    return opened(urls, options, fingerprint, merge, types, checked(arguments)[1])
 
 
 def _sources(sources: Any) -> list[tuple[dict[str, Any], Dataset, float]]:
@@ -471,10 +272,10 @@ def _source(number: int, one: Any) -> tuple[dict[str, Any], Dataset, float]:
                     f"source {number} has {name}, which belongs to the mix (pass {name}= to forebay.Mix, and leave it "
                     "out of the loader)"
                 )
-        return source._arguments, source._dataset, _weight(weight, f"the weight of source {number}")
+        return source._arguments, source._datasets[0], _weight(weight, f"the weight of source {number}")
     urls = source if isinstance(source, (str, os.PathLike, Dataset)) else locations(source)
     arguments = {**_DEFAULTS, "urls": urls}
-    return arguments, _opened(arguments, None), _weight(weight, f"the weight of source {number}")
+    return arguments, opened_for(arguments, None), _weight(weight, f"the weight of source {number}")
 
 
 def _weight(weight: Any, name: str) -> float:

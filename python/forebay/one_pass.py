@@ -19,7 +19,7 @@ class OnePass(Iterator[_forebay.Batch]):
     def __init__(self, dataset: _forebay.Dataset, spec: dict[str, Any], filter: str | None = None) -> None:
         """``spec`` has the fields of the library's ``LoaderSpec`` that are not the default, and ``filter`` is JSON."""
         self._process = os.getpid()
-        self._native = _forebay.Loader(dataset, {**spec, "epochs": 1}, filter)
+        self._native = _forebay.Loader([(dataset, {**spec, "epochs": 1}, filter, 1.0)])
         close_at_exit(self)
         self._epoch = self._native.epoch()
         warning = self._native.take_warning()

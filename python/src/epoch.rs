@@ -1,11 +1,10 @@
 //! The wait for the next batch: without the interpreter, and interrupted by Ctrl-C.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use forebay::bindings::{self, Consumer, Rejections, ended};
 use forebay::stats::Stage;
-use forebay::{BadRow, Epoch as OfLoader, Error, MixEpoch, Receipt, Wait};
+use forebay::{BadRow, Epoch as Inner, Error, Loader, Receipt, Wait};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -15,54 +14,6 @@ use crate::batch::{self, Batch};
 use crate::errors;
 use crate::home::Home;
 use crate::interrupt::SLICE;
-
-/// The epoch of a loader, or of a mix.
-pub(crate) enum Inner {
-    Loader(OfLoader),
-    Mix(MixEpoch),
-}
-
-impl From<OfLoader> for Inner {
-    fn from(epoch: OfLoader) -> Self {
-        Inner::Loader(epoch)
-    }
-}
-
-impl From<MixEpoch> for Inner {
-    fn from(epoch: MixEpoch) -> Self {
-        Inner::Mix(epoch)
-    }
-}
-
-impl Inner {
-    fn number(&self) -> u64 {
-        match self {
-            Inner::Loader(epoch) => epoch.number(),
-            Inner::Mix(epoch) => epoch.number(),
-        }
-    }
-
-    fn consumer(&mut self, apart: bool) -> Option<Consumer> {
-        match self {
-            Inner::Loader(epoch) => epoch.consumer(apart),
-            Inner::Mix(epoch) => epoch.consumer(apart),
-        }
-    }
-
-    fn skipped(&self) -> &[BadRow] {
-        match self {
-            Inner::Loader(epoch) => epoch.skipped(),
-            Inner::Mix(epoch) => epoch.skipped(),
-        }
-    }
-
-    fn next_step(&mut self, timeout: Duration) -> Wait {
-        match self {
-            Inner::Loader(epoch) => epoch.next_step(timeout),
-            Inner::Mix(epoch) => epoch.next_step(timeout),
-        }
-    }
-}
 
 /// One pass over a rank's share.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -194,15 +145,9 @@ impl Step {
 }
 
 impl Epoch {
-    /// `apart` says that batches are pulled on another thread than the user's.
-    pub(crate) fn new(
-        py: Python<'_>,
-        epoch: impl Into<Inner>,
-        rejections: Rejections,
-        apart: bool,
-    ) -> PyResult<Self> {
-        let mut epoch = epoch.into();
-        let of = if matches!(epoch, Inner::Mix(_)) { Origin::Mix } else { Origin::Loader };
+    /// An epoch of `loader`. `apart` says that batches are pulled on another thread than the user's.
+    pub(crate) fn new(py: Python<'_>, mut epoch: Inner, loader: &Loader, apart: bool) -> PyResult<Self> {
+        let of = if loader.is_mix() { Origin::Mix } else { Origin::Loader };
         let (number, consumer) = (epoch.number(), epoch.consumer(apart));
         Ok(Epoch {
             epoch: Home::new(Mutex::new(Some(epoch))),
@@ -212,7 +157,7 @@ impl Epoch {
             of,
             ended: OnceLock::new(),
             skipped: Py::new(py, Skipped::default())?,
-            rejections: Home::new(rejections),
+            rejections: Home::new(loader.rejections()),
         })
     }
 

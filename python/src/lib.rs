@@ -24,7 +24,6 @@ mod interrupt;
 mod lists;
 mod loader;
 mod memory;
-mod mix;
 mod options;
 mod pin;
 mod program;
@@ -63,7 +62,6 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<loader::Loader>()?;
     module.add_class::<image::Image>()?;
     module.add_class::<memory::Memory>()?;
-    module.add_class::<mix::Mix>()?;
     module.add_class::<schema::Schema>()?;
     Ok(())
 }

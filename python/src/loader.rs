@@ -16,35 +16,51 @@ use crate::options;
 use crate::pin;
 use crate::schema::Schema;
 
-/// The loader as the library has it. `forebay.Loader` checks and keeps the arguments; this one only passes them on.
+/// The loader as the library has it. `forebay.Loader` and `forebay.Mix` check and keep the arguments; this
+/// one only passes them on.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Loader {
     loader: Home<Inner>,
 }
 
+/// An open data set, the options of its loader, its filter as JSON, and its weight.
+type Source<'py> = (Bound<'py, PyAny>, Bound<'py, PyDict>, Option<String>, f64);
+
 #[pymethods]
 impl Loader {
-    /// Builds a loader with `options`, the fields of a [`LoaderSpec`], over an open data set. A filter, given as JSON, may
-    /// read rows, so it waits without the interpreter. `numbered` has each step say which rows it holds.
+    /// Builds a loader of one source, or where there are options of all together, in `mix`, of several.
+    /// Options are the fields of a [`LoaderSpec`]. A filter may read rows, so it waits without the
+    /// interpreter. `numbered` has each step say which rows it holds.
     #[new]
-    #[pyo3(signature = (dataset, options, filter=None, numbered=false))]
+    #[pyo3(signature = (sources, mix=None, numbered=false))]
     fn new(
         py: Python<'_>,
-        dataset: &Bound<'_, PyAny>,
-        options: &Bound<'_, PyDict>,
-        filter: Option<&str>,
+        sources: Vec<Source<'_>>,
+        mix: Option<&Bound<'_, PyDict>>,
         numbered: bool,
     ) -> PyResult<Self> {
-        let mut spec: LoaderSpec = options::read(options).or_raise(py)?;
-        spec.filter = filter.map(parse_filter).transpose().or_raise(py)?;
-        let dataset = opened(dataset)?;
-        let build = move || dataset.loader().spec(spec).numbered(numbered).build();
+        let mix: Option<LoaderSpec> = mix.map(options::read).transpose().or_raise(py)?;
+        let mut builders = Vec::new();
+        for (dataset, options, filter, weight) in sources {
+            let mut spec: LoaderSpec = options::read(&options).or_raise(py)?;
+            spec.filter = filter.as_deref().map(parse_filter).transpose().or_raise(py)?;
+            builders.push((opened(&dataset)?.loader().spec(spec), weight));
+        }
+        let build = move || {
+            let builder = match (mix, builders.len()) {
+                (None, 1) => builders.swap_remove(0).0,
+                (mix, _) => Inner::mix(builders)?.spec(mix.unwrap_or_default()),
+            };
+            builder.numbered(numbered).build()
+        };
         Ok(Loader { loader: Home::new(interruptible(py, build)?) })
     }
 
-    /// The options with the defaults filled in, as JSON.
-    fn spec(&self, py: Python<'_>) -> PyResult<String> {
-        json(self.loader.get(py)?.spec()).or_raise(py)
+    /// The options with the defaults filled in, as JSON, and those of each source.
+    fn spec(&self, py: Python<'_>) -> PyResult<(String, Vec<String>)> {
+        let loader = self.loader.get(py)?;
+        let of_sources = loader.source_specs().map(|spec| json(spec).or_raise(py));
+        Ok((json(loader.spec()).or_raise(py)?, of_sources.collect::<PyResult<_>>()?))
     }
 
     /// Begins epoch `number`, or the next one; `apart` means that another thread than the user's pulls.
@@ -55,7 +71,7 @@ impl Loader {
             Some(number) => loader.epoch(number),
             None => loader.next_epoch(),
         });
-        Epoch::new(py, epoch, loader.rejections(), apart)
+        Epoch::new(py, epoch, loader, apart)
     }
 
     /// Counts a step, and all before it, as handed over to the user.
@@ -65,10 +81,10 @@ impl Loader {
         Ok(())
     }
 
-    /// Of each row of a step its ordinal in the data set, and the key that random image operations are drawn from: 8
-    /// bytes each, as this machine orders them.
+    /// Of each row of a step its ordinal in the data sets, one after the other, and the key that random image
+    /// operations are drawn from: 8 bytes each, as this machine orders them.
     fn row_keys(&self, py: Python<'_>, step: &Step) -> PyResult<(Py<PyBytes>, Py<PyBytes>)> {
-        let seed = self.loader.get(py)?.spec().shuffle.seed();
+        let seed = seed(self.loader.get(py)?);
         let bytes = |of: &[u64]| {
             let all: Vec<u8> = of.iter().flat_map(|number| number.to_ne_bytes()).collect();
             PyBytes::new(py, &all).unbind()
@@ -78,18 +94,19 @@ impl Loader {
 
     /// The key that random operations on the batch of a step are drawn from.
     fn batch_key(&self, py: Python<'_>, step: &Step) -> PyResult<u64> {
-        let spec = self.loader.get(py)?.spec();
-        Ok(step.receipt().batch_key(spec.shuffle.seed(), spec.shard.rank()))
+        let loader = self.loader.get(py)?;
+        Ok(step.receipt().batch_key(seed(loader), loader.spec().shard.rank()))
     }
 
-    /// File, row group and row of the row with this ordinal in the data set.
+    /// File, row group and row of the row with this ordinal in the data sets, one after the other.
     fn row_place(&self, py: Python<'_>, row: u64) -> PyResult<Option<(String, usize, u64)>> {
         let place = self.loader.get(py)?.row_place(row);
         Ok(place.and_then(|place| Some((place.file?.to_string(), place.row_group?, place.row?))))
     }
 
-    /// The rows of a step, in the order of delivery. A step is counted from the beginning of its epoch or, without one, from
-    /// that of epoch 0; without a step it is the one that comes next. Of this rank, unless another one is named.
+    /// The rows of a step, each with the number of its source, in the order of delivery. A step is counted
+    /// from the beginning of its epoch or, without one, from that of epoch 0; without a step it is the one
+    /// that comes next. Of this rank, unless another one is named.
     #[pyo3(signature = (step=None, epoch=None, rank=None))]
     fn which(
         &self,
@@ -97,22 +114,18 @@ impl Loader {
         step: Option<u64>,
         epoch: Option<u64>,
         rank: Option<u32>,
-    ) -> PyResult<Vec<Place>> {
+    ) -> PyResult<Vec<(usize, Place)>> {
         let loader = self.loader.get(py)?;
         let rank = rank.unwrap_or_else(|| loader.spec().shard.rank());
-        py.detach(|| {
+        let rows = py.detach(|| {
             let run = loader.rewind();
-            let steps = run.steps().max(1);
-            let rows = match step {
-                None => run.next(rank),
-                Some(step) => match epoch {
-                    Some(epoch) => run.step(epoch, step, rank),
-                    None => run.step(step / steps, step % steps, rank),
-                },
-            };
-            Ok(rows?.into_iter().map(place).collect())
-        })
-        .or_raise(py)
+            match (step, epoch) {
+                (None, _) => run.next(rank),
+                (Some(step), None) => run.step_of_run(step, rank),
+                (Some(step), Some(epoch)) => run.step(epoch, step, rank),
+            }
+        });
+        Ok(rows.or_raise(py)?.into_iter().map(|row| (row.source, place(row))).collect())
     }
 
     /// Raises in a forked child.
@@ -122,7 +135,8 @@ impl Loader {
 
     /// Batches in an epoch.
     fn steps(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.loader.get(py)?.len())
+        let loader = self.loader.get(py)?;
+        Ok(py.detach(|| loader.len()))
     }
 
     /// Names and types of a batch.
@@ -150,18 +164,20 @@ impl Loader {
         Ok((text, json(&Judged { stats, verdict }).or_raise(py)?, metrics))
     }
 
-    /// A warning about the cache's disk that was not returned yet.
+    /// A warning that was not returned yet.
     fn take_warning(&self, py: Python<'_>) -> PyResult<Option<String>> {
         Ok(self.loader.get(py)?.take_warning())
     }
 
     /// The position of the training loop, as JSON.
     fn position(&self, py: Python<'_>) -> PyResult<String> {
-        json(&self.loader.get(py)?.position()).or_raise(py)
+        let loader = self.loader.get(py)?;
+        py.detach(|| json(&loader.position())).or_raise(py)
     }
 
-    /// Fills the cache, for all ranks or for this rank's `share` of the epoch that is under way or comes next; `report` is
-    /// called with the number of finished row groups and of all. Returns the statistics of the cache as JSON.
+    /// Fills the cache, for all ranks or for this rank's `share` of the epoch that is under way or comes
+    /// next; `report` is called with the number of finished row groups and of all. Returns the statistics of
+    /// the cache as JSON.
     #[pyo3(signature = (share=false, report=None))]
     fn warm(&self, py: Python<'_>, share: bool, report: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let loader = self.loader.get(py)?.clone();
@@ -173,10 +189,11 @@ impl Loader {
     /// Moves to a saved position.
     fn restore(&self, py: Python<'_>, position: &str) -> PyResult<()> {
         let loader = self.loader.get(py)?;
-        py.detach(|| loader.restore(&parse(position)?)).or_raise(py)
+        py.detach(|| loader.restore(&parse(position, loader.is_mix())?)).or_raise(py)
     }
 
-    /// Whether the memory at `address`, which the caller keeps in use, is registered with a device by `registrar`. See `pin`.
+    /// Whether the memory at `address`, which the caller keeps in use, is registered with a device by
+    /// `registrar`. See `pin`.
     fn is_pinned(&self, py: Python<'_>, address: usize, registrar: &Bound<'_, PyAny>) -> PyResult<bool> {
         pin::is_pinned(py, self.loader.get(py)?.pages(address), registrar)
     }
@@ -201,6 +218,13 @@ pub(crate) fn denied_values(py: Python<'_>, column: String, location: String) ->
     interruptible(py, move || json(&Deny::read_values(&column, &location)?))
 }
 
-fn parse(position: &str) -> forebay::Result<Position> {
-    parse_state(position, "a loader")
+/// The seed from which functions draw: that of the first source.
+fn seed(loader: &Inner) -> u64 {
+    loader.source_specs().next().map_or(0, |spec| spec.shuffle.seed())
+}
+
+/// What `state_dict` returned, as JSON.
+fn parse(state: &str, is_mix: bool) -> forebay::Result<Position> {
+    let what = if is_mix { "a mix" } else { "a loader" };
+    parse_state(state, what)
 }

@@ -5,6 +5,7 @@ mod checked;
 mod checks;
 pub(super) mod columns;
 mod following;
+mod mix;
 mod null_masks;
 mod options;
 mod ordered;
@@ -25,11 +26,13 @@ use rayon::ThreadPool;
 use super::buffer_pool::BufferPool;
 use super::collate::Collator;
 use super::dataset::Dataset;
-use super::handle::{Inner, Loader};
+use super::handle::Loader;
 use super::lengths::Lengths;
 use super::pipe::{Engine, Means};
-use super::plan::RankPlan;
+use super::plan::{Planned, RankPlan};
 use super::rewind::LastAsked;
+use super::source::Source;
+use super::sources::Sources;
 use super::spec::LoaderSpec;
 use super::threads::{self, IoRuntime};
 use super::tiers::Tiers;
@@ -37,17 +40,17 @@ use crate::cache::{DiskCache, Tier};
 use crate::column::{CacheForm, Decoder};
 use crate::monitor::{Monitor, Trace};
 use crate::reader::Filter;
-use crate::shard::{EpochOrder, row_key};
-pub(super) use checks::Numbers;
+use crate::shard::row_key;
 use columns::Delivered;
 use forebay_base::promise::Promise;
 use forebay_base::{Result, paths};
 use forebay_image::Workspace;
 use forebay_store::catalog::RowId;
 use forebay_store::source::no_folder;
-pub(super) use settle::Settled;
+use settle::Settled;
 
-/// The options of a [`Loader`]. [`Dataset::loader`] creates a builder with every option at its default.
+/// The options of a [`Loader`]. [`Dataset::loader`] creates a builder with every option at its default, and
+/// [`Loader::mix`] one of several sources.
 ///
 /// ```no_run
 /// use forebay::{Dataset, DiskCache, Image, OnBadRow, Shard, Shuffle};
@@ -71,7 +74,10 @@ pub(super) use settle::Settled;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read before build()"]
 pub struct LoaderBuilder {
+    /// What it reads; of a mix, what its first source reads.
     dataset: Dataset,
+    /// The sources of a mix, and their weights.
+    mixed: Vec<(LoaderBuilder, f64)>,
     spec: LoaderSpec,
     /// The user's decoders, which a spec cannot hold.
     decoders: Vec<(String, Arc<dyn Decoder>)>,
@@ -102,6 +108,7 @@ impl LoaderBuilder {
     fn new(dataset: Dataset) -> Self {
         LoaderBuilder {
             dataset,
+            mixed: Vec::new(),
             spec: LoaderSpec::default(),
             decoders: Vec::new(),
             cache: None,
@@ -126,21 +133,6 @@ impl LoaderBuilder {
         self
     }
 
-    /// The options so far.
-    pub(super) fn options(&self) -> &LoaderSpec {
-        &self.spec
-    }
-
-    /// What it reads.
-    pub(super) fn data_set(&self) -> &Dataset {
-        &self.dataset
-    }
-
-    /// The same as a source of a mix of so many, with these options.
-    pub(super) fn for_mix(self, spec: LoaderSpec, source: u64, among: u64) -> Self {
-        LoaderBuilder { spec, source, among, ..self }
-    }
-
     /// Reads these rows and no others.
     pub fn only_rows(mut self, ids: impl IntoIterator<Item = RowId>) -> Self {
         self.only = Some(ids.into_iter().collect());
@@ -151,24 +143,30 @@ impl LoaderBuilder {
     ///
     /// # Errors
     /// A column that does not exist or has an unsupported type, a number that can never work, a filter that selects
-    /// nothing, a window or a row group that does not fit the memory, a trace that cannot be written.
+    /// nothing, a window or a row group that does not fit the memory, a trace that cannot be written. Of a mix also:
+    /// an option that is not where it belongs, a weight that can never work, columns of one name and several types, an
+    /// epoch without a step or an end.
     pub fn build(self) -> Result<Loader> {
+        if self.is_mix() {
+            return self.mix()?.start();
+        }
         let this = self.of_folders()?;
         let (io, store) = this.dataset.here()?;
         let settled = this.settle(&io, store)?;
         let monitor = monitor(&settled.spec.trace, settled.threads)?;
         let pool = threads::pool(settled.threads)?;
-        Ok(this.start(settled, io, pool, monitor))
+        Ok(Loader { sources: Sources::one(this.start(settled, io, pool, monitor, 0)) })
     }
 
-    /// Starts a loader of these options on a pool.
-    pub(super) fn start(
+    /// Starts a source of these options on a pool. `first_number` are the rows of the data sets before it.
+    fn start(
         self,
         settled: Settled,
         io: Arc<IoRuntime>,
         pool: Arc<ThreadPool>,
         monitor: Arc<Monitor>,
-    ) -> Loader {
+        first_number: u64,
+    ) -> Source {
         let Settled { spec, threads, columns, fetcher, selected, order, sizing, .. } = settled;
         let Delivered { codecs, decoded, schema, form, lengths, .. } = columns;
         let promise = Promise::new(sizing.promised());
@@ -208,14 +206,13 @@ impl LoaderBuilder {
                 of_a_sample: spec.samples.rows_of_each(),
             },
         };
-        let inner = Inner {
+        Source {
             engine,
             fetcher,
             selected: Arc::new(selected),
             collator: Arc::new(collator),
             monitor,
             opened: self.dataset.opened,
-            progress: Arc::default(),
             sizing,
             asked: LastAsked::default(),
             order: Mutex::new(order),
@@ -228,8 +225,8 @@ impl LoaderBuilder {
             warning: Mutex::new(settled.warning),
             spec,
             tiers,
-        };
-        Loader { inner: Arc::new(inner) }
+            first_number,
+        }
     }
 
     /// What this rank would read in an epoch, as [`Loader::plan`] of the loader that [`build`](Self::build) makes: from
@@ -238,25 +235,19 @@ impl LoaderBuilder {
     /// # Errors
     /// As [`build`](Self::build), but for the trace, which is not written.
     pub fn plan(&self, epoch: u64) -> Result<RankPlan> {
+        if self.is_mix() {
+            return self.mix()?.plan(epoch);
+        }
         let this = self.clone().of_folders()?;
         let (io, store) = this.dataset.here()?;
         let Settled { fetcher, selected, order, split, sizing, .. } = this.settle(&io, store)?;
-        let samples = selected.of_epoch(epoch);
-        let rows = EpochOrder::new(samples.counts.clone(), &order, epoch);
-        Ok(RankPlan::of(
-            &rows,
-            &samples.counts,
-            split,
-            &order,
-            epoch,
-            &fetcher.reads,
-            &sizing,
-            selected.are_rows(),
-        ))
+        let planned =
+            Planned { samples: &selected, order: &order, split, reads: &fetcher.reads, sizing: &sizing };
+        Ok(planned.plan(epoch))
     }
 
     /// Over the folders alone that the filter does not leave out.
-    pub(super) fn of_folders(mut self) -> Result<Self> {
+    fn of_folders(mut self) -> Result<Self> {
         if let Some(filter) = &self.spec.filter {
             let catalog = &self.dataset.catalog;
             filter.validate(catalog)?;
@@ -280,7 +271,7 @@ fn augmentation_seed(seed: u64, source: u64) -> u64 {
 }
 
 /// The record of a loader's activity, with a timeline if there is a file for it.
-pub(super) fn monitor(trace: &Option<PathBuf>, threads: usize) -> Result<Arc<Monitor>> {
+fn monitor(trace: &Option<PathBuf>, threads: usize) -> Result<Arc<Monitor>> {
     let trace = trace.as_ref().map(paths::local).transpose()?;
     Ok(Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?))
 }

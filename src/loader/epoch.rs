@@ -1,31 +1,24 @@
-//! One pass over a rank's share: a blocking iterator of batches.
+//! One pass over a rank's share: a blocking iterator of batches, which takes those of sources in plan order
+//! and joins those of a step. Where one source is the loader, a step is its next batch.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::RecvTimeoutError;
 use forebay_arrow::array::RecordBatch;
+use forebay_base::error::caught;
 use forebay_base::{Error, ErrorKind, Result};
 
 use super::bad_rows::BadRow;
-use super::collate::Collated;
 use super::consumer::Consumer;
-use super::hand_over::PendingBatch;
 use super::lifecycle::Reason;
-use super::pipe::BatchReceiver;
-use super::progress::{Progress, Receipt};
-use super::refill::{Refill, StandIn, Taken};
-use crate::monitor::Monitor;
-
-/// A batch, and its receipt. See [`Wait`] for an example.
-#[derive(Clone, Debug)]
-pub struct Step {
-    /// The rows of this rank.
-    pub batch: RecordBatch,
-    /// Pass it to [`Loader::handed_over`](super::Loader::handed_over) when the consumer has the batch.
-    pub after: Receipt,
-}
+use super::mix::Mixture;
+use super::pass::{Pass, Step, ended};
+use super::progress::{At, Progress, Receipt};
+use super::sources::{PassPlace, PlannedEpoch, Sources};
+use crate::monitor::Watch;
+use crate::shard::Steps;
 
 /// The result of [`Epoch::next_step`], which waits at most a given time for the next batch.
 ///
@@ -59,19 +52,8 @@ pub enum Wait {
     Finished,
 }
 
-/// Whose waits the waits for batches are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counting {
-    /// The consumer's.
-    Consumer,
-    /// Those of a layer before it, which reports the consumer's.
-    Layer,
-    /// Those of an epoch that takes the batches of several sources.
-    Mix,
-}
-
-/// The batches of one rank and epoch, in order: a blocking iterator of Arrow `RecordBatch`es. Dropping it stops its work at
-/// once.
+/// The batches of one rank and epoch, in order: a blocking iterator of Arrow `RecordBatch`es. Dropping it
+/// stops its work at once.
 ///
 /// As an iterator it counts each batch as handed over. A consumer that prefetches uses
 /// [`next_step`](Self::next_step) and counts batches itself. After an error the iterator ends.
@@ -87,34 +69,119 @@ pub(super) enum Counting {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Epoch {
-    pub(super) number: u64,
-    /// Steps still to come: an epoch that ends before them is an error.
-    pub(super) owed: u64,
-    /// The pipe; once it is gone, the error that is still to be returned, if any.
-    pub(super) receiver: Result<BatchReceiver, Option<Error>>,
-    pub(super) pending: Option<PendingBatch>,
-    pub(super) progress: Arc<Progress>,
-    pub(super) generation: u64,
-    pub(super) monitor: Arc<Monitor>,
-    pub(super) counting: Counting,
-    /// The batches that came in.
-    pub(super) refill: Refill,
-    /// Bad rows of the batches that were returned.
-    pub(super) skipped: usize,
-    pub(super) beginning: Beginning,
+    progress: Arc<Progress>,
+    number: u64,
+    generation: u64,
+    /// Steps still to come.
+    owed: u64,
+    /// Whether the waits for batches are the consumer's. Otherwise they are those of a layer before it, which
+    /// reports the consumer's.
+    is_consumed: bool,
+    /// What is left to do; once there is nothing, the error that is still to be returned, if any.
+    state: Result<Running, Option<Error>>,
+    skipped: Vec<BadRow>,
 }
 
-/// The beginning of the epoch, where the first row that can be delivered is.
-pub(super) enum Beginning {
-    /// It is in this iterator.
-    Here,
-    /// It is before the row at which this iterator began; how to begin there.
-    Before(Box<dyn FnOnce() -> Option<Epoch> + Send>),
-    /// It is being read.
-    Read(Box<Epoch>),
+/// An epoch that is under way.
+struct Running {
+    /// The passes over each source.
+    feeds: Vec<Feed>,
+    /// Which of them give a step its rows; `None` where one source gives all.
+    course: Option<Course>,
+    watch: Watch,
+}
+
+/// The passes over one source.
+struct Feed {
+    /// The pass that is under way, counted in this epoch.
+    number: u64,
+    pass: Option<Pass>,
+    /// Bad rows of it that were reported.
+    reported: usize,
+}
+
+/// The course of an epoch over several sources.
+struct Course {
+    sources: Arc<Sources>,
+    mixture: Arc<Mixture>,
+    epoch: PlannedEpoch,
+    steps: Steps,
+    /// Rows of all sources and ranks so far.
+    row: u64,
+    /// Of the present step: the sources and passes whose rows are still to come, and the batches that came.
+    awaited: VecDeque<(usize, u64)>,
+    taken: Vec<(usize, Step)>,
+    /// Of each source the bad rows that were left out of the pass that is under way.
+    skipped: Vec<u64>,
 }
 
 impl Epoch {
+    pub(super) fn begin(sources: &Arc<Sources>, number: Option<u64>) -> Self {
+        let mut epoch = Epoch {
+            progress: sources.progress.clone(),
+            number: 0,
+            generation: 0,
+            owed: 0,
+            is_consumed: true,
+            state: Err(None),
+            skipped: Vec::new(),
+        };
+        let running = match &sources.mixture {
+            None => epoch.start_alone(sources, number),
+            Some(mixture) => epoch.start_mixed(sources, mixture, number),
+        };
+        epoch.state = running.map_err(Some);
+        epoch
+    }
+
+    fn start_alone(&mut self, sources: &Sources, number: Option<u64>) -> Result<Running> {
+        let begins = |at: &At, generation| (self.number, self.generation) = (at.epoch, generation);
+        let pass = sources.begin_alone(number, begins)?;
+        self.owed = pass.remaining();
+        let watch = pass.watch().clone();
+        Ok(Running { feeds: vec![Feed { number: 0, pass: Some(pass), reported: 0 }], course: None, watch })
+    }
+
+    fn start_mixed(
+        &mut self,
+        sources: &Arc<Sources>,
+        mixture: &Arc<Mixture>,
+        number: Option<u64>,
+    ) -> Result<Running> {
+        sources.check_usable()?;
+        let (at, generation) = sources.progress.begin(number)?;
+        (self.number, self.generation) = (at.epoch, generation);
+        let (run, split) = mixture.run();
+        let plan = mixture.planned(&run, at.epoch)?;
+        let step = plan.step_of(at.row);
+        self.owed = plan.course.steps() - step;
+        let watch = Watch::new(&sources.first().monitor);
+        watch.assembled();
+        watch.begins();
+        let epoch = PlannedEpoch { number: at.epoch, run, split, plan };
+        let begun = epoch.plan.taken_before(step);
+        let mut feeds = Vec::new();
+        for (source, &taken) in begun.iter().enumerate() {
+            let size = epoch.plan.sizes[source].max(1);
+            let (number, row, skipped) = (taken / size, taken % size, at.skipped_of(source));
+            let place = PassPlace { source, pass: number, row, skipped };
+            let is_in_epoch = number < epoch.plan.passes_of(source);
+            let pass = is_in_epoch.then(|| sources.begin_part(mixture, &epoch, place)).transpose()?;
+            feeds.push(Feed { number, pass, reported: 0 });
+        }
+        let course = Course {
+            sources: sources.clone(),
+            mixture: mixture.clone(),
+            steps: epoch.plan.course.steps_from(step),
+            epoch,
+            row: begun.iter().sum(),
+            awaited: VecDeque::new(),
+            taken: Vec::new(),
+            skipped: (0..feeds.len()).map(|source| at.skipped_of(source)).collect(),
+        };
+        Ok(Running { feeds, course: Some(course), watch })
+    }
+
     /// Which epoch this is.
     pub fn number(&self) -> u64 {
         self.number
@@ -127,206 +194,184 @@ impl Epoch {
 
     /// Bad rows of this epoch that were left out so far.
     pub fn skipped(&self) -> &[BadRow] {
-        &self.refill.bad()[..self.skipped]
+        &self.skipped
     }
 
-    /// Takes over reporting when the consumer waits, for [`Stats`](super::Stats). From here on the epoch does not,
-    /// because its batches are taken by another thread, or are processed before the consumer has them. `apart` means
-    /// that they are taken on another thread than the consumer's. `None` if the epoch did not begin, or is over.
+    /// Takes over reporting when the consumer waits, for [`Stats`](super::Stats). From here on the epoch does
+    /// not, because its batches are taken by another thread, or are processed before the consumer has them.
+    /// `apart` means that they are taken on another thread than the consumer's. `None` if the epoch did not
+    /// begin, or is over.
     pub fn consumer(&mut self, apart: bool) -> Option<Consumer> {
-        self.counting = Counting::Layer;
-        Some(Consumer::new(self.receiver.as_ref().ok()?.watch.clone(), apart))
+        self.is_consumed = false;
+        Some(Consumer::new(self.state.as_ref().ok()?.watch.clone(), apart))
     }
 
-    /// Waits at most `timeout` for the next batch. The batch does not count as handed over until its receipt is
-    /// passed to [`Loader::handed_over`](super::Loader::handed_over).
+    /// Waits at most `timeout` for the next batch. The batch does not count as handed over until its receipt
+    /// is passed to [`Loader::handed_over`](super::Loader::handed_over).
     pub fn next_step(&mut self, timeout: Duration) -> Wait {
-        let receiver = match &mut self.receiver {
-            Ok(receiver) => receiver,
+        let running = match &mut self.state {
+            Ok(running) => running,
             Err(failure) => return failure.take().map_or(Wait::Finished, |failure| Wait::Step(Err(failure))),
         };
-        if let Err(forked) = receiver.check_process() {
-            self.receiver = Err(None);
+        if let Err(forked) = running.check_process() {
+            self.state = Err(None);
             return Wait::Step(Err(forked));
         }
+        let (watch, is_consumed) = (running.watch.clone(), self.is_consumed);
         if self.owed == 0 {
             // The time since the last batch was the consumer's own.
-            if self.counting == Counting::Consumer {
-                receiver.watch.asks();
-                receiver.watch.gets_nothing();
+            if is_consumed {
+                watch.asks();
+                watch.gets_nothing();
             }
-            self.receiver = Err(None);
+            self.state = Err(None);
             return Wait::Finished;
         }
-        // The beginning of the epoch is read once the last batch of it came.
-        let all_came = self.refill.waiting() == self.owed;
-        if let Some(ended) = ended_from_outside(receiver, self.number).filter(|_| !all_came) {
-            self.receiver = Err(None);
-            return Wait::Step(Err(ended));
+        if is_consumed {
+            watch.asks();
+        } else {
+            watch.works(None);
         }
-        let watch = receiver.watch.clone();
-        match self.counting {
-            Counting::Consumer => watch.asks(),
-            Counting::Layer => watch.works(None),
-            Counting::Mix => watch.begins(),
-        }
-        let began = Instant::now();
-        let mut step = Ok(None);
-        while self.refill.is_empty_handed() {
-            let left = timeout.saturating_sub(began.elapsed());
-            let came = match self.refill.waiting() == self.owed {
-                true => self.fill_the_last(left),
-                false => self.take_in(left),
-            };
-            match came {
-                Ok(true) => {}
-                Ok(false) => {
-                    if self.counting == Counting::Consumer {
-                        watch.pauses();
-                    }
-                    return Wait::Pending;
-                }
-                Err(error) => {
-                    // Those of batches that cannot be returned are listed too.
-                    self.count_skipped(self.refill.bad().len());
-                    step = Err(error);
-                    break;
-                }
-            }
-        }
-        if step.is_ok() {
-            step = Ok(self.refill.pop());
-        }
-        let step = match step {
-            Ok(Some(taken)) => Ok(self.accept(taken)),
-            Ok(None) => Err(self.cut_short()),
-            Err(error) => Err(error),
-        };
+        let step = caught(|| running.take(self.generation, timeout, &mut self.skipped));
         match step {
-            Ok(step) => {
-                match self.counting {
-                    Counting::Consumer => watch.takes(),
-                    Counting::Layer => watch.hands_over(),
-                    Counting::Mix => watch.leaves(),
+            Ok(None) => {
+                if is_consumed {
+                    watch.pauses();
+                }
+                Wait::Pending
+            }
+            Ok(Some(mut step)) => {
+                self.owed -= 1;
+                step.after.last = self.owed == 0;
+                if is_consumed {
+                    watch.takes();
+                } else {
+                    watch.hands_over();
                 }
                 Wait::Step(Ok(step))
             }
             Err(error) => {
-                if self.counting == Counting::Consumer {
+                if is_consumed {
                     watch.gets_nothing();
                 }
-                if let Ok(receiver) = &self.receiver {
-                    receiver.failed();
-                }
-                self.receiver = Err(None);
+                self.state = Err(None);
                 Wait::Step(Err(error))
             }
         }
     }
+}
 
-    /// Waits for the next pending batch, and then until it is made.
-    fn receive(&mut self, timeout: Duration) -> Result<Result<Collated>, RecvTimeoutError> {
-        let Ok(receiver) = &self.receiver else { return Err(RecvTimeoutError::Disconnected) };
+impl Running {
+    /// Fails in a forked child.
+    fn check_process(&self) -> Result<()> {
+        self.feeds.iter().filter_map(|feed| feed.pass.as_ref()).try_for_each(Pass::check_process)
+    }
+
+    /// Takes the next step; `None` where some of it is still to come.
+    fn take(
+        &mut self,
+        generation: u64,
+        timeout: Duration,
+        skipped: &mut Vec<BadRow>,
+    ) -> Result<Option<Step>> {
+        let Some(course) = &mut self.course else { return self.feeds[0].take(timeout, None, skipped) };
+        let taken = course.take(&mut self.feeds, generation, timeout, skipped);
+        // What the consumer does with it is its own.
+        self.watch.begins();
+        if taken? { course.joined(generation).map(Some) } else { Ok(None) }
+    }
+}
+
+impl Feed {
+    /// Takes the next batch; `None` where it is still to come. The bad rows before it are listed: those of a
+    /// step with several sources before the row after it.
+    fn take(
+        &mut self,
+        timeout: Duration,
+        end: Option<u64>,
+        skipped: &mut Vec<BadRow>,
+    ) -> Result<Option<Step>> {
+        let Some(pass) = &mut self.pass else {
+            return Err(Error::new(ErrorKind::Internal, "a source that gives no rows"));
+        };
+        let step = pass.take(timeout);
+        let since = pass.skipped()[self.reported..].iter().cloned();
+        skipped.extend(since.map(|bad| match end {
+            Some(end) => bad.until(end),
+            None => bad,
+        }));
+        self.reported = pass.skipped().len();
+        step
+    }
+}
+
+impl Course {
+    /// Takes the batches of a step; false where one of them is still to come.
+    fn take(
+        &mut self,
+        feeds: &mut [Feed],
+        generation: u64,
+        timeout: Duration,
+        skipped: &mut Vec<BadRow>,
+    ) -> Result<bool> {
+        let number = self.epoch.number;
+        let early = || Error::new(ErrorKind::Internal, format!("epoch {number} of the mix ended early"));
+        if self.awaited.is_empty() {
+            let step = self.steps.next().ok_or_else(early)?;
+            self.row += step.rows.iter().sum::<u64>();
+            for source in 0..feeds.len() {
+                let shares = self.epoch.plan.share(&step, source, &self.epoch.split);
+                self.awaited.extend(shares.into_iter().map(|(pass, _)| (source, pass)));
+            }
+        }
         let began = Instant::now();
-        let left = || timeout.saturating_sub(began.elapsed());
-        if self.pending.is_none() {
-            self.pending = Some(receiver.batches.recv_timeout(left())?);
-        }
-        let Some(PendingBatch { made, .. }) = &self.pending else {
-            return Err(RecvTimeoutError::Disconnected);
-        };
-        match made.try_recv() {
-            Some(made) => Ok(made),
-            None => {
-                receiver.watch.making();
-                made.recv_timeout(left())
+        while let Some(&(source, pass)) = self.awaited.front() {
+            let feed = &mut feeds[source];
+            if feed.number != pass || feed.pass.is_none() {
+                // A pass that begins ends the one of an epoch that was begun since.
+                if !self.sources.progress.is_last_begun(generation) {
+                    return Err(ended(number, Reason::Superseded));
+                }
+                feed.pass = None;
+                let place = PassPlace { source, pass, row: 0, skipped: 0 };
+                let begun = self.sources.begin_part(&self.mixture, &self.epoch, place)?;
+                *feed = Feed { number: pass, pass: Some(begun), reported: 0 };
             }
+            let left = timeout.saturating_sub(began.elapsed());
+            let Some(step) = feed.take(left, Some(self.row), skipped)? else { return Ok(false) };
+            self.taken.push((source, step));
+            self.awaited.pop_front();
         }
+        Ok(true)
     }
 
-    /// Waits for the next batch and takes it in; false where it is still to come.
-    fn take_in(&mut self, timeout: Duration) -> Result<bool> {
-        let received = match self.receive(timeout) {
-            Ok(made) => made,
-            Err(RecvTimeoutError::Timeout) => return Ok(false),
-            Err(RecvTimeoutError::Disconnected) => Err(self.cut_short()),
-        };
-        // The permit is returned last: a thread that waits for it starts work at once, and would take the processor
-        // from this one.
-        let (end, padded, _permit) = match self.pending.take() {
-            Some(PendingBatch { end, padded, permit, memory, .. }) => (end, padded, (permit, memory)),
-            None => (0, 0, (None, None)),
-        };
-        let is_whole = matches!(self.beginning, Beginning::Here);
-        received.and_then(|made| self.refill.push(Taken { made, end, padded }, is_whole)).map(|()| true)
-    }
-
-    /// Fills the last batches of the epoch, which are empty, with its first row that can be delivered; false where that is still
-    /// to come.
-    fn fill_the_last(&mut self, timeout: Duration) -> Result<bool> {
-        if self.refill.fill_with_first()? {
-            return Ok(true);
+    /// The batches of a step as one.
+    fn joined(&mut self, generation: u64) -> Result<Step> {
+        let taken = std::mem::take(&mut self.taken);
+        let (mut numbers, mut keys) = (Vec::new(), Vec::new());
+        for (source, step) in &taken {
+            let of = &self.sources.all()[*source];
+            self.skipped[*source] = step.after.skipped.first().copied().unwrap_or(0);
+            self.mixture.delivered[*source].fetch_add(step.batch.num_rows() as u64, Relaxed);
+            numbers.extend(step.after.numbers().iter().map(|number| of.first_number + number));
+            keys.extend_from_slice(&step.after.keys(of.collator.seed));
         }
-        if let Beginning::Before(begin) = std::mem::replace(&mut self.beginning, Beginning::Here)
-            && let Some(epoch) = begin()
-        {
-            self.beginning = Beginning::Read(Box::new(epoch));
-        }
-        let Beginning::Read(epoch) = &mut self.beginning else { return Err(self.nothing_to_deliver()) };
-        let waited = epoch.next_step(timeout);
-        match waited {
-            Wait::Pending => Ok(false),
-            Wait::Finished => Err(self.nothing_to_deliver()),
-            Wait::Step(step) => {
-                let Step { batch, after } = step?;
-                self.refill.set_first(StandIn::first_of(&batch, &after.numbers, after.keys.as_deref())?);
-                self.beginning = Beginning::Here;
-                Ok(true)
-            }
-        }
-    }
-
-    fn nothing_to_deliver(&self) -> Error {
-        let cause = format!("no row of this rank's in epoch {} can be delivered", self.number);
-        let error = Error::new(ErrorKind::BadRow, cause).hint("mend the rows, or leave them out with `deny`");
-        match self.refill.bad().last() {
-            Some(last) => error.at(last.error().place().clone()),
-            None => error,
-        }
-    }
-
-    /// Counts the bad rows until so many were returned.
-    fn count_skipped(&mut self, until: usize) {
-        self.monitor.skipped.fetch_add((until - self.skipped) as u64, Relaxed);
-        self.skipped = until;
-    }
-
-    fn accept(&mut self, Taken { made, end, padded }: Taken) -> Step {
-        let skipped = self.refill.skipped_until(end);
-        self.count_skipped((skipped - self.refill.before()) as usize);
-        self.monitor.padded.fetch_add(padded, Relaxed);
-        self.owed -= 1;
-        if let (0, Ok(receiver)) = (self.owed, &self.receiver) {
-            receiver.finished();
-        }
+        let batches: Vec<(usize, RecordBatch)> =
+            taken.into_iter().map(|(source, step)| (source, step.batch)).collect();
+        let batch = self.mixture.joiner.join(&batches)?;
         let after = Receipt {
-            generation: self.generation,
-            epoch: self.number,
-            row: end,
-            skipped: if skipped > 0 { [skipped].into() } else { Arc::default() },
-            last: self.owed == 0,
-            numbers: made.numbers,
-            keys: made.keys,
+            generation,
+            epoch: self.epoch.number,
+            row: self.row,
+            skipped: match self.skipped.iter().any(|skipped| *skipped > 0) {
+                true => self.skipped.clone().into(),
+                false => Arc::default(),
+            },
+            last: false,
+            numbers: numbers.into(),
+            keys: Some(keys.into()),
         };
-        Step { batch: made.batch, after }
-    }
-
-    fn cut_short(&self) -> Error {
-        let ended =
-            self.receiver.as_ref().ok().and_then(|receiver| ended_from_outside(receiver, self.number));
-        ended.unwrap_or_else(|| {
-            Error::new(ErrorKind::Internal, format!("epoch {} ended {} steps early", self.number, self.owed))
-        })
+        Ok(Step { batch, after })
     }
 }
 
@@ -357,28 +402,4 @@ impl std::fmt::Debug for Epoch {
             .field("remaining", &self.owed)
             .finish_non_exhaustive()
     }
-}
-
-/// Why no batch comes any more, if the loader ended the epoch: also those that were made before.
-fn ended_from_outside(receiver: &BatchReceiver, number: u64) -> Option<Error> {
-    match receiver.abandoned()? {
-        Reason::Left | Reason::Failed => None,
-        reason => Some(ended(number, reason)),
-    }
-}
-
-/// The error of who asks for a batch of an epoch that was ended before its time.
-pub fn ended(number: u64, reason: Reason) -> Error {
-    let (why, next) = match reason {
-        Reason::Closed => return Error::closed(),
-        Reason::Left => ("it was closed", "iterate over the loader again"),
-        Reason::Superseded => (
-            "another epoch was begun",
-            "a loader has one epoch at a time; make another loader for a second one",
-        ),
-        Reason::Restored => ("a state was loaded", "iterate over the loader again"),
-        Reason::Warmed => ("the cache was warmed", "iterate over the loader again"),
-        Reason::Failed => ("a batch could not be made", "see the error of that batch"),
-    };
-    Error::new(ErrorKind::Closed, format!("epoch {number} was ended: {why}")).hint(next)
 }

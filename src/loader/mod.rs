@@ -8,12 +8,14 @@
 //!   as `admission` lets it, takes row groups from `arrivals`, groups small batches (`batch_group`) and gives them to `hand_over`, which sends them to the
 //!   consumer through a `queue` as the `semaphore` permits; `collate` makes one batch of rows with the codecs
 //!   of its columns, `buffer_pool` keeps its buffers, each a `slot` that can be registered with a device,
-//! * [`mix`](Mix) runs several sources as one loader,
+//! * a `source` is a data set with a pipe of its own, and gives a `pass` over its rows; `sources` are those of a
+//!   loader, one alone or several, which a `mix` takes rows from by weight,
 //! * `rewind` says which rows a step holds, past or to come,
 //! * `repack` writes a data set again with its JPEGs in another form,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
-//! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is a layer in between; `progress` counts the
-//!   batches that were handed over, [`stats`](Stats) reports which stages worked and which were waited for.
+//! * [`epoch`](Epoch) takes the batches of passes and hands over, to a [`consumer`](Consumer) where there is a layer
+//!   in between; `progress` counts the batches that were handed over, [`stats`](Stats) reports which stages worked and
+//!   which were waited for.
 
 mod admission;
 mod advice;
@@ -35,6 +37,7 @@ mod lengths;
 mod lifecycle;
 mod machine;
 mod mix;
+mod pass;
 mod pipe;
 mod plan;
 mod prefetch;
@@ -49,6 +52,8 @@ mod semaphore;
 mod sizing;
 mod slot;
 mod slow_start;
+mod source;
+mod sources;
 mod spec;
 mod stats;
 mod threads;
@@ -62,13 +67,12 @@ pub use build::LoaderBuilder;
 pub use consumer::Consumer;
 pub use dataset::{Dataset, Locations, OpenOptions};
 pub use deny::Deny;
-pub use epoch::ended;
-pub use epoch::{Epoch, Step, Wait};
+pub use epoch::{Epoch, Wait};
 pub use handle::Loader;
 pub use lifecycle::Reason;
 pub use machine::page_cache;
-pub use mix::{Mix, MixBuilder, MixEpoch, MixPlan, MixPosition, MixSpec, SavedSource, SourcePlan};
-pub use plan::RankPlan;
+pub use pass::{Step, ended};
+pub use plan::{RankPlan, RankReads, SourcePlan};
 pub use progress::Receipt;
 pub use rejections::Rejections;
 pub use repack::{Repack, RepackOptions, RepackReport, RepackedColumn};

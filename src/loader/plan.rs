@@ -9,16 +9,22 @@ use super::advice::{BetterMixing, better_mixing};
 use super::sizing::{Sizing, words};
 use crate::reader::pieces::Cost;
 use crate::reader::reads::Reads;
+use crate::samples::SampleIndex;
 use crate::shard::{
-    EpochOrder, OrderSpec, Part, Split, Walk, expected_distinct, row_groups_of_a_batch, row_groups_of_step,
+    EpochOrder, MixSplit, MixedEpoch, OrderSpec, Part, Split, Walk, expected_distinct, row_groups_of_a_batch,
+    row_groups_of_step,
 };
 
-/// A summary of what one rank reads in one epoch, from footers alone: see [`Loader::plan`](super::Loader::plan).
+/// A summary of what one rank reads in one epoch, from footers alone: see
+/// [`Loader::plan`](super::Loader::plan).
 ///
 /// ```no_run
 /// let loader = forebay::Dataset::open("data/train/")?.loader().batch_size(256).build()?;
 /// let plan = loader.plan(0)?;
-/// println!("{} steps, {} bytes to read, {} rows repeated", plan.steps, plan.stored_bytes, plan.padded);
+/// println!("{} steps of {} rows", plan.steps, plan.rows);
+/// if let Some(reads) = &plan.reads {
+///     println!("{} bytes to read, {} rows repeated", reads.stored_bytes, reads.padded);
+/// }
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
@@ -32,31 +38,50 @@ pub struct RankPlan {
     pub world: u32,
     /// Batches: the same on every rank.
     pub steps: u64,
-    /// Rows that this rank receives, repeats included.
+    /// Rows that this rank receives, repeats included. Of a mix, those of all ranks.
     pub rows: u64,
-    /// Of these, rows that are repeated so that no rank is without a batch.
+    /// Interleaved lanes of the order, of each source.
+    pub lanes: u32,
+    /// The memory budget, in bytes.
+    pub memory: u64,
+    /// What the rank reads of its data set. `None` for a mix.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub reads: Option<RankReads>,
+    /// Of a mix, the number of its first step, counted through all epochs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_step: Option<u64>,
+    /// What comes of each source of a mix.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourcePlan>,
+}
+
+/// What one rank reads of a data set in an epoch: see [`RankPlan`].
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RankReads {
+    /// Of the rank's rows, those that are repeated so that no rank is without a batch.
     pub padded: u64,
     /// Rows that no rank receives, because they do not fill a step.
     pub dropped: u64,
-    /// Interleaved lanes of the order.
-    pub lanes: u32,
     /// Row groups that each lane holds to mix.
     pub pool: u32,
     /// Row groups that this rank reads; one that two lanes share counts twice.
     pub row_groups: u64,
     /// Bytes of their column chunks.
     pub stored_bytes: u64,
-    /// Most bytes of decoded row groups at any step; for an exact shuffle over a cache, whose rows are used from there,
-    /// those of the largest row group.
+    /// Most bytes of decoded row groups at any step; for an exact shuffle over a cache, whose rows are used
+    /// from there, those of the largest row group.
     pub peak_row_group_bytes: u64,
     /// The step at which these are at hand, counted from 0.
     pub peak_step: u64,
-    /// Row groups of which the rows of this rank's batch are, on average: the more, the better they are mixed.
+    /// Row groups of which the rows of this rank's batch are, on average: the more, the better they are
+    /// mixed.
     pub row_groups_of_a_batch: f64,
     /// The same for a batch that is drawn uniformly from all rows, as an exact shuffle does.
     pub row_groups_if_uniform: f64,
-    /// The same for the first batch. In epoch 0 the window deals rows while it fills, so its first batches are of fewer row groups: the
-    /// first one of an eighth of those that the window holds, and of 32 at most, if they have its rows.
+    /// The same for the first batch. In epoch 0 the window deals rows while it fills, so its first batches
+    /// are of fewer row groups: the first one of an eighth of those that the window holds, and of 32 at most,
+    /// if they have its rows.
     pub row_groups_of_first_batch: u64,
     /// The step at which the window holds as many row groups as at any later one, counted from 0.
     pub full_window_step: u64,
@@ -64,34 +89,43 @@ pub struct RankPlan {
     pub better_mixing: Vec<BetterMixing>,
     /// Bytes of the budget that are kept for batches.
     pub batch_bytes: u64,
-    /// The memory budget, in bytes.
-    pub memory: u64,
 }
 
-impl RankPlan {
-    #[allow(clippy::too_many_arguments, reason = "an order, what it is over, and what it takes")]
-    pub(super) fn of(
-        order: &EpochOrder,
-        counts: &[u32],
-        split: Split,
-        spec: &OrderSpec,
-        epoch: u64,
-        reads: &Reads,
-        sizing: &Sizing,
-        may_cut: bool,
-    ) -> Self {
-        let now = row_groups_of_a_batch(order, split);
+/// What comes of one source in an epoch of a mix.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SourcePlan {
+    /// Rows of the source.
+    pub size: u64,
+    /// Rows of it in the epoch, over all ranks.
+    pub rows: u64,
+    /// Passes over it that the epoch begins.
+    pub passes: u64,
+    /// Rows of its last pass that are not read.
+    pub unread: u64,
+}
+
+/// A source whose order is known, and its share of the memory.
+pub(super) struct Planned<'a> {
+    pub(super) samples: &'a SampleIndex,
+    pub(super) order: &'a OrderSpec,
+    pub(super) split: Split,
+    pub(super) reads: &'a Reads,
+    pub(super) sizing: &'a Sizing,
+}
+
+impl Planned<'_> {
+    /// The plan of an epoch of this source alone.
+    pub(super) fn plan(&self, epoch: u64) -> RankPlan {
+        let Planned { samples, order: spec, split, reads, sizing } = *self;
+        let counts = samples.of_epoch(epoch).counts.clone();
+        let order = EpochOrder::new(counts.clone(), spec, epoch);
+        let now = row_groups_of_a_batch(&order, split);
         let each = counts.iter().map(|&rows| rows.into());
         let uniform = expected_distinct(each, split.rows, split.batch().min(split.rows));
-        let mut plan = RankPlan {
-            epoch,
-            rank: split.shard.rank(),
-            world: split.shard.world(),
-            steps: 0,
-            rows: 0,
+        let mut found = RankReads {
             padded: 0,
             dropped: split.dropped(0),
-            lanes: spec.lanes(),
             pool: spec.pool(),
             row_groups: 0,
             stored_bytes: 0,
@@ -99,67 +133,104 @@ impl RankPlan {
             peak_step: 0,
             row_groups_of_a_batch: now,
             row_groups_if_uniform: uniform,
-            row_groups_of_first_batch: row_groups_of_step(order, split, 0),
+            row_groups_of_first_batch: row_groups_of_step(&order, split, 0),
             full_window_step: 0,
-            better_mixing: better_mixing(spec, counts, split, (now, uniform), may_cut),
+            better_mixing: better_mixing(spec, &counts, split, (now, uniform), samples.are_rows()),
             batch_bytes: sizing.batches,
-            memory: sizing.memory,
         };
         let mut held: HashMap<Part, u64> = HashMap::new();
         let (mut at_hand, mut most_held) = (0, 0);
         let mapped = spec.is_exact() && reads.row_cache.is_some();
-        for step in Walk::scout(order, split, 0) {
-            plan.steps += 1;
-            plan.rows += step.rows;
-            plan.padded += step.padded;
+        let (mut steps, mut rows) = (0, 0);
+        for step in Walk::scout(&order, split, 0) {
+            steps += 1;
+            rows += step.rows;
+            found.padded += step.padded;
             for part in step.entering {
                 let Cost { stored, held: bytes, .. } = reads.cost(&part);
-                plan.row_groups += 1;
-                plan.stored_bytes += stored;
+                found.row_groups += 1;
+                found.stored_bytes += stored;
                 at_hand = if mapped { bytes } else { at_hand + bytes };
                 held.insert(part, bytes);
-                if at_hand > plan.peak_row_group_bytes {
-                    (plan.peak_row_group_bytes, plan.peak_step) = (at_hand, plan.steps - 1);
+                if at_hand > found.peak_row_group_bytes {
+                    (found.peak_row_group_bytes, found.peak_step) = (at_hand, steps - 1);
                 }
             }
             if held.len() > most_held {
-                (most_held, plan.full_window_step) = (held.len(), plan.steps - 1);
+                (most_held, found.full_window_step) = (held.len(), steps - 1);
             }
             for part in step.leaving {
                 at_hand = at_hand.saturating_sub(held.remove(&part).unwrap_or(0));
             }
         }
-        plan
+        let (rank, world, lanes) = (split.shard.rank(), split.shard.world(), spec.lanes());
+        let memory = sizing.memory;
+        let (first_step, sources) = (None, Vec::new());
+        RankPlan { epoch, rank, world, steps, rows, lanes, memory, reads: Some(found), first_step, sources }
+    }
+}
+
+impl RankPlan {
+    /// That of an epoch of a mix.
+    pub(super) fn of_mix(epoch: u64, plan: &MixedEpoch, split: MixSplit, memory: u64) -> Self {
+        let of_source = |(source, &rows): (usize, &u64)| {
+            let (size, passes) = (plan.sizes[source], plan.passes_of(source));
+            // A source that gives nothing is left out as a whole.
+            SourcePlan { size, rows, passes, unread: passes.max(1) * size - rows }
+        };
+        let sources: Vec<SourcePlan> = plan.course.rows().iter().enumerate().map(of_source).collect();
+        RankPlan {
+            epoch,
+            rank: split.shard.rank(),
+            world: split.shard.world(),
+            steps: plan.course.steps(),
+            rows: sources.iter().map(|source| source.rows).sum(),
+            lanes: split.lanes,
+            memory,
+            reads: None,
+            first_step: Some(plan.first_step),
+            sources,
+        }
     }
 }
 
 impl fmt::Display for RankPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let better = self.better_mixing.iter().map(|better| {
+        let RankPlan { epoch, rank, world, steps, rows, lanes, memory, .. } = self;
+        let Some(reads) = &self.reads else {
+            write!(
+                f,
+                "epoch {epoch}, rank {rank} of {world}: {steps} steps of {rows} rows over all ranks, {lanes} lanes, memory {}",
+                words(*memory)
+            )?;
+            for (number, SourcePlan { size, rows, passes, unread }) in self.sources.iter().enumerate() {
+                let share = 100.0 * *rows as f64 / self.rows.max(1) as f64;
+                write!(
+                    f,
+                    "\nsource {number}: {rows} rows ({share:.2} %) in {passes} {} over {size}, {unread} not read",
+                    if *passes == 1 { "pass" } else { "passes" }
+                )?;
+            }
+            return Ok(());
+        };
+        let better = reads.better_mixing.iter().map(|better| {
             format!("; about {:.0} with {}={}", better.row_groups_of_a_batch, better.option, better.rows)
         });
         let better: String = better.collect();
         write!(
             f,
-            "epoch {}, rank {} of {}: {} steps, {} rows ({} repeated, {} dropped), {} row groups of {}, \
-             {} lanes with a window of {} row groups, {:.0} in a batch ({:.0} if drawn uniformly{}), peak memory {} \
+            "epoch {epoch}, rank {rank} of {world}: {steps} steps, {rows} rows ({} repeated, {} dropped), {} row groups of {}, \
+             {lanes} lanes with a window of {} row groups, {:.0} in a batch ({:.0} if drawn uniformly{better}), peak memory {} \
              at step {}",
-            self.epoch,
-            self.rank,
-            self.world,
-            self.steps,
-            self.rows,
-            self.padded,
-            self.dropped,
-            self.row_groups,
-            words(self.stored_bytes),
-            self.lanes,
-            self.pool,
-            self.row_groups_of_a_batch,
-            self.row_groups_if_uniform,
-            better,
-            words(self.peak_row_group_bytes + self.batch_bytes),
-            self.peak_step,
+            reads.padded,
+            reads.dropped,
+            reads.row_groups,
+            words(reads.stored_bytes),
+            reads.pool,
+            reads.row_groups_of_a_batch,
+            reads.row_groups_if_uniform,
+            words(reads.peak_row_group_bytes + reads.batch_bytes),
+            reads.peak_step,
         )
     }
 }

@@ -9,17 +9,18 @@ use forebay_store::catalog::{Catalog, RowId};
 use super::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
 use super::handle::Loader;
 use super::progress::Receipt;
+use super::source::Source;
 use crate::monitor::Monitor;
 
 /// The rows of one epoch that the user's functions rejected.
 pub struct Rejections {
-    sources: Vec<Source>,
+    sources: Vec<OfSource>,
     monitor: Arc<Monitor>,
     /// Of each source the rows that were rejected so far.
     counts: Mutex<Vec<u64>>,
 }
 
-struct Source {
+struct OfSource {
     catalog: Arc<Catalog>,
     on_bad_row: OnBadRow,
     /// Rows of the data sets before it.
@@ -29,26 +30,18 @@ struct Source {
 impl Loader {
     /// The rows that functions reject of the epoch that begins.
     pub fn rejections(&self) -> Rejections {
-        Rejections::new(self.inner.monitor.clone(), [(self, 0)])
+        let source = |source: &Arc<Source>| OfSource {
+            catalog: source.fetcher.reads.catalog.clone(),
+            on_bad_row: source.spec.on_bad_row,
+            first_number: source.first_number,
+        };
+        let sources: Vec<OfSource> = self.sources.all().iter().map(source).collect();
+        let counts = Mutex::new(vec![0; sources.len()]);
+        Rejections { sources, monitor: self.sources.first().monitor.clone(), counts }
     }
 }
 
 impl Rejections {
-    /// Of these sources, each with the number of its first row.
-    pub(super) fn new<'a>(
-        monitor: Arc<Monitor>,
-        sources: impl IntoIterator<Item = (&'a Loader, u64)>,
-    ) -> Self {
-        let source = |(loader, first_number): (&Loader, u64)| Source {
-            catalog: loader.inner.fetcher.reads.catalog.clone(),
-            on_bad_row: loader.inner.spec.on_bad_row,
-            first_number,
-        };
-        let sources: Vec<Source> = sources.into_iter().map(source).collect();
-        let counts = Mutex::new(vec![0; sources.len()]);
-        Rejections { sources, monitor, counts }
-    }
-
     /// Takes the rows that were rejected of the next batch, by their ordinals among its rows, and why. The receipt of
     /// what is left counts them. The rows are listed even where there are more than may be. `last` is the last bad row that the
     /// epoch itself found until then.
@@ -66,7 +59,7 @@ impl Rejections {
                 continue;
             };
             counts[source] += 1;
-            let Source { on_bad_row, .. } = self.sources[source];
+            let OfSource { on_bad_row, .. } = self.sources[source];
             let native = after.skipped.get(source).copied().unwrap_or(0);
             let checked = match on_bad_row {
                 OnBadRow::Raise => Err(bad.error().hint_also(SKIP_HINT)),
@@ -78,7 +71,7 @@ impl Rejections {
             rows.push(bad);
         }
         self.monitor.skipped.fetch_add(rows.len() as u64, Relaxed);
-        for (source, Source { on_bad_row, .. }) in self.sources.iter().enumerate() {
+        for (source, OfSource { on_bad_row, .. }) in self.sources.iter().enumerate() {
             let native = after.skipped.get(source).copied().unwrap_or(0);
             if let Some(last) = last.filter(|_| native > 0) {
                 let before = native + counts[source] - 1;
@@ -102,7 +95,7 @@ impl Rejections {
     /// A row by its number, and the number of its source.
     fn bad_row(&self, number: u64, why: &str, after: &Receipt) -> Option<(usize, BadRow)> {
         let at = self.sources.partition_point(|source| source.first_number <= number).checked_sub(1)?;
-        let Source { catalog, first_number, .. } = &self.sources[at];
+        let OfSource { catalog, first_number, .. } = &self.sources[at];
         let row = number - first_number;
         let group = catalog.groups.partition_point(|group| group.first_row <= row).checked_sub(1)?;
         let in_group = row - catalog.groups[group].first_row;

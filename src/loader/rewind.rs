@@ -6,24 +6,43 @@ use std::sync::{Arc, Mutex, PoisonError};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::catalog::{Catalog, RowPlace};
 
+use super::mix::Mixture;
 use crate::samples::{EpochSamples, PartSamples, SampleIndex, SampleRows};
-use crate::shard::{EpochOrder, OrderSpec, Part, PlannedStep, Shard, Split, Walk};
+use crate::shard::{
+    EpochOrder, MixSplit, MixedEpoch, OrderSpec, Part, PlannedStep, Portion, Run, Shard, Split, Walk,
+};
 
-/// The plan of a run: it knows the rows of each step without reading any. Made by [`Loader::rewind`](super::Loader::rewind), or
-/// by [`Dataset::rewind`](crate::Dataset::rewind) where there is nothing of the run but a saved position.
+/// The plan of a run: it knows the rows of each step without reading any. Made by
+/// [`Loader::rewind`](super::Loader::rewind), or by [`Dataset::rewind`](crate::Dataset::rewind) and
+/// [`Rewind::of`] where there is nothing of the run but a saved position.
 #[derive(Clone, Debug)]
 pub struct Rewind {
+    pub(super) sources: Vec<SourceOrder>,
+    pub(super) mixed: Option<Mixed>,
+    /// Where the run stands: its epoch, and rows of it that were handed over.
+    pub(super) at: (u64, u64),
+}
+
+/// The order of one source.
+#[derive(Clone, Debug)]
+pub(super) struct SourceOrder {
     pub(super) catalog: Arc<Catalog>,
     pub(super) selected: Arc<SampleIndex>,
     pub(super) order: OrderSpec,
     pub(super) split: Split,
-    /// Where the run stands: its epoch, and rows of it that were handed over.
-    pub(super) at: (u64, u64),
     pub(super) last: LastAsked,
 }
 
-/// The order that was asked last, which a loader keeps: to permute a million row groups takes longer than to find a step in
-/// them.
+/// How the sources of a run are mixed.
+#[derive(Clone, Debug)]
+pub(super) struct Mixed {
+    mixture: Arc<Mixture>,
+    run: Arc<Run>,
+    split: MixSplit,
+}
+
+/// The order that was asked last, which a loader keeps: to permute a million row groups takes longer than to
+/// find a step in them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastAsked(Arc<Mutex<Option<Asked>>>);
 
@@ -35,6 +54,18 @@ struct Asked {
     order: EpochOrder,
 }
 
+impl Mixed {
+    /// The run that is in force now.
+    pub(super) fn of(mixture: &Arc<Mixture>) -> Self {
+        let (run, split) = mixture.run();
+        Mixed { mixture: mixture.clone(), run, split }
+    }
+
+    fn planned(&self, epoch: u64) -> Result<Arc<MixedEpoch>> {
+        self.mixture.planned(&self.run, epoch)
+    }
+}
+
 impl Rewind {
     /// The epoch in which the run stands, counted from 0.
     pub fn epoch(&self) -> u64 {
@@ -43,37 +74,61 @@ impl Rewind {
 
     /// Ranks that share each step.
     pub fn world(&self) -> u32 {
-        self.split.shard.world()
+        self.mixed.as_ref().map_or_else(|| self.sources[0].split.shard, |mixed| mixed.split.shard).world()
     }
 
-    /// Steps of each epoch, with those that are passed over.
+    /// Steps of each epoch, with those that are passed over; of a mix, those of the epoch in which the run
+    /// stands.
     pub fn steps(&self) -> u64 {
-        self.split.steps(0)
+        match &self.mixed {
+            None => self.sources[0].split.steps(0),
+            Some(mixed) => mixed.planned(self.at.0).map_or(0, |plan| plan.course.steps()),
+        }
     }
 
-    /// Where the rows of a rank's batch are stored, in the order of delivery: of samples of several rows, those of one after
-    /// those of another. A step is counted from the beginning of its epoch,
-    /// with the batches of this run. One that is passed over has its rows nevertheless, and rows that
+    /// Where the rows of a rank's batch are stored, in the order of delivery: of samples of several rows,
+    /// those of one after those of another. A step is counted from the beginning of its epoch, with the
+    /// batches of this run. One that is passed over has its rows nevertheless, and rows that
     /// [`OnBadRow::Skip`](super::OnBadRow::Skip) leaves out are among them.
     ///
     /// # Errors
-    /// There is no such step or rank; or the epoch is under way and began with other batches, so that its steps cannot be
-    /// counted.
+    /// There is no such step or rank; or the epoch is under way and began with other batches, so that its
+    /// steps cannot be counted.
     pub fn step(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
-        let (steps, batch) = (self.steps(), self.split.global_batch);
-        if step >= steps {
-            return Err(Error::invalid(format!("there is no step {step}"))
-                .hint(format!("each epoch has {steps}, which are counted from 0")));
+        let Some(mixed) = &self.mixed else { return self.step_of_one(epoch, step, rank) };
+        let plan = mixed.planned(epoch)?;
+        let shard = Shard::new(rank, self.world())?;
+        if plan.taken.iter().any(|taken| *taken > 0) {
+            let cause = format!("the steps of epoch {epoch} cannot be counted: it began with other batches");
+            return Err(Error::invalid(cause).hint("ask for the next step, or for one of another epoch"));
         }
-        let (under_way, row) = self.at;
-        if epoch == under_way && row < self.split.rows && !row.is_multiple_of(batch) {
-            return Err(Error::invalid(format!(
-                "the steps of epoch {epoch} cannot be counted: it has come to row {row}, and a step now has {batch} rows"
-            ))
-            .hint("it began with other batches; ask for the next step, or for one of another epoch"));
+        self.of_step(&plan, step, MixSplit { shard, ..mixed.split })?.ok_or_else(|| {
+            Error::invalid(format!("there is no step {step} in epoch {epoch}"))
+                .hint(format!("it has {}, which are counted from 0", plan.course.steps()))
+        })
+    }
+
+    /// As [`step`](Self::step), for a step that is counted through all epochs from the first one of epoch 0.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn step_of_run(&self, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
+        let (epoch, step) = self.locate(step)?;
+        self.step(epoch, step, rank)
+    }
+
+    /// The epoch of a step that is counted through all epochs, and the step's number in it.
+    ///
+    /// # Errors
+    /// Of a mix, the step is further away than numbers reach.
+    pub fn locate(&self, step: u64) -> Result<(u64, u64)> {
+        match &self.mixed {
+            None => {
+                let steps = self.steps().max(1);
+                Ok((step / steps, step % steps))
+            }
+            Some(mixed) => mixed.run.locate(step),
         }
-        let order = self.order.clone().with_skipped(Arc::default());
-        self.rows(&order, epoch, step * batch, rank)
     }
 
     /// As [`step`](Self::step), for the step that comes next: empty where the epoch is over.
@@ -82,49 +137,99 @@ impl Rewind {
     /// There is no such rank.
     pub fn next(&self, rank: u32) -> Result<Vec<RowPlace>> {
         let (epoch, row) = self.at;
-        self.rows(&self.order, epoch, row, rank)
+        Ok(match &self.mixed {
+            None => {
+                let source = &self.sources[0];
+                source.walk(&source.order, epoch, row, Shard::new(rank, self.world())?).next()
+            }
+            Some(mixed) => {
+                let plan = mixed.planned(epoch)?;
+                let shard = Shard::new(rank, self.world())?;
+                self.of_step(&plan, plan.step_of(row), MixSplit { shard, ..mixed.split })?
+            }
+        }
+        .unwrap_or_default())
     }
 
-    /// The batches of a rank as [`step`](Self::step) has them, one after another: from where the run stands in the epoch that
-    /// is under way, and of any other epoch from its beginning. Those that are passed over are not among them.
+    /// The batches of a rank as [`step`](Self::step) has them, one after another: from where the run stands
+    /// in the epoch that is under way, and of any other epoch from its beginning. Those that are passed over
+    /// are not among them.
     ///
     /// # Errors
     /// There is no such rank.
     pub fn batches(&self, epoch: u64, rank: u32) -> Result<impl Iterator<Item = Vec<RowPlace>> + use<>> {
         let row = if epoch == self.at.0 { self.at.1 } else { 0 };
-        self.walk(&self.order, epoch, row, rank)
+        let shard = Shard::new(rank, self.world())?;
+        let batches: Box<dyn Iterator<Item = Vec<RowPlace>>> = match &self.mixed {
+            None => {
+                let source = &self.sources[0];
+                Box::new(source.walk(&source.order, epoch, row, shard))
+            }
+            Some(mixed) => {
+                let (plan, split, this) =
+                    (mixed.planned(epoch)?, MixSplit { shard, ..mixed.split }, self.clone());
+                let steps = plan.step_of(row)..;
+                Box::new(steps.map_while(move |step| this.of_step(&plan, step, split).ok().flatten()))
+            }
+        };
+        Ok(batches)
     }
 
-    /// The rows of a rank's batch in the step of a mix that begins at a row of a pass over this source of it.
-    pub(super) fn of_portion(
-        &self,
-        order: &OrderSpec,
-        pass: u64,
-        row: u64,
-        rank: u32,
-    ) -> Result<Vec<RowPlace>> {
-        let split = Split { lanes: order.lanes(), ..self.split };
-        let step = Rewind { split, ..self.clone() }.walk(order, pass, row, rank)?.next();
-        step.ok_or_else(|| Error::new(ErrorKind::Internal, "a step of a mix without rows"))
+    fn step_of_one(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
+        let source = &self.sources[0];
+        let (steps, batch) = (self.steps(), source.split.global_batch);
+        if step >= steps {
+            return Err(Error::invalid(format!("there is no step {step}"))
+                .hint(format!("each epoch has {steps}, which are counted from 0")));
+        }
+        let (under_way, row) = self.at;
+        if epoch == under_way && row < source.split.rows && !row.is_multiple_of(batch) {
+            return Err(Error::invalid(format!(
+                "the steps of epoch {epoch} cannot be counted: it has come to row {row}, and a step now has {batch} rows"
+            ))
+            .hint("it began with other batches; ask for the next step, or for one of another epoch"));
+        }
+        let order = source.order.clone().with_skipped(Arc::default());
+        let shard = Shard::new(rank, self.world())?;
+        Ok(source.walk(&order, epoch, step * batch, shard).next().unwrap_or_default())
     }
 
-    fn rows(&self, order: &OrderSpec, epoch: u64, row: u64, rank: u32) -> Result<Vec<RowPlace>> {
-        Ok(self.walk(order, epoch, row, rank)?.next().unwrap_or_default())
+    /// The rows of a step of a mix, if there is such a step.
+    fn of_step(&self, plan: &Arc<MixedEpoch>, step: u64, split: MixSplit) -> Result<Option<Vec<RowPlace>>> {
+        let Some(mixed) = plan.course.steps_from(step).next() else { return Ok(None) };
+        let mut places = Vec::new();
+        for (number, source) in self.sources.iter().enumerate() {
+            for (pass, _) in plan.share(&mixed, number, &split) {
+                let portion = Portion { epoch: plan.clone(), source: number, split };
+                let order = source.order.clone().with_portion(portion);
+                let start = mixed.before[number].saturating_sub(pass * plan.sizes[number]);
+                let rows = source.walk(&order, plan.passes[number] + pass, start, split.shard).next();
+                let rows =
+                    rows.ok_or_else(|| Error::new(ErrorKind::Internal, "a step of a mix without rows"))?;
+                places.extend(rows.into_iter().map(|mut row| {
+                    row.source = number;
+                    row
+                }));
+            }
+        }
+        Ok(Some(places))
     }
+}
 
+impl SourceOrder {
+    /// The batches of a rank, from a row of an epoch of the source on.
     fn walk(
         &self,
         order: &OrderSpec,
         epoch: u64,
         row: u64,
-        rank: u32,
-    ) -> Result<impl Iterator<Item = Vec<RowPlace>> + use<>> {
-        let shard = Shard::new(rank, self.world())?;
+        shard: Shard,
+    ) -> impl Iterator<Item = Vec<RowPlace>> + use<> {
+        let split = Split { shard, lanes: order.lanes(), ..self.split };
         let samples = self.selected.of_epoch(epoch);
         let order = self.last.order(order, epoch, &samples.counts);
         let mut places = Places { catalog: self.catalog.clone(), samples, parts: HashMap::new() };
-        let walk = Walk::new(&order, Split { shard, ..self.split }, row);
-        Ok(walk.map(move |step| places.of_step(&step)))
+        Walk::new(&order, split, row).map(move |step| places.of_step(&step))
     }
 }
 

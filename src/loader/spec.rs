@@ -15,13 +15,16 @@ use crate::cache::Tier;
 use crate::column::{ColumnSpec, Given, read_options, write_options};
 use crate::reader::Filter;
 use crate::samples::Samples;
-use crate::shard::{OrderSpec, Shard, Shuffle, Split};
+use crate::shard::{OrderSpec, Shard, Shuffle, Split, Stop};
 
 /// Options of a [`Loader`](crate::Loader), with the names that they have in Python.
 ///
 /// [`LoaderBuilder`](crate::LoaderBuilder) sets them one by one, or all at once with
 /// [`spec`](crate::LoaderBuilder::spec). [`Loader::spec`](crate::Loader::spec) returns them with the defaults filled in.
 /// Options that are left out of a serialised spec have their defaults; an unknown name is refused.
+///
+/// In a [mix](crate::Loader::mix), each source has a spec with what concerns its data set alone, and the loader has one
+/// with the rest.
 ///
 /// ```
 /// let text = r#"{"batch_size": 64, "memory": "4GiB", "shuffle": {"seed": 17}, "cache": {"path": "/nvme", "max_bytes": "1TB"}}"#;
@@ -93,6 +96,22 @@ pub struct LoaderSpec {
     pub cache: Option<CacheSpec>,
     /// The file for a timeline. Default: none.
     pub trace: Option<PathBuf>,
+    /// Of a mix, other weights from a step of the run on, one for each source. Default: those of the sources throughout.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub schedule: Vec<(u64, Vec<f64>)>,
+    /// Of a mix, the seed by which the source of each row is drawn, if it is by chance. Default: each step has its
+    /// exact share of each source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_shares: Option<u64>,
+    /// When an epoch of a mix ends. Default: with the first source that ends.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stop: Stop,
+    /// Whether a source of a mix that ends before the epoch begins again. Default: true.
+    #[serde(skip_serializing_if = "is_true")]
+    pub repeat: bool,
+    /// Whether batches of a mix have a column `source` with the number of the source of each row. Default: false.
+    #[serde(skip_serializing_if = "is_false")]
+    pub source: bool,
 }
 
 /// The cache of a [`LoaderSpec`]: a folder, and how it is used.
@@ -168,6 +187,14 @@ impl<S: Into<String>, const N: usize> From<[S; N]> for Flatten {
 
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+fn is_true(flag: &bool) -> bool {
+    *flag
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl LoaderSpec {
@@ -252,6 +279,11 @@ impl Default for LoaderSpec {
             on_bad_row: OnBadRow::default(),
             cache: None,
             trace: None,
+            schedule: Vec::new(),
+            random_shares: None,
+            stop: Stop::default(),
+            repeat: true,
+            source: false,
         }
     }
 }

@@ -10,6 +10,7 @@ use forebay_base::{Error, Result};
 
 use super::handle::Loader;
 use super::prefetch::{Prefetch, ended_early};
+use super::source::Source;
 use crate::cache::CacheStats;
 use crate::monitor::Watch;
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
@@ -18,18 +19,18 @@ use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 const CLOSED_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Loader {
-    /// Puts the rows of all ranks into the cache, as far as they fit and are not there yet; not those of row groups that are
-    /// larger than memory. Ends the epoch that is under
-    /// way. `done` is called with the number of finished row groups and of all.
+    /// Puts the rows of all ranks into the cache, as far as they fit and are not there yet; not those of row
+    /// groups that are larger than memory. Ends the epoch that is under way. `done` is called with the number
+    /// of finished row groups and of all.
     ///
     /// # Errors
-    /// There is no cache; a row group cannot be read; the loader was closed.
+    /// There is no cache, or those of a mix's sources; a row group cannot be read; the loader was closed.
     pub fn warm(&self, done: impl FnMut(u64, u64)) -> Result<CacheStats> {
         self.warm_until(false, whenever_one_ends(done))
     }
 
-    /// As [`warm`](Self::warm), but for the row groups that this rank reads in the epoch that is under way or comes next. A
-    /// windowed shuffle gives it others in each epoch.
+    /// As [`warm`](Self::warm), but for the row groups that this rank reads in the epoch that is under way or
+    /// comes next. A windowed shuffle gives it others in each epoch.
     ///
     /// # Errors
     /// As [`warm`](Self::warm).
@@ -37,8 +38,8 @@ impl Loader {
         self.warm_until(true, whenever_one_ends(done))
     }
 
-    /// Warms all row groups, or those of this rank's share, until `done` breaks off. It is also called while a row group is
-    /// on its way, and once before the first.
+    /// Warms all row groups, or those of this rank's share, until `done` breaks off. It is also called while
+    /// a row group is on its way, and once before the first.
     ///
     /// # Errors
     /// As [`warm`](Self::warm).
@@ -48,17 +49,21 @@ impl Loader {
         mut done: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<CacheStats> {
         self.check_usable()?;
-        let inner = &*self.inner;
-        let row_cache = inner.fetcher.reads.row_cache.as_ref();
+        if self.is_mix() {
+            return Err(Error::invalid("a mix has the caches of its sources")
+                .hint("call warm() of their loaders, before they are mixed"));
+        }
+        let source = self.sources.first();
+        let row_cache = source.fetcher.reads.row_cache.as_ref();
         let row_cache = row_cache
             .ok_or_else(|| Error::invalid("there is no cache to warm").hint("give the loader one"))?;
-        inner.engine.warmed();
-        let share = share.then(|| self.share());
+        source.engine.warmed();
+        let share = share.then(|| share_of(source, self.sources.progress.get().epoch));
         let is_kept = |group: usize| {
             share.as_ref().is_none_or(|share| share.contains(&group))
-                && inner.fetcher.reads.pieces.of_group(group).is_none()
+                && source.fetcher.reads.pieces.of_group(group).is_none()
         };
-        let counts = inner.selected.most().iter().enumerate();
+        let counts = source.selected.most().iter().enumerate();
         let counts: Arc<[u32]> = counts.map(|(group, &rows)| if is_kept(group) { rows } else { 0 }).collect();
         let total = counts.iter().filter(|rows| **rows > 0).count() as u64;
         let spec = OrderSpec::new(&Shuffle::stored(), &counts, 1, 1);
@@ -66,17 +71,17 @@ impl Loader {
             rows: counts.iter().map(|&rows| u64::from(rows)).sum(),
             lanes: 1,
             shard: Shard::default(),
-            global_batch: inner.spec.batch_size,
+            global_batch: source.spec.batch_size,
             drop_last: false,
         };
         let scout = move || Walk::scout(&EpochOrder::new(counts.clone(), &spec, 0), split, 0);
-        let watch = Watch::new(&inner.monitor);
-        let mut source = inner.source(true)?;
+        let watch = Watch::new(&source.monitor);
+        let mut row_groups = source.row_groups(true)?;
         // No samples are made.
-        source.fetcher.reads.heads = Arc::default();
+        row_groups.fetcher.reads.heads = Arc::default();
         // Only the row groups matter, of whichever epoch.
-        let samples = inner.selected.of_epoch(0);
-        let prefetch = Prefetch::start(&source, samples, None, Box::new(scout), || {}, watch.clone());
+        let samples = source.selected.of_epoch(0);
+        let prefetch = Prefetch::start(&row_groups, samples, None, Box::new(scout), || {}, watch.clone());
         let _ended_with_this = prefetch.control.cancel_on_drop();
         prefetch.control.fetch_all();
         let mut passed = 0;
@@ -95,15 +100,14 @@ impl Loader {
         }
         Ok(row_cache.cache().stats())
     }
+}
 
-    /// The row groups that this rank reads in the epoch that is under way or comes next.
-    fn share(&self) -> HashSet<usize> {
-        let epoch = self.inner.progress.get().epoch;
-        let spec = self.order();
-        let order = EpochOrder::new(self.inner.selected.of_epoch(epoch).counts.clone(), &spec, epoch);
-        let entering = Walk::scout(&order, self.split(&spec), 0).flat_map(|step| step.entering);
-        entering.map(|part| part.group as usize).collect()
-    }
+/// The row groups of a source that this rank reads in an epoch.
+fn share_of(source: &Source, epoch: u64) -> HashSet<usize> {
+    let spec = source.order();
+    let order = EpochOrder::new(source.selected.of_epoch(epoch).counts.clone(), &spec, epoch);
+    let entering = Walk::scout(&order, source.split(&spec), 0).flat_map(|step| step.entering);
+    entering.map(|part| part.group as usize).collect()
 }
 
 /// Calls `done` when the number of finished row groups has risen.

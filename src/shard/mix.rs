@@ -15,13 +15,15 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use forebay_base::{Error, Result};
+use serde::{Deserialize, Serialize};
 
 use super::course::{Course, CourseRule, MixedStep, Steps};
 use super::spec::Shard;
 use super::split::{LaneSpan, Share, Split};
 
 /// Where the plan of a run begins: at its first step, or where its batches became others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Origin {
     /// The epoch, and the number of its first step in the run.
     pub(crate) epoch: u64,
@@ -125,6 +127,12 @@ impl Run {
 }
 
 impl MixedEpoch {
+    /// The step that comes next once the epoch has given so many rows: 0 where it is about to begin.
+    pub(crate) fn step_of(&self, row: u64) -> u64 {
+        let row = if row == 0 { self.taken.iter().sum() } else { row };
+        self.course.step_of(row)
+    }
+
     /// Rows of each source that came before a step.
     pub(crate) fn taken_before(&self, step: u64) -> Vec<u64> {
         self.course.steps_from(step).next().map_or(self.course.rows().to_vec(), |step| step.before)

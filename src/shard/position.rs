@@ -1,31 +1,38 @@
 //! How far an epoch got: a few integers and a fingerprint.
 
+use std::fmt;
+
 use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::Map;
+use serde_json::{Map, Value};
 
+use super::course::Stop;
 use super::files::SavedFiles;
 use super::kept_text::kept_text;
+use super::mix::Origin;
 use super::order_spec::OrderSpec;
 use super::skips::SkippedRows;
 use super::spec::Shuffle;
 use super::split::Split;
 
-/// The format of [`Position`] that is written.
-const POSITION_VERSION: u32 = 3;
+/// The formats of a [`Position`] that are written: that of one data set, and that of a mix.
+const VERSION: u32 = 3;
+const MIX_VERSION: u32 = 2;
 
-/// The largest number of an epoch: the one after it has a number too, by which a position says that it is complete.
+/// The largest number of an epoch: the one after it has a number too, by which a position says that it is
+/// complete.
 pub(crate) const LAST_EPOCH: u64 = u64::MAX - 1;
 
 /// How far an epoch got: in JSON types only, and the same on every rank.
 ///
-/// A position resumes on any number of processes: it counts rows of the global order, which does not depend on the ranks
-/// that read them. Save it with the model, as JSON for example, and give it to
+/// A position resumes on any number of processes: it counts rows of the global order, which does not depend
+/// on the ranks that read them. Save it with the model, as JSON for example, and give it to
 /// [`Loader::restore`](crate::Loader::restore):
 ///
 /// ```
 /// # let json = r#"{"version":3,"fingerprint":"00","epoch":3,"row":640,
-/// #     "order":{"shuffle":"window","seed":17,"pool":4,"lanes":2,"rows":1000,"filter":null}}"#;
+/// #     "order":{"shuffle":"window","seed":17,"pool":4,"lanes":2,"rows":1000,"filter":null},
+/// #     "split":{"global_batch_size":64,"world":2,"drop_last":false}}"#;
 /// let position: forebay::Position = serde_json::from_str(json)?;
 /// assert_eq!((position.epoch, position.row), (3, 640));
 ///
@@ -35,33 +42,64 @@ pub(crate) const LAST_EPOCH: u64 = u64::MAX - 1;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Versioned")]
+#[serde(try_from = "Map<String, Value>", into = "Written")]
 #[non_exhaustive]
 pub struct Position {
-    /// Format of this record.
+    /// Format of this record: of a loader of one data set, or of a mix.
     pub version: u32,
-    /// Fingerprint of the data set that it belongs to.
-    pub fingerprint: String,
-    /// The order that it counts in.
-    pub order: OrderId,
     /// The epoch that is under way, or about to begin.
     pub epoch: u64,
-    /// Rows of it that were handed over, all ranks together.
+    /// Rows of it that were handed over, of all sources and ranks together.
     pub row: u64,
-    /// Bad rows that the rank that saved it had left out of the epoch until then. It is the one field in which ranks may differ:
-    /// it counts against the limit of [`OnBadRow::Skip`](crate::OnBadRow::Skip), and no order depends on it.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub skipped: u64,
-    /// The form in which a cache kept images, if there was one: it does not change the order, but may change pixels
-    /// slightly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache_tier: Option<String>,
-    /// The batches of the loader that was asked, by which its steps are counted; another loader may have others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub split: Option<SavedSplit>,
+    /// Each source, which is the data set where there is one alone.
+    pub sources: Vec<SavedSource>,
+    /// The batches of the loader that was asked, by which its steps are counted; another loader may have
+    /// others.
+    pub split: SavedSplit,
+    /// The rule by which sources are mixed, and the next step.
+    pub(crate) mix: Option<SavedMix>,
+}
+
+/// One source in a [`Position`]: its data set and order, and how far the epoch got in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SavedSource {
+    /// Fingerprint of its data set.
+    pub fingerprint: String,
     /// The files of the data set, to say what is not the same where it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<SavedFiles>,
+    /// The order that it counts in.
+    pub order: OrderId,
+    /// The number of its first pass in the epoch.
+    pub first_pass: u64,
+    /// Rows of it that the epoch has given.
+    pub rows: u64,
+    /// Bad rows that the rank that saved it had left out of the pass that is under way until then. It is the
+    /// one field in which ranks may differ: it counts against the limit of
+    /// [`OnBadRow::Skip`](crate::OnBadRow::Skip), and no order depends on it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped: u64,
+    /// The form in which a cache kept images, if there was one: it does not change the order, but may change
+    /// pixels slightly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_tier: Option<String>,
+}
+
+/// What a position of a mix has beside its sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SavedMix {
+    /// The number of the next step, counted through all epochs.
+    pub(crate) step: u64,
+    pub(crate) stop: Stop,
+    pub(crate) repeat: bool,
+    /// The weights, as parts, by the step from which they hold.
+    pub(crate) schedule: Vec<(u64, Vec<u64>)>,
+    /// The seed by which the source of each row is drawn, if it is by chance.
+    pub(crate) random_shares: Option<u64>,
+    /// The step from which steps have been as they are, if that is not the first one.
+    pub(crate) origin: Option<Origin>,
 }
 
 /// The batches of a loader, as a position has them.
@@ -88,44 +126,100 @@ impl From<Split> for SavedSplit {
     }
 }
 
-/// A position as it is read: its version, and the rest unparsed, since another version has other fields.
-#[derive(Deserialize)]
-struct Versioned {
-    version: u32,
-    #[serde(flatten)]
-    fields: Map<String, serde_json::Value>,
+/// A position as it is written.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Written {
+    One(OfOne),
+    Mix(OfMix),
+    /// Without a source, which no loader reads.
+    Nothing {},
 }
 
-/// The fields of version [`POSITION_VERSION`].
-#[derive(Deserialize)]
+/// The fields of a position in one data set.
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields {
+struct OfOne {
+    version: u32,
     fingerprint: String,
     order: OrderId,
     epoch: u64,
     row: u64,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     skipped: u64,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     cache_tier: Option<String>,
-    #[serde(default)]
-    split: Option<SavedSplit>,
-    #[serde(default)]
+    split: SavedSplit,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     files: Option<SavedFiles>,
 }
 
-impl TryFrom<Versioned> for Position {
+/// The fields of a position in a mix.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfMix {
+    mix: u32,
+    epoch: u64,
+    row: u64,
+    step: u64,
+    sources: Vec<SavedSource>,
+    stop: Stop,
+    repeat: bool,
+    schedule: Vec<(u64, Vec<u64>)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    random_shares: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>,
+    split: SavedSplit,
+}
+
+impl From<Position> for Written {
+    fn from(Position { version, epoch, row, sources, split, mix }: Position) -> Self {
+        if let Some(SavedMix { step, stop, repeat, schedule, random_shares, origin }) = mix {
+            return Written::Mix(OfMix {
+                mix: version,
+                epoch,
+                row,
+                step,
+                sources,
+                stop,
+                repeat,
+                schedule,
+                random_shares,
+                origin,
+                split,
+            });
+        }
+        let Some(source) = sources.into_iter().next() else { return Written::Nothing {} };
+        let SavedSource { fingerprint, files, order, skipped, cache_tier, .. } = source;
+        Written::One(OfOne { version, fingerprint, order, epoch, row, skipped, cache_tier, split, files })
+    }
+}
+
+impl TryFrom<Map<String, Value>> for Position {
     type Error = String;
 
-    fn try_from(Versioned { version, fields }: Versioned) -> Result<Self, String> {
-        if version != POSITION_VERSION {
+    fn try_from(fields: Map<String, Value>) -> Result<Self, String> {
+        let is_mix = fields.contains_key("mix");
+        let (name, reads) = if is_mix { ("mix", MIX_VERSION) } else { ("version", VERSION) };
+        // Before all others: those of another version are not known.
+        if let Some(version) = fields.get(name).filter(|version| **version != reads) {
             return Err(format!(
-                "the state has format version {version}, and this release reads version {POSITION_VERSION}"
+                "the state has format version {version}, and this release reads version {reads}"
             ));
         }
-        let fields = serde_json::from_value(fields.into()).map_err(|error| error.to_string())?;
-        let Fields { fingerprint, order, epoch, row, skipped, cache_tier, split, files } = fields;
-        Ok(Position { version, fingerprint, order, epoch, row, skipped, cache_tier, split, files })
+        let error = |error: serde_json::Error| error.to_string();
+        if !is_mix {
+            let OfOne { version, fingerprint, order, epoch, row, skipped, cache_tier, split, files } =
+                serde_json::from_value(fields.into()).map_err(error)?;
+            let source =
+                SavedSource { fingerprint, files, order, first_pass: epoch, rows: row, skipped, cache_tier };
+            return Ok(Position { version, epoch, row, sources: vec![source], split, mix: None });
+        }
+        let OfMix { mix, epoch, row, step, sources, stop, repeat, schedule, random_shares, origin, split } =
+            serde_json::from_value(fields.into()).map_err(error)?;
+        let of_mix = SavedMix { step, stop, repeat, schedule, random_shares, origin };
+        Ok(Position { version: mix, epoch, row, sources, split, mix: Some(of_mix) })
     }
 }
 
@@ -148,7 +242,8 @@ pub struct OrderId {
     /// A hash of the rows that are denied, if some are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<String>,
-    /// What a sample is, in canonical form or a hash of that, if it is not a row; all rows are counted in samples then.
+    /// What a sample is, in canonical form or a hash of that, if it is not a row; all rows are counted in
+    /// samples then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
     /// The most rows of a row group that is shuffled as a whole, if larger ones are in pieces.
@@ -193,11 +288,10 @@ impl OrderId {
         if self.denied == here.denied {
             return Ok(());
         }
-        let words = |denied: &Option<String>| denied.clone().unwrap_or_else(|| "none".into());
         let cause = format!(
             "the state was saved with denied rows {}, and here they are {}",
-            words(&self.denied),
-            words(&here.denied)
+            or_none(&self.denied),
+            or_none(&here.denied)
         );
         Err(Error::new(ErrorKind::StateMismatch, cause)
             .hint("give the lists that the run was given with `deny`"))
@@ -205,82 +299,148 @@ impl OrderId {
 }
 
 impl Position {
-    pub(crate) fn new(fingerprint: String, order: OrderId, epoch: u64, row: u64) -> Self {
-        Position {
-            version: POSITION_VERSION,
-            fingerprint,
-            order,
-            epoch,
-            row,
-            skipped: 0,
-            cache_tier: None,
-            split: None,
-            files: None,
+    pub(crate) fn new(
+        (epoch, row): (u64, u64),
+        sources: Vec<SavedSource>,
+        split: SavedSplit,
+        mix: Option<SavedMix>,
+    ) -> Self {
+        let version = if mix.is_some() { MIX_VERSION } else { VERSION };
+        Position { version, epoch, row, sources, split, mix }
+    }
+
+    /// Whether it is of a mix, be it of one source.
+    pub fn is_mix(&self) -> bool {
+        self.mix.is_some()
+    }
+
+    /// The number of the next step of a mix, counted through all epochs.
+    pub fn step(&self) -> Option<u64> {
+        self.mix.as_ref().map(|mix| mix.step)
+    }
+
+    /// Refuses a position of another format than that of a loader with so many sources, which mixes them as `here` says;
+    /// or of sources that are mixed in another way. The batches may differ, and weights from its step on.
+    pub(crate) fn check(&self, sources: usize, here: Option<&SavedMix>) -> Result<()> {
+        let (what, other) = if self.is_mix() { ("mix", "loader") } else { ("loader", "mix") };
+        if self.is_mix() != here.is_some() {
+            let cause = format!("this is a state of a {what}, and not a state of a {other}");
+            return Err(Error::new(ErrorKind::StateMismatch, cause).hint(match here {
+                None => "restore it in a mix of the same sources",
+                Some(_) => "restore it in a loader of its data set",
+            }));
+        }
+        let version = if self.is_mix() { MIX_VERSION } else { VERSION };
+        if self.version != version {
+            return differs("format version", what, &self.version, &version);
+        }
+        if self.sources.len() != sources {
+            return differs("a number of sources of", what, &self.sources.len(), &sources);
+        }
+        match (&self.mix, here) {
+            (Some(saved), Some(here)) => self.check_mix(saved, here),
+            _ if self.epoch > LAST_EPOCH && self.row > 0 => {
+                let cause = format!(
+                    "the state is damaged: it is in epoch {}, and the last one is {LAST_EPOCH}",
+                    self.epoch
+                );
+                Err(Error::new(ErrorKind::StateMismatch, cause))
+            }
+            _ => Ok(()),
         }
     }
 
-    /// Refuses a position that does not belong to the given data set and order. Lanes and pool may differ, if the
-    /// caller is ready to take them over from the position.
-    pub(crate) fn check(&self, fingerprint: &str, order: &OrderId) -> Result<()> {
-        let differs = |what: &str, saved: &dyn std::fmt::Display, here: &dyn std::fmt::Display| {
-            Err(Error::new(
-                ErrorKind::StateMismatch,
-                format!("the state was saved with {what} {saved}, this loader has {here}"),
-            )
-            .hint("build the loader as it was then, or start again without the state"))
-        };
-        if self.version != POSITION_VERSION {
-            return differs("format version", &self.version, &POSITION_VERSION);
+    fn check_mix(&self, saved: &SavedMix, here: &SavedMix) -> Result<()> {
+        if saved.stop != here.stop {
+            let name = |stop| if stop == Stop::First { "first" } else { "last" };
+            return differs("stop", "mix", &name(saved.stop), &name(here.stop));
         }
+        if saved.repeat != here.repeat {
+            return differs("repeat", "mix", &saved.repeat, &here.repeat);
+        }
+        if saved.random_shares != here.random_shares {
+            let (saved, here) = (or_none(&saved.random_shares), or_none(&here.random_shares));
+            return differs("random_shares", "mix", &saved, &here);
+        }
+        let until = |mix: &SavedMix| -> Vec<(u64, Vec<u64>)> {
+            mix.schedule.iter().filter(|(from, _)| *from < saved.step).cloned().collect()
+        };
+        let (weights, here) = (until(saved), until(here));
+        if weights != here {
+            let words = |schedule: &[(u64, Vec<u64>)]| {
+                let all = schedule.iter().map(|(step, weights)| format!("{weights:?} from step {step}"));
+                all.collect::<Vec<_>>().join(", ")
+            };
+            return differs("the weights", "mix", &words(&weights), &words(&here)).map_err(|error| {
+                error.hint_also(&format!("other weights may begin at step {} or later", saved.step))
+            });
+        }
+        let sources = self.sources.len();
+        let is_damaged = self.sources.iter().any(|source| source.order.lanes == 0 || source.order.pool == 0)
+            || self.sources.iter().map(|source| u128::from(source.rows)).sum::<u128>()
+                != u128::from(self.row)
+            || saved
+                .origin
+                .as_ref()
+                .is_some_and(|origin| origin.passes.len() != sources || origin.taken.len() != sources);
+        if is_damaged { Err(damaged()) } else { Ok(()) }
+    }
+}
+
+impl SavedSource {
+    /// Refuses a source that does not have the given data set and order, at `row` of a pass over it. Lanes
+    /// and pool may differ, if the caller is ready to take them over from the position.
+    pub(crate) fn check(&self, row: u64, fingerprint: &str, order: &OrderId) -> Result<()> {
         if self.fingerprint != fingerprint {
-            return differs("data set", &self.fingerprint, &fingerprint);
+            return differs("data set", "loader", &self.fingerprint, &fingerprint);
         }
         let (saved, here) = (&self.order, order);
         if saved.shuffle != here.shuffle {
-            return differs("shuffle", &saved.shuffle, &here.shuffle);
+            return differs("shuffle", "loader", &saved.shuffle, &here.shuffle);
         }
         if saved.seed != here.seed {
-            return differs("seed", &saved.seed, &here.seed);
+            return differs("seed", "loader", &saved.seed, &here.seed);
         }
         if saved.piece_rows != here.piece_rows {
-            let words = |rows: Option<u64>| rows.map_or_else(|| "none".into(), |rows| rows.to_string());
-            return differs("piece_rows", &words(saved.piece_rows), &words(here.piece_rows));
+            return differs("piece_rows", "loader", &or_none(&saved.piece_rows), &or_none(&here.piece_rows));
         }
         if saved.filter != here.filter {
-            let words = |filter: &Option<String>| filter.clone().unwrap_or_else(|| "none".into());
-            return differs("filter", &words(&saved.filter), &words(&here.filter));
+            return differs("filter", "loader", &or_none(&saved.filter), &or_none(&here.filter));
         }
         if saved.samples != here.samples {
             let words = |samples: &Option<String>| samples.clone().unwrap_or_else(|| "rows".into());
-            return differs("samples", &words(&saved.samples), &words(&here.samples));
+            return differs("samples", "loader", &words(&saved.samples), &words(&here.samples));
         }
-        // Between epochs no row of the next one has come, so that it may leave out others than the last one did.
-        let may_deny_others = self.row == 0;
+        // Between epochs no row of the next one has come, so that it may leave out others than the last one
+        // did.
+        let may_deny_others = row == 0;
         if saved.denied != here.denied && !may_deny_others {
-            let words = |denied: &Option<String>| denied.clone().unwrap_or_else(|| "none".into());
-            return differs("denied rows", &words(&saved.denied), &words(&here.denied)).map_err(|error| {
-                error.hint_also("other rows may be denied from a state between two epochs on")
-            });
+            return differs("denied rows", "loader", &or_none(&saved.denied), &or_none(&here.denied))
+                .map_err(|error| {
+                    error.hint_also("other rows may be denied from a state between two epochs on")
+                });
         }
         if saved.rows != here.rows && saved.denied == here.denied {
-            return differs("selected rows", &saved.rows, &here.rows);
+            return differs("selected rows", "loader", &saved.rows, &here.rows);
         }
-        if saved.lanes == 0 || u64::from(saved.lanes) > saved.rows || saved.pool == 0 || self.row > saved.rows
-        {
-            return Err(Error::new(
-                ErrorKind::StateMismatch,
-                "the state is damaged: its numbers contradict each other",
-            ));
-        }
-        if self.epoch > LAST_EPOCH && self.row > 0 {
-            return Err(Error::new(
-                ErrorKind::StateMismatch,
-                format!(
-                    "the state is damaged: it is in epoch {}, and the last one is {LAST_EPOCH}",
-                    self.epoch
-                ),
-            ));
+        if saved.lanes == 0 || u64::from(saved.lanes) > saved.rows || saved.pool == 0 || row > saved.rows {
+            return Err(damaged());
         }
         Ok(())
     }
+}
+
+/// The refusal of a position that was saved with something else than what is here.
+fn differs(what: &str, of: &str, saved: &dyn fmt::Display, here: &dyn fmt::Display) -> Result<()> {
+    let cause = format!("the state was saved with {what} {saved}, this {of} has {here}");
+    Err(Error::new(ErrorKind::StateMismatch, cause)
+        .hint(format!("build the {of} as it was then, or start again without the state")))
+}
+
+pub(crate) fn damaged() -> Error {
+    Error::new(ErrorKind::StateMismatch, "the state is damaged: its numbers contradict each other")
+}
+
+fn or_none(value: &Option<impl fmt::Display>) -> String {
+    value.as_ref().map_or_else(|| "none".into(), ToString::to_string)
 }

@@ -18,7 +18,7 @@ const FLOORS: [&[&str]; 6] = [
 ];
 
 /// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before its own line.
-const LOADER: [&[&str]; 16] = [
+const LOADER: [&[&str]; 18] = [
     // Values, and state that threads share: each by itself.
     &["slot"],
     &[
@@ -36,7 +36,7 @@ const LOADER: [&[&str]; 16] = [
     &["progress", "queue", "semaphore", "stats", "threads"],
     // The data set, the options, and the division of memory.
     &["dataset", "sizing", "spec"],
-    &["lengths", "repack"],
+    &["lengths", "mix", "repack"],
     &["collate", "plan", "rewind", "tiers"],
     // From row groups to batches on their way.
     &["row_groups", "hand_over", "refill"],
@@ -45,10 +45,12 @@ const LOADER: [&[&str]; 16] = [
     &["assembly"],
     // Epochs, and the loader that begins them.
     &["pipe"],
+    &["pass"],
+    &["source"],
+    &["sources"],
     &["epoch"],
     &["handle"],
     &["build", "rejections", "warm"],
-    &["mix"],
     &["deny_lists"],
 ];
 

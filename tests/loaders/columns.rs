@@ -94,7 +94,7 @@ fn the_default_window_is_1_gib_of_rows() {
     writer.close().unwrap();
     let pool = |shuffle: Shuffle| {
         let loader = Dataset::open(dir.path()).unwrap().loader().shuffle(shuffle);
-        loader.batch_size(1).memory(1 << 40).threads(1).build().unwrap().plan(0).unwrap().pool
+        loader.batch_size(1).memory(1 << 40).threads(1).build().unwrap().plan(0).unwrap().reads.unwrap().pool
     };
     assert_eq!(pool(Shuffle::seeded(1)), 17, "row groups of 60 MiB in 1 GiB");
     assert_eq!(pool(Shuffle::seeded(1).lanes(3)), 17, "in each lane");

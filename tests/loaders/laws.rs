@@ -115,8 +115,9 @@ impl Trial<'_> {
                 let stand_ins = steps.iter().filter(|step| step.stands_in.is_some()).count() as u64;
                 let repeated = after.padded_rows - before.padded_rows - stand_ins;
                 assert_eq!((plan.steps, plan.rows), (steps.len() as u64, rows), "the plan is what comes");
-                assert_eq!(plan.padded, repeated, "repeats are counted");
-                assert_eq!(plan.dropped, self.dropped(0, case.global_batch()));
+                let reads = plan.reads.as_ref().unwrap();
+                assert_eq!(reads.padded, repeated, "repeats are counted");
+                assert_eq!(reads.dropped, self.dropped(0, case.global_batch()));
                 let skipped: usize = steps.iter().map(|step| step.skipped.len()).sum();
                 assert_eq!(after.skipped_rows - before.skipped_rows, skipped as u64);
                 let position = loader.position();
@@ -289,11 +290,11 @@ impl Trial<'_> {
             }
             let skipped: usize = steps.iter().map(|step| step.skipped.len()).sum();
             assert_eq!(
-                position.skipped,
+                position.sources[0].skipped,
                 if taken == steps.len() && position.row > 0 { skipped as u64 } else { 0 }
             );
             // The count of bad rows alone is a rank's own.
-            position.skipped = 0;
+            position.sources[0].skipped = 0;
             states.insert(serde_json::to_string(&position).unwrap());
         }
         assert_eq!(states.len(), 1, "the state is the same on every rank");

@@ -31,16 +31,16 @@ fn a_position_brings_its_lanes_and_window_where_they_were_left_open() {
         .collect();
     let mut seen: Vec<i64> = saved.iter().flat_map(|loader| ids(loader, 3)).collect();
     let state = saved[0].position();
-    assert_eq!((state.order.lanes, state.row), (4, 120));
+    assert_eq!((state.sources[0].order.lanes, state.row), (4, 120));
     assert!(saved.iter().all(|loader| loader.position() == state));
 
     // Without a window of its own the default one gives way as well: all row groups, here.
     for shuffle in [windowed(), Shuffle::seeded(5)] {
         let alone = builder(&table, shuffle).build().unwrap();
-        assert_eq!(alone.position().order.lanes, 1);
+        assert_eq!(alone.position().sources[0].order.lanes, 1);
         alone.restore(&state).unwrap();
         let mut taken = alone.position();
-        assert_eq!(taken.split.map(|split| split.world), Some(1), "its own batches");
+        assert_eq!(taken.split.world, 1, "its own batches");
         taken.split = state.split;
         assert_eq!(taken, state, "lanes, window, epoch and row");
         assert_eq!(alone.plan(0).unwrap().lanes, 4);
@@ -77,15 +77,15 @@ fn a_position_of_another_order_or_with_numbers_that_cannot_be_is_refused() {
     loader.restore(&state).unwrap();
     let wrong: [(&str, Damage); 11] = [
         ("version", &|state| state.version += 1),
-        ("fingerprint", &|state| state.fingerprint.push('0')),
-        ("shuffle", &|state| state.order.shuffle = "exact".into()),
-        ("seed", &|state| state.order.seed += 1),
-        ("no filter", &|state| state.order.filter = None),
-        ("filter", &|state| state.order.filter.iter_mut().for_each(|filter| filter.push(' '))),
-        ("rows", &|state| state.order.rows -= 1),
-        ("no lanes", &|state| state.order.lanes = 0),
-        ("lanes", &|state| state.order.lanes = 151),
-        ("pool", &|state| state.order.pool = 0),
+        ("fingerprint", &|state| state.sources[0].fingerprint.push('0')),
+        ("shuffle", &|state| state.sources[0].order.shuffle = "exact".into()),
+        ("seed", &|state| state.sources[0].order.seed += 1),
+        ("no filter", &|state| state.sources[0].order.filter = None),
+        ("filter", &|state| state.sources[0].order.filter.iter_mut().for_each(|filter| filter.push(' '))),
+        ("rows", &|state| state.sources[0].order.rows -= 1),
+        ("no lanes", &|state| state.sources[0].order.lanes = 0),
+        ("lanes", &|state| state.sources[0].order.lanes = 151),
+        ("pool", &|state| state.sources[0].order.pool = 0),
         ("row", &|state| state.row = 151),
     ];
     for (what, damage) in wrong {

@@ -519,7 +519,7 @@ fn traffic_of_one_epoch(loader: &Loader) -> (u64, u64) {
 fn a_run_that_says_how_many_epochs_it_has_reads_nothing_beyond_them() {
     let dir = written(1, 40, 50, 2_000);
     let build = |epochs| loader(&dir).shuffle(Shuffle::seeded(1)).epochs(epochs).build().unwrap();
-    let once = build(1).plan(0).unwrap().stored_bytes;
+    let once = build(1).plan(0).unwrap().reads.unwrap().stored_bytes;
     assert_eq!(traffic_of_one_epoch(&build(1)), (once, once));
     let two = build(2);
     assert_eq!(traffic_of_one_epoch(&two).0, 2 * once, "the next one is at hand when it begins");
@@ -532,7 +532,7 @@ fn a_run_that_says_how_many_epochs_it_has_reads_nothing_beyond_them() {
 fn what_is_read_for_an_epoch_that_may_never_begin_is_bounded_and_not_needed() {
     let dir = written(1, 200, 50, 2_000);
     let loader = loader(&dir).batch_size(50).build().unwrap();
-    let once = loader.plan(0).unwrap().stored_bytes;
+    let once = loader.plan(0).unwrap().reads.unwrap().stored_bytes;
     let (read, needed) = traffic_of_one_epoch(&loader);
     assert_eq!(needed, once);
     assert!(read > once, "the first row groups of the next epoch are there");
@@ -747,4 +747,31 @@ fn receipts_say_which_rows_of_the_data_set_a_batch_holds() {
         assert_eq!(bare.len(), numbered.len());
         assert!(loader.row_place(300).is_none());
     }
+}
+
+#[test]
+fn who_asks_again_and_again_gets_the_first_row_of_a_resumed_epoch_whose_rest_is_bad() {
+    let folder = TempDir::new().unwrap();
+    let texts = StringArray::from_iter_values((0..40).map(|row| if row < 20 { "1" } else { "x" }));
+    let batch = RecordBatch::try_from_iter([("n", Arc::new(texts) as ArrayRef)]).unwrap();
+    write_batch(&folder.path().join("a.parquet"), &batch, 10);
+    let build = || {
+        let loader = Dataset::open(folder.path()).unwrap().loader().cast("n", DataType::Int64);
+        loader.batch_size(10).on_bad_row(OnBadRow::skip(100)).build().unwrap()
+    };
+    let first = build();
+    let mut epoch = first.epoch(0);
+    (0..2).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+    let resumed = build();
+    resumed.restore(&first.position()).unwrap();
+    let mut epoch = resumed.next_epoch();
+    let mut steps = Vec::new();
+    loop {
+        match epoch.next_step(Duration::ZERO) {
+            Wait::Step(step) => steps.push(step.unwrap().batch["n"].as_primitive::<Int64Type>().value(0)),
+            Wait::Pending => std::thread::yield_now(),
+            Wait::Finished => break,
+        }
+    }
+    assert_eq!(steps, [1, 1]);
 }

@@ -14,7 +14,8 @@ use std::time::Duration;
 use forebay::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use forebay::arrow::datatypes::Int64Type;
 use forebay::{
-    Dataset, ErrorKind, Mix, MixBuilder, MixEpoch, MixPosition, MixSpec, RowId, Shard, Shuffle, Stop, Wait,
+    Dataset, Deny, Epoch, ErrorKind, Loader, LoaderBuilder, LoaderSpec, Position, Rewind, RowId, Shard,
+    Shuffle, Stop, Wait,
 };
 
 use super::kit::{Draw, write_batch};
@@ -42,14 +43,14 @@ fn ids(batch: &RecordBatch) -> Vec<(usize, RowId)> {
     sources.zip(column("row_id").into_iter().map(RowId::new)).collect()
 }
 
-fn batches(epoch: MixEpoch) -> Vec<RecordBatch> {
+fn batches(epoch: Epoch) -> Vec<RecordBatch> {
     epoch.map(Result::unwrap).collect()
 }
 
 /// Sources of random sizes, weights, orders and ends.
 struct Topology {
     sources: Vec<(Dataset, Shuffle, f64)>,
-    spec: MixSpec,
+    spec: LoaderSpec,
     global_batch: u64,
 }
 
@@ -67,7 +68,7 @@ impl Topology {
             (dataset, shuffle.lanes(lanes), 1.0 + draw.below(9) as f64)
         };
         let sources = (0..1 + draw.below(3)).map(|at| source(at, draw)).collect::<Vec<_>>();
-        let mut spec = MixSpec::default();
+        let mut spec = LoaderSpec::default();
         spec.stop = if draw.below(2) == 0 { Stop::First } else { Stop::Last };
         spec.repeat = draw.below(2) == 0;
         spec.drop_last = draw.below(4) == 0;
@@ -79,17 +80,17 @@ impl Topology {
         Topology { sources, spec, global_batch: 8 + draw.below(30) }
     }
 
-    fn builder(&self, rank: u32, world: u32) -> MixBuilder {
+    fn builder(&self, rank: u32, world: u32) -> LoaderBuilder {
         let of = |(dataset, shuffle, weight): &(Dataset, Shuffle, f64)| {
             (dataset.loader().shuffle(*shuffle).row_id(true), *weight)
         };
         let mut spec = self.spec.clone();
         spec.shard = Shard::new(rank, world).unwrap();
         spec.global_batch_size = Some(self.global_batch);
-        Mix::of(self.sources.iter().map(of)).spec(spec)
+        Loader::mix(self.sources.iter().map(of)).unwrap().spec(spec)
     }
 
-    fn mix(&self, rank: u32, world: u32) -> Mix {
+    fn mix(&self, rank: u32, world: u32) -> Loader {
         self.builder(rank, world).build().unwrap()
     }
 }
@@ -108,7 +109,7 @@ fn rows_come_as_planned_and_a_position_resumes_anywhere() {
             for (step, batch) in alone.next_epoch().enumerate() {
                 let batch = batch.unwrap();
                 let said = alone.which(epoch, step as u64, 0).unwrap();
-                let said: Vec<_> = said.into_iter().map(|(source, row)| (source, row.id)).collect();
+                let said: Vec<_> = said.into_iter().map(|row| (row.source, row.id)).collect();
                 assert_eq!(ids(&batch), said, "topology {topology}, epoch {epoch}, step {step}");
                 rows(&batch).into_iter().for_each(|row| *seen.entry(row).or_default() += 1);
                 let mut step = rows(&batch);
@@ -131,7 +132,7 @@ fn rows_come_as_planned_and_a_position_resumes_anywhere() {
         let world = 1 + draw.below(here.global_batch.min(5)) as u32;
         let from = draw.below(steps.len() as u64) as usize;
         let saved = serde_json::to_string(&positions[from]).unwrap();
-        let saved: MixPosition = serde_json::from_str(&saved).unwrap();
+        let saved: Position = serde_json::from_str(&saved).unwrap();
         let mut tail: Vec<Vec<Row>> = Vec::new();
         let until = steps.len() - from;
         for rank in 0..world {
@@ -162,7 +163,7 @@ fn rows_come_as_planned_and_a_position_resumes_anywhere() {
 fn who_takes_batches_beforehand_counts_those_that_it_hands_over() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (write(&folder.path().join("a"), 200, 20), write(&folder.path().join("b"), 100, 20));
-    let mix = Mix::of([(a.loader(), 3.0), (b.loader(), 1.0)]).batch_size(20).build().unwrap();
+    let mix = Loader::mix([(a.loader(), 3.0), (b.loader(), 1.0)]).unwrap().batch_size(20).build().unwrap();
     let mut epoch = mix.epoch(0);
     let mut take = || loop {
         if let Wait::Step(step) = epoch.next_step(Duration::from_secs(60)) {
@@ -172,7 +173,7 @@ fn who_takes_batches_beforehand_counts_those_that_it_hands_over() {
     let (first, second) = (take(), take());
     assert_eq!(mix.position().row, 0);
     mix.handed_over(&first.after);
-    assert_eq!((mix.position().row, mix.position().step), (20, 1));
+    assert_eq!((mix.position().row, mix.position().step()), (20, Some(1)));
     assert_eq!(mix.position().sources.iter().map(|source| source.rows).collect::<Vec<_>>(), [15, 5]);
     mix.handed_over(&second.after);
     mix.handed_over(&first.after);
@@ -186,8 +187,12 @@ fn who_takes_batches_beforehand_counts_those_that_it_hands_over() {
 fn an_epoch_that_another_one_ends_says_so_and_takes_nothing_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (write(&folder.path().join("a"), 90, 20), write(&folder.path().join("b"), 20, 20));
-    let mix =
-        Mix::of([(a.loader(), 1.0), (b.loader(), 1.0)]).stop(Stop::Last).batch_size(10).build().unwrap();
+    let mix = Loader::mix([(a.loader(), 1.0), (b.loader(), 1.0)])
+        .unwrap()
+        .stop(Stop::Last)
+        .batch_size(10)
+        .build()
+        .unwrap();
     let mut first = mix.epoch(0);
     first.next().unwrap().unwrap();
     let second = mix.epoch(1);
@@ -202,10 +207,71 @@ fn an_epoch_that_another_one_ends_says_so_and_takes_nothing_of_it() {
 fn the_options_of_a_source_are_refused_where_they_belong_to_all() {
     let folder = tempfile::tempdir().unwrap();
     let a = write(folder.path(), 50, 20);
-    let error = Mix::of([(a.loader().memory(1 << 30), 1.0)]).build().unwrap_err();
+    let error = Loader::mix([(a.loader().memory(1 << 30), 1.0)]).unwrap().build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().starts_with("source 0 has `memory`, which belongs to the mix"), "{error}");
     let lanes = |lanes| (a.loader().shuffle(Shuffle::seeded(1).lanes(lanes)), 1.0);
-    let error = Mix::of([lanes(2), lanes(3)]).build().unwrap_err();
+    let error = Loader::mix([lanes(2), lanes(3)]).unwrap().build().unwrap_err();
     assert!(error.to_string().starts_with("one source has 2 lanes, another 3"), "{error}");
+}
+
+#[test]
+fn an_option_that_is_not_where_it_belongs_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = write(folder.path(), 50, 20);
+    let mix = || Loader::mix([(a.loader(), 1.0)]).unwrap();
+    let refused = |builder: LoaderBuilder| builder.build().unwrap_err().to_string();
+    for (builder, name) in [
+        (mix().columns(["n"]), "columns"),
+        (mix().shuffle(Shuffle::seeded(1)), "shuffle"),
+        (mix().row_id(true), "row_id"),
+        (mix().skip_steps([(0, 1)]), "skip_steps"),
+    ] {
+        let error = refused(builder);
+        assert!(error.starts_with(&format!("the mix has `{name}`, which belongs to a source")), "{error}");
+    }
+    for (builder, name) in [
+        (a.loader().stop(Stop::Last), "stop"),
+        (a.loader().repeat(false), "repeat"),
+        (a.loader().source(true), "source"),
+        (a.loader().random_shares(1), "random_shares"),
+        (a.loader().weights_from(3, [1.0]), "schedule"),
+    ] {
+        let error = refused(builder.clone());
+        assert!(error.starts_with(&format!("`{name}` was given, and there is one data set")), "{error}");
+        let error = refused(Loader::mix([(builder, 1.0)]).unwrap());
+        assert!(error.starts_with(&format!("source 0 has `{name}`, which belongs to the mix")), "{error}");
+    }
+    assert!(Loader::mix([]).unwrap_err().to_string().starts_with("a mix without sources"));
+    assert!(Loader::mix([(mix(), 1.0)]).unwrap_err().to_string().starts_with("source 0 is a mix itself"));
+}
+
+#[test]
+fn a_mix_of_one_source_is_a_mix_in_all_that_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = write(folder.path(), 50, 20);
+    let builder = Loader::mix([(a.loader(), 1.0)]).unwrap().batch_size(8);
+    let (mix, alone) = (builder.clone().build().unwrap(), a.loader().batch_size(8).build().unwrap());
+    assert_eq!((mix.is_mix(), alone.is_mix()), (true, false));
+    assert_eq!((mix.len(), mix.schema()), (alone.len(), alone.schema()));
+    let plan = mix.plan(0).unwrap();
+    assert_eq!(builder.plan(0).unwrap(), plan);
+    assert_eq!((plan.steps, plan.rows, plan.first_step), (7, 50, Some(0)));
+    assert!(plan.reads.is_none() && alone.plan(0).unwrap().sources.is_empty());
+    let (of_mix, of_one) = (mix.position(), alone.position());
+    assert!(of_mix.is_mix() && !of_one.is_mix());
+    for (loader, position, said) in
+        [(&mix, &of_one, "a state of a loader"), (&alone, &of_mix, "a state of a mix")]
+    {
+        let error = loader.restore(position).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StateMismatch);
+        assert!(error.to_string().starts_with(&format!("this is {said}")), "{error}");
+    }
+    assert_eq!(mix.warm(|_, _| ()).unwrap_err().kind(), ErrorKind::Invalid);
+    // The rows are known from the state alone.
+    let run = Rewind::of([(a.clone(), Deny::default())], &of_mix).unwrap();
+    assert_eq!(run.step_of_run(9, 0).unwrap(), mix.which(1, 2, 0).unwrap());
+    assert_eq!((run.world(), run.steps(), run.locate(9).unwrap()), (1, 7, (1, 2)));
+    let error = Rewind::of([], &of_one).unwrap_err();
+    assert!(error.to_string().starts_with("the state is of one data set, and 0 were given"), "{error}");
 }

@@ -138,7 +138,7 @@ fn a_position_names_the_rows_that_come_next() {
     }
     let position: Position =
         serde_json::from_str(&serde_json::to_string(&loader.position()).unwrap()).unwrap();
-    let saved = position.split.unwrap();
+    let saved = position.split;
     assert_eq!((saved.global_batch_size, saved.world, saved.drop_last), (16, 2, false));
     for (world, batch) in [(2, 8), (1, 16), (3, 5)] {
         for rank in 0..world {

@@ -17,7 +17,7 @@ use forebay::arrow::array::{
 use forebay::arrow::datatypes::{Int32Type, Int64Type};
 use forebay::filter::col;
 use forebay::samples::{Across, Bucket, Pack, Sample, Samples, Window};
-use forebay::{Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Mix, Position, RowId, Shard, Shuffle};
+use forebay::{Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Position, RowId, Shard, Shuffle};
 
 use super::kit::{Draw, write_batch};
 
@@ -327,7 +327,8 @@ fn a_source_of_a_mix_may_be_drawn_by_weight() {
     };
     let even = || source(Sample::balanced("c").rows(100));
     let made = |world: u32, rank: u32| {
-        let mix = Mix::of([(even(), 1.0), (source(Sample::weights("n").rows(240)), 2.0)])
+        let mix = Loader::mix([(even(), 1.0), (source(Sample::weights("n").rows(240)), 2.0)])
+            .unwrap()
             .batch_size(12 / u64::from(world));
         mix.shard(Shard::new(rank, world).unwrap()).source(true).build().unwrap()
     };

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use forebay::Shard;
-use forebay::plan::{BetterMixing, RankPlan};
+use forebay::plan::{BetterMixing, RankPlan, RankReads};
 use forebay_base::Result;
 use serde::Serialize;
 
@@ -77,17 +77,18 @@ fn plan(args: &Args) -> Result<Report> {
         })
         .collect::<Result<Vec<_>>>()?;
     let row_groups = dataset.catalog().groups.len();
-    let sum = |part: fn(&RankPlan) -> u64| ranks.iter().map(part).sum::<u64>();
+    let reads = || ranks.iter().filter_map(|plan| plan.reads.as_ref());
+    let sum = |part: fn(&RankReads) -> u64| reads().map(part).sum::<u64>();
     Ok(Report {
         epoch: args.epoch,
         world: args.world,
         steps: ranks.first().map_or(0, |plan| plan.steps),
         rows: dataset.catalog().rows(),
         row_groups,
-        dropped: ranks.first().map_or(0, |plan| plan.dropped),
-        padded: sum(|plan| plan.padded),
-        stored_bytes: sum(|plan| plan.stored_bytes),
-        read_amplification: sum(|plan| plan.row_groups) as f64 / row_groups.max(1) as f64,
+        dropped: reads().next().map_or(0, |reads| reads.dropped),
+        padded: sum(|reads| reads.padded),
+        stored_bytes: sum(|reads| reads.stored_bytes),
+        read_amplification: sum(|reads| reads.row_groups) as f64 / row_groups.max(1) as f64,
         order: args.loader.order,
         ranks,
     })
@@ -107,15 +108,16 @@ fn describe(report: &Report) -> String {
         "rank", "steps", "rows", "padded", "row groups", "reads", "peak memory"
     );
     for plan in report.ranks.iter().take(RANKS_SHOWN) {
+        let Some(reads) = &plan.reads else { continue };
         text += &format!(
             "{:>6} {:>10} {:>12} {:>8} {:>11} {:>12} {:>12}\n",
             plan.rank,
             count(plan.steps),
             count(plan.rows),
-            count(plan.padded),
-            count(plan.row_groups),
-            bytes(plan.stored_bytes),
-            bytes(plan.peak_row_group_bytes + plan.batch_bytes),
+            count(reads.padded),
+            count(reads.row_groups),
+            bytes(reads.stored_bytes),
+            bytes(reads.peak_row_group_bytes + reads.batch_bytes),
         );
     }
     if let Some(more) = report.ranks.len().checked_sub(RANKS_SHOWN).filter(|more| *more > 0) {
@@ -125,12 +127,12 @@ fn describe(report: &Report) -> String {
 }
 
 /// What would mix better, where few row groups fit the window.
-fn better(plan: &RankPlan) -> String {
+fn better(reads: &RankReads) -> String {
     let one = |better: &BetterMixing| {
         let option = better.option.to_string().replace('_', "-");
         format!("of about {:.1} with --{option} {}", better.row_groups_of_a_batch, better.rows)
     };
-    let found: Vec<String> = plan.better_mixing.iter().map(one).collect();
+    let found: Vec<String> = reads.better_mixing.iter().map(one).collect();
     match found.is_empty() {
         true => String::new(),
         false => format!("        few row groups fit the window: {}\n", found.join(", ")),
@@ -138,15 +140,15 @@ fn better(plan: &RankPlan) -> String {
 }
 
 /// How the first batches are mixed, where the window deals rows while it fills.
-fn opening(plan: &RankPlan) -> String {
+fn opening(reads: &RankReads) -> String {
     const NOTABLE_SHARE: f64 = 0.8;
-    let first = plan.row_groups_of_first_batch;
-    match first as f64 >= NOTABLE_SHARE * plan.row_groups_of_a_batch {
+    let first = reads.row_groups_of_first_batch;
+    match first as f64 >= NOTABLE_SHARE * reads.row_groups_of_a_batch {
         true => String::new(),
         false => format!(
             "        the first batch is of {}: the window deals rows while it fills, until step {}\n",
             count(first),
-            count(plan.full_window_step)
+            count(reads.full_window_step)
         ),
     }
 }
@@ -157,8 +159,9 @@ fn summary(report: &Report) -> String {
         1 => format!("1 row is {what}"),
         more => format!("{} rows are {what}", count(more)),
     };
-    let window = report.ranks.first().map_or(String::new(), |plan| {
-        let (lanes, pool) = (u64::from(plan.lanes), u64::from(plan.pool));
+    let first = report.ranks.first().and_then(|plan| Some((plan, plan.reads.as_ref()?)));
+    let window = first.map_or(String::new(), |(plan, reads)| {
+        let (lanes, pool) = (u64::from(plan.lanes), u64::from(reads.pool));
         format!(
             "order: {}, from --order; {}, each mixing up to {}\n\
              mixing: a batch is of {:.1} row groups, of {:.1} if it were drawn uniformly from all rows\n\
@@ -166,11 +169,11 @@ fn summary(report: &Report) -> String {
             report.order,
             counted(lanes, "lane"),
             counted(pool, "row group"),
-            plan.row_groups_of_a_batch,
-            plan.row_groups_if_uniform,
-            opening(plan),
-            better(plan),
-            count(plan.peak_step),
+            reads.row_groups_of_a_batch,
+            reads.row_groups_if_uniform,
+            opening(reads),
+            better(reads),
+            count(reads.peak_step),
         )
     });
     format!(

@@ -14,7 +14,7 @@ use forebay_store::source;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::rewound::{Found, Run};
+use self::rewound::Run;
 use super::console::Console;
 use super::location::Location;
 use super::units::{self, counted};
@@ -85,13 +85,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let is_mix = run.is_mix();
     let rows: Vec<Row> = places
         .iter()
-        .map(|(source, place)| Row {
-            source: is_mix.then_some(*source),
+        .map(|place| Row {
+            source: is_mix.then_some(place.source),
             file: source::shown(&place.file),
             row_group: place.row_group,
             row: place.row,
             columns: (!args.columns.is_empty())
-                .then(|| values.get(&(*source, place.id)).cloned().unwrap_or_default()),
+                .then(|| values.get(&(place.source, place.id)).cloned().unwrap_or_default()),
         })
         .collect();
     console.say(describe(&title, &rows, &args.columns))?;
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The rows of the step that is asked for, and a title.
-fn step(args: &Args, run: &Run, ranks: Vec<u32>) -> Result<(String, Vec<Found>)> {
+fn step(args: &Args, run: &Run, ranks: Vec<u32>) -> Result<(String, Vec<RowPlace>)> {
     let mut places = Vec::new();
     for rank in &ranks {
         places.extend(run.rows(args.epoch, args.step, *rank)?);
@@ -108,7 +108,7 @@ fn step(args: &Args, run: &Run, ranks: Vec<u32>) -> Result<(String, Vec<Found>)>
         [rank] => format!("rank {rank} of {}", run.world()),
         _ => counted(u64::from(run.world()), "rank"),
     };
-    let step = run.named(args.epoch, args.step);
+    let step = run.named(args.epoch, args.step)?;
     Ok((format!("{step}, {whose}: {}", counted(places.len() as u64, "row")), places))
 }
 
@@ -116,12 +116,12 @@ fn step(args: &Args, run: &Run, ranks: Vec<u32>) -> Result<(String, Vec<Found>)>
 fn values_of(
     datasets: &[Dataset],
     columns: &[String],
-    places: &[Found],
+    places: &[RowPlace],
 ) -> Result<HashMap<(usize, RowId), serde_json::Map<String, Value>>> {
     let mut found = HashMap::new();
     for (source, dataset) in datasets.iter().enumerate() {
         let of_source: Vec<RowPlace> =
-            places.iter().filter(|(of, _)| *of == source).map(|(_, place)| place.clone()).collect();
+            places.iter().filter(|place| place.source == source).cloned().collect();
         let values = values::of_rows(dataset, columns, &of_source)?;
         found.extend(values.into_iter().map(|(id, values)| ((source, id), values)));
     }

@@ -468,6 +468,7 @@ impl Catalog {
             row_group: at.index,
             row,
             id: RowId::new(self.first_row_id(group) + row as i64),
+            source: 0,
         }
     }
 

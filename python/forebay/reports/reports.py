@@ -62,8 +62,9 @@ class Plan(_Report):
         return result
 
 
-class MixPlan(_Report):
-    """What comes of each source in an epoch of a mix, known before any data is read; made by :meth:`Mix.plan`.
+class MixPlan(Plan):
+    """What comes of each source in an epoch of a mix, known before any data is read; made by ``plan()`` of a
+    :class:`Mix`.
 
     Examples
     --------
@@ -77,7 +78,7 @@ class MixPlan(_Report):
 
     __slots__ = ()
 
-    def to_dict(self) -> MixPlanDict:
+    def to_dict(self) -> MixPlanDict:  # type: ignore[override]
         """The plan as numbers.
 
         Returns

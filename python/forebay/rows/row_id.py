@@ -9,7 +9,7 @@ from ..errors import InvalidError
 if TYPE_CHECKING:
     from ..dataset import Dataset
 
-__all__ = ["RowId", "RowPlace"]
+__all__ = ["RowId", "RowPlace", "SourcePlace"]
 
 
 class RowId(int):
@@ -85,3 +85,32 @@ class RowPlace(NamedTuple):
         """The place as the compiled half has it."""
         file, row_group, row, row_id = native
         return cls(file, row_group, row, RowId(row_id))
+
+
+class SourcePlace(NamedTuple):
+    """Where a row of a mix is stored.
+
+    Attributes
+    ----------
+    source : int
+        Which source, from 0.
+    file : str
+        Path or URL of the file.
+    row_group : int
+        Ordinal of the row group in the file, from 0.
+    row : int
+        Ordinal of the row in its row group, from 0.
+    row_id : RowId
+        Its number in the data set of the source.
+    """
+
+    source: int
+    file: str
+    row_group: int
+    row: int
+    row_id: RowId
+
+    @classmethod
+    def _of_source(cls, source: int, native: tuple[str, int, int, int]) -> SourcePlace:
+        """The place as the compiled half has it."""
+        return cls(source, *RowPlace._of(native))

@@ -2,76 +2,58 @@
 
 use forebay_base::{Error, Result};
 
-use super::LoaderBuilder;
+use super::{LoaderBuilder, mix};
 use crate::loader::machine::processors;
 use crate::loader::spec::LoaderSpec;
 use crate::samples::{Across, Samples};
 use crate::shard::OrderSpec;
 
-/// The numbers that a loader and a mix are given alike.
-pub(in crate::loader) struct Numbers {
-    pub(in crate::loader) world: u32,
-    pub(in crate::loader) batch_size: u64,
-    pub(in crate::loader) global_batch_size: Option<u64>,
-    pub(in crate::loader) epochs: Option<u64>,
-    pub(in crate::loader) memory: Option<u64>,
-    pub(in crate::loader) threads: Option<usize>,
-}
-
-impl Numbers {
-    pub(in crate::loader) fn check(&self) -> Result<()> {
-        let world = u64::from(self.world);
-        let of_a_rank = match self.global_batch_size {
-            Some(rows) if rows < world => {
-                let cause = format!("global_batch_size is {rows}, and the shard is one of {world}");
-                return Err(Error::invalid(cause).hint("a step has a row for each rank, or more"));
-            }
-            Some(rows) => rows.div_ceil(world),
-            None if self.batch_size == 0 => {
-                return Err(Error::invalid("batch_size is 0").hint("a batch has 1 row or more"));
-            }
-            None => self.batch_size,
+/// Checks the numbers that a loader of one data set and a mix are given alike.
+pub(super) fn check_run(spec: &LoaderSpec) -> Result<()> {
+    let world = u64::from(spec.shard.world());
+    let of_a_rank = match spec.global_batch_size {
+        Some(rows) if rows < world => {
+            let cause = format!("global_batch_size is {rows}, and the shard is one of {world}");
+            return Err(Error::invalid(cause).hint("a step has a row for each rank, or more"));
+        }
+        Some(rows) => rows.div_ceil(world),
+        None if spec.batch_size == 0 => {
+            return Err(Error::invalid("batch_size is 0").hint("a batch has 1 row or more"));
+        }
+        None => spec.batch_size,
+    };
+    if of_a_rank > u64::from(u32::MAX) {
+        let given = match spec.global_batch_size {
+            Some(rows) => format!("global_batch_size is {rows}: {of_a_rank} rows for a rank"),
+            None => format!("batch_size is {of_a_rank}"),
         };
-        if of_a_rank > u64::from(u32::MAX) {
-            let given = match self.global_batch_size {
-                Some(rows) => format!("global_batch_size is {rows}: {of_a_rank} rows for a rank"),
-                None => format!("batch_size is {of_a_rank}"),
-            };
-            return Err(Error::invalid(given).hint("a batch has up to 2^32 - 1 rows"));
-        }
-        if let Some(threads) = self.threads.filter(|threads| *threads > LoaderSpec::MAX_THREADS) {
-            let hint = format!(
-                "up to {}; this process may use {} processors",
-                LoaderSpec::MAX_THREADS,
-                processors()
-            );
-            return Err(Error::invalid(format!("threads is {threads}")).hint(hint));
-        }
-        if self.threads == Some(0) {
-            return Err(Error::invalid("threads is 0").hint("leave out `threads` to use all processors"));
-        }
-        if self.epochs == Some(0) {
-            return Err(Error::invalid("epochs is 0").hint("leave it out where the number is not known"));
-        }
-        if self.memory == Some(0) {
-            return Err(Error::invalid("memory is 0").hint("give a budget in bytes"));
-        }
-        Ok(())
+        return Err(Error::invalid(given).hint("a batch has up to 2^32 - 1 rows"));
     }
+    if let Some(threads) = spec.threads.filter(|threads| *threads > LoaderSpec::MAX_THREADS) {
+        let hint =
+            format!("up to {}; this process may use {} processors", LoaderSpec::MAX_THREADS, processors());
+        return Err(Error::invalid(format!("threads is {threads}")).hint(hint));
+    }
+    if spec.threads == Some(0) {
+        return Err(Error::invalid("threads is 0").hint("leave out `threads` to use all processors"));
+    }
+    if spec.epochs == Some(0) {
+        return Err(Error::invalid("epochs is 0").hint("leave it out where the number is not known"));
+    }
+    if spec.memory == Some(0) {
+        return Err(Error::invalid("memory is 0").hint("give a budget in bytes"));
+    }
+    Ok(())
 }
 
 impl LoaderBuilder {
     pub(super) fn check_numbers(&self) -> Result<()> {
         let spec = &self.spec;
-        let numbers = Numbers {
-            world: spec.shard.world(),
-            batch_size: spec.batch_size,
-            global_batch_size: spec.global_batch_size,
-            epochs: spec.epochs,
-            memory: spec.memory,
-            threads: spec.threads,
-        };
-        numbers.check()?;
+        check_run(spec)?;
+        if let Some(name) = mix::of_mixes(spec) {
+            return Err(Error::invalid(format!("`{name}` was given, and there is one data set"))
+                .hint("mix several with `Loader::mix`, or leave it out"));
+        }
         if spec.shuffle.piece_rows.is_some() && !spec.samples.are_rows() {
             return Err(Error::invalid("`piece_rows` was given, and samples are of several rows, or drawn")
                 .hint("leave it out: the rows of a sample may be in two pieces"));

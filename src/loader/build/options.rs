@@ -15,7 +15,7 @@ use crate::loader::deny::Deny;
 use crate::loader::spec::{CacheSpec, Flatten, LoaderSpec};
 use crate::reader::Filter;
 use crate::samples::Samples;
-use crate::shard::{Shard, Shuffle};
+use crate::shard::{Shard, Shuffle, Stop};
 
 impl LoaderBuilder {
     /// Replaces all options but the decoders of [`decode_with`](Self::decode_with).
@@ -164,7 +164,8 @@ impl LoaderBuilder {
     }
 
     /// Delivers whether each row is to be counted, as a last column `row_mask` of `Boolean`: each row of an epoch is so once, over
-    /// all ranks. It is false for a row that is [repeated](crate::plan::RankPlan::padded) so that no rank is without a batch.
+    /// all ranks. It is false for a row that is [repeated](crate::plan::RankReads::padded) so that no rank is
+    /// without a batch.
     /// Default: false.
     pub fn row_mask(mut self, row_mask: bool) -> Self {
         self.spec.row_mask = row_mask;
@@ -315,6 +316,44 @@ impl LoaderBuilder {
     /// how many are missing before them. Default: none, which costs nothing.
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
         self.spec.trace = Some(path.into());
+        self
+    }
+
+    /// Of a [mix](crate::Loader::mix), other weights from a step on, counted through all epochs: one for each
+    /// source. They are part of the position. Default: the weights of the sources throughout.
+    pub fn weights_from(mut self, step: u64, weights: impl IntoIterator<Item = f64>) -> Self {
+        self.spec.schedule.push((step, weights.into_iter().collect()));
+        self
+    }
+
+    /// Of a [mix](crate::Loader::mix), draws the source of each row by chance, from this seed: with a
+    /// probability that is its weight, so that a step has the share of a source on average. The first 32
+    /// steps together have it exactly, and so have each 32 after them. All epochs draw the same sources, in
+    /// units of one row of each lane. Default: each step has the exact share of each source.
+    pub fn random_shares(mut self, seed: u64) -> Self {
+        self.spec.random_shares = Some(seed);
+        self
+    }
+
+    /// When an epoch of a [mix](crate::Loader::mix) ends. A step that has the last rows of a source is
+    /// shorter, and [`drop_last`](Self::drop_last) leaves it out. Default: with the first source that ends.
+    pub fn stop(mut self, stop: Stop) -> Self {
+        self.spec.stop = stop;
+        self
+    }
+
+    /// Whether a source of a [mix](crate::Loader::mix) that ends before the epoch begins again, where it
+    /// stops with the [last](Stop::Last) one. If not, the others share the steps from then on, and each row
+    /// comes once. Default: true.
+    pub fn repeat(mut self, repeat: bool) -> Self {
+        self.spec.repeat = repeat;
+        self
+    }
+
+    /// Delivers the number of the source of each row of a [mix](crate::Loader::mix), from 0, as a last column
+    /// `source` of `Int64`. Default: false.
+    pub fn source(mut self, source: bool) -> Self {
+        self.spec.source = source;
         self
     }
 }

@@ -5,13 +5,94 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::LoaderBuilder;
 use crate::loader::dataset::Dataset;
 use crate::loader::deny::Deny;
+use crate::loader::handle::{Loader, of_source};
 use crate::loader::rewind::Rewind;
 use crate::loader::spec::LoaderSpec;
 use crate::samples::Samples;
-use crate::shard::{OrderId, Position, Shard, whole_text};
+use crate::shard::{OrderId, Position, SavedMix, Shard, damaged, whole_text};
 
 /// More than any window takes: a plan alone takes none of it.
-pub(in crate::loader) const ANY_MEMORY: u64 = 1 << 50;
+const ANY_MEMORY: u64 = 1 << 50;
+
+impl Rewind {
+    /// The plan of the run that a position was saved in. `sources` are its data sets, in the order of the mix
+    /// where there are several, each with what was denied of it in that run.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, Deny, Position, Rewind};
+    ///
+    /// let position: Position = serde_json::from_str(&std::fs::read_to_string("state.json")?)?;
+    /// let sources = [Dataset::open("web/")?, Dataset::open("books/")?];
+    /// let sources = sources.map(|source| (source, Deny::default()));
+    /// for row in Rewind::of(sources, &position)?.step_of_run(12_345, 3)? {
+    ///     println!("source {}: {row}", row.source); // source 1: books/part-7.parquet, row group 3, row 12
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The position is of other data sets, or of another number of them; or other rows were denied.
+    pub fn of(sources: impl IntoIterator<Item = (Dataset, Deny)>, position: &Position) -> Result<Rewind> {
+        let sources: Vec<(Dataset, Deny)> = sources.into_iter().collect();
+        if sources.len() != position.sources.len() {
+            let run = match position.is_mix() {
+                true => format!("a mix of {} sources", position.sources.len()),
+                false => "one data set".to_owned(),
+            };
+            let cause = format!("the state is of {run}, and {} were given", sources.len());
+            return Err(Error::new(ErrorKind::StateMismatch, cause)
+                .hint("give the data sets of all sources, in the order of the mix"));
+        }
+        let builders = sources.into_iter().zip(&position.sources).map(|((dataset, deny), saved)| {
+            let spec = LoaderSpec { deny, ..dataset.spec_of(&saved.order)? };
+            Ok(dataset.loader().spec(spec))
+        });
+        let mut builders: Vec<LoaderBuilder> = builders.collect::<Result<_>>()?;
+        let builder = match &position.mix {
+            Some(saved) => mixed(builders, saved)?,
+            None => builders.swap_remove(0),
+        };
+        let run = LoaderSpec {
+            shard: Shard::new(0, position.split.world)?,
+            global_batch_size: Some(position.split.global_batch_size),
+            drop_last: position.split.drop_last,
+            memory: Some(ANY_MEMORY),
+            threads: Some(1),
+            ..builder.spec.clone()
+        };
+        let loader = builder.spec(run).plan_only().build()?;
+        loader.restore(position)?;
+        // Between epochs a run may deny others from there on; what is asked is the run that was.
+        for (number, (saved, source)) in position.sources.iter().zip(loader.sources.all()).enumerate() {
+            let checked = saved.order.check_denied(&source.order_id());
+            if position.is_mix() { checked.map_err(of_source(number))? } else { checked? }
+        }
+        Ok(loader.rewind())
+    }
+}
+
+/// The mix of a saved position.
+fn mixed(sources: Vec<LoaderBuilder>, saved: &SavedMix) -> Result<LoaderBuilder> {
+    let mut schedule =
+        saved.schedule.iter().map(|(step, parts)| (*step, parts.iter().map(|part| *part as f64).collect()));
+    let (_, weights): (u64, Vec<f64>) = schedule.next().ok_or_else(damaged)?;
+    let schedule = schedule.collect();
+    let sources = sources.into_iter().zip(weights).enumerate().map(|(number, (mut source, weight))| {
+        // Columns of one name would have to have one type.
+        for column in source.spec.columns.iter().flatten() {
+            source.spec.rename.insert(column.clone(), number.to_string());
+        }
+        (source, weight)
+    });
+    let SavedMix { stop, repeat, random_shares, .. } = *saved;
+    Ok(Loader::mix(sources)?.spec(LoaderSpec {
+        schedule,
+        random_shares,
+        stop,
+        repeat,
+        ..LoaderSpec::default()
+    }))
+}
 
 impl Dataset {
     /// The plan of the run that a position was saved in. `deny` is what was denied in that run.
@@ -28,31 +109,13 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// The position is of another data set, or does not say what batches it counts by.
+    /// The position is of another data set.
     pub fn rewind(&self, position: &Position, deny: Deny) -> Result<Rewind> {
-        let Some(saved) = position.split else {
-            let cause = "the state does not say how large a batch is, and how many ranks there are";
-            return Err(Error::new(ErrorKind::StateMismatch, cause)
-                .hint("resume from it, and save again; or ask the loader itself"));
-        };
-        let spec = LoaderSpec {
-            deny,
-            shard: Shard::new(0, saved.world)?,
-            global_batch_size: Some(saved.global_batch_size),
-            drop_last: saved.drop_last,
-            memory: Some(ANY_MEMORY),
-            threads: Some(1),
-            ..self.spec_of(&position.order)?
-        };
-        let loader = LoaderBuilder::new(self.clone()).spec(spec).plan_only().build()?;
-        loader.restore(position)?;
-        // Between epochs a run may deny others from there on; what is asked is the run that was.
-        position.order.check_denied(&loader.order_id())?;
-        Ok(loader.rewind())
+        Rewind::of([(self.clone(), deny)], position)
     }
 
     /// The options of a loader that has an order, as far as that depends on them.
-    pub(in crate::loader) fn spec_of(&self, order: &OrderId) -> Result<LoaderSpec> {
+    fn spec_of(&self, order: &OrderId) -> Result<LoaderSpec> {
         let refused: Vec<_> =
             self.catalog().refused().iter().map(|error| error.place().column.clone()).collect();
         let names = self.catalog().schema.fields().iter().map(|field| field.name().clone());

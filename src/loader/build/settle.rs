@@ -17,8 +17,8 @@ use super::columns::Delivered;
 use super::ordered::Ordered;
 use super::selected::Selected;
 use crate::loader::bad_rows::{BadRow, OnBadRow};
-use crate::loader::handle::Open;
 use crate::loader::sizing::{Batches, Sizing};
+use crate::loader::source::Open;
 use crate::loader::spec::LoaderSpec;
 use crate::loader::threads::IoRuntime;
 use crate::reader::budget::Budget;
@@ -28,19 +28,19 @@ use crate::samples::SampleIndex;
 use crate::shard::{OrderSpec, Portion, Split};
 
 /// The checked options of a loader with the defaults filled in, before anything is started.
-pub(in crate::loader) struct Settled {
+pub(super) struct Settled {
     /// With the defaults filled in.
-    pub(in crate::loader) spec: LoaderSpec,
+    pub(super) spec: LoaderSpec,
     /// The values of its shuffle that the user left open.
-    pub(in crate::loader) open: Open,
+    pub(super) open: Open,
     pub(super) threads: usize,
     pub(super) columns: Delivered,
     pub(super) fetcher: Fetcher,
     /// The files that were opened stay open for the loader.
     pub(super) reading: Reading,
     pub(super) selected: SampleIndex,
-    pub(in crate::loader) order: OrderSpec,
-    pub(in crate::loader) split: Split,
+    pub(super) order: OrderSpec,
+    pub(super) split: Split,
     pub(super) sizing: Sizing,
     /// The batches for which the memory is divided.
     pub(super) batches: Batches,
@@ -55,7 +55,7 @@ pub(in crate::loader) struct Settled {
 
 impl LoaderBuilder {
     /// Checks everything, and fills in the open options. Patterns of names stay in them as they were given.
-    pub(in crate::loader) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
+    pub(super) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
         let named = self.without_patterns()?;
         let checked = named.checked(self.spec.clone(), store)?;
         let selected = named.select(io, &checked)?;
@@ -91,7 +91,7 @@ impl LoaderBuilder {
     }
 
     /// The same options as a source of a mix, with `memory` of its memory: batches have up to `rows` rows.
-    pub(in crate::loader) fn divided(
+    pub(super) fn divided(
         &self,
         io: &IoRuntime,
         settled: Settled,
@@ -115,22 +115,22 @@ impl LoaderBuilder {
 
 impl Settled {
     /// Of batches.
-    pub(in crate::loader) fn schema(&self) -> &SchemaRef {
+    pub(super) fn schema(&self) -> &SchemaRef {
         &self.columns.schema
     }
 
     /// The bytes of a row in a batch.
-    pub(in crate::loader) fn row_bytes(&self) -> u64 {
+    pub(super) fn row_bytes(&self) -> u64 {
         self.batches.row_bytes()
     }
 
     /// Rows of each row group that are read.
-    pub(in crate::loader) fn rows(&self) -> u64 {
+    pub(super) fn rows(&self) -> u64 {
         self.split.rows
     }
 
     /// The least memory that it needs as a source of a mix.
-    pub(in crate::loader) fn least(&self, rows: u64, portion: Portion) -> u64 {
+    pub(super) fn least(&self, rows: u64, portion: Portion) -> u64 {
         // Large enough for any batches: the least is sought from below.
         let sizing = Sizing::new(u64::MAX / 4, self.batches.of_rows(rows));
         let sizing = sizing.unwrap_or(self.sizing).beside(self.beside);

@@ -4,7 +4,7 @@ use crate::cache::{CacheStats, DiskCache};
 
 /// The statistics of all caches together: counts are added up, and so are the bytes and limits of folders, each once. `None`
 /// where there is no cache.
-pub(super) fn together<'a>(caches: impl IntoIterator<Item = &'a DiskCache>) -> Option<CacheStats> {
+pub(in crate::loader) fn together<'a>(caches: impl IntoIterator<Item = &'a DiskCache>) -> Option<CacheStats> {
     let mut counted: Vec<&DiskCache> = Vec::new();
     let mut all: Option<CacheStats> = None;
     for cache in caches {

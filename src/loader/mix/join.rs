@@ -10,12 +10,12 @@ use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 
 /// The column with the number of each row's source.
-pub(super) const SOURCE: &str = "source";
+pub(in crate::loader) const SOURCE: &str = "source";
 
 /// How the batches of sources become one.
 #[derive(Debug)]
-pub(super) struct Joiner {
-    pub(super) schema: SchemaRef,
+pub(in crate::loader) struct Joiner {
+    pub(in crate::loader) schema: SchemaRef,
     /// Of each source the place of each column, if it has it.
     places: Vec<Vec<Option<usize>>>,
     /// Whether the last column is the source of each row.
@@ -27,7 +27,7 @@ impl Joiner {
     ///
     /// # Errors
     /// Two sources have a column of another type, or one has a column with the name of the one that is added.
-    pub(super) fn new(schemas: &[SchemaRef], numbered: bool) -> Result<Self> {
+    pub(in crate::loader) fn new(schemas: &[SchemaRef], numbered: bool) -> Result<Self> {
         let mut fields: Vec<Arc<Field>> = Vec::new();
         for (source, schema) in schemas.iter().enumerate() {
             for field in schema.fields() {
@@ -61,7 +61,7 @@ impl Joiner {
     }
 
     /// One batch of those of sources, in their order.
-    pub(super) fn join(&self, batches: &[(usize, RecordBatch)]) -> Result<RecordBatch> {
+    pub(in crate::loader) fn join(&self, batches: &[(usize, RecordBatch)]) -> Result<RecordBatch> {
         let rows: usize = batches.iter().map(|(_, batch)| batch.num_rows()).sum();
         let stored = self.schema.fields().len() - usize::from(self.numbered);
         let column = |number: usize| -> Result<ArrayRef> {

@@ -8,9 +8,9 @@ use crate::column::Pad;
 use crate::loader::spec::LoaderSpec;
 
 /// A source: its options, and the columns that it delivers.
-pub(super) struct Delivered<'a> {
-    pub(super) spec: &'a LoaderSpec,
-    pub(super) schema: &'a Schema,
+pub(in crate::loader) struct Delivered<'a> {
+    pub(in crate::loader) spec: &'a LoaderSpec,
+    pub(in crate::loader) schema: &'a Schema,
 }
 
 impl Delivered<'_> {
@@ -37,7 +37,7 @@ impl Delivered<'_> {
 
 /// Refuses a column of which one source makes a mask and another does not: in the rows of the latter nobody would know what is
 /// there. In those of a source without the column, both are null.
-pub(super) fn check_masks(sources: &[Delivered<'_>]) -> Result<()> {
+pub(in crate::loader) fn check_masks(sources: &[Delivered<'_>]) -> Result<()> {
     for (source, of) in sources.iter().enumerate() {
         let columns = of.schema.fields().iter().map(|field| field.name().as_str());
         for (column, option) in columns.filter_map(|column| Some((column, of.mask_of(column)?))) {

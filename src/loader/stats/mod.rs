@@ -117,7 +117,7 @@ pub struct MemoryStats {
     pub row_groups_peak: u64,
 }
 
-/// One source of a [`Mix`](crate::Mix).
+/// One source of a [mix](crate::Loader::mix).
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SourceStats {

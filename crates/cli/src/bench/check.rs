@@ -110,8 +110,9 @@ fn compare(args: &Args, loaders: &[Loader], delivered: &[u64], console: &Console
         progress.advance(1);
     }
     let plans = loaders.iter().map(|loader| loader.plan(0)).collect::<Result<Vec<_>>>()?;
-    let planned_twice = plans.iter().map(|plan| plan.padded).sum();
-    let planned_never = plans.first().map_or(0, |plan| plan.dropped);
+    let reads = || plans.iter().filter_map(|plan| plan.reads.as_ref());
+    let planned_twice = reads().map(|reads| reads.padded).sum();
+    let planned_never = reads().next().map_or(0, |reads| reads.dropped);
     let matched = matched(&digests, delivered);
     let found = matched.deliveries();
     let handed_over = delivered.len() as u64;

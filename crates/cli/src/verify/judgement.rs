@@ -7,7 +7,7 @@ use forebay_base::Result;
 use forebay_store::catalog::RowId;
 use serde::Serialize;
 
-use super::feed::{Feed, RowName};
+use super::feed::{self, RowName};
 use super::lives::{Life, Run};
 use super::rank::{self, Row};
 use crate::console::Console;
@@ -134,19 +134,19 @@ impl Order {
         let mut spec = run.of_rank(0, life.world)?;
         spec.threads = Some(1);
         spec.cache = None;
-        let feed = Feed::build(&run.datasets, &spec, &run.mix)?;
-        life.from.as_ref().map_or(Ok(()), |position| feed.restore(position))?;
+        let loader = feed::build(&run.datasets, &spec, &run.mix)?;
+        life.from.as_ref().map_or(Ok(()), |position| loader.restore(position))?;
         let (mut planned, mut epoch, mut number) = (Vec::new(), None, 0);
         for step in &life.steps {
             if epoch != Some(step.epoch) {
                 epoch = Some(step.epoch);
                 number = match &life.from {
-                    Some(from) if from.epoch() == step.epoch => {
-                        feed.step_of(from, run.spec.global_batch_size.unwrap_or(1))?
+                    Some(from) if from.epoch == step.epoch => {
+                        feed::step_of(&loader, from, run.spec.global_batch_size.unwrap_or(1))?
                     }
                     _ => 0,
                 };
-                let ranks = (0..life.world).map(|rank| feed.planned(step.epoch, number, rank));
+                let ranks = (0..life.world).map(|rank| feed::planned(&loader, step.epoch, rank));
                 planned = ranks.collect::<Result<Vec<_>>>()?;
             }
             for (rank, (came, planned)) in step.ranks.iter().zip(&mut planned).enumerate() {
@@ -230,10 +230,9 @@ fn stored(run: &Run, console: &Console) -> Result<HashMap<RowName, u64>> {
     let spec = as_stored(run);
     let mut stored = HashMap::new();
     for (source, dataset) in (0..).zip(&run.datasets) {
-        let feed = Feed::build(std::slice::from_ref(dataset), &spec, &[])?;
-        let (columns, steps) = (feed.columns(), feed.steps()?);
+        let loader = feed::build(std::slice::from_ref(dataset), &spec, &[])?;
+        let (columns, steps) = (feed::columns(&loader), loader.plan(0)?.steps);
         let mut progress = console.progress("reading as stored", "steps", steps);
-        let Feed::Loader(loader) = feed else { continue };
         for batch in loader.epoch(0) {
             let rows = rank::rows(&batch?, &columns)?;
             stored.extend(rows.into_iter().map(|row| ((source, row.name.1), row.hash)));

@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use crossbeam_channel::{Receiver, bounded};
-use forebay::{Dataset, LoaderSpec, Shard};
+use forebay::{Dataset, LoaderSpec, Position, Shard};
 use forebay_arrow::fail::{Foreign, OrFail};
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::feed::{Feed, Saved, Source};
+use super::feed::{self, Source};
 use super::rank::{Job, Report, Row};
 use crate::HOST;
 use crate::console::{Console, Progress};
@@ -36,7 +36,7 @@ pub(super) struct Run {
 pub(super) struct Life {
     pub(super) world: u32,
     /// Where it began; `None` at the beginning of the run.
-    pub(super) from: Option<Saved>,
+    pub(super) from: Option<Position>,
     pub(super) steps: Vec<Step>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Step {
     /// By rank, in the order of delivery.
     pub(super) ranks: Vec<Vec<Row>>,
     /// The position after it that one of the ranks saved.
-    position: Saved,
+    position: Position,
 }
 
 impl Run {
@@ -65,7 +65,7 @@ impl Run {
         random: &mut Random,
         console: &Console,
     ) -> Result<Vec<Life>> {
-        let first = Feed::build(&self.datasets, &self.of_rank(0, world)?, &self.mix)?.steps()?;
+        let first = feed::build(&self.datasets, &self.of_rank(0, world)?, &self.mix)?.plan(0)?.steps;
         let mut left = first * self.epochs;
         let most_ranks = self.spec.global_batch_size.unwrap_or(1).min(u64::from(world) + 2) as u32;
         let mut progress = console.progress("running", "steps", left);
@@ -97,7 +97,7 @@ impl Run {
     fn live(
         &self,
         world: u32,
-        from: Option<Saved>,
+        from: Option<Position>,
         until: Option<usize>,
         random: &mut Random,
         progress: &mut Progress,
@@ -128,7 +128,7 @@ impl Run {
         Ok(Life { world, from, steps })
     }
 
-    fn start(&self, rank: u32, world: u32, position: Option<Saved>) -> Result<Rank> {
+    fn start(&self, rank: u32, world: u32, position: Option<Position>) -> Result<Rank> {
         let (locations, storage_options) = self.location.words();
         let spec = self.of_rank(rank, world)?;
         let mix = self.mix.clone();

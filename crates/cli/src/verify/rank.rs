@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::time::Duration;
 
 use arrow_row::{RowConverter, SortField};
-use forebay::{Dataset, LoaderSpec, Wait};
+use forebay::{Dataset, LoaderSpec, Position, Wait};
 use forebay_arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use forebay_arrow::datatypes::{DataType, Int64Type};
 use forebay_arrow::fail::{Foreign, OrFail};
@@ -12,7 +12,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::feed::{Feed, ROW_ID, RowName, Saved, Source};
+use super::feed::{self, ROW_ID, RowName, Source};
 use crate::location::parse_options;
 
 /// As long as it takes: whoever started this rank ends it.
@@ -26,7 +26,7 @@ pub(super) struct Job {
     pub(super) spec: LoaderSpec,
     /// The sources of a mix, one for each location; none where these are one data set.
     pub(super) mix: Vec<Source>,
-    pub(super) position: Option<Saved>,
+    pub(super) position: Option<Position>,
     pub(super) epochs: u64,
 }
 
@@ -58,13 +58,13 @@ pub(crate) fn run() -> Result<()> {
             job.locations.iter().map(open).collect::<Result<_>>()?
         }
     };
-    let loader = Feed::build(&datasets, &job.spec, &job.mix)?;
-    let columns = loader.columns();
+    let loader = feed::build(&datasets, &job.spec, &job.mix)?;
+    let columns = feed::columns(&loader);
     if let Some(position) = &job.position {
         loader.restore(position)?;
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    while loader.position().epoch() < job.epochs {
+    while loader.position().epoch < job.epochs {
         let mut epoch = loader.next_epoch();
         let number = epoch.number();
         loop {

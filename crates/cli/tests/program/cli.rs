@@ -1266,14 +1266,15 @@ fn samples_and_mixes_are_proved_as_rows_are() {
 #[test]
 fn a_mix_is_rewound_with_its_sources() {
     use forebay::samples::Sample;
-    use forebay::{Dataset, Mix, Shuffle};
+    use forebay::{Dataset, Loader, Shuffle};
 
     let (temp, dir) = pictures();
     let other = temp.path().join("other");
     synth(&other, "--seed 5");
     let source = |dir: &Path| Dataset::open(dir).unwrap().loader().columns(["label"]);
     let drawn = source(&dir).samples(Sample::balanced("label")).shuffle(Shuffle::seeded(3));
-    let mix = Mix::of([(drawn, 2.0), (source(&other), 1.0)]).batch_size(9).random_shares(4).build().unwrap();
+    let mix = Loader::mix([(drawn, 2.0), (source(&other), 1.0)]).unwrap();
+    let mix = mix.batch_size(9).random_shares(4).build().unwrap();
     let mut epoch = mix.epoch(0);
     let _first = epoch.next().unwrap().unwrap();
     let state = temp.path().join("state.json");
@@ -1290,8 +1291,7 @@ fn a_mix_is_rewound_with_its_sources() {
     };
     let planned = |epoch: u64, step: u64| -> Vec<(u64, String, u64, u64)> {
         let rows = mix.which(epoch, step, 0).unwrap().into_iter();
-        rows.map(|(source, row)| (source as u64, row.file.to_string(), row.row_group as u64, row.row))
-            .collect()
+        rows.map(|row| (row.source as u64, row.file.to_string(), row.row_group as u64, row.row)).collect()
     };
     assert_eq!(list(""), planned(0, 1), "the next step");
     assert_eq!(list("--step 3 --epoch 2"), planned(2, 3));
@@ -1306,7 +1306,7 @@ fn a_mix_is_rewound_with_its_sources() {
 /// Each source of a mix has lists of its own, which `verify` and `which` take.
 #[test]
 fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
-    use forebay::{Dataset, Deny, Mix};
+    use forebay::{Dataset, Deny, Loader};
 
     let (temp, dir) = pictures();
     let other = temp.path().join("other");
@@ -1338,13 +1338,13 @@ fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
     let deny = Deny::rows(denied.iter().copied());
     let of_first = source(dir.to_string()).loader().columns(["label"]).deny(deny);
     let of_other = source(other.to_string()).loader().columns(["label"]);
-    let mix = Mix::of([(of_first, 2.0), (of_other, 1.0)]).batch_size(6).build().unwrap();
+    let mix = Loader::mix([(of_first, 2.0), (of_other, 1.0)]).unwrap().batch_size(6).build().unwrap();
     let state = temp.path().join("state.json");
     std::fs::write(&state, serde_json::to_string(&mix.position()).unwrap()).unwrap();
     let which = format!("which {dir} {other} --state {} --step 3", state.display());
     let rows: Value = serde_json::from_str(&succeed(&format!("{which} --deny 0:{list} --json -"))).unwrap();
     let planned = mix.which(0, 3, 0).unwrap();
-    let places: Vec<(usize, u64)> = planned.iter().map(|(source, row)| (*source, row.row)).collect();
+    let places: Vec<(usize, u64)> = planned.iter().map(|row| (row.source, row.row)).collect();
     let found = rows.as_array().unwrap().iter();
     let found: Vec<(usize, u64)> =
         found.map(|row| (row["source"].as_u64().unwrap() as usize, row["row"].as_u64().unwrap())).collect();

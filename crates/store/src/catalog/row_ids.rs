@@ -85,6 +85,9 @@ pub struct RowPlace {
     /// Its number in the data set.
     #[serde(skip)]
     pub id: RowId,
+    /// Which data set it is of, from 0, where several are read together.
+    #[serde(skip)]
+    pub source: usize,
 }
 
 fn as_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {

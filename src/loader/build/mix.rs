@@ -1,0 +1,313 @@
+//! Builds a mix: checks the options, plans the run, and divides the memory among the sources.
+
+use std::sync::Arc;
+
+use forebay_base::{Error, ErrorKind, Result};
+use serde_json::Value;
+
+use super::checks::check_run;
+use super::{LoaderBuilder, Settled, monitor};
+use crate::loader::handle::{Loader, of_source};
+use crate::loader::machine::{default_memory, processors};
+use crate::loader::mix::{Delivered, Joiner, Mixture, check_masks, weights};
+use crate::loader::plan::RankPlan;
+use crate::loader::sizing::words;
+use crate::loader::sources::Sources;
+use crate::loader::spec::LoaderSpec;
+use crate::loader::threads::{self, IoRuntime};
+use crate::shard::{CourseRule, MixSplit, MixedEpoch, Origin, Portion, Run, SHARES_BLOCK, Stop, Weights};
+
+/// The most sources: each has a pipe with threads of its own.
+const MOST: usize = 64;
+
+/// Options that belong to all sources together.
+const OF_ALL: [&str; 8] =
+    ["shard", "batch_size", "global_batch_size", "drop_last", "epochs", "memory", "threads", "trace"];
+
+/// Options of the mixing itself.
+const OF_MIXES: [&str; 5] = ["schedule", "random_shares", "stop", "repeat", "source"];
+
+/// Options of a source that a mix does not have.
+const REFUSED: [&str; 3] = ["skip_steps", "row_mask", "samples"];
+
+/// A source that was checked.
+struct Checked {
+    builder: LoaderBuilder,
+    io: Arc<IoRuntime>,
+    settled: Settled,
+    /// Rows of its data set.
+    stored: u64,
+}
+
+/// A mix that was checked and planned, before anything is started.
+pub(super) struct CheckedMix {
+    /// With the defaults filled in.
+    spec: LoaderSpec,
+    sources: Vec<Checked>,
+    joiner: Joiner,
+    run: Run,
+    first: Arc<MixedEpoch>,
+    split: MixSplit,
+    threads: usize,
+    memory: u64,
+}
+
+impl Loader {
+    /// A builder of a loader over several sources by weight, of which only the ratio matters. Of each
+    /// source's options, those that belong to all of them together, such as the size of a batch and the
+    /// memory, are given here.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, Loader, Shuffle, Stop};
+    ///
+    /// let web = Dataset::open("s3://acme/web/")?.loader().shuffle(Shuffle::seeded(17));
+    /// let books = Dataset::open("s3://acme/books/")?.loader().shuffle(Shuffle::seeded(17));
+    /// let loader = Loader::mix([(web, 0.7), (books, 0.3)])?
+    ///     .weights_from(10_000, [0.5, 0.5])
+    ///     .stop(Stop::Last)
+    ///     .batch_size(256)
+    ///     .memory(8 << 30)
+    ///     .build()?;
+    /// for batch in loader.epoch(0) {
+    ///     let batch = batch?; // an Arrow RecordBatch
+    /// }
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no source, or there are more than 64; a source is a mix itself.
+    pub fn mix(sources: impl IntoIterator<Item = (LoaderBuilder, f64)>) -> Result<LoaderBuilder> {
+        let mixed: Vec<(LoaderBuilder, f64)> = sources.into_iter().collect();
+        let Some(dataset) = mixed.first().map(|(first, _)| first.dataset.clone()) else {
+            return Err(Error::invalid("a mix without sources").hint("give it loaders and their weights"));
+        };
+        if mixed.len() > MOST {
+            return Err(Error::invalid(format!("a mix of {} sources", mixed.len()))
+                .hint(format!("up to {MOST}; open a list of locations as one data set")));
+        }
+        if let Some(number) = mixed.iter().position(|(source, _)| source.is_mix()) {
+            return Err(Error::invalid(format!("source {number} is a mix itself"))
+                .hint("give its sources, with weights that are multiplied"));
+        }
+        Ok(LoaderBuilder { mixed, ..LoaderBuilder::new(dataset) })
+    }
+}
+
+impl LoaderBuilder {
+    pub(super) fn is_mix(&self) -> bool {
+        !self.mixed.is_empty()
+    }
+
+    /// The same as a source of a mix of so many, with these options.
+    fn for_mix(self, spec: LoaderSpec, source: u64, among: u64) -> Self {
+        LoaderBuilder { spec, source, among, ..self }
+    }
+
+    /// Checks the options of a mix, and plans it.
+    pub(super) fn mix(&self) -> Result<CheckedMix> {
+        let mut spec = self.spec.clone();
+        check_run(&spec)?;
+        self.check_of_all()?;
+        let first: Vec<f64> = self.mixed.iter().map(|(_, weight)| *weight).collect();
+        let schedule = weights(&first, &spec.schedule)?;
+        let threads = *spec.threads.get_or_insert_with(processors);
+        let memory = *spec.memory.get_or_insert_with(default_memory);
+        spec.batch_size = spec.most_of_a_rank();
+        let checked = self.sources(&spec)?;
+        let lanes = checked[0].settled.order.lanes();
+        let split = MixSplit { shard: spec.shard, lanes, global_batch: spec.global_batch() };
+        let rule = CourseRule {
+            rows: checked.iter().map(|source| source.settled.rows()).collect(),
+            global_batch: split.global_batch,
+            unit: split.unit(),
+            stop: spec.stop,
+            repeat: spec.repeat,
+            drop_last: spec.drop_last,
+            schedule,
+            random_shares: spec.random_shares,
+        };
+        let run = Run { rule, origin: Origin::of_sources(checked.len()) };
+        let first = Arc::new(run.epoch(0)?);
+        let schemas: Vec<_> = checked.iter().map(|source| source.settled.schema().clone()).collect();
+        let delivered = checked
+            .iter()
+            .map(|Checked { settled, .. }| Delivered { spec: &settled.spec, schema: settled.schema() });
+        check_masks(&delivered.collect::<Vec<_>>())?;
+        let joiner = Joiner::new(&schemas, spec.source)?;
+        let sources = divide(checked, memory, &run, split, &first)?;
+        Ok(CheckedMix { spec, sources, joiner, run, first, split, threads, memory })
+    }
+
+    /// Refuses options of a mix that belong to its sources.
+    fn check_of_all(&self) -> Result<()> {
+        let found = if self.decoders.is_empty() { None } else { Some("decode_with".to_owned()) };
+        let found =
+            found.or_else(|| given(&self.spec).find(|name| is_none_of(name, [&OF_ALL[..], &OF_MIXES])));
+        match found {
+            None => Ok(()),
+            Some(name) => Err(Error::invalid(format!("the mix has `{name}`, which belongs to a source"))
+                .hint("give it to the sources, and leave it out of the mix")),
+        }
+    }
+
+    /// The sources, each checked by itself.
+    fn sources(&self, spec: &LoaderSpec) -> Result<Vec<Checked>> {
+        let given = self.mixed.iter().map(|(builder, _)| builder.spec.shuffle.lanes);
+        let mut lanes: Vec<u32> = given.flatten().collect();
+        lanes.dedup();
+        if let [one, other, ..] = lanes[..] {
+            return Err(Error::invalid(format!("one source has {one} lanes, another {other}"))
+                .hint("give all of them as many, or none"));
+        }
+        let check = |(number, (builder, _)): (usize, &(LoaderBuilder, f64))| {
+            let mut options = builder.spec.clone();
+            check_source(number, &options)?;
+            options.shard = spec.shard;
+            options.batch_size = spec.batch_size;
+            (options.memory, options.threads) = (spec.memory, spec.threads);
+            options.shuffle.lanes = lanes.first().copied();
+            let (source, among) = (number as u64, self.mixed.len() as u64);
+            let mut builder = builder.clone().for_mix(options, source, among).numbered(self.numbered);
+            builder.plan_only |= self.plan_only;
+            let builder = builder.of_folders().map_err(of_source(number))?;
+            let (io, store) = builder.dataset.here()?;
+            let settled = builder.settle(&io, store).map_err(of_source(number))?;
+            let stored = builder.dataset.rows();
+            Ok(Checked { builder, io, settled, stored })
+        };
+        self.mixed.iter().enumerate().map(check).collect()
+    }
+}
+
+impl CheckedMix {
+    /// The plan of this rank for an epoch.
+    pub(super) fn plan(&self, epoch: u64) -> Result<RankPlan> {
+        Ok(RankPlan::of_mix(epoch, &self.run.epoch(epoch)?, self.split, self.memory))
+    }
+
+    /// Starts the sources, on one pool of threads.
+    pub(super) fn start(self) -> Result<Loader> {
+        let CheckedMix { spec, sources, joiner, run, first, split, threads, .. } = self;
+        let (monitor, pool) = (monitor(&spec.trace, threads)?, threads::pool(threads)?);
+        let mut first_number = 0;
+        let started = sources.into_iter().map(|Checked { builder, io, settled, stored }| {
+            let source = builder.start(settled, io, pool.clone(), monitor.clone(), first_number);
+            first_number += stored;
+            source
+        });
+        let mixture = Mixture::new(joiner, spec, run, split.lanes, first);
+        Ok(Loader { sources: Sources::mixed(started, mixture) })
+    }
+}
+
+/// The options that are not at their defaults, by name.
+fn given(spec: &LoaderSpec) -> impl Iterator<Item = String> {
+    let fields = |spec: &LoaderSpec| match serde_json::to_value(spec) {
+        Ok(Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let default = fields(&LoaderSpec::default());
+    fields(spec)
+        .into_iter()
+        .filter(move |(name, value)| default.get(name) != Some(value))
+        .map(|(name, _)| name)
+}
+
+fn is_none_of<const N: usize>(name: &str, lists: [&[&str]; N]) -> bool {
+    !lists.iter().any(|list| list.contains(&name))
+}
+
+/// The first option of the mixing itself that is given.
+pub(super) fn of_mixes(spec: &LoaderSpec) -> Option<&'static str> {
+    let default = LoaderSpec::default();
+    let given = [
+        !spec.schedule.is_empty(),
+        spec.random_shares.is_some(),
+        spec.stop != default.stop,
+        spec.repeat != default.repeat,
+        spec.source,
+    ];
+    OF_MIXES.into_iter().zip(given).find(|(_, given)| *given).map(|(name, _)| name)
+}
+
+/// Refuses options of a source that belong to all of them together.
+fn check_source(number: usize, options: &LoaderSpec) -> Result<()> {
+    let default = LoaderSpec::default();
+    let of_all = [
+        options.shard != default.shard,
+        options.batch_size != default.batch_size,
+        options.global_batch_size.is_some(),
+        options.drop_last,
+        options.epochs.is_some(),
+        options.memory.is_some(),
+        options.threads.is_some(),
+        options.trace.is_some(),
+    ];
+    let of_all = OF_ALL.into_iter().zip(of_all).find(|(_, given)| *given).map(|(name, _)| name);
+    if let Some(name) = of_all.or_else(|| of_mixes(options)) {
+        return Err(Error::invalid(format!("source {number} has `{name}`, which belongs to the mix"))
+            .hint("give it to the mix, and leave it out of the source"));
+    }
+    let refused = [!options.skip_steps.is_empty(), options.row_mask, !options.samples.are_single_rows()];
+    if let Some((name, _)) = REFUSED.into_iter().zip(refused).find(|(_, given)| *given) {
+        return Err(Error::invalid(format!("source {number} has `{name}`, which a mix does not have"))
+            .hint("leave it out of the source"));
+    }
+    Ok(())
+}
+
+/// The most rows of a source in a rank's batch.
+fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
+    let world = u64::from(split.shard.world());
+    let all = split.global_batch.div_ceil(world);
+    if rule.stop == Stop::Last && !rule.repeat {
+        // The others share the steps when one has ended.
+        return all;
+    }
+    let units = u128::from(rule.global_batch / rule.unit);
+    let of = |weights: &Weights| {
+        // By chance the units of a block of steps may meet in one.
+        let together = if rule.random_shares.is_some() { u128::from(SHARES_BLOCK) } else { 1 };
+        let part = u128::from(weights.part(source)) * units * together;
+        part.div_ceil(u128::from(weights.sum())).min(units) as u64 * rule.unit
+    };
+    let most = rule.schedule.iter().map(|(_, weights)| of(weights)).max().unwrap_or(0);
+    (most.div_ceil(world) + 1).min(all).max(1)
+}
+
+/// Gives each source what it needs of the memory, and its share of the rest.
+fn divide(
+    checked: Vec<Checked>,
+    memory: u64,
+    run: &Run,
+    split: MixSplit,
+    first: &Arc<MixedEpoch>,
+) -> Result<Vec<Checked>> {
+    let portion = |source| Portion { epoch: first.clone(), source, split };
+    let rows: Vec<u64> = (0..checked.len()).map(|source| most_rows(&run.rule, split, source)).collect();
+    let needs = checked.iter().enumerate().map(|(at, source)| source.settled.least(rows[at], portion(at)));
+    let needs: Vec<u64> = needs.collect();
+    // Batches of several sources are copied into one.
+    let copy =
+        checked.iter().zip(&rows).map(|(source, rows)| source.settled.row_bytes().saturating_mul(*rows));
+    let copy = if checked.len() > 1 { copy.sum() } else { 0 };
+    let needed = needs.iter().fold(copy, |sum, need| sum.saturating_add(*need));
+    if needed > memory {
+        let cause = format!(
+            "the windows and batches of {} sources need {} of memory together, over the budget of {}",
+            checked.len(),
+            words(needed),
+            words(memory)
+        );
+        let hint = format!("raise `memory` to {}, or give the sources smaller windows", words(needed));
+        return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
+    }
+    let (rest, all) = (u128::from(memory - needed), u128::from((needed - copy).max(1)));
+    let divided = checked.into_iter().enumerate().map(|(at, source)| {
+        let Checked { builder, io, settled, stored } = source;
+        let share = needs[at] + (rest * u128::from(needs[at]) / all) as u64;
+        let settled = builder.divided(&io, settled, (share, rows[at]), portion(at));
+        Ok(Checked { settled: settled.map_err(of_source(at))?, builder, io, stored })
+    });
+    divided.collect()
+}

@@ -1,0 +1,199 @@
+//! How several sources make one loader: the plan in force, by which an epoch takes their batches, and how
+//! these are joined.
+//!
+//! Each source has a pipe of its own, over one pool of threads and shares of one budget of memory. `join`
+//! makes one batch of theirs, `masks` are made by all sources or none, and `caches` are counted together.
+
+mod caches;
+mod join;
+mod masks;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use forebay_base::{Error, Result};
+
+use super::spec::LoaderSpec;
+use crate::shard::{MixSplit, MixedEpoch, Origin, Run, SavedMix, Shard, Steps, Weights};
+pub(super) use caches::together;
+pub(super) use join::Joiner;
+pub(super) use masks::{Delivered, check_masks};
+
+/// The most weights of a schedule, over all sources: a position has them all, in less than 64 KiB.
+const MOST_WEIGHTS: usize = 4_000;
+
+/// Steps that are gone through rather than sought.
+const NEAR: u64 = 64;
+
+/// Planned epochs that are kept: the one under way and the next, and one that is asked for.
+const PLANNED: usize = 3;
+
+/// How the sources of a loader are mixed.
+#[derive(Debug)]
+pub(super) struct Mixture {
+    pub(super) joiner: Joiner,
+    /// Rows of each source that were made into batches.
+    pub(super) delivered: Vec<AtomicU64>,
+    /// The options of the loader, with the defaults filled in.
+    pub(super) spec: LoaderSpec,
+    plan: Mutex<Plan>,
+}
+
+/// The plan in force, with the epochs that were planned last.
+#[derive(Debug)]
+struct Plan {
+    run: Arc<Run>,
+    lanes: u32,
+    planned: Vec<(u64, Arc<MixedEpoch>)>,
+    /// Where the position was asked for last, to go on from there: the epoch, and its steps from there on.
+    asked: Option<(u64, Steps)>,
+}
+
+/// How far an epoch of a mix got.
+pub(super) struct Reached {
+    /// Of each source the number of its first pass.
+    pub(super) passes: Vec<u64>,
+    /// Of each source the rows that were given.
+    pub(super) rows: Vec<u64>,
+    pub(super) state: SavedMix,
+}
+
+impl Plan {
+    fn new(run: Run, lanes: u32, first: (u64, Arc<MixedEpoch>)) -> Self {
+        Plan { run: Arc::new(run), lanes, planned: vec![first], asked: None }
+    }
+
+    /// Rows of each source before a step of an epoch.
+    fn taken_before(&mut self, number: u64, epoch: &MixedEpoch, step: u64) -> Vec<u64> {
+        let is_near = |(of, steps): &(u64, Steps)| {
+            *of == number && (steps.step()..=steps.step() + NEAR).contains(&step)
+        };
+        let asked = self.asked.take().filter(is_near);
+        let (_, mut steps) = asked.unwrap_or_else(|| (number, epoch.course.steps_from(step)));
+        while steps.step() < step && steps.next().is_some() {}
+        let taken = steps.taken().to_vec();
+        self.asked = Some((number, steps));
+        taken
+    }
+}
+
+impl Mixture {
+    /// The mixture that begins with `first`, epoch 0 of `run`.
+    pub(super) fn new(
+        joiner: Joiner,
+        spec: LoaderSpec,
+        run: Run,
+        lanes: u32,
+        first: Arc<MixedEpoch>,
+    ) -> Self {
+        Mixture {
+            joiner,
+            delivered: run.rule.rows.iter().map(|_| AtomicU64::new(0)).collect(),
+            spec,
+            plan: Mutex::new(Plan::new(run, lanes, (0, first))),
+        }
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The run that is planned, and this rank's share.
+    pub(super) fn run(&self) -> (Arc<Run>, MixSplit) {
+        let plan = self.plan();
+        (plan.run.clone(), self.split(plan.lanes, self.spec.shard))
+    }
+
+    /// The share of a rank, in orders of so many lanes.
+    pub(super) fn split(&self, lanes: u32, shard: Shard) -> MixSplit {
+        MixSplit { shard, lanes, global_batch: self.spec.global_batch() }
+    }
+
+    /// The plan of an epoch of the run in force.
+    pub(super) fn planned(&self, run: &Arc<Run>, number: u64) -> Result<Arc<MixedEpoch>> {
+        let mut plan = self.plan();
+        if let Some((_, found)) =
+            plan.planned.iter().find(|(epoch, _)| *epoch == number && Arc::ptr_eq(run, &plan.run))
+        {
+            return Ok(found.clone());
+        }
+        let made = Arc::new(run.epoch(number)?);
+        if Arc::ptr_eq(run, &plan.run) {
+            plan.planned.push((number, made.clone()));
+            if plan.planned.len() > PLANNED {
+                plan.planned.remove(0);
+            }
+        }
+        Ok(made)
+    }
+
+    /// Takes another run as the plan in force, of which one epoch is planned already.
+    pub(super) fn replace(&self, run: Run, lanes: u32, first: (u64, Arc<MixedEpoch>)) {
+        *self.plan() = Plan::new(run, lanes, first);
+    }
+
+    /// Steps of an epoch. What came before a border is counted in the steps that hold now.
+    pub(super) fn steps(&self, number: u64) -> u64 {
+        let (run, _) = self.run();
+        let Ok(plan) = self.planned(&run, number) else { return 0 };
+        let before: u64 = plan.taken.iter().sum();
+        plan.course.steps() + before.div_ceil(run.rule.global_batch)
+    }
+
+    /// How far an epoch got that has given so many rows.
+    pub(super) fn reached(&self, epoch: u64, row: u64) -> Reached {
+        let (run, _) = self.run();
+        let sources = run.rule.rows.len();
+        // Without a plan nothing of the epoch was given.
+        let (passes, rows, step) = match self.planned(&run, epoch) {
+            Ok(plan) => {
+                let step = plan.step_of(row);
+                (plan.passes.clone(), self.plan().taken_before(epoch, &plan, step), plan.first_step + step)
+            }
+            Err(_) => (vec![0; sources], vec![0; sources], 0),
+        };
+        let parts = |(from, weights): &(u64, Weights)| {
+            (*from, (0..weights.len()).map(|source| weights.part(source)).collect())
+        };
+        let state = SavedMix {
+            step,
+            stop: run.rule.stop,
+            repeat: run.rule.repeat,
+            schedule: run.rule.schedule.iter().map(parts).collect(),
+            random_shares: run.rule.random_shares,
+            origin: (run.origin != Origin::of_sources(sources)).then(|| run.origin.clone()),
+        };
+        Reached { passes, rows, state }
+    }
+}
+
+/// The weights by the step of the run from which they hold: those of the sources first, then those of a
+/// schedule.
+///
+/// # Errors
+/// A weight can never work, there are not as many as sources, or a step does not follow the one before.
+pub(super) fn weights(first: &[f64], schedule: &[(u64, Vec<f64>)]) -> Result<Vec<(u64, Weights)>> {
+    let weights = first.len().saturating_mul(schedule.len());
+    if weights > MOST_WEIGHTS {
+        let cause = format!(
+            "the schedule has {weights} weights: {} changes of {} sources",
+            schedule.len(),
+            first.len()
+        );
+        return Err(Error::invalid(cause)
+            .hint(format!("a position holds up to {MOST_WEIGHTS}; change the weights less often")));
+    }
+    let mut all = vec![(0, Weights::new(first)?)];
+    for (step, weights) in schedule {
+        if weights.len() != first.len() {
+            let cause = format!("the schedule has {} weights at step {step}", weights.len());
+            return Err(Error::invalid(cause).hint(format!("there are {} sources", first.len())));
+        }
+        if all.last().is_some_and(|(before, _)| step <= before) {
+            return Err(Error::invalid(format!("the schedule has step {step} in the wrong place"))
+                .hint("its steps ascend, and are 1 or more: the weights of the sources hold from step 0"));
+        }
+        all.push((*step, Weights::new(weights)?));
+    }
+    Ok(all)
+}

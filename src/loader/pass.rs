@@ -1,0 +1,237 @@
+//! One pass over a rank's share of a source: it takes what the pipe makes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::RecvTimeoutError;
+use forebay_arrow::array::RecordBatch;
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::bad_rows::BadRow;
+use super::collate::Collated;
+use super::hand_over::PendingBatch;
+use super::lifecycle::Reason;
+use super::pipe::BatchReceiver;
+use super::progress::Receipt;
+use super::refill::{Refill, StandIn, Taken};
+use crate::monitor::{Monitor, Watch};
+
+/// A batch, and its receipt. See [`Wait`](super::Wait) for an example.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The rows of this rank.
+    pub batch: RecordBatch,
+    /// Pass it to [`Loader::handed_over`](super::Loader::handed_over) when the consumer has the batch.
+    pub after: Receipt,
+}
+
+/// The batches of one rank and pass over a source, in order. Dropping it stops its work at once.
+pub(super) struct Pass {
+    pub(super) number: u64,
+    /// Steps still to come: a pass that ends before them is an error.
+    pub(super) owed: u64,
+    pub(super) receiver: BatchReceiver,
+    pub(super) pending: Option<PendingBatch>,
+    pub(super) generation: u64,
+    pub(super) monitor: Arc<Monitor>,
+    /// Whether it is a part of an epoch, whose own waits are the consumer's.
+    pub(super) is_part: bool,
+    /// The batches that came in.
+    pub(super) refill: Refill,
+    /// Bad rows of the batches that were returned.
+    pub(super) skipped: usize,
+    pub(super) beginning: Beginning,
+}
+
+/// The beginning of the pass, where the first row that can be delivered is.
+pub(super) enum Beginning {
+    /// It is in this iterator.
+    Here,
+    /// It is before the row at which this iterator began; how to begin there.
+    Before(Box<dyn FnOnce() -> Result<Option<Pass>> + Send>),
+    /// It is being read.
+    Read(Box<Pass>),
+}
+
+impl Pass {
+    /// Steps that are still to come.
+    pub(super) fn remaining(&self) -> u64 {
+        self.owed
+    }
+
+    /// Bad rows that were left out so far.
+    pub(super) fn skipped(&self) -> &[BadRow] {
+        &self.refill.bad()[..self.skipped]
+    }
+
+    /// The record of its waits.
+    pub(super) fn watch(&self) -> &Watch {
+        &self.receiver.watch
+    }
+
+    /// Fails in a forked child, where nothing of the pipe runs.
+    pub(super) fn check_process(&self) -> Result<()> {
+        self.receiver.check_process()
+    }
+
+    /// Waits at most `timeout` for the next batch; `None` where it is still to come. After an error there is
+    /// none.
+    pub(super) fn take(&mut self, timeout: Duration) -> Result<Option<Step>> {
+        self.check_process()?;
+        // The beginning of the epoch is read once the last batch of it came.
+        let all_came = self.refill.waiting() == self.owed;
+        if let Some(ended) = self.ended_from_outside().filter(|_| !all_came) {
+            return Err(ended);
+        }
+        if self.is_part {
+            self.watch().begins();
+        }
+        let step = self.next_step(timeout);
+        match &step {
+            Ok(Some(_)) if self.is_part => self.watch().leaves(),
+            Ok(_) => {}
+            Err(_) => self.receiver.failed(),
+        }
+        step
+    }
+
+    fn next_step(&mut self, timeout: Duration) -> Result<Option<Step>> {
+        let began = Instant::now();
+        while self.refill.is_empty_handed() {
+            let left = timeout.saturating_sub(began.elapsed());
+            let came = match self.refill.waiting() == self.owed {
+                true => self.fill_the_last(left),
+                false => self.take_in(left),
+            };
+            // Those of batches that cannot be returned are listed too.
+            let came = came.inspect_err(|_| self.count_skipped(self.refill.bad().len()));
+            if !came? {
+                return Ok(None);
+            }
+        }
+        let taken = self.refill.pop().ok_or_else(|| self.cut_short())?;
+        Ok(Some(self.accept(taken)))
+    }
+
+    /// Waits for the next pending batch, and then until it is made.
+    fn receive(&mut self, timeout: Duration) -> Result<Result<Collated>, RecvTimeoutError> {
+        let receiver = &self.receiver;
+        let began = Instant::now();
+        let left = || timeout.saturating_sub(began.elapsed());
+        if self.pending.is_none() {
+            self.pending = Some(receiver.batches.recv_timeout(left())?);
+        }
+        let Some(PendingBatch { made, .. }) = &self.pending else {
+            return Err(RecvTimeoutError::Disconnected);
+        };
+        match made.try_recv() {
+            Some(made) => Ok(made),
+            None => {
+                receiver.watch.making();
+                made.recv_timeout(left())
+            }
+        }
+    }
+
+    /// Waits for the next batch and takes it in; false where it is still to come.
+    fn take_in(&mut self, timeout: Duration) -> Result<bool> {
+        let received = match self.receive(timeout) {
+            Ok(made) => made,
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
+            Err(RecvTimeoutError::Disconnected) => Err(self.cut_short()),
+        };
+        // The permit is returned last: a thread that waits for it starts work at once, and would take the
+        // processor from this one.
+        let (end, padded, _permit) = match self.pending.take() {
+            Some(PendingBatch { end, padded, permit, memory, .. }) => (end, padded, (permit, memory)),
+            None => (0, 0, (None, None)),
+        };
+        let is_whole = matches!(self.beginning, Beginning::Here);
+        received.and_then(|made| self.refill.push(Taken { made, end, padded }, is_whole)).map(|()| true)
+    }
+
+    /// Fills the last batches of the epoch, which are empty, with its first row that can be delivered; false
+    /// where that is still to come.
+    fn fill_the_last(&mut self, timeout: Duration) -> Result<bool> {
+        if self.refill.fill_with_first()? {
+            return Ok(true);
+        }
+        self.beginning = match std::mem::replace(&mut self.beginning, Beginning::Here) {
+            Beginning::Before(begin) => {
+                begin()?.map_or(Beginning::Here, |pass| Beginning::Read(Box::new(pass)))
+            }
+            other => other,
+        };
+        let Beginning::Read(pass) = &mut self.beginning else { return Err(self.nothing_to_deliver()) };
+        let Some(Step { batch, after }) = pass.take(timeout)? else { return Ok(false) };
+        self.refill.set_first(StandIn::first_of(&batch, &after.numbers, after.keys.as_deref())?);
+        self.beginning = Beginning::Here;
+        Ok(true)
+    }
+
+    fn nothing_to_deliver(&self) -> Error {
+        let cause = format!("no row of this rank's in epoch {} can be delivered", self.number);
+        let error = Error::new(ErrorKind::BadRow, cause).hint("mend the rows, or leave them out with `deny`");
+        match self.refill.bad().last() {
+            Some(last) => error.at(last.error().place().clone()),
+            None => error,
+        }
+    }
+
+    /// Counts the bad rows until so many were returned.
+    fn count_skipped(&mut self, until: usize) {
+        self.monitor.skipped.fetch_add((until - self.skipped) as u64, Relaxed);
+        self.skipped = until;
+    }
+
+    fn accept(&mut self, Taken { made, end, padded }: Taken) -> Step {
+        let skipped = self.refill.skipped_until(end);
+        self.count_skipped((skipped - self.refill.before()) as usize);
+        self.monitor.padded.fetch_add(padded, Relaxed);
+        self.owed -= 1;
+        if self.owed == 0 {
+            self.receiver.finished();
+        }
+        let after = Receipt {
+            generation: self.generation,
+            epoch: self.number,
+            row: end,
+            skipped: if skipped > 0 { [skipped].into() } else { Arc::default() },
+            last: false,
+            numbers: made.numbers,
+            keys: made.keys,
+        };
+        Step { batch: made.batch, after }
+    }
+
+    fn cut_short(&self) -> Error {
+        self.ended_from_outside().unwrap_or_else(|| {
+            Error::new(ErrorKind::Internal, format!("epoch {} ended {} steps early", self.number, self.owed))
+        })
+    }
+
+    /// Why no batch comes any more, if the loader ended the pass: also those that were made before.
+    fn ended_from_outside(&self) -> Option<Error> {
+        match self.receiver.abandoned()? {
+            Reason::Left | Reason::Failed => None,
+            reason => Some(ended(self.number, reason)),
+        }
+    }
+}
+
+/// The error of who asks for a batch of an epoch that was ended before its time.
+pub fn ended(number: u64, reason: Reason) -> Error {
+    let (why, next) = match reason {
+        Reason::Closed => return Error::closed(),
+        Reason::Left => ("it was closed", "iterate over the loader again"),
+        Reason::Superseded => (
+            "another epoch was begun",
+            "a loader has one epoch at a time; make another loader for a second one",
+        ),
+        Reason::Restored => ("a state was loaded", "iterate over the loader again"),
+        Reason::Warmed => ("the cache was warmed", "iterate over the loader again"),
+        Reason::Failed => ("a batch could not be made", "see the error of that batch"),
+    };
+    Error::new(ErrorKind::Closed, format!("epoch {number} was ended: {why}")).hint(next)
+}

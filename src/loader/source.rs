@@ -1,0 +1,345 @@
+//! One source of a loader, which alone is the loader: a data set, an order, and the pipe that reads it.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_store::catalog::Catalog;
+
+use super::bad_rows::BadRow;
+use super::collate::Collator;
+use super::pass::{Beginning, Pass};
+use super::pipe::{Engine, Planned, Work};
+use super::prefetch::PrefetchKey;
+use super::refill::Refill;
+use super::rewind::{LastAsked, SourceOrder};
+use super::row_groups;
+use super::sizing::Sizing;
+use super::spec::LoaderSpec;
+use super::stats::StageStats;
+use super::tiers::Tiers;
+use crate::monitor::Monitor;
+use crate::reader::fetch::Fetcher;
+use crate::samples::SampleIndex;
+use crate::shard::{
+    CountedFile, Deals, EpochOrder, OrderId, OrderSpec, SavedFiles, SavedSource, SkippedRows, Split,
+    kept_text,
+};
+
+/// A source, with the threads that do its work.
+pub(super) struct Source {
+    pub(super) engine: Arc<Engine>,
+    pub(super) fetcher: Fetcher,
+    pub(super) selected: Arc<SampleIndex>,
+    pub(super) collator: Arc<Collator>,
+    pub(super) monitor: Arc<Monitor>,
+    /// The statistics of opening the data set.
+    pub(super) opened: StageStats,
+    pub(super) sizing: Sizing,
+    /// The order that was asked last.
+    pub(super) asked: LastAsked,
+    /// The order in force: a restored position brings its own lanes and window.
+    pub(super) order: Mutex<OrderSpec>,
+    /// Whether lanes and window were left to the loader, so that a restored position may bring its own.
+    pub(super) open: Open,
+    /// The options, with the defaults filled in.
+    pub(super) spec: LoaderSpec,
+    pub(super) rows: u64,
+    /// Rows of which no sample is made, as each epoch counts them.
+    pub(super) left_out: Arc<[BadRow]>,
+    pub(super) filter: Option<String>,
+    /// A hash of the rows that are denied.
+    pub(super) denied: Option<String>,
+    /// The files of the data set as a position has them, once one is asked for.
+    pub(super) files: OnceLock<SavedFiles>,
+    /// About the options; returned once.
+    pub(super) warning: Mutex<Option<String>>,
+    /// The form in which the cache keeps images, if there is a cache.
+    pub(super) tiers: Option<Arc<Tiers>>,
+    /// Rows of the data sets before it.
+    pub(super) first_number: u64,
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.monitor.flush();
+    }
+}
+
+/// The files of a data set, as a position counts them.
+fn counted_files(catalog: &Catalog) -> impl Iterator<Item = CountedFile<'_>> {
+    catalog.files.iter().map(|file| CountedFile { path: &file.relative, content: file.content_hash() })
+}
+
+/// An epoch that begins.
+pub(super) struct Begun {
+    /// The number of its iterator.
+    pub(super) generation: u64,
+    /// Bad rows that it left out before the row with which it goes on.
+    pub(super) skipped: u64,
+    /// Its plan, and that of the one that is prepared.
+    pub(super) keys: Vec<PrefetchKey>,
+}
+
+/// The options that the user left open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    pub(super) lanes: bool,
+    pub(super) window: bool,
+    pub(super) skips: bool,
+}
+
+impl Source {
+    /// The source of row groups; `is_exact` means that all of them are used at once.
+    pub(super) fn row_groups(&self, is_exact: bool) -> Result<row_groups::Source> {
+        let (runtime, pool) = self.engine.threads()?;
+        let form = self.tiers.as_ref().and_then(|tiers| tiers.form());
+        let row_cache =
+            self.fetcher.reads.row_cache.as_ref().map(|row_cache| row_cache.in_form(form.clone()));
+        Ok(row_groups::Source {
+            runtime,
+            pool,
+            fetcher: self.fetcher.with_cache(row_cache),
+            selected: self.selected.clone(),
+            collator: self.collator.clone(),
+            monitor: self.monitor.clone(),
+            limit: self.sizing.row_groups,
+            ahead: self.sizing.ahead,
+            // Pixels take several times the planned memory, so they are used from the cache.
+            exchange: is_exact || form.is_some(),
+            tiers: self.tiers.clone(),
+        })
+    }
+
+    /// Begins a pass; the one after it, if it is named, is prepared. `is_part` means that it is a part of an
+    /// epoch, whose own waits are the consumer's.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        is_part: bool,
+        begun: impl FnOnce() -> Result<Begun>,
+    ) -> Result<Pass> {
+        let refill = |before: u64, left_out: &[BadRow]| {
+            Refill::new(self.collator.on_bad_row, self.collator.row_mask, before, left_out)
+        };
+        let mut of_pass = None;
+        let receiver = self.engine.begin(|| {
+            let Begun { generation, skipped, keys } = begun()?;
+            let Some(PrefetchKey { epoch: number, start, order }) = keys.first().cloned() else {
+                return Err(Error::new(ErrorKind::Internal, "an epoch without a plan"));
+            };
+            if let Some((row_cache, tiers)) = self.fetcher.reads.row_cache.as_ref().zip(self.tiers.as_ref()) {
+                row_cache.cache().epoch_begins();
+                tiers.epoch_begins(&self.monitor, &self.fetcher.reads, self.rows);
+            }
+            let split = self.split(&order);
+            let owed = order.steps(number, &split, start);
+            let refill = if start == 0 { refill(0, &self.left_out) } else { refill(skipped, &[]) };
+            let beginning = match start {
+                0 => Beginning::Here,
+                _ => self.beginning(PrefetchKey { epoch: number, start: 0, order: order.clone() }),
+            };
+            of_pass = Some((number, owed, generation, refill, beginning));
+            let is_exact = order.is_exact();
+            let planned = |key: PrefetchKey| {
+                let PrefetchKey { epoch, start, order } = key.clone();
+                let samples = self.selected.clone();
+                let steps = order.steps(epoch, &split, start);
+                let deals = Deals::new(move || {
+                    EpochOrder::new(samples.of_epoch(epoch).counts.clone(), &order, epoch)
+                });
+                let (scouted, walked) = (deals.clone(), deals.clone());
+                Planned {
+                    key,
+                    deals,
+                    scout: Box::new(move || scouted.scout(split, start)),
+                    walk: Box::new(move || walked.walk(split, start)),
+                    next_at: self.sizing.next_at(steps),
+                }
+            };
+            Ok(Work {
+                plans: keys.into_iter().map(planned).collect(),
+                source: self.row_groups(is_exact)?,
+                batches: self.sizing.batches,
+            })
+        })?;
+        let (number, owed, generation, refill, beginning) =
+            of_pass.ok_or_else(|| Error::new(ErrorKind::Internal, "the epoch did not begin"))?;
+        let monitor = self.monitor.clone();
+        Ok(Pass {
+            number,
+            owed,
+            receiver,
+            pending: None,
+            generation,
+            monitor,
+            is_part,
+            refill,
+            skipped: 0,
+            beginning,
+        })
+    }
+
+    /// How to read a pass that is under way from its beginning, once it is done but for that.
+    fn beginning(self: &Arc<Self>, key: PrefetchKey) -> Beginning {
+        let this = Arc::downgrade(self);
+        Beginning::Before(Box::new(move || {
+            let Some(this) = this.upgrade() else { return Ok(None) };
+            let pass = this.begin(true, || Ok(Begun { generation: 0, skipped: 0, keys: vec![key] }))?;
+            // What it counts was counted before.
+            Ok(Some(Pass { monitor: Monitor::new(1, None), ..pass }))
+        }))
+    }
+
+    /// File, row group and row of the row with this ordinal in the data set, as receipts have it.
+    pub(super) fn row_place(&self, number: u64) -> Option<Place> {
+        let catalog = &self.collator.catalog;
+        let after = catalog.groups.partition_point(|group| group.first_row <= number);
+        let group = catalog.groups.get(after.checked_sub(1)?)?;
+        let row = (number - group.first_row < group.rows).then(|| number - group.first_row)?;
+        let file = catalog.files.get(group.file)?;
+        Some(Place::file(file.location.clone()).row_group(group.index).row(row))
+    }
+
+    /// How far a pass over it got: its first row in the epoch is row 0 of `first_pass`.
+    pub(super) fn saved(&self, first_pass: u64, rows: u64, skipped: u64) -> SavedSource {
+        SavedSource {
+            fingerprint: self.fetcher.reads.catalog.fingerprint.to_string(),
+            files: Some(self.saved_files().clone()),
+            order: self.order_id(),
+            first_pass,
+            rows,
+            skipped,
+            cache_tier: None,
+        }
+    }
+
+    /// Its order, from which its rows are known without reading any.
+    pub(super) fn source_order(&self) -> SourceOrder {
+        let order = self.order();
+        SourceOrder {
+            catalog: self.fetcher.reads.catalog.clone(),
+            selected: self.selected.clone(),
+            split: self.split(&order),
+            order,
+            last: self.asked.clone(),
+        }
+    }
+
+    /// The order of a saved source, which is at `row` of a pass, if this one can take it over.
+    ///
+    /// # Errors
+    /// It is another data set, or an order that this source does not have.
+    pub(super) fn order_of(&self, saved: &SavedSource, row: u64) -> Result<OrderSpec> {
+        let fingerprint = self.fetcher.reads.catalog.fingerprint.to_string();
+        match &saved.files {
+            Some(files) if saved.fingerprint != fingerprint => return Err(self.other_data(files)),
+            _ => saved.check(row, &fingerprint, &self.order_id())?,
+        }
+        self.adopted(&saved.order)
+    }
+
+    /// Takes over the rows that a saved order passes over, where none were given. Those that come after row
+    /// `row` of `epoch` have to be passed over here as well.
+    pub(super) fn take_skips(
+        &self,
+        order: &mut OrderSpec,
+        saved: &OrderId,
+        (epoch, row): (u64, u64),
+    ) -> Result<()> {
+        if self.open.skips {
+            order.skipped = saved.skipped.clone().into();
+        }
+        let is_ahead = |rows: &&SkippedRows| (rows.epoch, rows.to) > (epoch, row);
+        let missing = saved.skipped.iter().filter(is_ahead).find(|rows| !order.skipped.contains(rows));
+        let Some(SkippedRows { epoch, from, to }) = missing else { return Ok(()) };
+        let cause =
+            format!("the state passes over rows {from} to {to} of epoch {epoch}, this loader does not");
+        Err(Error::new(ErrorKind::StateMismatch, cause)
+            .hint("leave out `skip_steps`, to take it over from the state, or give all of its ranges"))
+    }
+
+    /// Checks that an order fits the memory.
+    pub(super) fn check_fits(&self, order: &OrderSpec) -> Result<()> {
+        self.sizing.check(&self.fetcher.reads, &self.selected, order, self.split(order))
+    }
+
+    /// Ends the pass that is under way: the next one is in this order.
+    pub(super) fn restored(&self, order: OrderSpec) {
+        self.engine.restored();
+        *self.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
+    }
+
+    /// The order of this loader with the lanes and the window of a saved one, where they were left open.
+    fn adopted(&self, saved: &OrderId) -> Result<OrderSpec> {
+        let mut order = self.order();
+        let mismatch = |what: &str, saved: u32, here: u32| {
+            Error::new(
+                ErrorKind::StateMismatch,
+                format!("the state was saved with {what} {saved}, this loader has {here}"),
+            )
+            .hint("leave it out, to take it over from the state")
+        };
+        if saved.lanes != order.lanes && !self.open.lanes {
+            return Err(mismatch("lanes", saved.lanes, order.lanes));
+        }
+        if saved.pool != order.pool && !self.open.window {
+            return Err(mismatch("a window in row groups of", saved.pool, order.pool));
+        }
+        (order.lanes, order.pool) = (saved.lanes, saved.pool);
+        Ok(order)
+    }
+
+    /// A warning that was not returned yet.
+    pub(super) fn take_warning(&self) -> Option<String> {
+        let row_cache = self.fetcher.reads.row_cache.as_ref();
+        row_cache
+            .and_then(|row_cache| row_cache.cache().take_warning())
+            .or_else(|| self.monitor.take_failure())
+            .or_else(|| self.warning.lock().unwrap_or_else(PoisonError::into_inner).take())
+            .or_else(|| self.fetcher.reads.store.take_warning())
+    }
+
+    /// Values that no vocabulary knew.
+    pub(super) fn unknown_values(&self) -> u64 {
+        self.collator.codecs.iter().map(|codec| codec.unknown_values()).sum()
+    }
+
+    /// The files of the data set, as a position has them.
+    fn saved_files(&self) -> &SavedFiles {
+        let catalog = &self.fetcher.reads.catalog;
+        self.files.get_or_init(|| SavedFiles::of(catalog.rows(), counted_files(catalog)))
+    }
+
+    /// The refusal of a position that was saved with other files.
+    fn other_data(&self, saved: &SavedFiles) -> Error {
+        let here = self.saved_files();
+        if saved == here {
+            let cause =
+                "the state is of another data set: the files are the same, and their columns or keys are not";
+            return Error::new(ErrorKind::StateMismatch, cause).hint("open them as the run did");
+        }
+        let files: Vec<CountedFile> = counted_files(&self.fetcher.reads.catalog).collect();
+        let cause = format!("the state is of another data set: {}", saved.differences(here, &files));
+        Error::new(ErrorKind::StateMismatch, cause).hint(match here.files > saved.files {
+            true => {
+                "to finish the epoch, open the files of then alone, by a list or a glob; to train on all of them, begin a run \
+                 without the state"
+            }
+            false => "bring back the files of then, or start again without the state",
+        })
+    }
+
+    pub(super) fn order(&self) -> OrderSpec {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn order_id(&self) -> OrderId {
+        let Source { rows, filter, denied, spec, .. } = self;
+        let order = OrderId::new(&self.order(), *rows, filter.clone(), denied.clone());
+        let stored = |name: &str| spec.stored_name(name).to_owned();
+        OrderId { samples: spec.samples.canonical(stored).map(kept_text), ..order }
+    }
+
+    pub(super) fn split(&self, order: &OrderSpec) -> Split {
+        self.spec.split(self.rows, order)
+    }
+}

@@ -1,0 +1,119 @@
+//! What a loader and its epochs share: its source, or several and how they are mixed, and how far the
+//! consumer got.
+
+use std::sync::Arc;
+
+use forebay_base::Result;
+
+use super::mix::Mixture;
+use super::pass::Pass;
+use super::prefetch::PrefetchKey;
+use super::progress::{At, Progress};
+use super::source::{Begun, Source};
+use super::spec::LoaderSpec;
+use crate::shard::{MixSplit, MixedEpoch, Portion, Run};
+
+/// The sources of a loader.
+pub(super) struct Sources {
+    /// There is one or more.
+    all: Vec<Arc<Source>>,
+    /// How they are mixed; `None` where one source alone is the loader.
+    pub(super) mixture: Option<Arc<Mixture>>,
+    pub(super) progress: Arc<Progress>,
+}
+
+/// An epoch of a mix that is under way.
+pub(super) struct PlannedEpoch {
+    pub(super) number: u64,
+    pub(super) run: Arc<Run>,
+    pub(super) split: MixSplit,
+    pub(super) plan: Arc<MixedEpoch>,
+}
+
+/// A place in a pass over a source.
+#[derive(Clone, Copy)]
+pub(super) struct PassPlace {
+    pub(super) source: usize,
+    /// Which pass it is, counted in the epoch.
+    pub(super) pass: u64,
+    pub(super) row: u64,
+    /// Bad rows before it that were left out.
+    pub(super) skipped: u64,
+}
+
+impl Sources {
+    /// A source that is the loader.
+    pub(super) fn one(source: Source) -> Arc<Self> {
+        Arc::new(Sources { all: vec![Arc::new(source)], mixture: None, progress: Arc::default() })
+    }
+
+    /// Sources that are mixed.
+    pub(super) fn mixed(sources: impl IntoIterator<Item = Source>, mixture: Mixture) -> Arc<Self> {
+        let all = sources.into_iter().map(Arc::new).collect();
+        Arc::new(Sources { all, mixture: Some(Arc::new(mixture)), progress: Arc::default() })
+    }
+
+    pub(super) fn all(&self) -> &[Arc<Source>] {
+        &self.all
+    }
+
+    /// The only source, or the first one.
+    pub(super) fn first(&self) -> &Arc<Source> {
+        &self.all[0]
+    }
+
+    /// The options of the loader, with the defaults filled in.
+    pub(super) fn spec(&self) -> &LoaderSpec {
+        self.mixture.as_ref().map_or(&self.first().spec, |mixture| &mixture.spec)
+    }
+
+    /// Fails once the loader was closed, and in a forked child.
+    pub(super) fn check_usable(&self) -> Result<()> {
+        self.all.iter().try_for_each(|source| source.engine.check_usable())
+    }
+
+    /// Begins the pass that is the next epoch of the only source. `begins` is called with its place once it
+    /// is sure that it does: a position does not move for one that does not.
+    pub(super) fn begin_alone(&self, number: Option<u64>, begins: impl FnOnce(&At, u64)) -> Result<Pass> {
+        let source = self.first();
+        source.begin(false, || {
+            let (at, generation) = self.progress.begin(number)?;
+            begins(&at, generation);
+            let (number, start, skipped) = (at.epoch, at.row, at.skipped_of(0));
+            let order = source.order();
+            let last = source.spec.epochs;
+            let following = number.checked_add(1).filter(|next| last.is_none_or(|epochs| *next < epochs));
+            let epochs = std::iter::once((number, start)).chain(following.map(|next| (next, 0)));
+            let keys = epochs.map(|(epoch, start)| PrefetchKey { epoch, start, order: order.clone() });
+            Ok(Begun { generation, skipped, keys: keys.collect() })
+        })
+    }
+
+    /// Begins a pass over a source of a mix, at one of its rows. The pass after it is prepared.
+    pub(super) fn begin_part(&self, mixture: &Mixture, epoch: &PlannedEpoch, at: PassPlace) -> Result<Pass> {
+        let PlannedEpoch { number, run, split, plan } = epoch;
+        let PassPlace { source, pass, row, skipped } = at;
+        let of = &self.all[source];
+        let order = of.order();
+        let key = |plan: &Arc<MixedEpoch>, pass: u64, start: u64| {
+            let portion = Portion { epoch: plan.clone(), source, split: *split };
+            PrefetchKey {
+                epoch: plan.passes[source] + pass,
+                start,
+                order: order.clone().with_portion(portion),
+            }
+        };
+        let mut keys = vec![key(plan, pass, row)];
+        if pass + 1 < plan.passes_of(source) {
+            keys.push(key(plan, pass + 1, 0));
+        } else if mixture.spec.epochs.is_none_or(|epochs| number + 1 < epochs) {
+            // There may be no epoch that far away.
+            if let Ok(next) = mixture.planned(run, number + 1)
+                && next.passes_of(source) > 0
+            {
+                keys.push(key(&next, 0, 0));
+            }
+        }
+        of.begin(true, || Ok(Begun { generation: 0, skipped, keys }))
+    }
+}
