@@ -10,8 +10,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyIterator, PyString, PyTuple};
 
+use crate::arrays::{self, nulls};
 use crate::errors;
-use crate::{capsule, nulls, numpy, schema};
+use crate::{capsule, schema};
 
 /// The place of each column by its name, in order: made once for all batches of an epoch.
 pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
@@ -115,7 +116,7 @@ impl Batch {
             let mut made = 0;
             for (place, slot) in self.arrays.iter().enumerate() {
                 let (field, column) = self.at(place);
-                if let Some(array) = numpy::numbers(py, field, column) {
+                if let Some(array) = arrays::numbers(py, field, column) {
                     made += bytes(column.as_ref());
                     // If another thread was first, its array stays.
                     let _ = slot.set(py, array?.unbind());
@@ -132,7 +133,7 @@ impl Batch {
     /// A new array of the column at `place`.
     fn array<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyAny>> {
         let (field, column) = self.at(place);
-        let array = || numpy::array(py, field, column, self.of);
+        let array = || arrays::array(py, field, column, self.of);
         let Some(consumer) = &self.consumer else { return array() };
         consumer.looks(Stage::HandOver, || Ok((array()?, bytes(column.as_ref()))))
     }

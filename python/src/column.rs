@@ -7,8 +7,9 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
+use crate::arrays::{self, nulls};
 use crate::dense::{self, Dense};
-use crate::{capsule, dlpack, errors, nulls, numpy, schema};
+use crate::{capsule, dlpack, errors, schema};
 
 /// Base class of :class:`forebay.Column`, which adds the buffer protocol.
 #[pyclass(frozen, subclass, module = "forebay._forebay")]
@@ -66,7 +67,7 @@ impl Column {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = numpy::array(py, &self.field, &self.array, self.of)?;
+        let array = arrays::array(py, &self.field, &self.array, self.of)?;
         if array.is_instance_of::<PyDict>() {
             let name = self.name();
             return Err(PyTypeError::new_err(format!(

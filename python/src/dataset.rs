@@ -8,9 +8,9 @@ use forebay_store::source;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::convert::{Place, json, parse_filter, place};
 use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
-use crate::loader::{Place, json, parse_filter, place};
 use crate::schema::Schema;
 
 /// Files that were found and footers that were read. A forked child may use it: it connects to the stores again.

@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString, PyTuple};
 
 use crate::arguments::{int, refused};
+use crate::arrays;
 use crate::dense::{Dense, Element};
 use crate::errors::IntoPython;
 use crate::image::Image;
-use crate::numpy;
 
 /// Decodes encoded images into a numpy array, without a data set and without the interpreter's lock.
 ///
@@ -102,7 +102,7 @@ pub(crate) fn decode_image<'py>(
     }
     let mut slots = MutableBuffer::from_len_zeroed(count);
     py.detach(|| decode(&spec, &files, key, is_batch, slots.as_slice_mut())).or_raise(py)?;
-    numpy::view(py, Dense { buffer: Buffer::from(slots), shape, element })
+    arrays::view(py, Dense { buffer: Buffer::from(slots), shape, element })
 }
 
 /// Decodes each file into its slot.

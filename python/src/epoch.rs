@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use crate::arrays::nulls::Origin;
 use crate::batch::{self, Batch};
 use crate::errors;
 use crate::home::Home;
 use crate::interrupt::SLICE;
-use crate::nulls::Origin;
 
 /// The epoch of a loader, or of a mix.
 pub(crate) enum Inner {

@@ -6,10 +6,12 @@
 //! which wraps this module; nothing here is imported by users.
 
 mod arguments;
+mod arrays;
 mod batch;
 mod capsule;
 mod categories;
 mod column;
+mod convert;
 mod dataset;
 mod decode;
 mod dense;
@@ -23,16 +25,12 @@ mod lists;
 mod loader;
 mod memory;
 mod mix;
-mod nulls;
-mod numpy;
-mod objects;
 mod options;
 mod pin;
 mod program;
 mod ragged;
 mod schema;
 mod text;
-mod texts;
 mod view;
 
 use forebay_cli as cli;

@@ -2,11 +2,11 @@
 
 use forebay::Stats;
 use forebay::stats::Verdict;
-use forebay::{Deny, Error, ErrorKind, Filter, Loader as Inner, LoaderSpec, Position, RowPlace};
+use forebay::{Deny, Loader as Inner, LoaderSpec, Position};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use serde::de::DeserializeOwned;
 
+use crate::convert::{Place, json, parse_filter, parse_state, place};
 use crate::dataset::opened;
 use crate::epoch::{Epoch, Step};
 use crate::errors::IntoPython;
@@ -189,13 +189,6 @@ impl Loader {
     }
 }
 
-/// File, row group, row, and the row's number.
-pub(crate) type Place = (String, usize, u64, i64);
-
-pub(crate) fn place(row: RowPlace) -> Place {
-    (row.file.to_string(), row.row_group, row.row, row.id.get())
-}
-
 /// A list of rows in a file, as JSON.
 #[pyfunction]
 pub(crate) fn denied_rows(py: Python<'_>, location: String) -> PyResult<String> {
@@ -208,26 +201,6 @@ pub(crate) fn denied_values(py: Python<'_>, column: String, location: String) ->
     interruptible(py, move || json(&Deny::read_values(&column, &location)?))
 }
 
-pub(crate) fn parse_filter(filter: &str) -> forebay::Result<Filter> {
-    serde_json::from_str(filter).map_err(|error| {
-        Error::invalid(format!("this is not a filter: {error}")).hint("pass [(column, op, value), ...]")
-    })
-}
-
-pub(crate) fn json(value: &impl serde::Serialize) -> forebay::Result<String> {
-    serde_json::to_string(value).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
-}
-
 fn parse(position: &str) -> forebay::Result<Position> {
     parse_state(position, "a loader")
-}
-
-/// What the `state_dict` of `what` returned, as JSON.
-pub(crate) fn parse_state<T: DeserializeOwned>(state: &str, what: &str) -> forebay::Result<T> {
-    // By way of a value: the user has a dict, in which no error has a line.
-    let state = serde_json::from_str::<serde_json::Value>(state).and_then(serde_json::from_value);
-    state.map_err(|error| {
-        Error::new(ErrorKind::StateMismatch, format!("this cannot be read as a state of {what}: {error}"))
-            .hint(format!("pass what state_dict() of {what} returned, in a release that reads its format"))
-    })
 }

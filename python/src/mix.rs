@@ -6,12 +6,12 @@ use forebay::{LoaderSpec, Mix as Inner, MixPosition, MixSpec, RowPlace};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::convert::{Place, json, parse_filter, parse_state, place};
 use crate::dataset::opened;
 use crate::epoch::{Epoch, Step};
 use crate::errors::IntoPython;
 use crate::home::Home;
 use crate::interrupt::interruptible;
-use crate::loader::{Place, json, parse_filter, parse_state, place};
 use crate::options;
 use crate::pin;
 use crate::schema::Schema;

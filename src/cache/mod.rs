@@ -524,7 +524,7 @@ impl DiskCache {
             return Ok(0);
         }
         let encoded = Encoded::new(key, rows).map_err(|_| Declined::Unwritable)?;
-        space.reserve(&mut writer, encoded.bytes)?;
+        space.reserve(encoded.bytes, || writer.grow(encoded.bytes))?;
         if !encoded.write(&writer.file, goes_on, || points::pass(points::Point::HalfWritten))? {
             return Err(Declined::Behind);
         }

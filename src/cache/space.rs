@@ -24,7 +24,6 @@ use super::folder::{self, Folder, ScannedFile, footprint};
 use super::ledger::{Ledger, Total};
 use super::pause::Pause;
 use super::points::{self, Point};
-use super::writer::Writer;
 
 /// Disk space that is left free: this part of the disk,
 const FREE_DISK_DIVISOR: u64 = 10;
@@ -146,8 +145,8 @@ impl Space {
         }
     }
 
-    /// Counts `bytes` for `part`, and evicts entries for them if necessary.
-    pub(super) fn reserve(&self, writer: &mut Writer, bytes: u64) -> Result<(), Declined> {
+    /// Counts `bytes` for a part that `grow` makes as long, and evicts entries for them if necessary.
+    pub(super) fn reserve(&self, bytes: u64, grow: impl FnOnce() -> io::Result<()>) -> Result<(), Declined> {
         if footprint(bytes) > self.limit {
             return Err(Declined::TooLarge);
         }
@@ -162,7 +161,7 @@ impl Space {
             }
         }
         ledger.add(footprint(bytes))?;
-        writer.grow(bytes)?;
+        grow()?;
         Ok(())
     }
 

@@ -73,3 +73,21 @@ impl Drop for RowGroupWatch {
         }
     }
 }
+
+impl Watch {
+    /// The next row group of the plan is asked for: it waits for memory.
+    pub(crate) fn asks_for(&self, group: u32) -> RowGroupWatch {
+        let (monitor, id) = (self.monitor(), self.id());
+        let (number, since) = monitor.enter(|timings, now| {
+            timings.settle(now);
+            let number = timings.epoch(id).map_or(0, |epoch| {
+                epoch.parts.push_back(Phase::Memory);
+                epoch.first + epoch.parts.len() as u64 - 1
+            });
+            timings.enters(id, number, Phase::Memory);
+            (number, now)
+        });
+        let place = monitor.trace.as_ref().map(|tracing| places(&tracing.fetches).take());
+        RowGroupWatch { watch: self.clone(), number, group, phase: Phase::Memory, since, place }
+    }
+}

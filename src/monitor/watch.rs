@@ -4,9 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Monitor;
-use super::row_group::RowGroupWatch;
 use super::stage::Stage;
-use super::timings::{Assembly, EpochTimings, Front, Look, Phase, Timings};
+use super::timings::{Assembly, EpochTimings, Front, Look, Timings};
 use super::trace::{Places, Track};
 
 /// Times one epoch. Clones are the same; when the last one is dropped, the epoch is forgotten.
@@ -72,22 +71,6 @@ impl Watch {
     }
 
     // Its row groups
-
-    /// The next row group of the plan is asked for: it waits for memory.
-    pub(crate) fn asks_for(&self, group: u32) -> RowGroupWatch {
-        let Inner { monitor, id, .. } = &*self.0;
-        let (number, since) = monitor.enter(|timings, now| {
-            timings.settle(now);
-            let number = timings.epoch(*id).map_or(0, |epoch| {
-                epoch.parts.push_back(Phase::Memory);
-                epoch.first + epoch.parts.len() as u64 - 1
-            });
-            timings.enters(*id, number, Phase::Memory);
-            (number, now)
-        });
-        let place = monitor.trace.as_ref().map(|tracing| places(&tracing.fetches).take());
-        RowGroupWatch { watch: self.clone(), number, group, phase: Phase::Memory, since, place }
-    }
 
     /// The rows of the next row groups are in the window.
     pub(crate) fn admits(&self, row_groups: usize) {

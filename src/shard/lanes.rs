@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use super::draw::{Draws, Purpose};
 use super::exact::Permutation;
 use super::lane::{ExactParts, Lane, Part};
-use super::order::OrderSpec;
+use super::order_spec::OrderSpec;
 use super::spec::Mixing;
 
 /// The lanes of one epoch. Their lengths differ by at most one row.

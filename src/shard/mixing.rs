@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::deal::Deals;
-use super::order::{EpochOrder, OrderSpec};
+use super::order::EpochOrder;
+use super::order_spec::OrderSpec;
 use super::spec::{Shard, Shuffle};
 use super::split::Split;
 

@@ -1,158 +1,12 @@
 //! The order of an epoch: row groups permuted, laid end to end, cut by rows into lanes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::lane::{Lane, Part};
+use super::lane::Lane;
 use super::lanes::Lanes;
 use super::mix::Portion;
-use super::skips::{SkippedRows, Skips};
-use super::spec::{Mixing, Shuffle};
-use super::split::Split;
-
-/// Everything that the order of an epoch depends on, beside the epoch itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OrderSpec {
-    pub(crate) mixing: Mixing,
-    pub(crate) seed: u64,
-    /// Parts in a lane's pool.
-    pub(crate) pool: u32,
-    pub(crate) lanes: u32,
-    /// The most rows of a row group that is shuffled as a whole.
-    pub(crate) piece_rows: Option<u64>,
-    /// Of row groups that are read in pieces, the selected rows with which each piece but the first begins. In stored order
-    /// it changes nothing but the parts; a shuffle takes each piece for a row group.
-    cuts: Arc<HashMap<u32, Vec<u32>>>,
-    /// Rows of its epochs that are passed over.
-    pub(crate) skipped: Arc<[SkippedRows]>,
-    /// Where it is one of the sources of a mix, what of it comes in which step.
-    pub(super) portion: Option<Portion>,
-}
-
-impl OrderSpec {
-    /// What `shuffle` means for a data set whose row groups have `selected[g]` rows each: `lanes` and `window_rows` are
-    /// taken where it leaves them open.
-    pub fn new(shuffle: &Shuffle, selected: &[u32], lanes: u32, window_rows: u64) -> Self {
-        let rows: u64 = selected.iter().map(|&rows| u64::from(rows)).sum();
-        let piece_rows = shuffle.piece_rows.filter(|_| shuffle.mixing == Mixing::Window);
-        let cuts = piece_rows.map_or_else(HashMap::new, |most| even_cuts(selected, most));
-        let pieces: usize = cuts.values().map(Vec::len).sum();
-        let groups = selected.iter().filter(|rows| **rows > 0).count() as u64 + pieces as u64;
-        let window = shuffle.window_rows.unwrap_or(window_rows);
-        // Rounded to whole row groups of average size; a pool of all of them is a uniform permutation already.
-        let pool = (u128::from(window) * u128::from(groups) + u128::from(rows) / 2) / u128::from(rows.max(1));
-        let pool = match shuffle.mixing {
-            Mixing::Window => pool.clamp(1, u128::from(groups.max(1))) as u32,
-            Mixing::Stored | Mixing::Exact => 1,
-        };
-        OrderSpec {
-            mixing: shuffle.mixing,
-            seed: shuffle.seed,
-            pool,
-            lanes: shuffle.lanes.unwrap_or(lanes),
-            piece_rows,
-            cuts: Arc::new(cuts),
-            skipped: Arc::default(),
-            portion: None,
-        }
-    }
-
-    /// The same order with row groups in pieces: for each of them the selected rows with which one begins, ascending.
-    #[must_use]
-    pub(crate) fn with_cuts(self, cuts: HashMap<u32, Vec<u32>>) -> Self {
-        OrderSpec { cuts: Arc::new(cuts), ..self }
-    }
-
-    /// The row groups that are in pieces, with the selected rows with which each piece but the first begins.
-    pub(crate) fn cuts(&self) -> &HashMap<u32, Vec<u32>> {
-        &self.cuts
-    }
-
-    /// The same order with these rows of its epochs passed over.
-    #[must_use]
-    pub(crate) fn with_skipped(self, skipped: Arc<[SkippedRows]>) -> Self {
-        OrderSpec { skipped, ..self }
-    }
-
-    /// The same order as one of the sources of a mix.
-    #[must_use]
-    pub(crate) fn with_portion(self, portion: Portion) -> Self {
-        OrderSpec { lanes: portion.split.lanes, portion: Some(portion), ..self }
-    }
-
-    /// The same order by itself.
-    #[must_use]
-    pub(crate) fn alone(self) -> Self {
-        OrderSpec { portion: None, ..self }
-    }
-
-    /// What the lanes of an epoch depend on, beside its number.
-    #[must_use]
-    pub(crate) fn of_lanes(&self) -> Self {
-        OrderSpec { portion: None, skipped: Arc::default(), ..self.clone() }
-    }
-
-    /// The most lanes that a rank reads.
-    pub(crate) fn lanes_of_a_rank(&self, split: &Split) -> u64 {
-        self.portion.as_ref().map_or(split.lanes_of_a_rank(), |portion| portion.lanes_of_a_rank(split))
-    }
-
-    /// Steps of an epoch from one of its rows on: the same on every rank, but for those of a mix.
-    pub(crate) fn steps(&self, epoch: u64, split: &Split, start: u64) -> u64 {
-        match &self.portion {
-            Some(portion) => portion.shares(epoch, start).count() as u64,
-            None => self.skips(epoch).steps(split, start),
-        }
-    }
-
-    /// The rows of an epoch that are passed over.
-    pub(crate) fn skips(&self, epoch: u64) -> Skips {
-        Skips::of_epoch(&self.skipped, epoch)
-    }
-
-    /// Interleaved lanes.
-    pub fn lanes(&self) -> u32 {
-        self.lanes
-    }
-
-    /// The same order through a pool of another size.
-    #[must_use]
-    pub fn with_pool(&self, pool: u32) -> Self {
-        OrderSpec { pool, ..self.clone() }
-    }
-
-    /// Whether each batch draws from all row groups.
-    pub fn is_exact(&self) -> bool {
-        self.mixing == Mixing::Exact
-    }
-
-    /// Whether rows are mixed in a window.
-    pub(crate) fn is_windowed(&self) -> bool {
-        self.mixing == Mixing::Window
-    }
-
-    /// Row groups that a lane's pool holds.
-    pub fn pool(&self) -> u32 {
-        self.pool
-    }
-
-    /// Parts, each cut where a piece of its row group begins.
-    pub(super) fn in_pieces(&self, parts: Vec<Part>) -> Vec<Part> {
-        if self.cuts.is_empty() {
-            return parts;
-        }
-        let pieces = parts.into_iter().flat_map(|part| {
-            let cuts = self.cuts.get(&part.group).map(Vec::as_slice).unwrap_or_default();
-            let end = part.start + part.rows;
-            let from = cuts.partition_point(|cut| *cut <= part.start);
-            let to = cuts.partition_point(|cut| *cut < end);
-            let starts = std::iter::once(part.start).chain(cuts[from..to].iter().copied());
-            let ends = cuts[from..to].iter().copied().chain(std::iter::once(end));
-            starts.zip(ends).map(move |(start, end)| Part { start, rows: end - start, ..part })
-        });
-        pieces.collect()
-    }
-}
+use super::order_spec::OrderSpec;
+use super::skips::Skips;
 
 /// The order of one epoch: global row `i` is row `i / lanes` of lane `i mod lanes`.
 #[derive(Clone, Debug)]
@@ -197,23 +51,12 @@ impl EpochOrder {
     }
 }
 
-/// Where row groups of more than `most` selected rows are cut, into pieces that differ by a row at most.
-fn even_cuts(selected: &[u32], most: u64) -> HashMap<u32, Vec<u32>> {
-    let larger = selected.iter().enumerate().filter(|(_, rows)| u64::from(**rows) > most);
-    let cuts = larger.map(|(group, &rows)| {
-        let pieces = u64::from(rows).div_ceil(most.max(1));
-        let start = |piece: u64| (u64::from(rows) * piece / pieces) as u32;
-        (group as u32, (1..pieces).map(start).collect())
-    });
-    cuts.collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
 
     use super::*;
-    use crate::shard::{PlannedStep, Shard, Split, Walk};
+    use crate::shard::{Part, PlannedStep, Shard, Shuffle, Split, Walk};
 
     #[test]
     fn a_shuffle_takes_pieces_for_row_groups() {

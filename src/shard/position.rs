@@ -6,7 +6,7 @@ use serde_json::Map;
 
 use super::files::SavedFiles;
 use super::kept_text::kept_text;
-use super::order::OrderSpec;
+use super::order_spec::OrderSpec;
 use super::skips::SkippedRows;
 use super::spec::Shuffle;
 use super::split::Split;

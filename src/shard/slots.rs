@@ -91,7 +91,8 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::super::draw::{Draws, Purpose};
-    use super::super::order::{EpochOrder, OrderSpec};
+    use super::super::order::EpochOrder;
+    use super::super::order_spec::OrderSpec;
     use super::super::spec::Shuffle;
     use super::*;
 

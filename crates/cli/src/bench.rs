@@ -19,14 +19,13 @@ mod undecoded;
 mod verdict;
 mod workload;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use forebay::Loader;
 use forebay_base::Result;
 
-use self::accelerator::Accelerator;
 use self::args::Until;
-use self::drive::{Course, Run, drive};
+use self::drive::{Course, drive, unthrottled};
 use self::live::Live;
 use self::pressure::Pressure;
 use self::report::Report;
@@ -91,16 +90,4 @@ fn measure(args: &Args, console: &Console) -> Result<Report> {
     report.order_check = check::check(args, console)?;
     report.conclude();
     Ok(report)
-}
-
-/// Runs `loaders` for some `time` without an accelerator.
-fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressure) -> Result<Vec<Run>> {
-    let course = Course {
-        accelerator: Accelerator::new(Duration::ZERO),
-        epochs: 0..u64::MAX,
-        steps: None,
-        at_most: Some(time),
-        pressure,
-    };
-    drive(loaders, &course, Instant::now(), |_| ())
 }

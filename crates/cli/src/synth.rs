@@ -3,11 +3,13 @@
 //! It makes drawn photographs, tables and token lists. The figures of this project are measured on them, so that anyone
 //! can repeat these without a download.
 
+mod canvas;
 mod colour;
 mod draw;
 mod encode;
 mod material;
 mod mlperf;
+mod order;
 mod scene;
 mod shape;
 mod solid;
@@ -25,6 +27,7 @@ use super::options::check_threads;
 use super::units::{self, bytes, count, counted, seconds};
 
 pub(super) use self::mlperf::{EMBEDDING_BYTES, FEATURE_BYTES, features_read};
+pub(super) use self::order::{Kind, Layout, Order};
 pub(super) use self::write::files;
 
 /// Generates pictures, tables or token lists, and writes them as well-laid-out Parquet.
@@ -87,62 +90,6 @@ Examples:
 const GROUPS_PER_FILE: u64 = 10;
 /// More pixels than this in one picture is a slip of the keyboard.
 const LARGEST_SIDE: u32 = 16_384;
-
-/// The kind of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Jpeg,
-    Png,
-    Table,
-    Tokens(usize),
-    /// The rows that MLPerf Storage reads for Flux,
-    Embeddings,
-    /// and for DLRM; both are made for `bench` alone.
-    Features,
-}
-
-impl Kind {
-    /// Row groups of 10 to 20 MB each: large enough for a disk or a store to stream, small enough to shuffle. Those of
-    /// MLPerf Storage are as it publishes them: a whole file of 623 MB, and 4.7 MB.
-    pub(super) fn rows_per_group(self) -> u64 {
-        match self {
-            Kind::Jpeg => 100,
-            Kind::Png => 5_000,
-            Kind::Table => 100_000,
-            Kind::Tokens(_) => 1_000,
-            Kind::Embeddings => 288,
-            Kind::Features => 6_144,
-        }
-    }
-
-    fn noun(self) -> &'static str {
-        match self {
-            Kind::Jpeg => "JPEG picture",
-            Kind::Png => "PNG picture",
-            Kind::Table => "table row",
-            Kind::Tokens(_) => "token list",
-            Kind::Embeddings => "embedding",
-            Kind::Features => "feature row",
-        }
-    }
-}
-
-/// The checked arguments.
-pub(super) struct Order {
-    pub(super) kind: Kind,
-    pub(super) width: u32,
-    pub(super) height: u32,
-    pub(super) quality: RangeInclusive<u8>,
-    pub(super) classes: u32,
-    pub(super) seed: u64,
-}
-
-/// How the rows are laid out in files.
-pub(super) struct Layout {
-    pub(super) rows: u64,
-    pub(super) rows_per_group: u64,
-    pub(super) rows_per_file: u64,
-}
 
 /// The files that were written.
 #[derive(Serialize)]

@@ -4,6 +4,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod decoded;
+mod part;
 #[cfg(target_arch = "x86_64")]
 mod source;
 #[cfg(test)]
@@ -18,28 +20,9 @@ use super::depth::Depth;
 use super::finish::mirror_in_place;
 use super::geometry::{Mirror, Rect, Sampling};
 use super::spec::{LUMA, Size};
-
-/// Decoded pixels: a part of an image, at a part of its scale.
-#[derive(Clone, Copy)]
-pub(super) struct Decoded<'a> {
-    /// Interleaved, without padding: `rect.width * rect.height * channels` levels of this depth. Where a level has two bytes,
-    /// they begin where a 16-bit number may.
-    pub(super) pixels: &'a [u8],
-    /// The place of these pixels in the scaled image.
-    pub(super) rect: Rect,
-    /// Pixels of the image per pixel here, along each axis: 1, 2, 4 or 8.
-    pub(super) reduction: u32,
-    /// 1 or 3.
-    pub(super) channels: usize,
-    pub(super) depth: Depth,
-}
-
-impl Decoded<'_> {
-    /// Bytes of a pixel.
-    pub(super) fn pixel_bytes(&self) -> usize {
-        self.channels * self.depth.bytes()
-    }
-}
+pub(super) use decoded::Decoded;
+use part::Part;
+pub(super) use part::reduced;
 
 /// The state of a thread: rows in between, and weights.
 #[derive(Default)]
@@ -110,35 +93,6 @@ impl Resampler {
     }
 }
 
-/// The box that is stretched, in pixels of the view.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
-}
-
-impl Part {
-    fn of(sampling: &Sampling, reduction: u32, view: Rect) -> Part {
-        let reduction = f64::from(reduction);
-        let (left, top) =
-            (sampling.left / reduction - f64::from(view.x), sampling.top / reduction - f64::from(view.y));
-        // Rounding may put the box slightly outside the view, which the library refuses.
-        let (left, top) = (left.max(0.0), top.max(0.0));
-        let width = (sampling.width / reduction).min(f64::from(view.width) - left);
-        let height = (sampling.height / reduction).min(f64::from(view.height) - top);
-        Part { left, top, width, height }
-    }
-
-    /// Whether it is whole pixels, as many as the target has.
-    #[cfg(target_arch = "x86_64")]
-    fn is_copied(&self, size: Size) -> bool {
-        let copied = |from: f64, extent: f64, count: u32| from == from.round() && extent == f64::from(count);
-        copied(self.left, self.width, size.width) && copied(self.top, self.height, size.height)
-    }
-}
-
 /// Bytes of one weight of the filter: as computed, and as it is used.
 const WEIGHT: u64 = (size_of::<f64>() + size_of::<i16>()) as u64;
 /// The same for levels of 16 bits.
@@ -179,17 +133,6 @@ pub(super) fn resampling_bytes(
         bytes.saturating_add(avx512::Avx512::lane_bytes(row) + avx2::Avx2::lane_bytes(row))
     };
     bytes
-}
-
-/// The smallest rectangle of an image reduced by `reduction` that covers `rect` of the image.
-pub(super) fn reduced(rect: Rect, reduction: u32) -> Rect {
-    let (x, y) = (rect.x / reduction, rect.y / reduction);
-    Rect {
-        x,
-        y,
-        width: (rect.x + rect.width).div_ceil(reduction) - x,
-        height: (rect.y + rect.height).div_ceil(reduction) - y,
-    }
 }
 
 fn internal(error: impl std::fmt::Display) -> Error {

@@ -31,6 +31,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::row_set::RowSet;
 use crate::snapshot::{Constant, Pin};
+use row_ids::RowIds;
 
 pub use crate::snapshot::FileVersion;
 pub use arrow_schema::{ARROW_SCHEMA, Refusals, arrow_schema, int96_roots};
@@ -74,7 +75,7 @@ pub struct Catalog {
     /// What else identifies the rows, beside the files.
     identities: Arc<[Arc<str>]>,
     /// The numbers of its rows, once one is asked for.
-    row_ids: OnceLock<row_ids::RowIds>,
+    row_ids: OnceLock<RowIds>,
 }
 
 /// One Parquet file.
@@ -311,7 +312,8 @@ impl Catalog {
     /// decodes. Two things are not in it: strings encoded as `DELTA_BYTE_ARRAY` may take more, since they repeat each
     /// other, and small buffers of views that grew page by page may have up to twice the capacity.
     pub fn held_bytes(&self, group: &Group, projection: &Projection) -> u64 {
-        self.sum(group, projection, cost::held).saturating_add(self.constant_bytes(group, projection))
+        self.sum(group, projection, |chunk, rows| chunk.held(rows))
+            .saturating_add(self.constant_bytes(group, projection))
     }
 
     /// Bytes that it takes to decode the projected columns of `group` beside those that are fetched and held, at most: for pages
@@ -353,7 +355,7 @@ impl Catalog {
         let stored = self.sum(group, projection, |chunk, rows| {
             cost::values(chunk).unwrap_or_else(|| {
                 are_known = false;
-                cost::held(chunk, rows)
+                chunk.held(rows)
             })
         });
         (stored.saturating_add(constants), are_known)
@@ -438,6 +440,47 @@ impl Catalog {
     pub fn byte_ranges(&self, group: &Group, projection: &Projection) -> Result<Vec<Range<u64>>> {
         let footer = self.files[group.file].footer()?;
         Ok(chunks(footer, group, projection).map(|(_, chunk)| chunk.range()).collect())
+    }
+}
+
+impl Catalog {
+    fn row_ids(&self) -> &RowIds {
+        self.row_ids.get_or_init(|| {
+            // Not from the footers, which would be decoded for it.
+            let mut rows = vec![0; self.files.len()];
+            self.groups.iter().for_each(|group| rows[group.file] += group.rows);
+            RowIds::of(self.files.iter().zip(rows).map(|(file, rows)| (&*file.relative, rows)))
+        })
+    }
+
+    /// The number of the first row of a row group; its others follow.
+    pub fn first_row_id(&self, group: usize) -> i64 {
+        let at = &self.groups[group];
+        let in_file = at.first_row - self.groups[self.groups_of(at.file).start].first_row;
+        self.row_ids().first[at.file] + in_file as i64
+    }
+
+    /// Where a row of a row group is stored.
+    pub fn row_place(&self, group: usize, row: u64) -> RowPlace {
+        let at = &self.groups[group];
+        RowPlace {
+            file: self.files[at.file].location.clone(),
+            row_group: at.index,
+            row,
+            id: RowId::new(self.first_row_id(group) + row as i64),
+        }
+    }
+
+    /// The row group that has a row, and the row's ordinal there; `None` for a row of another data set.
+    pub fn find_row(&self, id: RowId) -> Option<(usize, u64)> {
+        let ids = self.row_ids();
+        let after = ids.sorted.partition_point(|(begin, _)| *begin <= id.get());
+        let (begin, file) = *ids.sorted.get(after.checked_sub(1)?)?;
+        let of_file = self.groups_of(file as usize);
+        let row = self.groups[of_file.start].first_row + (id.get() - begin) as u64;
+        let at = of_file.start + self.groups[of_file.clone()].partition_point(|group| group.first_row <= row);
+        let (group, found) = (at - 1, &self.groups[at - 1]);
+        (row - found.first_row < found.rows).then(|| (group, row - found.first_row))
     }
 }
 

@@ -14,9 +14,9 @@ use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh64::xxh64;
 
+use super::choice::{Encoding, Hash};
 use super::items::{Item, Items};
-use super::vocabulary::Places;
-use super::{Categories, Encoding, Hash};
+use super::vocabulary::{Categories, Places};
 use crate::batch::{Fill, Number, Selection, gather};
 use crate::column::{Gather, GatheredRows, RowSize};
 

@@ -1,5 +1,6 @@
 //! Columns of categories, delivered as integer codes.
 
+mod choice;
 mod codec;
 mod counts;
 mod items;
@@ -7,93 +8,18 @@ mod vocabulary;
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
+pub use choice::{Encoding, Hash};
 pub use counts::CategoryCounts;
 pub use vocabulary::{Categories, Vocabulary};
 
-use forebay_arrow::datatypes::{DataType, Field};
-use forebay_base::{Error, Result};
+use forebay_arrow::datatypes::Field;
+use forebay_base::Result;
 
 use super::Gather;
 use crate::batch::Fill;
 use codec::EncodeCodec;
 
-/// How the values of a column become integer codes.
-///
-/// Pass it to a loader with [`LoaderBuilder::encode`](crate::LoaderBuilder::encode). The column holds texts, binary values or
-/// integers, or lists of these, whose items are encoded one by one. Filters and the row cache see the values as they are
-/// stored.
-///
-/// A null is a bad row, unless the column has a [`fill_null`](crate::LoaderBuilder::fill_null): it then has the code of that
-/// value.
-///
-/// ```no_run
-/// use forebay::Dataset;
-/// use forebay::column::{Encoding, Vocabulary};
-///
-/// let loader = Dataset::open("data/")?
-///     .loader()
-///     .encode("city", Vocabulary::texts(["Berlin", "Paris"]))
-///     .encode("user", Encoding::hash(1 << 20))
-///     .build()?;
-/// # Ok::<(), forebay::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Encoding {
-    /// The place of a value in a list, as `Int32`.
-    Vocabulary(Vocabulary),
-    /// A bucket that follows from the value, as `Int64`.
-    Hash(Hash),
-}
-
-/// The buckets of [`Encoding::hash`].
-///
-/// The bucket of a value is xxHash64 with the seed, of the bytes of a text or binary value, or of the eight bytes of an
-/// integer in little-endian order, modulo the number of buckets. It never changes: not from release to release, nor from
-/// machine to machine.
-///
-/// ```
-/// use forebay::column::Encoding;
-///
-/// let Encoding::Hash(hash) = Encoding::hash_seeded(1000, 7) else { unreachable!() };
-/// assert_eq!((hash.buckets(), hash.seed()), (1000, 7));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Hash {
-    buckets: u64,
-    #[serde(default)]
-    seed: u64,
-}
-
-impl Hash {
-    /// How many there are: codes are below.
-    pub fn buckets(&self) -> u64 {
-        self.buckets
-    }
-
-    /// Other seeds put other values together.
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-}
-
 impl Encoding {
-    /// Buckets that follow from the value alone, so that none is unknown, and different values may share one. With seed 0.
-    #[must_use]
-    pub fn hash(buckets: u64) -> Self {
-        Encoding::hash_seeded(buckets, 0)
-    }
-
-    /// The same with a seed: columns with different ones have other values together.
-    #[must_use]
-    pub fn hash_seeded(buckets: u64, seed: u64) -> Self {
-        Encoding::Hash(Hash { buckets, seed })
-    }
-
     /// The codec for a column with these values; `fill` stands for nulls.
     ///
     /// # Errors
@@ -103,30 +29,5 @@ impl Encoding {
             fill.check(stored.data_type())?;
         }
         Ok(Arc::new(EncodeCodec::new(self, stored.data_type(), fill)?))
-    }
-
-    /// The type of a code.
-    fn data_type(&self) -> DataType {
-        match self {
-            Encoding::Vocabulary(_) => DataType::Int32,
-            Encoding::Hash(_) => DataType::Int64,
-        }
-    }
-
-    /// Refuses what can never work.
-    fn validate(&self) -> Result<()> {
-        match self {
-            Encoding::Vocabulary(vocabulary) => vocabulary.validate(),
-            Encoding::Hash(Hash { buckets, .. }) => match i64::try_from(*buckets) {
-                Ok(1..) => Ok(()),
-                _ => Err(Error::invalid(format!("a hash of {buckets} buckets")).hint("give 1 to 2^63 - 1")),
-            },
-        }
-    }
-}
-
-impl From<Vocabulary> for Encoding {
-    fn from(vocabulary: Vocabulary) -> Self {
-        Encoding::Vocabulary(vocabulary)
     }
 }

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::super::apportion::Weights;
 use super::super::course::Stop;
-use super::super::order::{EpochOrder, OrderSpec};
+use super::super::order::EpochOrder;
+use super::super::order_spec::OrderSpec;
 use super::super::spec::Shuffle;
 use super::super::walk::Walk;
 use super::*;

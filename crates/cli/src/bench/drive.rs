@@ -118,6 +118,18 @@ fn rank(
     Ok(run)
 }
 
+/// Runs `loaders` for some `time` without an accelerator.
+pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressure) -> Result<Vec<Run>> {
+    let course = Course {
+        accelerator: Accelerator::new(Duration::ZERO),
+        epochs: 0..u64::MAX,
+        steps: None,
+        at_most: Some(time),
+        pressure,
+    };
+    drive(loaders, &course, Instant::now(), |_| ())
+}
+
 /// One epoch; whether it was the last. Times are since `origin`, and the run `started` some time after.
 fn epoch(
     number: u64,

@@ -4,9 +4,8 @@ use forebay_base::Result;
 use serde::Serialize;
 
 use super::args::Args;
-use super::drive::Run;
+use super::drive::{Run, unthrottled};
 use super::pressure::Pressure;
-use super::unthrottled;
 use crate::console::Console;
 
 /// The rate with a number of threads.

@@ -1,7 +1,7 @@
 //! Advice on the layout, limited to what changes the speed or the mixing of training.
 
-use super::Report;
 use super::columns::Column;
+use super::report::Report;
 use crate::units::{bytes, count, counted};
 
 /// Smaller requests spend most of their time on latency.

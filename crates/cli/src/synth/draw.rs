@@ -1,16 +1,11 @@
 //! One picture: a scene, the things in it, and the camera that took it.
 
-use std::ops::Range;
-
+use super::canvas::Canvas;
 use super::colour::Colour;
 use super::material::Materials;
 use super::{scene, shape};
 use crate::random::Random;
 
-/// Height in pixels at which one texel of a material is one pixel.
-const REFERENCE_HEIGHT: f32 = 375.0;
-/// Finer steps blur, coarser ones alias.
-const STEPS: Range<f32> = 0.6..2.0;
 /// Pictures smaller than this are drawn larger and averaged down, as a camera's optics would.
 const SMALLEST_DRAWN: u32 = 128;
 
@@ -21,15 +16,6 @@ pub(super) struct Artist {
     width: u32,
     height: u32,
     classes: u32,
-}
-
-/// A picture being drawn, top row first.
-pub(super) struct Canvas {
-    pub(super) width: usize,
-    pub(super) height: usize,
-    /// Texels for each pixel.
-    pub(super) step: f32,
-    pixels: Vec<Colour>,
 }
 
 impl Artist {
@@ -52,44 +38,6 @@ impl Artist {
         shape::paint(&mut canvas, &mut random, &self.materials, &setting, self.label(row));
         let rgb = Camera::new(&mut random, enlarged).expose(&canvas.reduced(enlarged as usize), &mut random);
         (rgb, random)
-    }
-}
-
-impl Canvas {
-    fn new(width: usize, height: usize) -> Self {
-        let step = (REFERENCE_HEIGHT / height as f32).clamp(STEPS.start, STEPS.end);
-        Canvas { width, height, step, pixels: vec![[0.0; 3]; width * height] }
-    }
-
-    pub(super) fn row(&mut self, y: usize) -> &mut [Colour] {
-        &mut self.pixels[y * self.width..][..self.width]
-    }
-
-    /// The columns and rows within `rx` and `ry` of a point, cut at the edges.
-    pub(super) fn around(&self, x: f32, y: f32, rx: f32, ry: f32) -> (Range<usize>, Range<usize>) {
-        let span = |middle: f32, reach: f32, end: usize| {
-            let from = (middle - reach).floor().clamp(0.0, end as f32) as usize;
-            from..((middle + reach).ceil() + 1.0).clamp(from as f32, end as f32) as usize
-        };
-        (span(x, rx, self.width), span(y, ry, self.height))
-    }
-
-    /// The mean of each `by` × `by` block.
-    fn reduced(self, by: usize) -> Canvas {
-        if by == 1 {
-            return self;
-        }
-        let mut small = Canvas::new(self.width / by, self.height / by);
-        let share = 1.0 / (by * by) as f32;
-        for (y, row) in self.pixels.chunks_exact(self.width).enumerate() {
-            for (x, pixel) in row.iter().enumerate() {
-                let sum = &mut small.pixels[y / by * small.width + x / by];
-                for (sum, value) in sum.iter_mut().zip(pixel) {
-                    *sum += share * value;
-                }
-            }
-        }
-        small
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where a picture was taken: a sky over hills and a ground, or a wall behind a table.
 
+use super::canvas::Canvas;
 use super::colour::{Colour, hsv, mix, scale, smoothstep};
-use super::draw::Canvas;
 use super::material::{Materials, Tile};
 use crate::random::Random;
 

@@ -1,7 +1,7 @@
 //! The things in a picture: lit bodies whose kind, colour and pattern show the class.
 
+use super::canvas::Canvas;
 use super::colour::{Colour, hsv, lift, mix, scale, tint};
-use super::draw::Canvas;
 use super::material::Materials;
 use super::scene::{Setting, unit};
 use super::solid::{KINDS, Kind, Surface};

@@ -19,7 +19,8 @@ use parquet::schema::types::ColumnPath;
 use rayon::prelude::*;
 
 use super::draw::Artist;
-use super::{Kind, Layout, Order, encode, mlperf, table};
+use super::order::{Kind, Layout, Order};
+use super::{encode, mlperf, table};
 
 /// The writer looks at the page size after this many values: with its usual 1,024, pictures make one page of 12 MB.
 const IMAGES_BETWEEN_CHECKS: usize = 8;

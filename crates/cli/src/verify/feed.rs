@@ -8,6 +8,9 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::catalog::RowPlace;
 use serde::{Deserialize, Serialize};
 
+/// The column that the loader adds.
+pub(super) const ROW_ID: &str = "row_id";
+
 /// A loader, or a mix of several.
 pub(super) enum Feed {
     Loader(Loader),
@@ -110,7 +113,7 @@ impl Feed {
         let of_loader = |loader: &Loader| {
             let schema = loader.schema();
             let names = schema.fields().iter().map(|field| field.name().clone());
-            names.filter(|name| name != super::rank::ROW_ID).collect()
+            names.filter(|name| name != ROW_ID).collect()
         };
         match self {
             Feed::Loader(loader) => vec![of_loader(loader)],

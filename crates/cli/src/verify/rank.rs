@@ -12,11 +12,8 @@ use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::feed::{Feed, RowName, Saved, Source};
+use super::feed::{Feed, ROW_ID, RowName, Saved, Source};
 use crate::location::parse_options;
-
-/// The column that the loader adds.
-pub(super) const ROW_ID: &str = "row_id";
 
 /// As long as it takes: whoever started this rank ends it.
 const PATIENCE: Duration = Duration::from_hours(24);

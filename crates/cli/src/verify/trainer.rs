@@ -16,34 +16,12 @@ use forebay_store::source;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Args;
+use super::args::{Args, Trainer};
 use crate::HOST;
 use crate::console::{Console, note};
 use crate::location::parse_options;
 use crate::options::Order;
 use crate::units::{count, counted};
-
-/// A framework whose trainer is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Trainer {
-    /// A PyTorch loop by hand, and DataLoader
-    Torch,
-    /// A loop by hand, and StatefulDataLoader
-    Torchdata,
-    /// Lightning's Trainer
-    Lightning,
-    /// Accelerate
-    Accelerate,
-    /// The Trainer of Transformers
-    Hf,
-    /// Keras' fit
-    Keras,
-    /// Ray Train
-    Ray,
-    /// Spark's TorchDistributor
-    Spark,
-}
 
 /// What the interpreter is told, on its standard input: locations may hold secrets.
 #[derive(Serialize)]

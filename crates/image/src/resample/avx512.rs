@@ -10,9 +10,10 @@ use std::arch::x86_64::*;
 use super::super::depth::Depth;
 use super::super::geometry::{Mirror, Rect};
 use super::super::spec::Size;
+use super::decoded::Decoded;
+use super::part::Part;
 use super::source::Source;
 use super::weights::{TAPS, Weights};
-use super::{Decoded, Part};
 
 /// Rows that are made at a time, for which lanes are loaded once.
 const ROWS: usize = 4;

@@ -1,7 +1,7 @@
 //! The pixels that are resized, as rows of bytes.
 
 use super::super::geometry::Rect;
-use super::Decoded;
+use super::decoded::Decoded;
 
 /// Rows of a view.
 #[derive(Clone, Copy)]

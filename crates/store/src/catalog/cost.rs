@@ -70,10 +70,12 @@ impl PageMemory {
 /// The names in the path of a list's numbers: the list's, and two more by the format.
 const LIST_PARTS: usize = 3;
 
-/// Bytes that the decoded chunk holds: for each value its width and validity, for views also the decompressed pages that
-/// they point into, for lists also the offsets of their `rows`.
-pub(super) fn held(chunk: &ColumnChunk<'_>, rows: u64) -> u64 {
-    sum(chunk, rows, value_width(chunk.column))
+impl ColumnChunk<'_> {
+    /// The most bytes that it holds once it is decoded, in a row group of `rows` rows: for each value its width and
+    /// validity, for views also the decompressed pages that they point into, for lists also the offsets of their rows.
+    pub fn held(&self, rows: u64) -> u64 {
+        sum(self, rows, value_width(self.column))
+    }
 }
 
 /// Bytes that a value is counted as.
@@ -84,17 +86,17 @@ pub fn value_width(descriptor: &ColumnDescriptor) -> u64 {
     if is_narrow { size_of::<u32>() as u64 } else { leaf_width(descriptor) }
 }
 
-/// The same with every number counted as one of 64 bits. The default window is made of it, and stays as it is.
+/// As [`ColumnChunk::held`] with every number counted as one of 64 bits. The default window is made of it, and stays as it is.
 pub(super) fn wide(chunk: &ColumnChunk<'_>, rows: u64) -> u64 {
     sum(chunk, rows, leaf_width(chunk.column))
 }
 
-/// As [`held`], for the first of `all` rows. How long lists, texts and binary values are is not known: they count whole.
+/// As [`ColumnChunk::held`], for the first of `all` rows. How long lists, texts and binary values are is not known: they count whole.
 pub(super) fn held_of_first(chunk: &ColumnChunk<'_>, all: u64, rows: u64) -> u64 {
     let is_list = chunk.column.max_rep_level() > 0;
     match is_list || rows >= all {
-        true => held(chunk, all),
-        false => held(&chunk.share(chunk.length, rows), rows),
+        true => chunk.held(all),
+        false => chunk.share(chunk.length, rows).held(rows),
     }
 }
 

@@ -23,7 +23,7 @@ use parquet::basic::{Compression, CompressionCodec, Encoding};
 use parquet::file::metadata::{ColumnChunkMetaData, FileMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
 
-use super::{FileColumns, cost};
+use super::FileColumns;
 
 /// The codecs, by the number that the format gives them: three bits of a column chunk's flags.
 const CODECS: [CompressionCodec; 8] = [
@@ -200,11 +200,6 @@ impl<'a> ColumnChunk<'a> {
     /// A chunk of some of its pages, which were put together: `rows` values in `length` bytes from `start` on.
     pub fn of_pages(self, start: u64, length: u64, rows: u64) -> Self {
         ColumnChunk { start, length, values: rows, ..self }
-    }
-
-    /// The most bytes that it holds once it is decoded, in a row group of `rows` rows.
-    pub fn held(&self, rows: u64) -> u64 {
-        cost::held(self, rows)
     }
 
     /// A part of it, of `length` bytes and `rows` values, as far as costs are concerned: its pages are taken to be compressed

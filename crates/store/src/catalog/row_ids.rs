@@ -21,8 +21,6 @@ use forebay_base::Error;
 use serde::{Deserialize, Serialize, Serializer};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{Catalog, File};
-
 /// The bits of a hash: a range that begins there ends below 2^63.
 const HASH_BITS: u32 = 62;
 
@@ -103,18 +101,18 @@ impl fmt::Display for RowPlace {
 #[derive(Clone, Debug)]
 pub(crate) struct RowIds {
     /// By file.
-    first: Box<[i64]>,
+    pub(super) first: Box<[i64]>,
     /// Beginning and file, ascending.
-    sorted: Box<[(i64, u32)]>,
+    pub(super) sorted: Box<[(i64, u32)]>,
 }
 
 impl RowIds {
-    /// Over files with so many rows each.
-    pub(super) fn of(files: &[File], rows: &[u64]) -> Self {
-        RowIds::over(files.iter().zip(rows).map(|(file, rows)| (&*file.relative, *rows)), hash)
+    /// Over files with a path and so many rows.
+    pub(super) fn of<'a>(files: impl Iterator<Item = (&'a str, u64)>) -> Self {
+        RowIds::over(files, hash)
     }
 
-    /// Over files with a path and so many rows.
+    /// As [`of`](Self::of), with a hash of a path and a seed.
     fn over<'a>(files: impl Iterator<Item = (&'a str, u64)>, hash: impl Fn(&str, u64) -> u64) -> Self {
         let mut taken: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let mut first = Vec::new();
@@ -154,47 +152,6 @@ impl RowIds {
 
 fn hash(path: &str, seed: u64) -> u64 {
     xxh3_64_with_seed(path.as_bytes(), seed)
-}
-
-impl Catalog {
-    pub(super) fn row_ids(&self) -> &RowIds {
-        self.row_ids.get_or_init(|| {
-            // Not from the footers, which would be decoded for it.
-            let mut rows = vec![0; self.files.len()];
-            self.groups.iter().for_each(|group| rows[group.file] += group.rows);
-            RowIds::of(&self.files, &rows)
-        })
-    }
-
-    /// The number of the first row of a row group; its others follow.
-    pub fn first_row_id(&self, group: usize) -> i64 {
-        let at = &self.groups[group];
-        let in_file = at.first_row - self.groups[self.groups_of(at.file).start].first_row;
-        self.row_ids().first[at.file] + in_file as i64
-    }
-
-    /// Where a row of a row group is stored.
-    pub fn row_place(&self, group: usize, row: u64) -> RowPlace {
-        let at = &self.groups[group];
-        RowPlace {
-            file: self.files[at.file].location.clone(),
-            row_group: at.index,
-            row,
-            id: RowId(self.first_row_id(group) + row as i64),
-        }
-    }
-
-    /// The row group that has a row, and the row's ordinal there; `None` for a row of another data set.
-    pub fn find_row(&self, id: RowId) -> Option<(usize, u64)> {
-        let ids = self.row_ids();
-        let after = ids.sorted.partition_point(|(begin, _)| *begin <= id.0);
-        let (begin, file) = *ids.sorted.get(after.checked_sub(1)?)?;
-        let of_file = self.groups_of(file as usize);
-        let row = self.groups[of_file.start].first_row + (id.0 - begin) as u64;
-        let at = of_file.start + self.groups[of_file.clone()].partition_point(|group| group.first_row <= row);
-        let (group, found) = (at - 1, &self.groups[at - 1]);
-        (row - found.first_row < found.rows).then(|| (group, row - found.first_row))
-    }
 }
 
 #[cfg(test)]

@@ -8,27 +8,18 @@
 //! be written as [`declared`], and unknown bytes that the two would skip differently are refused.
 
 pub(crate) mod declared;
+mod kinds;
 
 use declared::{Field, Kind, STATISTICS};
+use kinds::{BYTE, DOUBLE, I16, MAP, SET};
+
+pub(crate) use kinds::{BINARY, BOOL_FALSE, BOOL_TRUE, I32, I64, LIST, STRUCT};
 
 /// How deep structures may nest in what is skipped; Parquet's own go five deep.
 const DEEPEST: u32 = 32;
 
 /// The most bytes that a 64-bit variable-length integer takes.
 const LONGEST_VARINT: u32 = 10;
-
-pub(crate) const BOOL_TRUE: u8 = 1;
-pub(crate) const BOOL_FALSE: u8 = 2;
-const BYTE: u8 = 3;
-const I16: u8 = 4;
-pub(crate) const I32: u8 = 5;
-pub(crate) const I64: u8 = 6;
-const DOUBLE: u8 = 7;
-pub(crate) const BINARY: u8 = 8;
-pub(crate) const LIST: u8 = 9;
-const SET: u8 = 10;
-const MAP: u8 = 11;
-pub(crate) const STRUCT: u8 = 12;
 
 /// Bytes that are read from the front. Every method gives `None` where they end early or make no sense.
 pub struct Compact<'a> {

@@ -15,7 +15,8 @@
 //! ```
 
 mod handed_on;
-mod place;
+mod load;
+mod write;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -30,9 +31,8 @@ use crate::snapshot::Pin;
 
 pub use handed_on::pack;
 pub(super) use handed_on::{Packing, unpack};
-pub use place::IndexReport;
-pub use place::write_indexes;
-pub(super) use place::{WRITE_AGAIN, load};
+pub(super) use load::{WRITE_AGAIN, load};
+pub use write::{IndexReport, write_indexes};
 
 /// The name of the file in its folder. Other readers pass over names that begin with an underscore.
 pub(super) const NAME: &str = "_forebay_index";

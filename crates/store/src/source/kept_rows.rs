@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-use super::metadata_cache::{Writing, folder, make_room};
+use super::metadata_cache::{SUFFIX_ROWS, Writing, folder, make_room};
 use super::store::Store;
 use crate::catalog::Catalog;
 use crate::row_set::RowSet;
@@ -20,8 +20,6 @@ const MAGIC: &[u8; 8] = b"FBROWS01";
 
 /// The most bytes that are kept of one filter.
 const MAX_BYTES: usize = 256 << 20;
-
-pub(super) const SUFFIX: &str = "rows";
 
 /// Where the rows of one filter are kept.
 pub struct KeptRows {
@@ -46,7 +44,7 @@ impl KeptRows {
             add(&file.version.for_keys());
         }
         let key = hash.digest128();
-        Some(KeptRows { path: folder.join(format!("{key:032x}.{SUFFIX}")), key })
+        Some(KeptRows { path: folder.join(format!("{key:032x}.{SUFFIX_ROWS}")), key })
     }
 
     /// The rows of each row group, of its `live` ones, if they are known.
@@ -169,7 +167,7 @@ mod tests {
     #[test]
     fn numbers_are_read_as_they_were_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = KeptRows { path: folder.path().join(format!("x.{SUFFIX}")), key: 7 };
+        let kept = KeptRows { path: folder.path().join(format!("x.{SUFFIX_ROWS}")), key: 7 };
         let numbers = [vec![0, 1, 127, 128, u32::MAX], vec![], vec![300]];
         assert_eq!(
             numbers.iter().flatten().copied().map(encoded_bytes).sum::<usize>(),

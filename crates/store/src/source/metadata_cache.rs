@@ -16,7 +16,6 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::clouds::MetadataCache as Choice;
-use super::kept_rows;
 use crate::snapshot::Pin;
 
 /// The first bytes of a file, which name its format.
@@ -32,6 +31,7 @@ const MAX_BYTES: u64 = 2 << 30;
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 const SUFFIX: &str = "footers";
+pub(super) const SUFFIX_ROWS: &str = "rows";
 const SUFFIX_WRITING: &str = "writing";
 
 /// The footers that are known for one folder.
@@ -208,7 +208,7 @@ pub(super) fn make_room(kept: &Path) {
         let Ok(modified) = about.modified() else { continue };
         let suffix = path.extension().and_then(|suffix| suffix.to_str());
         match suffix {
-            Some(SUFFIX | kept_rows::SUFFIX) => files.push((modified, about.len(), path)),
+            Some(SUFFIX | SUFFIX_ROWS) => files.push((modified, about.len(), path)),
             Some(SUFFIX_WRITING) if now.duration_since(modified).is_ok_and(|age| age > ABANDONED_AFTER) => {
                 let _ = fs::remove_file(path);
             }

@@ -9,74 +9,9 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod constants;
+mod row;
 
-/// Samples that precede the first one of a row of chroma: the one before it is read.
-pub(super) const MARGIN: usize = 64;
-/// Samples that must follow the last one of a row, since whole registers are read.
-pub(super) const REACH: usize = 128;
-
-/// How the chroma of an image is sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Chroma {
-    /// Grey.
-    None,
-    /// 4:4:4.
-    Full,
-    /// 4:2:2.
-    HalfWidth,
-    /// 4:4:0.
-    HalfHeight,
-    /// 4:2:0.
-    Half,
-}
-
-impl Chroma {
-    /// That of these factors of each component, across and down. `None` for others than these.
-    pub(super) fn of(factors: &[[u32; 2]]) -> Option<Chroma> {
-        match factors {
-            // One component is not interleaved, so its factors say nothing.
-            [_] => Some(Chroma::None),
-            [luma, [1, 1], [1, 1]] => match luma {
-                [1, 1] => Some(Chroma::Full),
-                [2, 1] => Some(Chroma::HalfWidth),
-                [1, 2] => Some(Chroma::HalfHeight),
-                [2, 2] => Some(Chroma::Half),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    /// Blocks of luma in an MCU, across and down.
-    pub(super) fn blocks_of_luma(self) -> [usize; 2] {
-        [self.is_halved_across(), self.is_halved_down()].map(|halved| if halved { 2 } else { 1 })
-    }
-
-    pub(super) fn is_halved_across(self) -> bool {
-        matches!(self, Chroma::HalfWidth | Chroma::Half)
-    }
-
-    pub(super) fn is_halved_down(self) -> bool {
-        matches!(self, Chroma::HalfHeight | Chroma::Half)
-    }
-}
-
-/// The samples that a row of pixels is made of.
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, reason = "no other processor has a function that reads it")
-)]
-pub(super) struct Row<'a> {
-    /// From the first one on.
-    pub(super) luma: &'a [u8],
-    /// Of blue and red, from [`MARGIN`] before the first one on: the row that is nearest, and the one next to it.
-    pub(super) chroma: [[&'a [u8]; 2]; 2],
-    /// The row next to it is below and not above.
-    pub(super) is_lower: bool,
-}
-
-/// Makes a row of RGB. `None` where samples are missing.
-pub(super) type Colours = fn(&Row<'_>, Chroma, &mut [u8]) -> Option<()>;
+pub(super) use row::{Chroma, Colours, MARGIN, REACH, Row};
 
 /// The functions of this machine, from the fastest on; without any it is left to the library.
 pub(super) fn all() -> impl Iterator<Item = Colours> {

@@ -1,23 +1,15 @@
 //! The interface of the C files in this folder: libjpeg-turbo without its Huffman decoder, as safe calls on slices.
 #![allow(unsafe_code)]
 
+mod read;
 mod whole;
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
 
-use super::super::ffi::Region;
-use super::Request;
-use super::rows::{Functions, Rows};
+use super::block::{BLOCKS, Block, COMPONENTS};
+use super::request::Request;
 use super::tables::Definition;
-
-/// Coefficients of a block, in natural order.
-pub(super) type Block = [i16; 64];
-
-/// Components of a scan.
-pub(super) const COMPONENTS: usize = 4;
-/// Blocks of an MCU.
-pub(super) const BLOCKS: usize = 10;
 
 /// What `library.h` calls `forebay_library`.
 #[repr(C)]
@@ -47,14 +39,6 @@ struct RawScan {
     luma_and_chroma: c_uint,
 }
 
-#[repr(C)]
-struct RawRegion {
-    x: c_uint,
-    y: c_uint,
-    width: c_uint,
-    height: c_uint,
-}
-
 type Decode = unsafe extern "C" fn(state: *mut c_void, blocks: *mut *mut Block);
 
 unsafe extern "C" {
@@ -69,13 +53,6 @@ unsafe extern "C" {
         reduction: c_uint,
         colours: c_uint,
         scan: *mut RawScan,
-    ) -> c_int;
-    fn forebay_library_read(
-        library: *mut Raw,
-        region: RawRegion,
-        decode: Decode,
-        state: *mut c_void,
-        out: *mut u8,
     ) -> c_int;
 }
 
@@ -216,59 +193,6 @@ impl<'a> Scan<'a> {
     pub(super) fn quantization(&self, component: usize) -> Option<&[u16; 64]> {
         // SAFETY: the library has a table there, or null; it lives until the scan is dropped.
         unsafe { self.raw.quantization.get(component)?.as_ref() }
-    }
-
-    /// Decodes a region, or everything, to `out`, which is exactly as long. `decode` is called for every MCU, from the
-    /// first to the last that is needed: with its blocks, of which it sets
-    /// all coefficients, or with none where only later MCUs are needed.
-    /// Returns whether the library reported no warning.
-    pub(super) fn read<F>(self, region: Option<Region>, decode: F, out: &mut [u8]) -> bool
-    where
-        F: FnMut(Option<&mut [&mut Block]>),
-    {
-        self.read_with(Functions::fastest(), region, decode, out)
-    }
-
-    /// [`read`](Self::read) with these functions, or with the library alone.
-    pub(super) fn read_with<F>(
-        self,
-        functions: Option<Functions>,
-        region: Option<Region>,
-        mut decode: F,
-        out: &mut [u8],
-    ) -> bool
-    where
-        F: FnMut(Option<&mut [&mut Block]>),
-    {
-        let RawScan { width, height, blocks_in_mcu, .. } = self.raw;
-        let Region { x, y, width, height } = region.unwrap_or(Region { x: 0, y: 0, width, height });
-        let inside = u64::from(x) + u64::from(width) <= u64::from(self.raw.width)
-            && u64::from(y) + u64::from(height) <= u64::from(self.raw.height);
-        let bytes = width as usize * height as usize * self.request.colours;
-        if !inside || out.len() != bytes {
-            return false;
-        }
-        let region = Region { x, y, width, height };
-        let mut samples = std::mem::take(&mut self.library.samples);
-        let rows = functions.and_then(|functions| Rows::new(&self, region, functions));
-        let made = rows.map(|rows| rows.read(&mut samples, &mut decode, out).is_some());
-        self.library.samples = samples;
-        if let Some(made) = made {
-            return made;
-        }
-        let mut state = ReadState { decode: &mut decode, blocks_in_mcu: blocks_in_mcu as usize };
-        // SAFETY: the scan has been started and not been read. The library writes `height` rows of `width` pixels to `out`,
-        // which has space for exactly these, and calls back only during this call and with this state.
-        let read = unsafe {
-            forebay_library_read(
-                self.library.raw.as_ptr(),
-                RawRegion { x, y, width, height },
-                call::<F>,
-                (&raw mut state).cast(),
-                out.as_mut_ptr(),
-            )
-        };
-        read != 0
     }
 }
 

@@ -10,12 +10,14 @@
 //! reads those of all other kinds.
 
 mod bits;
+mod block;
 mod colours;
 mod frame;
 mod library;
 mod packed;
 mod planes;
 mod progressive;
+mod request;
 mod rows;
 mod sequential;
 mod tables;
@@ -26,26 +28,16 @@ mod transform;
 use super::ffi::Region;
 use super::markers::{PREFIX, SOI, SOS};
 use bits::BitBuffer;
+use block::{BLOCKS, Block};
 use frame::{BaselineHeader, DAC, Frame, Segments};
-use library::{BLOCKS, Block, Library};
+use library::Library;
+use packed::Writer;
 pub(super) use packed::{Facts, PackedImage, is_packed};
-use packed::{Reader, Writer};
 use planes::{Planes, PlanesMcus};
 use progressive::Progressive;
+pub(super) use request::Request;
 use sequential::{Mcus, NATURAL, Tables};
 use tables::{AcTable, DcTable, Known};
-
-/// A JPEG, and how to decode it.
-#[derive(Clone, Copy)]
-pub(super) struct Request<'a> {
-    pub(super) encoded: &'a [u8],
-    /// Most bytes that the library may take, or the coefficients of several scans.
-    pub(super) memory: usize,
-    /// 1, 2, 4 or 8.
-    pub(super) reduction: u32,
-    /// 1: luma, 3: RGB.
-    pub(super) colours: usize,
-}
 
 /// One thread's library, tables and buffers.
 #[derive(Default)]
@@ -156,7 +148,9 @@ impl EntropyDecoder {
             return false;
         };
         let (blocks, in_mcu) = scan.blocks();
-        let Some(mut reader) = Reader::new(request.encoded, &scan, &blocks[..in_mcu]) else { return false };
+        let Some(mut reader) = packed::reader(request.encoded, &scan, &blocks[..in_mcu]) else {
+            return false;
+        };
         scan.read(region, |blocks| reader.next(blocks), out) && reader.sound()
     }
 
@@ -166,7 +160,7 @@ impl EntropyDecoder {
         let header = packed::header(request.encoded)?;
         let scan = ready(&mut self.library)?.start(Request { encoded: header, ..request })?;
         let (blocks, in_mcu) = scan.blocks();
-        let mut reader = Reader::new(request.encoded, &scan, &blocks[..in_mcu])?;
+        let mut reader = packed::reader(request.encoded, &scan, &blocks[..in_mcu])?;
         let jpeg = scan.write(|blocks| reader.next(blocks), apart, exif)?;
         reader.sound().then_some(jpeg)
     }

@@ -1,7 +1,7 @@
 //! All coefficients of an image, in blocks, as several scans fill them.
 
+use super::block::Block;
 use super::frame::Frame;
-use super::library::Block;
 
 /// The blocks of a component, in rows that are padded to whole MCUs.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,9 @@
 #[cfg(test)]
 mod tests;
 
+use super::block::{BLOCKS, Block};
 use super::colours::{Chroma, Colours, MARGIN, REACH, Row};
-use super::library::{BLOCKS, Block, Scan};
+use super::library::Scan;
 use super::transform::{Job, SIDE, TRANSFORMS, Transform};
 use super::{colours, transform};
 use crate::jpeg::ffi::Region;

@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use super::bits::{BitBuffer, Bits, Head, Reader};
-use super::library::{Block, COMPONENTS, Scan};
+use super::block::{Block, COMPONENTS};
+use super::library::Scan;
 use super::tables::{AcTable, DcTable, Known};
 use crate::jpeg::markers::{EOI, RST};
 

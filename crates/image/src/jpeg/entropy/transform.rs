@@ -10,51 +10,11 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod constants;
+mod job;
 #[cfg(target_arch = "x86_64")]
 mod reduced;
 
-use super::library::Block;
-
-/// Samples across and down a block at full scale.
-pub(super) const SIDE: usize = 8;
-/// Blocks that are transformed together.
-pub(super) const TRANSFORMS: usize = 4;
-
-/// Blocks of a component, and the places of their samples.
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, reason = "no other processor has a function that reads it")
-)]
-#[derive(Clone, Copy)]
-pub(super) struct Job<'a> {
-    pub(super) blocks: [&'a Block; TRANSFORMS],
-    /// Samples across and down a block: 8, or 4, 2 or 1 at a reduced scale.
-    pub(super) side: usize,
-    /// Steps of the coefficients.
-    pub(super) quantization: &'a [u16; 64],
-    /// Where the first row of each block begins, from `start` on, and bytes from each row to the next. (A reference to what was
-    /// stored long ago: registers of numbers that were just stored one by one have to wait.)
-    pub(super) start: usize,
-    pub(super) offsets: &'a [usize; TRANSFORMS],
-    pub(super) pitch: usize,
-}
-
-impl Job<'_> {
-    /// Whether its samples are within so many bytes.
-    #[cfg(target_arch = "x86_64")]
-    fn fits(&self, bytes: usize) -> bool {
-        let rows = self.pitch.checked_mul(self.side - 1).and_then(|rows| rows.checked_add(self.side));
-        let first = rows.and_then(|rows| rows.checked_add(self.start));
-        let room = first.and_then(|end| bytes.checked_sub(end));
-        room.is_some_and(|room| self.offsets.iter().all(|offset| *offset <= room))
-    }
-}
-
-/// Makes the samples of a job.
-///
-/// # Panics
-/// If a place is not within the samples.
-pub(super) type Transform = fn(&Job<'_>, &mut [u8]);
+pub(super) use job::{Job, SIDE, TRANSFORMS, Transform};
 
 /// The transform to fewer samples than a block has at full scale, where this machine has one.
 pub(super) fn reduced() -> Option<Transform> {

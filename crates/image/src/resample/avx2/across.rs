@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 
 use super::super::weights::Weights;
-use super::{MOST_PAIRS, PAIR, REGISTER, ROWS};
+use super::constants::{MOST_PAIRS, PAIR, REGISTER, ROWS};
 
 /// Halves of a register, the bytes of each, and the most sums that it has.
 const HALVES: usize = 2;

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use super::super::source::Source;
 use super::super::weights::Weights;
-use super::{MOST_PAIRS, PAIR, REGISTER};
+use super::constants::{MOST_PAIRS, PAIR, REGISTER};
 
 /// Two rows of the source, by where they begin, and what they are multiplied by.
 #[derive(Clone, Copy)]

@@ -5,26 +5,21 @@
 #![allow(unsafe_code)]
 
 mod across;
+mod constants;
 mod down;
 
 use across::Lanes;
+use constants::{MOST_PAIRS, REGISTER, ROWS};
 use forebay_base::processor;
 
 use super::super::depth::Depth;
 use super::super::geometry::{Mirror, Rect};
 use super::super::spec::Size;
+use super::decoded::Decoded;
+use super::part::Part;
 use super::source::Source;
 use super::weights::Weights;
-use super::{Decoded, Part};
 
-/// Rows that are made at a time, for which lanes are loaded once.
-const ROWS: usize = 4;
-/// Bytes of a register.
-const REGISTER: usize = 32;
-/// Weights that are multiplied together.
-const PAIR: usize = 2;
-/// Most pairs of weights that a pixel may have along an axis, for a scale of more than 7.
-const MOST_PAIRS: usize = 8;
 const CACHE_LINE: usize = 64;
 
 /// The state of a thread.

@@ -2,7 +2,7 @@
 //!
 //! A union is a structure of which one field is set. Fields that are not listed are skipped.
 
-use super::{BINARY, BOOL_TRUE, BYTE, DOUBLE, I16, I32, I64, LIST, STRUCT};
+use super::kinds::{BINARY, BOOL_TRUE, BYTE, DOUBLE, I16, I32, I64, LIST, STRUCT};
 
 /// A field's id and type.
 pub(crate) type Field = (i16, Kind);

@@ -12,8 +12,10 @@ use object_store::azure::{AzureConfigKey as Key, MicrosoftAzureBuilder};
 
 use super::address::Address;
 use super::build::{check_endpoint, client_options, keys, no_retries, refused};
+use super::client::Client;
+use super::environment::Environment;
 use super::options::{Options, flag, malformed};
-use super::{Client, Environment, Wire};
+use crate::source::wire::Wire;
 
 /// The keys of credentials; with one of them in the URL or the options, no variable for another is read.
 const SECRETS: [Key; 8] = [

@@ -14,8 +14,10 @@ use serde::Deserialize;
 
 use super::address::Address;
 use super::build::{check_endpoint, client_options, keys, no_retries, refused};
+use super::client::Client;
+use super::environment::Environment;
 use super::options::{Options, flag, malformed};
-use super::{Client, Environment, Wire};
+use crate::source::wire::Wire;
 
 /// The keys of credentials; with one of them in the options, no variable is read.
 const IDENTITY: [Key; 5] = [

@@ -20,10 +20,10 @@ use store::HuggingFace;
 
 use super::address::Address;
 use super::build::{check_endpoint, client_options, keys};
+use super::environment::Environment;
 use super::options::{Options, flag};
 use super::secret::Secret;
-use super::{Environment, Wire};
-use crate::source::wire::Redirects;
+use crate::source::wire::{Redirects, Wire};
 
 const ENDPOINT: &str = "https://huggingface.co";
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use forebay_arrow::fail::Foreign;
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-use super::Environment;
+use super::environment::Environment;
 use super::process::Program;
 use super::secret::Secret;
 

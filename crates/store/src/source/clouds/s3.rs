@@ -18,11 +18,13 @@ use object_store::{ClientConfigKey, ClientOptions};
 
 use super::address::Address;
 use super::build::{check_endpoint, client_options, keys, no_retries, refused};
+use super::client::Client;
+use super::environment::Environment;
 use super::options::{Options, flag, malformed, truth};
 use super::process::Process;
 use super::profile::{Profile, Source};
 use super::region::Regional;
-use super::{Client, Environment, Wire};
+use crate::source::wire::Wire;
 
 /// The names of the option for a profile; object_store has none.
 const PROFILE: [&str; 2] = ["profile", "aws_profile"];

@@ -6,11 +6,11 @@ use forebay_base::{Error, Result};
 use object_store::http::HttpBuilder;
 use object_store::{ClientConfigKey as Key, ObjectStore};
 
-use super::Wire;
 use super::address::{Address, decoded, is_loopback, is_signature};
 use super::build::{client_options, keys, no_retries, refused};
 use super::options::{Options, flag};
 use super::secret::Secret;
+use crate::source::wire::Wire;
 
 pub(super) fn connect(address: &Address, options: &Options, wire: &Wire) -> Result<Arc<dyn ObjectStore>> {
     let given = keys::<Key>(options, "https://", &[], &[])?;

@@ -9,8 +9,9 @@ use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, Schema
 use forebay_arrow::names::{TypeName, told_apart};
 use forebay_arrow::nested::with_fields;
 use forebay_base::{Error, ErrorKind, Place, Result};
+use parquet::file::metadata::KeyValue;
 
-use super::{Opened, Parsed};
+use super::parse::Parsed;
 use crate::catalog::{
     ARROW_SCHEMA, Catalog, Declared, Differences, File, FileColumns, Footer, KnownColumns, Refusals,
     SharedBy, Unified, unify,
@@ -18,6 +19,14 @@ use crate::catalog::{
 use crate::row_set::RowSet;
 use crate::snapshot::{Constant, DataFile};
 use crate::source::list::{KeyTypes, settle};
+
+/// A file with its footer, unless that is read later.
+pub(in crate::source) struct Opened {
+    pub(super) file: DataFile,
+    pub(super) footer: Option<Footer>,
+    /// Key-value metadata, of the first file only.
+    pub(super) key_values: Option<Vec<KeyValue>>,
+}
 
 /// Puts the files into a catalogue. Columns that differ, or that a file has no type for, are refused in it.
 pub(in crate::source) fn assemble(

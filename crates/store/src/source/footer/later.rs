@@ -3,30 +3,18 @@
 use bytes::Bytes;
 use forebay_base::{Error, Place, Result};
 use parquet::file::metadata::ParquetMetaData;
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::remote::changed;
 use super::super::store::Store;
 use super::assemble::admit;
-use super::{
-    FOOTER_BYTES_AT_ONCE, FOOTERS_AT_ONCE, IF_DAMAGED, KeptFooters, claims, fetch, on_runtime, parse,
-};
+use super::claims;
+use super::fetch::{IF_DAMAGED, fetch};
+use super::kept::KeptFooters;
+use super::limits::FOOTERS_AT_ONCE;
+use super::parse::{on_runtime, parse};
 use crate::catalog::{Catalog, File};
-
-/// Who reads footers now.
-pub(in crate::source) struct FooterTurns {
-    /// Bytes of large footers that may be read.
-    pub(super) large: Semaphore,
-    /// Files share them by their number, so that two parts of one file do not read its footer twice.
-    files: [Mutex<()>; FOOTERS_AT_ONCE],
-}
-
-impl Default for FooterTurns {
-    fn default() -> Self {
-        FooterTurns { large: Semaphore::new(FOOTER_BYTES_AT_ONCE as usize), files: Default::default() }
-    }
-}
 
 /// Reads the whole footers of a data set's files, with statistics and all else.
 pub struct Footers<'a> {

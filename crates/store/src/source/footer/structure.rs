@@ -7,7 +7,6 @@ use std::ops::Range;
 
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::encrypted_error;
 use crate::catalog::thrift::declared::{
     COLUMN_CHUNK, COLUMN_META_DATA, FILE_META_DATA, ROW_GROUP, SCHEMA_ELEMENT, SIZE_STATISTICS,
 };
@@ -295,6 +294,11 @@ impl Tree {
 fn name(physical: i32) -> &'static str {
     let name = usize::try_from(physical).ok().and_then(|number| PHYSICAL.get(number));
     name.copied().unwrap_or("of no known type")
+}
+
+pub(super) fn encrypted_error() -> Error {
+    Error::new(ErrorKind::Unsupported, "the file is encrypted, which is not read")
+        .hint("write it without encryption, or name the files without it")
 }
 
 #[cfg(test)]

@@ -1,29 +1,25 @@
 //! The files of the local disk.
 
+pub(super) mod file;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
-use std::io;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use forebay_arrow::fail::Foreign;
-use forebay_base::error::nearest;
-use forebay_base::paths;
 use forebay_base::{Error, ErrorKind, Result};
 
+use super::location::Location;
+use super::names::{chosen, has_suffix, is_hidden, nothing};
 use super::partition::note_keys;
-use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
 use crate::snapshot::{DataFile, FileVersion, IndexPlace, Pin, Snapshot};
 use crate::source::glob::{Glob, Reach};
 use crate::source::index;
 use crate::source::local::{object_path, place, version_at};
-use crate::source::shown::shown;
 use crate::source::tables::{self, TableRoot};
 use crate::source::url::Target;
-
-/// Names in a folder that a missing one is compared with.
-const NAMES_COMPARED: usize = 10_000;
+use file::{absolute, canonical, entry, file, look};
 
 /// The files of a target, or the table that it is.
 pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
@@ -49,47 +45,6 @@ pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
     snapshot.files.iter_mut().for_each(|file| file.volume = volume);
     snapshot.indexes.iter_mut().for_each(|place| place.volume = volume);
     Ok(Location::Files(snapshot))
-}
-
-/// The file at a path.
-pub(super) fn file(path: PathBuf, volume: usize) -> Result<DataFile> {
-    let metadata = look(&path)?;
-    Ok(DataFile { volume, ..entry(path, &metadata)? })
-}
-
-/// What is at a path, or at the end of the link that it is.
-fn look(path: &Path) -> Result<fs::Metadata> {
-    fs::metadata(path).map_err(|error| {
-        let missing = match fs::read_link(path) {
-            Ok(target) if error.kind() == io::ErrorKind::NotFound => {
-                let cause =
-                    format!("this symbolic link points to {}, which does not exist", target.display());
-                Error::new(ErrorKind::NotFound, cause).hint("mend or remove the link")
-            }
-            _ if error.kind() == io::ErrorKind::NotFound => error.into_error().hint(near(path)),
-            _ => error.into_error(),
-        };
-        missing.at(place(path))
-    })
-}
-
-/// What to do about a path that does not exist.
-fn near(path: &Path) -> String {
-    let there = path.ancestors().skip(1).find(|folder| folder.as_os_str().is_empty() || folder.is_dir());
-    let there = there.unwrap_or(path);
-    let listed = fs::read_dir(if there.as_os_str().is_empty() { Path::new(".") } else { there });
-    let names = listed.into_iter().flatten().take(NAMES_COMPARED).flatten();
-    let names: BTreeSet<String> = names.filter_map(|item| item.file_name().into_string().ok()).collect();
-    let missing = path.strip_prefix(there).ok().and_then(|rest| rest.components().next());
-    let missing = missing.map_or_else(String::new, |name| name.as_os_str().to_string_lossy().into_owned());
-    match nearest(&missing, names.iter().map(String::as_str)) {
-        Some(name) => format!("did you mean {}?", shown(&there.join(name).to_string_lossy())),
-        None if path.is_relative() => match std::env::current_dir() {
-            Ok(folder) => format!("a relative path begins at {}", folder.display()),
-            Err(_) => "the folder that this process works in was deleted: give the whole path".to_owned(),
-        },
-        None => "check the path on this machine".to_owned(),
-    }
 }
 
 /// The Parquet files below a folder.
@@ -223,45 +178,6 @@ fn files_below(root: &Path, glob: Option<&Glob>) -> Result<Found> {
     Ok(found)
 }
 
-fn entry(shown: PathBuf, metadata: &fs::Metadata) -> Result<DataFile> {
-    if !metadata.is_file() {
-        let what = kind_of(metadata.file_type());
-        return Err(Error::invalid(format!("{what}, not a regular file"))
-            .at(place(&shown))
-            .hint("a data set is read more than once: copy it to a file"));
-    }
-    if metadata.len() == 0 {
-        return Err(empty(place(&shown)));
-    }
-    let absolute = absolute(&shown)?;
-    let pin =
-        Pin { path: object_path(&absolute)?, size: metadata.len(), version: version_at(&absolute, metadata) };
-    let (shown, whole) = (shown.to_string_lossy().into(), absolute.to_string_lossy().into_owned());
-    Ok(DataFile::plain(shown, whole, 0, pin))
-}
-
-/// What something is that is neither a file nor a folder.
-fn kind_of(kind: fs::FileType) -> &'static str {
-    match kind {
-        kind if kind.is_fifo() => "a pipe",
-        kind if kind.is_socket() => "a socket",
-        _ => "a device",
-    }
-}
-
-fn absolute(path: &Path) -> Result<PathBuf> {
-    let absolute = paths::absolute(path).map_err(|error| error.at(place(path)))?;
-    // `a/../b` and `b` must be one file; links are kept, since the user may mean them.
-    let mut plain = PathBuf::new();
-    for component in absolute.components() {
-        match component {
-            std::path::Component::ParentDir => return canonical(path),
-            other => plain.push(other),
-        }
-    }
-    Ok(plain)
-}
-
 /// Refuses files that symbolic links make one: its rows would come twice. Hard links are files of their own.
 pub(super) fn refuse_twins(files: &[DataFile]) -> Result<()> {
     let mut seen: HashMap<(u64, i128), (&DataFile, Option<PathBuf>)> = HashMap::new();
@@ -287,8 +203,4 @@ pub(super) fn refuse_twins(files: &[DataFile]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn canonical(path: &Path) -> Result<PathBuf> {
-    fs::canonicalize(path).map_err(|error| error.into_error().at(place(path)))
 }

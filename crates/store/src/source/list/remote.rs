@@ -1,5 +1,7 @@
 //! The files of an object store.
 
+pub(super) mod file;
+
 use std::collections::BTreeSet;
 
 use forebay_base::{Error, ErrorKind, Place, Result};
@@ -8,8 +10,9 @@ use futures::future::try_join_all;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
+use super::location::Location;
+use super::names::{chosen, has_suffix, is_hidden, nothing};
 use super::partition::note_keys;
-use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
 use crate::snapshot::{DataFile, IndexPlace, Pin, Snapshot};
 use crate::source::clouds::Meaning;
 use crate::source::footer::TAIL;
@@ -17,6 +20,7 @@ use crate::source::glob::{Glob, Reach, WILDCARDS};
 use crate::source::index;
 use crate::source::remote::Remote;
 use crate::source::tables::{self, TableFormat, TableRoot};
+use file::{joined, path};
 
 /// Pages of a list that are taken before a glob's folders are looked into one by one.
 const FLAT_PAGES: usize = 4;
@@ -54,20 +58,6 @@ pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Res
         },
     };
     found.map_err(|error| error.at(Place::file(remote.shown(key))))
-}
-
-/// The file at a path below a prefix.
-pub(super) async fn file_below(
-    remote: &Remote,
-    volume: usize,
-    prefix: &str,
-    relative: &str,
-) -> Result<DataFile> {
-    let key = joined(prefix, relative);
-    let meta = remote.head(&path(&key)?).await?;
-    let meta = meta.ok_or_else(|| Error::new(ErrorKind::NotFound, "object not found"));
-    let file = meta.and_then(|meta| Here { remote, volume }.data_file(&meta));
-    file.map_err(|error| error.at(Place::file(remote.shown(&key))))
 }
 
 /// What lies below a prefix, as far as a glob may match it, ordered by path.
@@ -345,11 +335,7 @@ impl Here<'_> {
     }
 
     fn data_file(&self, meta: &ObjectMeta) -> Result<DataFile> {
-        let whole = self.remote.shown(meta.location.as_ref());
-        if meta.size == 0 {
-            return Err(empty(Place::file(whole)));
-        }
-        Ok(DataFile::plain(whole.as_str().into(), whole, self.volume, Pin::of(meta)))
+        file::data_file(self.remote, self.volume, meta)
     }
 }
 
@@ -361,16 +347,4 @@ fn below<'a>(listed: &'a [ObjectMeta], prefix: &Path) -> Vec<Seen<'a>> {
         (!relative.is_empty()).then_some(Seen { relative, meta })
     });
     seen.collect()
-}
-
-fn path(key: &str) -> Result<Path> {
-    Path::parse(key).map_err(|_| Error::invalid("the path has an empty, `.` or `..` part"))
-}
-
-fn joined(folder: &str, name: &str) -> String {
-    match (folder, name) {
-        ("", name) => name.to_string(),
-        (folder, "") => folder.to_string(),
-        (folder, name) => format!("{folder}/{name}"),
-    }
 }

@@ -11,9 +11,12 @@ use futures::{FutureExt, StreamExt};
 use object_store::{GetOptions, GetRange, GetResult};
 use tokio::time::{Instant, timeout_at};
 
-use super::pace::Pace;
+use super::connection::Remote;
+use super::pace::{Late, Pace};
 use super::trouble::{Trouble, changed};
-use super::{Client, Pin, Remote};
+use super::version::version_of;
+use crate::snapshot::Pin;
+use crate::source::clouds::Client;
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange};
 
@@ -24,15 +27,6 @@ const MIN_SILENCE: Duration = Duration::from_millis(500);
 /// A body is slow if it takes this many times the expected time, and at least this long.
 const SLOW_TIMES: u32 = 4;
 const MIN_SLOW: Duration = Duration::from_secs(2);
-
-/// The reason for a second request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Late {
-    /// No bytes come.
-    Silent,
-    /// Few bytes come.
-    Slow,
-}
 
 /// A request under way.
 pub(super) struct Leg {
@@ -181,7 +175,7 @@ impl Pin {
         }
         match self.agrees(meta) {
             true => Ok(()),
-            false => Err(changed(&format!("{} then, {} now", self.version, super::version_of(meta)))),
+            false => Err(changed(&format!("{} then, {} now", self.version, version_of(meta)))),
         }
     }
 }

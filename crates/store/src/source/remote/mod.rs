@@ -1,5 +1,6 @@
 //! Files in an object store, read as steadily as the network allows.
 //!
+//! * [`connection`] has the client, and repeats requests until they are answered,
 //! * [`ranges`] turns column chunks into few requests of a good size,
 //! * [`transfer`] carries out one of them: [`leg`] is a request under way, [`trouble`] classifies failures and decides when
 //!   to retry,
@@ -7,49 +8,39 @@
 //!
 //! The retries of the `object_store` crate are switched off: they give up after a few attempts, within seconds.
 
+mod connection;
 mod leg;
 mod pace;
 mod ranges;
 mod send;
 mod transfer;
 mod trouble;
+mod version;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use forebay_base::{Error, ErrorKind, Result};
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::try_join_all;
 use futures::{FutureExt, StreamExt};
 use object_store::list::PaginatedListOptions;
 use object_store::path::{DELIMITER, Path};
-use object_store::{
-    Attribute, GetOptions, GetRange, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload,
-};
-use tokio::time::{sleep, timeout};
+use object_store::{Attribute, GetOptions, GetRange, ListResult, ObjectMeta, ObjectStoreExt, PutPayload};
+use tokio::time::timeout;
 
-use super::clouds::{self, Address, Client, Options};
-use super::traffic::Traffic;
-use super::wire::{EXCHANGE, Exchange, Wire};
-use crate::catalog::FileVersion;
-use pace::Pace;
+use super::clouds::Client;
+use super::wire::{EXCHANGE, Exchange};
+use connection::silence;
+use send::SLOWEST_WRITE;
 use transfer::Transfer;
 use trouble::{Outage, Trouble};
 
 pub(super) use crate::snapshot::Pin;
+pub(super) use connection::Remote;
 pub(super) use trouble::changed;
-
-/// How long an object may be unreachable before that is an error.
-const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
-
-/// How long a request may stall before it is abandoned.
-const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Bytes in a second that a store takes at least, while an object is written.
-const SLOWEST_WRITE: u64 = 1 << 20;
 
 /// Answers to a `HEAD` that may be due to its method, or have no reason.
 const HEAD_REFUSED: [u16; 6] = [301, 400, 401, 403, 405, 501];
@@ -60,142 +51,7 @@ const HADOOP_FOLDER: &str = "hdi_isfolder";
 /// Consecutive pages of a list that may bring no new key: deleted objects leave such pages.
 const MAX_PAGES_WITHOUT_NEWS: usize = 1_000;
 
-/// One store, as one data set uses it.
-#[derive(Clone)]
-pub(super) struct Remote {
-    client: Arc<RwLock<Client>>,
-    origin: Origin,
-    /// The URL of the store's root, without secrets.
-    root: Arc<str>,
-    pace: Arc<Pace>,
-    limits: Limits,
-    traffic: Arc<Traffic>,
-}
-
-/// The origin of the client.
-#[derive(Clone)]
-enum Origin {
-    /// Built here, and built again if the credentials are refused.
-    Address(Arc<(Address, Options, Wire)>),
-    /// Brought by the user.
-    User,
-}
-
-impl Origin {
-    fn takes_if_match(&self) -> bool {
-        matches!(self, Origin::Address(origin) if origin.0.takes_if_match())
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    retry: Duration,
-    stall: Duration,
-}
-
 impl Remote {
-    /// Connects to the store of an address. No request is sent yet.
-    pub(super) fn connect(address: &Address, options: &Options, traffic: Arc<Traffic>) -> Result<Self> {
-        let wire = Wire::new();
-        let store = clouds::connect(address, options, &wire)?;
-        let origin = Origin::Address(Arc::new((address.clone(), options.clone(), wire)));
-        let limits = Limits {
-            retry: options.retry_timeout()?.unwrap_or(DEFAULT_RETRY_TIMEOUT),
-            stall: options.stall_timeout()?.unwrap_or(DEFAULT_STALL_TIMEOUT),
-        };
-        let most = options.max_concurrency()?.unwrap_or(pace::MAX_SLOTS);
-        Ok(Remote::new(store, origin, address.root(), limits, most, traffic))
-    }
-
-    /// The same store over new connections.
-    pub(super) fn connect_again(&self) -> Result<Self> {
-        match &self.origin {
-            Origin::Address(origin) => Remote::connect(&origin.0, &origin.1, self.traffic.clone()),
-            Origin::User => Err(Error::new(
-                ErrorKind::Closed,
-                "this store was given to the data set before the process forked, and its connections are the parent's",
-            )
-            .hint("open the data set in the child, or start workers with spawn or forkserver")),
-        }
-    }
-
-    /// A user's own store.
-    pub(super) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
-        let limits = Limits { retry: DEFAULT_RETRY_TIMEOUT, stall: DEFAULT_STALL_TIMEOUT };
-        Remote::new(Client::whole(store), Origin::User, "", limits, pace::MAX_SLOTS, traffic)
-    }
-
-    fn new(
-        store: Client,
-        origin: Origin,
-        root: &str,
-        limits: Limits,
-        most: usize,
-        traffic: Arc<Traffic>,
-    ) -> Self {
-        let client = Arc::new(RwLock::new(store));
-        let pace = Arc::new(Pace::new(most, traffic.clone()));
-        Remote { client, origin, root: root.into(), pace, limits, traffic }
-    }
-
-    /// The URL of a path, as people know it.
-    pub(super) fn shown(&self, path: &str) -> String {
-        match &*self.root {
-            "" => path.to_string(),
-            root => format!("{root}/{path}"),
-        }
-    }
-
-    /// The most concurrent requests.
-    pub(super) fn most_at_once(&self) -> usize {
-        self.pace.most()
-    }
-
-    fn client(&self) -> Client {
-        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Looks up credentials again, after those of a client were refused; returns whether there may be others now.
-    fn renew(&self, refused: &Client) -> bool {
-        let Origin::Address(origin) = &self.origin else { return false };
-        let (address, options, wire) = &**origin;
-        let mut client = self.client.write().unwrap_or_else(PoisonError::into_inner);
-        if !client.is_same(refused) {
-            return true; // Another request has just done it.
-        }
-        match clouds::connect(address, options, wire) {
-            Ok(store) => {
-                *client = store;
-                true
-            }
-            Err(_) => false,
-        }
-    }
-
-    /// Counts a failure, and obeys a store that asks for fewer requests.
-    fn note(&self, trouble: &Trouble) {
-        match trouble {
-            Trouble::Passing { throttled: true, .. } => {
-                self.traffic.throttled.add(1);
-                self.pace.throttled();
-            }
-            Trouble::Stalled(_) => self.traffic.stalls.add(1),
-            _ => {}
-        }
-    }
-
-    /// Prepares the next try after a failure: looks up other credentials, once, or waits. Fails if there is no next try.
-    async fn recover(&self, trouble: Trouble, client: &Client, outage: &mut Outage) -> Result<()> {
-        self.note(&trouble);
-        if matches!(trouble, Trouble::Denied(_)) && !outage.renewed && self.renew(client) {
-            outage.renewed = true;
-            return Ok(());
-        }
-        sleep(outage.wait(trouble)?).await;
-        self.traffic.retries.add(1);
-        Ok(())
-    }
-
     /// Reads byte ranges of a file, in the order given: each with its full length, and all from the pinned version.
     pub(super) async fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let runs = ranges::runs(ranges);
@@ -404,36 +260,6 @@ impl Remote {
             self.recover(trouble, &client, &mut outage).await?;
         }
     }
-
-    /// Repeats a request until there is an answer; `None` is an answer to something else.
-    async fn patiently<'a, T>(
-        &self,
-        ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
-    ) -> Result<T> {
-        self.patiently_for(Duration::ZERO, ask).await
-    }
-
-    /// As [`patiently`](Self::patiently), where nothing comes back until so much more time has passed.
-    async fn patiently_for<'a, T>(
-        &self,
-        more: Duration,
-        ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
-    ) -> Result<T> {
-        let mut outage = Outage::new(self.limits.retry);
-        loop {
-            let (client, exchange, stall) =
-                (self.client(), Exchange::default(), outage.silence(self.limits.stall));
-            self.traffic.requests.add(1);
-            let asked = EXCHANGE.scope(exchange.clone(), ask(client.clone()));
-            let trouble = match timeout(stall + more, asked).await {
-                Ok(Ok(Some(answer))) => return Ok(answer),
-                Ok(Ok(None)) => Trouble::passing("the response ended early"),
-                Ok(Err(error)) => Trouble::of(&error, &exchange),
-                Err(_) => silence(stall),
-            };
-            self.recover(trouble, &client, &mut outage).await?;
-        }
-    }
 }
 
 /// A list from beginning to end, ordered by path; fails with `None` if nothing comes for too long.
@@ -472,60 +298,5 @@ pub(super) fn no_footer() -> Error {
     Error::new(ErrorKind::Corrupt, "the file is empty, not even a footer is there")
 }
 
-fn silence(stall: Duration) -> Trouble {
-    Trouble::Stalled(format!("no response came for {:.0} s", stall.as_secs_f64()))
-}
-
-impl std::fmt::Debug for Remote {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Never the client: the stores print their keys.
-        f.debug_struct("Remote").field("root", &self.root).finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests;
-
-impl Pin {
-    /// The metadata of a file in a listing or an answer.
-    pub(super) fn of(meta: &ObjectMeta) -> Self {
-        Pin { path: meta.location.clone(), size: meta.size, version: version_of(meta) }
-    }
-
-    fn if_match(&self) -> Option<String> {
-        match &self.version {
-            // A weak tag never matches, and quotes are part of the tag on the wire, though not in every listing.
-            FileVersion::ETag(tag) if !tag.starts_with("W/") => Some(format!("\"{}\"", bare(tag))),
-            _ => None,
-        }
-    }
-
-    /// Whether an answer is about this version of the object, as far as it shows.
-    fn agrees(&self, meta: &ObjectMeta) -> bool {
-        match (&self.version, &meta.e_tag) {
-            (FileVersion::ETag(tag), Some(now)) => bare(tag) == bare(now),
-            (FileVersion::Modified(_), _) => {
-                FileVersion::Modified(nanoseconds(meta)) == self.version
-                    || meta.last_modified.timestamp() == 0
-            }
-            _ => true,
-        }
-    }
-}
-
-/// Distinguishes one version of an object from the next.
-pub(super) fn version_of(meta: &ObjectMeta) -> FileVersion {
-    match &meta.e_tag {
-        Some(tag) => FileVersion::ETag(bare(tag).into()),
-        None => FileVersion::Modified(nanoseconds(meta)),
-    }
-}
-
-fn bare(tag: &str) -> &str {
-    tag.trim_start_matches("W/").trim_matches('"')
-}
-
-fn nanoseconds(meta: &ObjectMeta) -> i128 {
-    let time = meta.last_modified;
-    i128::from(time.timestamp()) * 1_000_000_000 + i128::from(time.timestamp_subsec_nanos())
-}

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
-use super::leg::Late;
 use crate::source::handles;
 use crate::source::traffic::Traffic;
 
@@ -61,6 +60,15 @@ const MAX_HEDGES_SAVED: f64 = 8.0;
 /// bytes, beside a slow body up to all of it; and on a full link every body is slow. Eight ranks that each read little would
 /// request much of it twice.
 const INITIAL_SLOW_HEDGES: f64 = 0.0;
+
+/// The reason for a second request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Late {
+    /// No bytes come.
+    Silent,
+    /// Few bytes come.
+    Slow,
+}
 
 /// The measurements of one store, shared by all that read from it.
 #[derive(Debug)]

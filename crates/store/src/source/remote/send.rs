@@ -11,7 +11,11 @@ use futures::FutureExt;
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
 
-use super::{Client, Remote, SLOWEST_WRITE};
+use super::connection::Remote;
+use crate::source::clouds::Client;
+
+/// Bytes in a second that a store takes at least, while an object is written.
+pub(super) const SLOWEST_WRITE: u64 = 1 << 20;
 
 /// The longest file that is one request, and the bytes of a part of a longer one: S3 takes 10,000 parts, which are 640 GB.
 const PART: u64 = 64 << 20;

@@ -1,11 +1,13 @@
 #![allow(clippy::disallowed_methods, reason = "a test brings its own runtime")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chrono::{DateTime, TimeDelta};
 
 use super::*;
+use crate::source::clouds::{Address, Options};
 use crate::source::wire::fake::{Answer, Asked, Fake};
 
 /// A bucket of which `answer` speaks.

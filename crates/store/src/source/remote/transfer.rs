@@ -16,9 +16,12 @@ use bytes::{Bytes, BytesMut};
 use forebay_base::Error;
 use tokio::time::{Instant, sleep_until};
 
-use super::leg::{Late, Leg};
+use super::connection::Remote;
+use super::leg::Leg;
+use super::pace::Late;
 use super::trouble::{Outage, Trouble};
-use super::{Client, Pin, Remote};
+use crate::snapshot::Pin;
+use crate::source::clouds::Client;
 
 /// Time after which a refused permission for a second request is requested again.
 const HEDGE_RETRY: Duration = Duration::from_millis(20);

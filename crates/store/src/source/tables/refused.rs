@@ -6,7 +6,7 @@ use forebay_base::Result;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::{Sign, TableFolder, TableFormat, refusal};
+use super::format::{Sign, TableFolder, TableFormat, refusal};
 use crate::snapshot::Snapshot;
 
 pub(super) const DELTA: Refused =

@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::constants::*;
-use super::{Chroma, Colours, MARGIN, Row};
+use super::row::{Chroma, Colours, MARGIN, Row};
 
 /// Pixels of a step, and bytes of a register.
 const STEP: usize = 64;

@@ -3,7 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
-use super::{Block, Decode, Library, Raw, ReadState, Request, Scan, call};
+use super::super::block::Block;
+use super::super::request::Request;
+use super::{Decode, Library, Raw, ReadState, Scan, call};
 
 /// What `write.c` calls `forebay_bytes`.
 #[repr(C)]

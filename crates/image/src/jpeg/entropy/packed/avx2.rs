@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::super::library::Block;
+use super::super::block::Block;
 use super::super::sequential::NATURAL;
 use super::expand::{Escapes, Packed};
 use super::read::{ReadMcu, Reader};

@@ -1,6 +1,6 @@
 //! The AC coefficients of one packed block, put in their places.
 
-use super::super::library::Block;
+use super::super::block::Block;
 use super::super::sequential::NATURAL;
 
 /// A packed block.

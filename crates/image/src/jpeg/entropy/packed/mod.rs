@@ -23,12 +23,14 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod expand;
+mod machine;
 mod read;
 #[cfg(test)]
 mod tests;
 mod write;
 
-pub(super) use read::{Reader, header};
+pub(super) use machine::reader;
+pub(super) use read::header;
 pub(in crate::jpeg) use write::PackedImage;
 pub(super) use write::Writer;
 

@@ -1,6 +1,7 @@
 //! Reads packed coefficients, from the MCU that is needed first in each row.
 
-use super::super::library::{Block, COMPONENTS, Scan};
+use super::super::block::{Block, COMPONENTS};
+use super::super::library::Scan;
 use super::expand::{self, Escapes, Packed};
 use super::{BYTE_DC, FACTS, Facts, MARK, PADDING, STREAMS, WORD_DC};
 
@@ -59,15 +60,6 @@ struct Place {
 /// Reads an MCU into its blocks.
 pub(super) type ReadMcu = for<'a> fn(&mut Reader<'a>, &mut [&mut Block]) -> Option<()>;
 
-/// The fastest way on this machine. Each is a function of a whole MCU, so that all of it is compiled for that machine.
-fn fastest() -> ReadMcu {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(fast) = super::avx512::read_mcu().or_else(super::avx2::read_mcu) {
-        return fast;
-    }
-    |reader, blocks| reader.mcu(blocks, (expand::plain, expand::count))
-}
-
 /// A place among the MCUs of packed coefficients.
 pub(in super::super) struct Reader<'a> {
     parts: Parts<'a>,
@@ -87,10 +79,11 @@ pub(in super::super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// `None` if the coefficients are not those of the scan that their header began, with blocks of these components.
-    pub(in super::super) fn new(
+    pub(super) fn new(
         packed: &'a [u8],
         scan: &Scan<'_>,
         components: &'a [u8],
+        read_mcu: ReadMcu,
     ) -> Option<Reader<'a>> {
         let parts = Parts::split(packed)?;
         let mcus = parts.mcus_per_row * (parts.index.len() / STREAMS);
@@ -98,7 +91,7 @@ impl<'a> Reader<'a> {
         (fits && parts.in_mcu == components.len()).then(|| Reader {
             parts,
             components,
-            read_mcu: fastest(),
+            read_mcu,
             column: 0,
             row: 0,
             read_column: 0,

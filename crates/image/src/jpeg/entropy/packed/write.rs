@@ -2,8 +2,8 @@
 
 use std::borrow::Borrow;
 
+use super::super::block::{Block, COMPONENTS};
 use super::super::frame::Frame;
-use super::super::library::{Block, COMPONENTS};
 use super::super::sequential::NATURAL;
 use super::{BYTE_DC, FACTS, Facts, MARK, PADDING, STREAMS, WORD_DC};
 

@@ -6,7 +6,7 @@
 //! the block ends: then all of its coefficients are changed together.
 
 use super::super::bits::Reader;
-use super::super::library::Block;
+use super::super::block::Block;
 use super::super::sequential::NATURAL;
 use super::tables::{END, First, Refine, Table};
 

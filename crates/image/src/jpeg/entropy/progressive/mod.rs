@@ -3,14 +3,17 @@
 //! A file is declined if it is not sound, if anything but Huffman tables, comments and scans is between its scans, and if
 //! its scans do not send every bit of every coefficient: the library smooths such images.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod bands;
 mod machine;
+mod rows;
 mod scan;
 mod tables;
 
 use super::bits::BitBuffer;
+use super::block::Block;
 use super::frame::{BaselineHeader, COMMENT, DHT, DRI, Frame, Segments};
-use super::library::Block;
 use super::planes::Planes;
 use crate::jpeg::markers::{APP0, APP14, EOI, PREFIX, SOI, SOS};
 use scan::{Definitions, Lookups, Progress, Scan};

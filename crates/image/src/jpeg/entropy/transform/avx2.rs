@@ -3,9 +3,9 @@
 
 use std::arch::x86_64::*;
 
-use super::super::library::Block;
+use super::super::block::Block;
 use super::constants::*;
-use super::{Job, SIDE, Transform};
+use super::job::{Job, SIDE, Transform};
 
 /// The shifts as the intrinsics take them.
 const FIRST: i32 = FIRST_SHIFT as i32;

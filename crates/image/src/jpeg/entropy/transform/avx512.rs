@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::constants::*;
-use super::{Job, SIDE, TRANSFORMS, Transform};
+use super::job::{Job, SIDE, TRANSFORMS, Transform};
 
 /// The function, if this machine has all that it needs.
 pub(super) fn transform() -> Option<Transform> {

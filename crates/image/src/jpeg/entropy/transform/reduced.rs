@@ -5,10 +5,10 @@
 
 use std::arch::x86_64::*;
 
-use super::super::library::Block;
+use super::super::block::Block;
 use super::avx2::*;
 use super::constants::*;
-use super::{Job, Transform};
+use super::job::{Job, Transform};
 
 /// Bits that are rounded away for four samples, and for two: those of a whole block, of sums that are twice and four times as
 /// large.

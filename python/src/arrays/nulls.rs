@@ -6,7 +6,8 @@ use forebay::bindings::{null_field, null_rows};
 use forebay::{Error, ErrorKind, Place};
 use pyo3::prelude::*;
 
-use crate::{errors, numpy};
+use super::kind::KIND;
+use crate::errors;
 
 const LEAVE_OUT: &str = "leave such rows out with `on_bad_row`";
 
@@ -89,7 +90,7 @@ fn moves_of_a_field(field: &Field, path: &[String]) -> String {
 
 /// Whether its cells were decoded to arrays.
 fn is_tensor(field: &Field) -> bool {
-    field.extension_type_name().is_some() || field.metadata().contains_key(numpy::KIND)
+    field.extension_type_name().is_some() || field.metadata().contains_key(KIND)
 }
 
 fn moves_of_a_mix(field: &Field) -> String {

@@ -11,8 +11,9 @@ use forebay_arrow::names::TypeName;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
+use super::memory;
 use crate::dense::{self, Dense, Element};
-use crate::{errors, numpy, view};
+use crate::{errors, view};
 
 /// Texts that are remembered while a column is made: enough for the names of categories, and in the first-level cache.
 const KNOWN_TEXTS: usize = 64;
@@ -108,7 +109,7 @@ impl<'py> Shared<'py> {
             return Ok(objects);
         }
         let (buffer, shape, element) = (self.indices.into(), vec![rows], Element::Int(8));
-        objects.call_method1("take", (numpy::view(py, Dense { buffer, shape, element })?,))
+        objects.call_method1("take", (memory::view(py, Dense { buffer, shape, element })?,))
     }
 }
 

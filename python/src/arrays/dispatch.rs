@@ -8,18 +8,14 @@ use forebay::arrow::datatypes::{DataType, Field};
 use forebay::bindings::needs_values;
 use forebay::{Error, ErrorKind, Result};
 use forebay_arrow::fail::OrFail;
-use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use crate::dense::{self, Dense, Element};
+use super::kind::{IMAGES, KIND};
+use super::{memory, nulls, objects, texts};
 use crate::errors::IntoPython;
 use crate::ragged::Offsets;
-use crate::{errors, nulls, objects, texts, view};
-
-/// The name under which the field of images of differing sizes says so, and what it says.
-pub(crate) const KIND: &str = "forebay:kind";
-const IMAGES: &str = "images";
+use crate::{dense, errors, view};
 
 /// The array of a column: see the table in the documentation of `forebay.Batch`.
 pub(crate) fn array<'py>(
@@ -53,7 +49,7 @@ pub(crate) fn numbers<'py>(
 /// The same of a column, or of what is in one, in which no value is missing where an array needs one.
 fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     if let Some(dense) = dense::dense(field, column.as_ref()) {
-        return view(py, dense);
+        return memory::view(py, dense);
     }
     match column.data_type() {
         DataType::LargeList(item) => {
@@ -119,24 +115,5 @@ fn with_nulls_of(structure: &StructArray, member: &ArrayRef) -> Result<ArrayRef>
         }
         None if *member.data_type() == DataType::Null => Ok(member.clone()),
         None => Ok(make_array(member.to_data().into_builder().nulls(nulls).build().or_fail()?)),
-    }
-}
-
-/// A numpy array over the same memory, which stays alive as the array's base.
-pub(crate) fn view(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
-    let element = dense.element;
-    let array = view::of(py, dense)?;
-    match element {
-        Element::BFloat16 => bfloat16(py, array),
-        _ => Ok(array),
-    }
-}
-
-/// The bits of bfloat16 as `ml_dtypes.bfloat16` where that is installed (JAX and Keras bring it), else as they are.
-fn bfloat16<'py>(py: Python<'py>, bits: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    match py.import("ml_dtypes") {
-        Ok(ml_dtypes) => bits.call_method1("view", (ml_dtypes.getattr("bfloat16")?,)),
-        Err(error) if error.is_instance_of::<PyImportError>(py) => Ok(bits),
-        Err(error) => Err(error),
     }
 }

@@ -6,7 +6,7 @@ use forebay::column::TextFormat;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::objects;
+use super::objects;
 
 /// The array of a column for which a format was asked; `None` of another one.
 pub(crate) fn array<'py>(

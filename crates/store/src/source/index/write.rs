@@ -1,19 +1,16 @@
-//! Where the index of a folder is: looked up when the folder is opened, and written on request.
+//! The indexes of folders, written on request.
 
 use forebay_arrow::fail::OrFail;
-use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_base::{Error, ErrorKind, Result};
 use futures::{FutureExt, StreamExt, stream};
 use serde::Serialize;
 
-use super::{Builder, Index, MAX_BYTES, below};
+use super::load::at;
+use super::{Builder, MAX_BYTES, below};
 use crate::catalog::Catalog;
-use crate::snapshot::{IndexPlace, Pin};
+use crate::snapshot::IndexPlace;
 use crate::source::footer::{FOOTERS_AT_ONCE, Footers};
 use crate::source::store::Store;
-
-/// The next move where an index cannot be used.
-pub(in crate::source) const WRITE_AGAIN: &str =
-    "write it again with `forebay index`, or leave it out with the storage option index=off";
 
 /// What was written into the index of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,51 +26,6 @@ pub struct IndexReport {
     pub footer_bytes: u64,
     /// Bytes of the index.
     pub bytes: u64,
-}
-
-/// Reads the indexes of the folders that were opened, as far as there are any. One that cannot be used, or that has none of
-/// the `files`, is left out with a warning.
-pub(in crate::source) async fn load(
-    store: &Store,
-    files: impl Iterator<Item = (String, Pin)> + Clone,
-) -> Result<Vec<Index>> {
-    let mut indexes = Vec::new();
-    for place in store.indexes.iter() {
-        let index = match read(store, place).await {
-            Ok(None) => continue,
-            Ok(Some(index)) => index,
-            Err(error) if error.kind() == ErrorKind::Closed => return Err(error),
-            // Written again since the folder was listed.
-            Err(error) if matches!(error.kind(), ErrorKind::DatasetChanged | ErrorKind::NotFound) => continue,
-            Err(error) => {
-                store.warn(format!("footers are read without the index: {}", error.at(at(store, place))));
-                continue;
-            }
-        };
-        let mut inside = files.clone().filter(|(whole, _)| below(whole, &place.root).is_some()).peekable();
-        match inside.peek().is_none() || inside.any(|(whole, pin)| index.has(&whole, &pin)) {
-            true => indexes.push(index),
-            false => {
-                let cause = "it is of other files: none of the folder's is in it as it is now";
-                let error = Error::new(ErrorKind::Corrupt, cause).at(at(store, place)).hint(WRITE_AGAIN);
-                store.warn(format!("footers are read without the index: {error}"));
-            }
-        }
-    }
-    Ok(indexes)
-}
-
-async fn read(store: &Store, place: &IndexPlace) -> Result<Option<Index>> {
-    let Some(pin) = &place.found else { return Ok(None) };
-    if pin.size > MAX_BYTES {
-        let cause = format!("it has {} bytes; up to {MAX_BYTES} are read", pin.size);
-        return Err(Error::new(ErrorKind::TooLarge, cause).hint("open several folders, each with its index"));
-    }
-    let whole = 0..pin.size;
-    let mut read = store.read(place.volume, pin, &[whole]).await?;
-    let bytes = read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))?;
-    let index = Index::read(place.root.clone(), bytes);
-    index.map(Some).map_err(|cause| Error::new(ErrorKind::Corrupt, cause).hint(WRITE_AGAIN))
 }
 
 /// Writes the index of each folder that was opened, in place of the one that there is. Footers that are kept are not read
@@ -130,9 +82,4 @@ async fn write(
     }
     store.write(place.volume, &place.path, bytes.into()).await?;
     Ok(report)
-}
-
-/// Where an index is, for messages.
-fn at(store: &Store, place: &IndexPlace) -> Place {
-    Place::file(store.shown(place.volume, &place.path))
 }

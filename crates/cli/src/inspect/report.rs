@@ -1,0 +1,106 @@
+//! The contents of a data set, for people and for programs.
+
+use std::fmt;
+
+use forebay_base::Error;
+use forebay_base::error::escaped;
+use serde::Serialize;
+
+use super::columns::{self, Column};
+use crate::console;
+use crate::units::{bytes, count, counted};
+use crate::window::Window;
+
+/// The contents of a data set.
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) locations: Vec<String>,
+    pub(super) fingerprint: String,
+    pub(super) files: usize,
+    pub(super) file_bytes: u64,
+    pub(super) written_by: Vec<String>,
+    pub(super) rows: u64,
+    pub(super) row_groups: Spread,
+    pub(super) row_group_bytes: Spread,
+    pub(super) row_group_rows: Spread,
+    pub(super) columns: Vec<Column>,
+    #[serde(skip)]
+    pub(super) window: Window,
+    /// Columns that a loader refuses as they are.
+    pub(super) refused: Vec<Refused>,
+    pub(super) advice: Vec<String>,
+}
+
+/// A column that a loader refuses as it is.
+#[derive(Serialize)]
+pub(super) struct Refused {
+    column: String,
+    why: String,
+    /// The whole sentence, with the next move.
+    #[serde(skip)]
+    sentence: String,
+}
+
+/// How even something is.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct Spread {
+    count: u64,
+    min: u64,
+    pub(super) mean: u64,
+    pub(super) max: u64,
+    pub(super) total: u64,
+}
+
+impl Spread {
+    pub(super) fn of(values: impl Iterator<Item = u64>) -> Self {
+        let empty = Spread { count: 0, min: u64::MAX, mean: 0, max: 0, total: 0 };
+        let mut spread = values.fold(empty, |so_far, value| Spread {
+            count: so_far.count + 1,
+            min: so_far.min.min(value),
+            mean: 0,
+            max: so_far.max.max(value),
+            total: so_far.total.saturating_add(value),
+        });
+        spread.mean = spread.total / spread.count.max(1);
+        spread.min = spread.min.min(spread.max);
+        spread
+    }
+}
+
+impl Refused {
+    pub(super) fn of(refusal: &Error) -> Self {
+        let column = refusal.place().column.as_deref().unwrap_or_default().to_owned();
+        Refused { column, why: refusal.cause().to_owned(), sentence: refusal.sentence(console::option) }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}, {}, {}, {}",
+            counted(self.files as u64, "file"),
+            counted(self.row_groups.total, "row group"),
+            counted(self.rows, "row"),
+            bytes(self.file_bytes)
+        )?;
+        let Spread { min, mean, max, .. } = self.row_group_bytes;
+        writeln!(f, "row group   {} to {}, mean {}", bytes(min), bytes(max), bytes(mean))?;
+        let Spread { min, mean, max, .. } = self.row_group_rows;
+        writeln!(f, "            {} to {} rows, mean {}", count(min), count(max), count(mean))?;
+        writeln!(f, "written by  {}", escaped(&self.written_by.join(", ")))?;
+        writeln!(f, "fingerprint {}\n", self.fingerprint)?;
+        columns::table(&self.columns, f)?;
+        writeln!(f)?;
+        if !self.refused.is_empty() {
+            writeln!(f, "Refused by a loader as they are")?;
+            self.refused.iter().try_for_each(|refused| writeln!(f, "- {}", refused.sentence))?;
+            writeln!(f)?;
+        }
+        if self.advice.is_empty() {
+            return write!(f, "The layout suits training: nothing to change.");
+        }
+        write!(f, "Advice")?;
+        self.advice.iter().try_for_each(|advice| write!(f, "\n- {}", escaped(advice)))
+    }
+}

@@ -1,0 +1,59 @@
+//! What is to be made: the kind of rows, and their layout in files.
+
+use std::ops::RangeInclusive;
+
+/// The kind of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Jpeg,
+    Png,
+    Table,
+    Tokens(usize),
+    /// The rows that MLPerf Storage reads for Flux,
+    Embeddings,
+    /// and for DLRM; both are made for `bench` alone.
+    Features,
+}
+
+impl Kind {
+    /// Row groups of 10 to 20 MB each: large enough for a disk or a store to stream, small enough to shuffle. Those of
+    /// MLPerf Storage are as it publishes them: a whole file of 623 MB, and 4.7 MB.
+    pub(crate) fn rows_per_group(self) -> u64 {
+        match self {
+            Kind::Jpeg => 100,
+            Kind::Png => 5_000,
+            Kind::Table => 100_000,
+            Kind::Tokens(_) => 1_000,
+            Kind::Embeddings => 288,
+            Kind::Features => 6_144,
+        }
+    }
+
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Kind::Jpeg => "JPEG picture",
+            Kind::Png => "PNG picture",
+            Kind::Table => "table row",
+            Kind::Tokens(_) => "token list",
+            Kind::Embeddings => "embedding",
+            Kind::Features => "feature row",
+        }
+    }
+}
+
+/// The checked arguments.
+pub(crate) struct Order {
+    pub(crate) kind: Kind,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) quality: RangeInclusive<u8>,
+    pub(crate) classes: u32,
+    pub(crate) seed: u64,
+}
+
+/// How the rows are laid out in files.
+pub(crate) struct Layout {
+    pub(crate) rows: u64,
+    pub(crate) rows_per_group: u64,
+    pub(crate) rows_per_file: u64,
+}

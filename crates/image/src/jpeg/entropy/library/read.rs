@@ -1,0 +1,81 @@
+//! Pixels of a scan.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::super::block::Block;
+use super::super::rows::{Functions, Rows};
+use super::{Decode, Raw, RawScan, ReadState, Scan, call};
+use crate::jpeg::ffi::Region;
+
+#[repr(C)]
+struct RawRegion {
+    x: c_uint,
+    y: c_uint,
+    width: c_uint,
+    height: c_uint,
+}
+
+unsafe extern "C" {
+    fn forebay_library_read(
+        library: *mut Raw,
+        region: RawRegion,
+        decode: Decode,
+        state: *mut c_void,
+        out: *mut u8,
+    ) -> c_int;
+}
+
+impl Scan<'_> {
+    /// Decodes a region, or everything, to `out`, which is exactly as long. `decode` is called for every MCU, from the
+    /// first to the last that is needed: with its blocks, of which it sets
+    /// all coefficients, or with none where only later MCUs are needed.
+    /// Returns whether the library reported no warning.
+    pub(in super::super) fn read<F>(self, region: Option<Region>, decode: F, out: &mut [u8]) -> bool
+    where
+        F: FnMut(Option<&mut [&mut Block]>),
+    {
+        self.read_with(Functions::fastest(), region, decode, out)
+    }
+
+    /// [`read`](Self::read) with these functions, or with the library alone.
+    pub(in super::super) fn read_with<F>(
+        self,
+        functions: Option<Functions>,
+        region: Option<Region>,
+        mut decode: F,
+        out: &mut [u8],
+    ) -> bool
+    where
+        F: FnMut(Option<&mut [&mut Block]>),
+    {
+        let RawScan { width, height, blocks_in_mcu, .. } = self.raw;
+        let Region { x, y, width, height } = region.unwrap_or(Region { x: 0, y: 0, width, height });
+        let inside = u64::from(x) + u64::from(width) <= u64::from(self.raw.width)
+            && u64::from(y) + u64::from(height) <= u64::from(self.raw.height);
+        let bytes = width as usize * height as usize * self.request.colours;
+        if !inside || out.len() != bytes {
+            return false;
+        }
+        let region = Region { x, y, width, height };
+        let mut samples = std::mem::take(&mut self.library.samples);
+        let rows = functions.and_then(|functions| Rows::new(&self, region, functions));
+        let made = rows.map(|rows| rows.read(&mut samples, &mut decode, out).is_some());
+        self.library.samples = samples;
+        if let Some(made) = made {
+            return made;
+        }
+        let mut state = ReadState { decode: &mut decode, blocks_in_mcu: blocks_in_mcu as usize };
+        // SAFETY: the scan has been started and not been read. The library writes `height` rows of `width` pixels to `out`,
+        // which has space for exactly these, and calls back only during this call and with this state.
+        let read = unsafe {
+            forebay_library_read(
+                self.library.raw.as_ptr(),
+                RawRegion { x, y, width, height },
+                call::<F>,
+                (&raw mut state).cast(),
+                out.as_mut_ptr(),
+            )
+        };
+        read != 0
+    }
+}

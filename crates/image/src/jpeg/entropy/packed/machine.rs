@@ -1,0 +1,26 @@
+//! Readers for what the machine has.
+
+use super::super::library::Scan;
+use super::expand;
+use super::read::{ReadMcu, Reader};
+#[cfg(target_arch = "x86_64")]
+use super::{avx2, avx512};
+
+/// The reader of packed coefficients. `None` if they are not those of the scan that their header began, with blocks of
+/// these components.
+pub(in super::super) fn reader<'a>(
+    packed: &'a [u8],
+    scan: &Scan<'_>,
+    components: &'a [u8],
+) -> Option<Reader<'a>> {
+    Reader::new(packed, scan, components, fastest())
+}
+
+/// The fastest way on this machine. Each is a function of a whole MCU, so that all of it is compiled for that machine.
+fn fastest() -> ReadMcu {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(fast) = avx512::read_mcu().or_else(avx2::read_mcu) {
+        return fast;
+    }
+    |reader, blocks| reader.mcu(blocks, (expand::plain, expand::count))
+}

@@ -1,0 +1,130 @@
+//! The loops over the blocks of a scan of AC.
+
+use super::super::bits::{Bits, Head};
+use super::super::block::Block;
+use super::super::planes::{Grid, Planes};
+use super::bands::{self, Band, Masks};
+use super::tables::{First, Refine, Table};
+use crate::jpeg::markers::RST;
+
+/// Numbers of restart markers.
+const RESTARTS: u8 = 8;
+
+/// The data of a scan.
+pub(super) struct Data<'a> {
+    pub(super) bits: Bits<'a>,
+    /// MCUs between restart markers, until the next one, and its number.
+    pub(super) interval: usize,
+    pub(super) until_restart: usize,
+    pub(super) restart: u8,
+}
+
+impl Data<'_> {
+    /// Begins an MCU; whether a restart marker was before it. `None` if one is missing.
+    #[inline(always)]
+    pub(super) fn begin(&mut self) -> Option<bool> {
+        if self.interval == 0 {
+            return Some(false);
+        }
+        let due = self.until_restart == 0;
+        if due {
+            let follows = self.bits.sound() && self.bits.restart(RST + self.restart);
+            follows.then_some(())?;
+            self.restart = (self.restart + 1) % RESTARTS;
+            self.until_restart = self.interval;
+        }
+        self.until_restart -= 1;
+        Some(due)
+    }
+
+    /// Whether a block that begins at a place needs [`go_on`](Self::go_on) first.
+    #[inline(always)]
+    fn needs_more(&self, head: Head) -> bool {
+        self.interval > 0 || !self.bits.covers(head)
+    }
+
+    /// Goes on at a place, with the bits of the next block there; `run` blocks of which none is before a restart marker are left.
+    #[inline(never)]
+    fn go_on(&mut self, head: Head, run: u32) -> Option<()> {
+        self.bits.go_to(head);
+        if self.begin()? && run > 0 {
+            return None;
+        }
+        self.bits.prepare();
+        Some(())
+    }
+}
+
+/// The blocks of the component of a scan of AC.
+pub(super) struct Rows<'a> {
+    pub(super) planes: &'a mut Planes,
+    pub(super) grid: Grid,
+    pub(super) band: Band,
+    /// It is the first one of the component, and makes zeros of its blocks on its way: they are read from memory once.
+    pub(super) clears: bool,
+}
+
+impl Rows<'_> {
+    /// Each row's blocks, with the masks of what is not zero.
+    fn each(&mut self) -> impl Iterator<Item = impl Iterator<Item = (&mut Block, &mut u64)>> {
+        let Grid { start, stride, width, height, .. } = self.grid;
+        let blocks = self.planes.blocks[start..].chunks_mut(stride);
+        let nonzero = self.planes.nonzero[start..].chunks_mut(stride);
+        let rows = blocks.zip(nonzero).take(height);
+        rows.map(move |(blocks, nonzero)| blocks.iter_mut().zip(nonzero).take(width))
+    }
+
+    #[inline(always)]
+    pub(super) fn first(&mut self, data: &mut Data<'_>, table: &Table<First>) -> Option<()> {
+        let (band, clears, mut run) = (self.band, self.clears, 0);
+        if clears {
+            self.planes.clear_beside(self.grid);
+        }
+        let mut bits = data.bits.reader();
+        for row in self.each() {
+            for block in row {
+                if clears {
+                    *block.0 = [0; 64];
+                }
+                if data.needs_more(bits.head) {
+                    let head = bits.head;
+                    data.go_on(head, run)?;
+                    bits = data.bits.reader();
+                }
+                match run {
+                    0 => run = bands::first(&mut bits, table, band, block),
+                    _ => run -= 1,
+                }
+            }
+        }
+        let head = bits.head;
+        data.bits.go_to(head);
+        (run == 0).then_some(())
+    }
+
+    #[inline(always)]
+    pub(super) fn refine<M: Masks>(&mut self, data: &mut Data<'_>, table: &Table<Refine>) -> Option<()> {
+        let (band, mut run) = (self.band, 0);
+        let mut bits = data.bits.reader();
+        for row in self.each() {
+            for (block, nonzero) in row {
+                if data.needs_more(bits.head) {
+                    let head = bits.head;
+                    data.go_on(head, run)?;
+                    bits = data.bits.reader();
+                }
+                if run == 0 {
+                    run = bands::refine::<M>(&mut bits, table, band, (block, nonzero));
+                    continue;
+                }
+                run -= 1;
+                if bands::has_any(band, *nonzero) {
+                    bands::correct::<M>(&mut bits, band, (block, nonzero));
+                }
+            }
+        }
+        let head = bits.head;
+        data.bits.go_to(head);
+        (run == 0).then_some(())
+    }
+}

@@ -1,0 +1,44 @@
+//! Blocks that are transformed together.
+
+use super::super::block::Block;
+
+/// Samples across and down a block at full scale.
+pub(in super::super) const SIDE: usize = 8;
+/// Blocks that are transformed together.
+pub(in super::super) const TRANSFORMS: usize = 4;
+
+/// Blocks of a component, and the places of their samples.
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "no other processor has a function that reads it")
+)]
+#[derive(Clone, Copy)]
+pub(in super::super) struct Job<'a> {
+    pub(in super::super) blocks: [&'a Block; TRANSFORMS],
+    /// Samples across and down a block: 8, or 4, 2 or 1 at a reduced scale.
+    pub(in super::super) side: usize,
+    /// Steps of the coefficients.
+    pub(in super::super) quantization: &'a [u16; 64],
+    /// Where the first row of each block begins, from `start` on, and bytes from each row to the next. (A reference to what was
+    /// stored long ago: registers of numbers that were just stored one by one have to wait.)
+    pub(in super::super) start: usize,
+    pub(in super::super) offsets: &'a [usize; TRANSFORMS],
+    pub(in super::super) pitch: usize,
+}
+
+impl Job<'_> {
+    /// Whether its samples are within so many bytes.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn fits(&self, bytes: usize) -> bool {
+        let rows = self.pitch.checked_mul(self.side - 1).and_then(|rows| rows.checked_add(self.side));
+        let first = rows.and_then(|rows| rows.checked_add(self.start));
+        let room = first.and_then(|end| bytes.checked_sub(end));
+        room.is_some_and(|room| self.offsets.iter().all(|offset| *offset <= room))
+    }
+}
+
+/// Makes the samples of a job.
+///
+/// # Panics
+/// If a place is not within the samples.
+pub(in super::super) type Transform = fn(&Job<'_>, &mut [u8]);

@@ -1,0 +1,84 @@
+//! Whether what a footer says can be.
+
+use forebay_base::{Error, ErrorKind, Place, Result};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+
+use super::fetch::ENDING;
+
+/// The most rows that a row group of any size may have, and for each of its bytes beyond that. A plan takes memory for
+/// each row long before the pages are read; real row groups have a few rows per byte at best.
+const ROWS_FOR_NOTHING: u64 = 1 << 24;
+
+const ROWS_A_BYTE: u64 = 1024;
+
+/// Whether what the footer, which takes `length` bytes, says can be: every later room relies on it.
+pub(super) fn check(metadata: &ParquetMetaData, size: u64, length: u64) -> Result<()> {
+    let columns = metadata.file_metadata().schema_descr().num_columns();
+    let mut all_rows = 0i64;
+    for (index, group) in metadata.row_groups().iter().enumerate() {
+        let corrupt =
+            |cause: String| Err(Error::new(ErrorKind::Corrupt, cause).at(Place::default().row_group(index)));
+        let rows = group.num_rows();
+        if rows < 0 {
+            return corrupt(format!("{rows} rows are declared"));
+        }
+        all_rows = match all_rows.checked_add(rows) {
+            Some(all) => all,
+            None => return corrupt(format!("{rows} more rows than the {all_rows} before cannot be counted")),
+        };
+        if group.num_columns() != columns {
+            return corrupt(format!("{} column chunks for {columns} columns", group.num_columns()));
+        }
+        check_chunks(group, size, length).map_err(|error| error.at(Place::default().row_group(index)))?;
+    }
+    Ok(())
+}
+
+fn check_chunks(group: &RowGroupMetaData, size: u64, length: u64) -> Result<()> {
+    let mut stored = 0u64;
+    for chunk in group.columns() {
+        let place = || Place::default().column(chunk.column_path().string());
+        check_chunk(chunk, group.num_rows(), size, length).map_err(|error| error.at(place()))?;
+        stored = stored.saturating_add(chunk.byte_range().1);
+    }
+    let rows = group.num_rows().max(0).cast_unsigned();
+    if rows > ROWS_FOR_NOTHING.max(stored.saturating_mul(ROWS_A_BYTE)) {
+        let cause = format!("a row group of {rows} rows in {stored} bytes");
+        return Err(Error::new(ErrorKind::TooLarge, cause).hint("rewrite the file with smaller row groups"));
+    }
+    // Memory is granted by stored bytes: bytes that many columns share would count for each.
+    if stored > size {
+        let cause = format!("the column chunks are said to be {stored} bytes, in a file of {size}");
+        return Err(Error::new(ErrorKind::Corrupt, cause));
+    }
+    Ok(())
+}
+
+fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64, footer: u64) -> Result<()> {
+    let corrupt = |cause: String| Err(Error::new(ErrorKind::Corrupt, cause));
+    let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+    let end = start.checked_add(chunk.compressed_size());
+    let is_before = |limit: u64| end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= limit);
+    // The name may be that of this very file, or one that it had.
+    let is_named = chunk.file_path().is_some_and(|path| !path.is_empty());
+    if is_named && !is_before(size.saturating_sub(footer.saturating_add(ENDING))) {
+        return Err(Error::new(ErrorKind::Unsupported, "the column chunk is kept in another file"));
+    }
+    let inside = is_before(size);
+    if start < 0 || chunk.compressed_size() < 0 || !inside {
+        let length = chunk.compressed_size();
+        return corrupt(format!(
+            "the column chunk is said to be {length} bytes at {start}, in a file of {size}"
+        ));
+    }
+    let values = chunk.num_values();
+    if values < 0 {
+        return corrupt("the column chunk has a negative number of values".into());
+    }
+    // A row has one value, which may be null; of a nested column at least one.
+    let is_nested = chunk.column_descr().max_rep_level() > 0;
+    if values < rows || values > rows && !is_nested {
+        return corrupt(format!("the column chunk has {values} values for {rows} rows"));
+    }
+    Ok(())
+}

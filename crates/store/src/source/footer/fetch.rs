@@ -1,0 +1,113 @@
+//! The bytes of a footer, from the end of its file.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use forebay_base::{Error, ErrorKind, Result};
+use tokio::sync::SemaphorePermit;
+
+use super::limits::{LONGEST_FOOTER, TAIL};
+use super::structure::encrypted_error;
+use crate::snapshot::Pin;
+use crate::source::other_formats::OtherFormat;
+use crate::source::store::Store;
+
+/// What a user can do about a file that is damaged, or none of Parquet.
+pub(super) const IF_DAMAGED: &str = "write or copy the file again, or name the files without it";
+
+/// The end of every Parquet file: the length of its metadata, and the magic.
+pub(super) const ENDING: u64 = 8;
+
+const MAGIC: &[u8; 4] = b"PAR1";
+
+const MAGIC_ENCRYPTED: &[u8; 4] = b"PARE";
+
+/// Bytes of a file that is not Parquet that the message shows.
+const BYTES_SHOWN: u64 = 8;
+
+/// The footer's bytes, without its ending; and the permit to hold them, if they are more than the end of a file that is
+/// read at once. `tail` is that end, where it is there already.
+pub(super) async fn fetch<'a>(
+    store: &'a Store,
+    volume: usize,
+    pin: &Pin,
+    tail: Option<Bytes>,
+) -> Result<(Bytes, Option<SemaphorePermit<'a>>)> {
+    let size = pin.size;
+    let read = |range| read_one(store, volume, pin, range);
+    let tail = match tail {
+        Some(tail) => tail,
+        None => read(size.saturating_sub(TAIL)..size).await?,
+    };
+    let tail_start = size - tail.len() as u64;
+    let Some((before, ending)) = tail.split_last_chunk::<{ ENDING as usize }>() else {
+        return Err(not_parquet(&tail, pin));
+    };
+    let [length @ .., a, b, c, d] = *ending;
+    match &[a, b, c, d] {
+        MAGIC => {}
+        MAGIC_ENCRYPTED => return Err(encrypted_error()),
+        _ => return Err(not_parquet(&read(0..size.min(BYTES_SHOWN)).await?, pin)),
+    }
+    let length = u64::from(u32::from_le_bytes(length));
+    let end = size - ENDING;
+    let Some(start) = end.checked_sub(length).filter(|&start| start >= MAGIC.len() as u64) else {
+        let cause = format!("the footer's length is given as {length} bytes, in a file of {size}");
+        return Err(Error::new(ErrorKind::Corrupt, cause));
+    };
+    if length > LONGEST_FOOTER {
+        let cause = format!("the footer is {length} bytes long; up to {LONGEST_FOOTER} are read");
+        let error = Error::new(ErrorKind::TooLarge, cause);
+        return Err(error.hint("rewrite the file with fewer columns or larger row groups"));
+    }
+    if start < tail_start {
+        // Fits: the longest footer is no longer than what is read at once.
+        let permit = store.footer_turns.large.acquire_many(length as u32).await;
+        let permit = permit.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+        return Ok((read(start..end).await?, Some(permit)));
+    }
+    // In bounds: both are in the tail.
+    Ok((tail.slice((start - tail_start) as usize..before.len()), None))
+}
+
+async fn read_one(store: &Store, volume: usize, pin: &Pin, range: Range<u64>) -> Result<Bytes> {
+    let mut read = store.read(volume, pin, &[range]).await?;
+    read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
+}
+
+/// The refusal of a file that begins like this, with what it is if that shows.
+fn not_parquet(head: &[u8], pin: &Pin) -> Error {
+    if head.starts_with(MAGIC) {
+        return Error::new(
+            ErrorKind::Corrupt,
+            "the file is truncated: it begins as Parquet, but has no footer",
+        );
+    }
+    let shown: String =
+        head.iter().flat_map(|&byte| std::ascii::escape_default(byte)).map(char::from).collect();
+    let error = Error::new(ErrorKind::Corrupt, format!("not a Parquet file: starts with \"{shown}\""));
+    match OtherFormat::of_file(head, pin.path.filename().unwrap_or_default()) {
+        Some(format) => error.hint(format.hint()),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_parquet_says_how_it_starts() {
+        let said = |head: &[u8], name: &str| {
+            let version = crate::snapshot::FileVersion::Modified(0);
+            not_parquet(head, &Pin { path: name.into(), size: 8, version }).to_string()
+        };
+        assert_eq!(said(b"hello\n", "a.parquet"), "not a Parquet file: starts with \"hello\\n\"");
+        assert!(said(b"PAR1abcd", "a.parquet").contains("truncated"));
+        let csv = said(b"a,b\n1,2\n", "a.csv");
+        assert!(
+            csv.starts_with("not a Parquet file: starts with \"a,b\\n1,2\\n\" (CSV is not read: "),
+            "{csv}"
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! The bytes of a footer, parsed and checked.
+
+use std::sync::Arc;
+
+use forebay_arrow::fail::OrFail;
+use forebay_base::panics::caught;
+use forebay_base::{Error, ErrorKind, Result};
+use parquet::file::metadata::{
+    ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::check::check;
+use super::{claims, mend, structure};
+use crate::catalog::{FileColumns, KnownColumns};
+
+/// A footer that was parsed and checked.
+pub(super) struct Parsed {
+    pub(super) hash: u64,
+    pub(super) metadata: ParquetMetaData,
+    /// Those of the file by itself.
+    pub(super) columns: Arc<FileColumns>,
+}
+
+/// Runs work on the few threads of the runtime, and not on the many that wait for disks: each thread has a heap of its own,
+/// which the footers would be strewn over.
+pub(super) async fn on_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::spawn(async move { work() }).await.unwrap_or_else(|error| match error.is_cancelled() {
+        true => Err(Error::new(ErrorKind::Closed, "the runtime was shut down")),
+        false => Err(Error::new(ErrorKind::Internal, error.to_string())),
+    })
+}
+
+pub(super) fn parse(bytes: &[u8], size: u64, known: &KnownColumns) -> Result<Parsed> {
+    let oddities = structure::check(bytes)?;
+    let plain;
+    let read = match oddities.is_empty() {
+        true => bytes,
+        false => {
+            plain = oddities.replaced(bytes);
+            &plain
+        }
+    };
+    let decoded = caught(|| {
+        let first = decode(read, known);
+        // Nearly no footer is looked at twice.
+        match &first {
+            Ok((_, columns)) if columns.refused.is_empty() => first,
+            _ => mend::mended(read).map_or(first, |bytes| decode(&bytes, known)),
+        }
+    });
+    let (metadata, columns) =
+        decoded.unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")))?;
+    let metadata = claims::with_places(metadata);
+    check(&metadata, size, bytes.len() as u64)?;
+    Ok(Parsed { hash: xxh3_64(bytes), metadata: claims::with_room(metadata, size), columns })
+}
+
+fn decode(bytes: &[u8], known: &KnownColumns) -> Result<(ParquetMetaData, Arc<FileColumns>)> {
+    let decode = |statistics: ParquetStatisticsPolicy| {
+        // Histograms of levels are two allocations for each column chunk, and encodings of each kind of page one more.
+        let options = ParquetMetaDataOptions::new()
+            .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll)
+            .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)
+            .with_column_stats_policy(statistics);
+        let metadata =
+            ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
+        let columns = known.of_file(metadata.file_metadata())?;
+        Ok((metadata, columns))
+    };
+    // Statistics that make no sense are as good as none.
+    decode(ParquetStatisticsPolicy::KeepAll).or_else(|error: Error| match error.kind() {
+        ErrorKind::Corrupt => decode(ParquetStatisticsPolicy::SkipAll).map_err(|_| error),
+        _ => Err(error),
+    })
+}

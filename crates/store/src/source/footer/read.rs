@@ -1,0 +1,166 @@
+//! The footers of a data set's files, read side by side when it is opened.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use bytes::Bytes;
+use forebay_base::promise::Promise;
+use forebay_base::{Error, Result};
+use futures::{FutureExt, StreamExt, stream};
+
+use super::assemble::Opened;
+use super::claims;
+use super::fetch::{IF_DAMAGED, fetch};
+use super::kept::{Kept, KeptFooters};
+use super::limits::FOOTERS_AT_ONCE;
+use super::parse::{Parsed, on_runtime, parse};
+use crate::catalog::{Footer, KnownColumns};
+use crate::snapshot::DataFile;
+use crate::source::index::Packing;
+use crate::source::list::{FolderFilter, KeyTypes, settle};
+use crate::source::metadata_cache;
+use crate::source::store::Store;
+
+/// The memory that reading footers may take beside what is kept of them: of a few at once, while they are parsed.
+const WHILE_READ: u64 = 8 << 20;
+
+/// The files of the folders that a filter keeps, with the folders' keys as constants. Reads one footer: a key that the files
+/// hold as a column is none of the folders'.
+pub(in crate::source) async fn kept_files(
+    store: &Store,
+    kept: &KeptFooters,
+    mut files: Vec<DataFile>,
+    folders: &FolderFilter,
+    types: &KeyTypes,
+) -> Result<Vec<DataFile>> {
+    let first: Vec<DataFile> = files.first().cloned().into_iter().collect();
+    let first = read_all(store, kept, first, &Arc::new(KnownColumns::default()), None).await?;
+    let stored = first.iter().find_map(|first| Some(first.footer.as_ref()?.columns.schema.clone()));
+    settle(files.iter_mut(), types, |key| {
+        stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
+    })?;
+    files.retain(|file| file.constants.is_empty() || (folders.keeps)(&file.constants));
+    match files.is_empty() {
+        true => Err(no_folder()),
+        false => Ok(files),
+    }
+}
+
+/// No folder is left of a data set.
+pub fn no_folder() -> Error {
+    Error::invalid("no row is selected").hint("the filter matches no folder")
+}
+
+/// Reads the footers of files; fails with the first file, of those that were asked for, that cannot be read. Not those of
+/// files whose rows and columns are declared, once there is one whose costs stand for theirs. They are packed as well, if they are
+/// to be handed on.
+pub(in crate::source) async fn read_all(
+    store: &Store,
+    kept: &KeptFooters,
+    files: Vec<DataFile>,
+    known: &Arc<KnownColumns>,
+    mut packing: Option<&mut Packing>,
+) -> Result<Vec<Opened>> {
+    let _promise = Promise::new(WHILE_READ);
+    let is_late = are_late(&files);
+    let read_now = || files.iter().zip(&is_late).filter(|(_, is_late)| !**is_late).map(|(file, _)| file);
+    let is_packed = packing.is_some();
+    let mut renewal = kept.renew(read_now().map(|file| (&*file.whole, &file.pin)));
+    let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
+    let mut opened: Vec<Option<Opened>> = files.iter().map(|_| None).collect();
+    // No more are asked for then.
+    let has_failed = AtomicBool::new(false);
+    let asked_for = files.into_iter().zip(is_late).enumerate().take_while(|_| !has_failed.load(Relaxed));
+    let reads = asked_for.map(|(at, (mut file, is_late))| {
+        let key = metadata_cache::key(&file.whole, &file.pin);
+        let found = kept.get(&file.whole, &file.pin);
+        let is_for_cache = Kept::is_for_cache(found.as_ref());
+        let is_wanted = is_packed || is_for_cache;
+        let (known, tail) = (known.clone(), file.tail.take());
+        async move {
+            if is_late {
+                let bytes = found.filter(|_| is_for_cache).map(|kept| kept.bytes);
+                return Ok((Opened { file, footer: None, key_values: None }, key, is_for_cache, bytes));
+            }
+            let place = file.place();
+            let read = async {
+                let size = file.pin.size;
+                let parsed = |bytes: Bytes| {
+                    let (known, file) = (known.clone(), &file);
+                    async move {
+                        let Parsed { hash, metadata, columns } =
+                            on_runtime(move || parse(&bytes, size, &known)).await?;
+                        let metadata = claims::with_sizes(store, file.volume, &file.pin, metadata).await?;
+                        on_runtime(move || {
+                            let key_values =
+                                metadata.file_metadata().key_value_metadata().filter(|_| at == 0);
+                            Ok((Footer::new(hash, columns, &metadata)?, key_values.cloned()))
+                        })
+                        .await
+                    }
+                };
+                // The file is not to blame for what was kept of it elsewhere.
+                let sound = match found {
+                    Some(kept) => parsed(kept.bytes.clone()).await.ok().map(|footer| (kept.bytes, footer)),
+                    None => None,
+                };
+                let (bytes, (footer, key_values)) = match sound {
+                    Some(sound) => sound,
+                    None => {
+                        let (bytes, _permit) = fetch(store, file.volume, &file.pin, tail).await?;
+                        (bytes.clone(), parsed(bytes).await?)
+                    }
+                };
+                let opened = Opened { file, footer: Some(footer), key_values };
+                Ok((opened, key, is_for_cache, is_wanted.then_some(bytes)))
+            };
+            read.await.map_err(|error: Error| error.at(place).hint_if_damaged(IF_DAMAGED))
+        }
+        .map(move |read| (at, read))
+        .boxed()
+    });
+    // In any order, so that one that is late holds up no others.
+    let mut reads = stream::iter(reads).buffer_unordered(at_once);
+    let mut failed: Option<(usize, Error)> = None;
+    while let Some((at, read)) = reads.next().await {
+        match read {
+            Ok((file, key, is_for_cache, bytes)) => {
+                if let Some((renewal, bytes)) = renewal.as_mut().zip(bytes.as_ref().filter(|_| is_for_cache))
+                {
+                    renewal.add(key, bytes);
+                }
+                if let Some((packing, bytes)) = packing.as_mut().zip(bytes.filter(|_| file.footer.is_some()))
+                {
+                    packing.add(&file.file.whole, &file.file.pin, bytes)?;
+                }
+                opened[at] = Some(file);
+            }
+            Err(error) if failed.as_ref().is_none_or(|(first, _)| at < *first) => failed = Some((at, error)),
+            Err(_) => {}
+        }
+        if let Some((first, _)) = &failed {
+            has_failed.store(true, Relaxed);
+            if opened[..*first].iter().all(Option::is_some) {
+                break;
+            }
+        }
+    }
+    kept.warn_of_damage(store);
+    if let Some((_, error)) = failed {
+        return Err(error);
+    }
+    if let Some(renewal) = renewal {
+        renewal.keep();
+    }
+    // The files that they were made of are not needed beside them, and neither is another list of as many.
+    drop(reads);
+    Ok(opened.into_iter().map_while(|file| file).collect())
+}
+
+/// Which files are planned with before their footers are read: those that are declared, behind the first that may hold rows.
+fn are_late(files: &[DataFile]) -> Vec<bool> {
+    let may_hold_rows =
+        |file: &DataFile| file.row_counts.as_ref().is_none_or(|rows| rows.iter().any(|rows| *rows > 0));
+    let first = files.iter().position(may_hold_rows).unwrap_or(files.len());
+    files.iter().enumerate().map(|(at, file)| at > first && file.is_declared()).collect()
+}

@@ -1,0 +1,54 @@
+//! The files of all locations together.
+
+use forebay_base::{Error, ErrorKind, Result};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+
+use super::location::Location;
+use super::{local, remote, splits};
+use crate::snapshot::Snapshot;
+use crate::source::clouds::Meaning;
+use crate::source::store::{Store, Volume};
+use crate::source::tables::TableFolder;
+use crate::source::url::Target;
+
+/// Locations that are searched at the same time.
+const AT_ONCE: usize = 32;
+
+/// Finds the files of all targets, each with the store's volume that it is in.
+pub(in crate::source) async fn find(store: &Store, targets: Vec<(usize, Target)>) -> Result<Snapshot> {
+    let finds = targets.into_iter().map(|(volume, target)| find_one(store, volume, target).boxed());
+    let all = Snapshot::union(stream::iter(finds).buffered(AT_ONCE).try_collect().await?)?;
+    store.blocking(move || local::refuse_twins(&all.files).map(|()| all)).await
+}
+
+async fn find_one(store: &Store, volume: usize, target: Target) -> Result<Snapshot> {
+    let location = match (store.volume(volume)?, target) {
+        (Volume::Remote(remote), Target::Remote(address)) => match address.lists() {
+            true => remote::find(remote, volume, &address.meanings()).await?,
+            false => remote::find_alone(remote, volume, address.key()).await?,
+        },
+        (_, target) => store.blocking(move || local::find(&target, volume)).await?,
+    };
+    snapshot(store, volume, location).await
+}
+
+/// Finds the files below a prefix of a store that the user brought.
+pub(in crate::source) async fn find_in(store: &Store, volume: usize, key: &str) -> Result<Snapshot> {
+    let Volume::Remote(remote) = store.volume(volume)? else {
+        return Err(Error::new(ErrorKind::Internal, "the volume is not a store"));
+    };
+    let location = remote::find(remote, volume, &[Meaning::of(key)]).await?;
+    Snapshot::union(vec![snapshot(store, volume, location).await?])
+}
+
+async fn snapshot(store: &Store, volume: usize, location: Location) -> Result<Snapshot> {
+    match location {
+        Location::Files(mut snapshot) => {
+            let paths = snapshot.files.iter().filter_map(|file| file.whole.strip_prefix(&*snapshot.root));
+            let paths = paths.map(|path| path.trim_start_matches('/'));
+            snapshot.splits = splits::several(&snapshot.root, paths).into_iter().collect();
+            Ok(snapshot)
+        }
+        Location::Table(format, root) => format.snapshot(&TableFolder { store, volume, root }).await,
+    }
+}

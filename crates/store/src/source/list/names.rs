@@ -1,0 +1,87 @@
+//! Which files of a folder are read, by their names; and what is said where there are none.
+
+use std::collections::BTreeSet;
+
+use forebay_base::{Error, ErrorKind, Place};
+
+use crate::source::other_formats::OtherFormat;
+use crate::source::remote::no_footer;
+
+/// The suffix of the files in a folder that are read.
+pub(super) const SUFFIX: &str = ".parquet";
+
+/// The end of the names of empty objects by which Hadoop marks folders.
+const FOLDER_MARK: &str = "_$folder$";
+
+/// Names in a folder without Parquet that the message lists.
+const NAMES_SHOWN: usize = 5;
+
+/// The files of a folder that are read: those with the suffix, or, if none has it, those without any.
+pub(super) fn chosen<T>(files: &[T], name: impl Fn(&T) -> &str) -> Vec<&T> {
+    let parquet: Vec<&T> = files.iter().filter(|file| has_suffix(name(file))).collect();
+    match parquet.is_empty() {
+        // Spark's own tools, and others, can write part files without a suffix.
+        true => files.iter().filter(|file| !name(file).contains('.')).collect(),
+        false => parquet,
+    }
+}
+
+/// Names that Spark, Hive, Hadoop and editors give to files that are not data: `_SUCCESS`, `_metadata`, `.part-0.crc`,
+/// `train_$folder$`.
+pub(super) fn is_hidden(name: &str) -> bool {
+    // A Hive folder of a column whose name begins with an underscore is data: `_key=3`.
+    name.starts_with('.') || (name.starts_with('_') && !name.contains('=')) || name.ends_with(FOLDER_MARK)
+}
+
+pub(super) fn has_suffix(name: &str) -> bool {
+    name.len() > SUFFIX.len() && name.is_char_boundary(name.len() - SUFFIX.len()) && {
+        name[name.len() - SUFFIX.len()..].eq_ignore_ascii_case(SUFFIX)
+    }
+}
+
+pub(super) fn nothing(place: Place, cause: &str, names: BTreeSet<&str>) -> Error {
+    let error = Error::new(ErrorKind::NotFound, cause).at(place);
+    let listed: Vec<&str> = names.iter().take(NAMES_SHOWN).copied().collect();
+    let error = match names.len().saturating_sub(NAMES_SHOWN) {
+        _ if names.is_empty() => error.hint("it is empty, but for files whose names begin with _ or ."),
+        0 => error.hint(format!("it has {}", listed.join(", "))),
+        more => error.hint(format!("it has {} and {more} more", listed.join(", "))),
+    };
+    match names.iter().find_map(|name| OtherFormat::of_name(name)) {
+        Some(format) => error.hint_also(format.hint()),
+        None => error,
+    }
+}
+
+pub(super) fn empty(place: Place) -> Error {
+    no_footer().at(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_not_data_are_passed_over() {
+        for name in [
+            "_SUCCESS",
+            "_metadata",
+            "_common_metadata",
+            ".part-0.parquet.crc",
+            "_temporary",
+            ".git",
+            "x_$folder$",
+        ] {
+            assert!(is_hidden(name), "{name}");
+        }
+        for name in ["part-0.parquet", "year=2024", "_key=3", "a_b"] {
+            assert!(!is_hidden(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_suffix_is_known_in_any_case_and_a_bare_suffix_is_none() {
+        assert!(has_suffix("a.parquet") && has_suffix("A.PARQUET") && has_suffix("é.parquet"));
+        assert!(!has_suffix(".parquet") && !has_suffix("a.parquet.crc") && !has_suffix("parquet"));
+    }
+}

@@ -1,0 +1,168 @@
+//! Opens a data set: from locations to a store and a catalogue.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use forebay_base::Result;
+use object_store::ObjectStore;
+
+use super::clouds::{Address, MetadataCache, Options};
+use super::footer::{self, KeptFooters, no_folder};
+use super::index::{self, Packing};
+use super::list::{self, FolderFilter, KeyTypes};
+use super::remote::Remote;
+use super::store::{Store, Volume};
+use super::url::{self, Target};
+use crate::catalog::{Catalog, Differences, KnownColumns};
+use crate::snapshot::Snapshot;
+
+/// Opens a data set: finds its files and reads their footers.
+///
+/// A location is a file, a folder (searched at every depth), a URL, or a glob with `*`, `?`, `[...]` and `**`. A name that
+/// exists is taken literally, whatever characters it has; percent-encoded characters in a URL are never wildcards. `~/` is
+/// the user's home. The files are ordered by their path relative to the folder that was opened, or to the deepest folder
+/// that all locations share; the order of the locations does not matter. In folders, names that begin with `_` or `.` and
+/// files that are not called `*.parquet` are skipped. A folder without any `*.parquet` is read if its files have no
+/// suffix, as Spark and others can write them.
+///
+/// The keys of `key=value` folders below a location are columns behind those of the files, unless the files hold columns of
+/// those names: integers if all values are, else text, and null for `__HIVE_DEFAULT_PARTITION__`. A location that names the
+/// keys (`t/day=2024-01-01`, `t/day=*`) is read without them.
+///
+/// `options` are for object stores: credentials and settings by the names that `object_store` gives them.
+///
+/// Fails with `NotFound` if nothing matches; `Invalid` for a malformed location, a file that is matched twice, or an
+/// unknown option; `Denied` for insufficient credentials; `Unsupported` for another scheme, an encrypted file, files that
+/// differ in their columns or partition keys, and the folder of a Delta, Iceberg, Hudi or Lance table;
+/// `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that is out of reach.
+pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> Result<(Store, Catalog)> {
+    open_with(locations, options, Opening::default()).await
+}
+
+/// How a data set is opened, where it is not as [`open`] does it.
+#[derive(Default)]
+pub struct Opening {
+    /// The `key=value` folders that are read; all by default.
+    pub folders: Option<FolderFilter>,
+    /// What is to be done where columns differ.
+    pub differences: Differences,
+    /// The types of folders' keys that are not to be inferred.
+    pub key_types: KeyTypes,
+    /// The index that another process handed on.
+    pub index: Option<Bytes>,
+    /// Whether the footers are packed as they are read, to be handed on.
+    pub is_packed: bool,
+}
+
+/// As [`open`], in another way. The footers of folders that are left out are read only where all columns are merged.
+///
+/// Fails with `Invalid` if no folder is kept, and for a key that is not of its declared type.
+pub async fn open_with(
+    locations: &[String],
+    options: &BTreeMap<String, String>,
+    opening: Opening,
+) -> Result<(Store, Catalog)> {
+    let Opening { folders, differences, key_types, index, is_packed } = opening;
+    let options = Options::new(options);
+    options.check()?;
+    let traffic = Arc::default();
+    let mut volumes: Vec<(Option<Address>, Volume)> = Vec::new();
+    let mut targets = Vec::with_capacity(locations.len());
+    for location in locations {
+        let target = url::parse(location)?;
+        let known = volumes.iter().position(|(address, _)| match (address, &target) {
+            (Some(address), Target::Remote(other)) => address.same_store(other),
+            (None, Target::Path(_) | Target::Glob(_)) => true,
+            _ => false,
+        });
+        let volume = match (known, &target) {
+            (Some(volume), _) => volume,
+            (None, Target::Remote(address)) => {
+                let remote = Remote::connect(address, &options, Arc::clone(&traffic))?;
+                volumes.push((Some(address.clone()), Volume::Remote(remote)));
+                volumes.len() - 1
+            }
+            (None, _) => {
+                volumes.push((None, Volume::Local));
+                volumes.len() - 1
+            }
+        };
+        targets.push((volume, target));
+    }
+    if volumes.iter().all(|(address, _)| address.is_none()) {
+        options.refuse_theirs()?;
+    }
+    let volumes = volumes.into_iter().map(|(_, volume)| volume).collect();
+    let store = Store::new(volumes, traffic, options.metadata_cache()?);
+    let store = match index {
+        Some(bytes) => store.with_handed_on(index::unpack(bytes)?),
+        None => store,
+    };
+    let mut snapshot = list::find(&store, targets).await?;
+    if !options.index()? {
+        snapshot.indexes.iter_mut().for_each(|place| place.found = None);
+    }
+    let (store, kept) = prepared(store, &mut snapshot).await?;
+    key_types.check(&snapshot.files)?;
+    let Some(folders) = folders.filter(|folders| folders.concerns(&snapshot.files)) else {
+        return catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await;
+    };
+    match differences {
+        Differences::Refused => {
+            let files = snapshot.files;
+            snapshot.files = footer::kept_files(&store, &kept, files, &folders, &key_types).await?;
+            catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await
+        }
+        // The columns are those of all files, whatever folders are kept.
+        Differences::Merged => {
+            let (store, catalog) =
+                catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await?;
+            match catalog.of_folders(&folders.keeps)? {
+                Some(kept) if kept.files.is_empty() => Err(no_folder()),
+                kept => Ok((store, kept.unwrap_or(catalog))),
+            }
+        }
+    }
+}
+
+/// As [`open`], for `prefix` (a key, a folder or a glob) of a store that is already connected.
+pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(Store, Catalog)> {
+    let traffic = Arc::default();
+    let remote = Remote::of_user(client, Arc::clone(&traffic));
+    // Without a URL there is nothing to know the store by the next time.
+    let store = Store::new(vec![Volume::Remote(remote)], traffic, Some(MetadataCache::Off));
+    let mut snapshot = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
+    let (store, kept) = prepared(store, &mut snapshot).await?;
+    catalogue(store, &kept, snapshot, Differences::Refused, &KeyTypes::default(), false).await
+}
+
+/// The store with the indexes of the folders that were opened, and the footers that are kept of their files.
+async fn prepared(store: Store, snapshot: &mut Snapshot) -> Result<(Store, KeptFooters)> {
+    snapshot.splits.iter().for_each(|splits| store.warn(splits.clone()));
+    let store = store.with_indexes(std::mem::take(&mut snapshot.indexes));
+    let first = snapshot.files.first().map(|file| (file.whole.clone(), file.relative.clone()));
+    let files = snapshot.files.iter().map(|file| (file.whole.clone(), file.pin.clone()));
+    let kept = KeptFooters::load(&store, first, files).await?;
+    Ok((store, kept))
+}
+
+async fn catalogue(
+    store: Store,
+    kept: &KeptFooters,
+    snapshot: Snapshot,
+    differences: Differences,
+    types: &KeyTypes,
+    is_packed: bool,
+) -> Result<(Store, Catalog)> {
+    let known = Arc::new(KnownColumns::default());
+    let mut packing = is_packed.then(Packing::default);
+    let files = footer::read_all(&store, kept, snapshot.files, &known, packing.as_mut()).await?;
+    let mut catalog = footer::assemble(files, known, &snapshot.identities, differences, types)?;
+    catalog.splits = snapshot.splits.into();
+    let store = match packing {
+        Some(packing) => store.with_handed_on(packing.index()?),
+        None => store,
+    };
+    Ok((store, catalog))
+}

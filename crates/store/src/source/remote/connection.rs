@@ -1,0 +1,204 @@
+//! The connection to a store: its client, which is built again, and requests that are repeated until they are answered.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use forebay_base::{Error, ErrorKind, Result};
+use futures::future::BoxFuture;
+use object_store::ObjectStore;
+use tokio::time::{sleep, timeout};
+
+use super::pace::{self, Pace};
+use super::trouble::{Outage, Trouble};
+use crate::source::clouds::{self, Address, Client, Options};
+use crate::source::traffic::Traffic;
+use crate::source::wire::{EXCHANGE, Exchange, Wire};
+
+/// How long an object may be unreachable before that is an error.
+const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// How long a request may stall before it is abandoned.
+const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One store, as one data set uses it.
+#[derive(Clone)]
+pub(in crate::source) struct Remote {
+    client: Arc<RwLock<Client>>,
+    pub(super) origin: Origin,
+    /// The URL of the store's root, without secrets.
+    root: Arc<str>,
+    pub(super) pace: Arc<Pace>,
+    pub(super) limits: Limits,
+    pub(super) traffic: Arc<Traffic>,
+}
+
+impl Remote {
+    /// Connects to the store of an address. No request is sent yet.
+    pub(in crate::source) fn connect(
+        address: &Address,
+        options: &Options,
+        traffic: Arc<Traffic>,
+    ) -> Result<Self> {
+        let wire = Wire::new();
+        let store = clouds::connect(address, options, &wire)?;
+        let origin = Origin::Address(Arc::new((address.clone(), options.clone(), wire)));
+        let limits = Limits {
+            retry: options.retry_timeout()?.unwrap_or(DEFAULT_RETRY_TIMEOUT),
+            stall: options.stall_timeout()?.unwrap_or(DEFAULT_STALL_TIMEOUT),
+        };
+        let most = options.max_concurrency()?.unwrap_or(pace::MAX_SLOTS);
+        Ok(Remote::new(store, origin, address.root(), limits, most, traffic))
+    }
+
+    /// The same store over new connections.
+    pub(in crate::source) fn connect_again(&self) -> Result<Self> {
+        match &self.origin {
+            Origin::Address(origin) => Remote::connect(&origin.0, &origin.1, self.traffic.clone()),
+            Origin::User => Err(Error::new(
+                ErrorKind::Closed,
+                "this store was given to the data set before the process forked, and its connections are the parent's",
+            )
+            .hint("open the data set in the child, or start workers with spawn or forkserver")),
+        }
+    }
+
+    /// A user's own store.
+    pub(in crate::source) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
+        let limits = Limits { retry: DEFAULT_RETRY_TIMEOUT, stall: DEFAULT_STALL_TIMEOUT };
+        Remote::new(Client::whole(store), Origin::User, "", limits, pace::MAX_SLOTS, traffic)
+    }
+
+    fn new(
+        store: Client,
+        origin: Origin,
+        root: &str,
+        limits: Limits,
+        most: usize,
+        traffic: Arc<Traffic>,
+    ) -> Self {
+        let client = Arc::new(RwLock::new(store));
+        let pace = Arc::new(Pace::new(most, traffic.clone()));
+        Remote { client, origin, root: root.into(), pace, limits, traffic }
+    }
+
+    /// The URL of a path, as people know it.
+    pub(in crate::source) fn shown(&self, path: &str) -> String {
+        match &*self.root {
+            "" => path.to_string(),
+            root => format!("{root}/{path}"),
+        }
+    }
+
+    /// The most concurrent requests.
+    pub(in crate::source) fn most_at_once(&self) -> usize {
+        self.pace.most()
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks up credentials again, after those of a client were refused; returns whether there may be others now.
+    fn renew(&self, refused: &Client) -> bool {
+        let Origin::Address(origin) = &self.origin else { return false };
+        let (address, options, wire) = &**origin;
+        let mut client = self.client.write().unwrap_or_else(PoisonError::into_inner);
+        if !client.is_same(refused) {
+            return true; // Another request has just done it.
+        }
+        match clouds::connect(address, options, wire) {
+            Ok(store) => {
+                *client = store;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Counts a failure, and obeys a store that asks for fewer requests.
+    fn note(&self, trouble: &Trouble) {
+        match trouble {
+            Trouble::Passing { throttled: true, .. } => {
+                self.traffic.throttled.add(1);
+                self.pace.throttled();
+            }
+            Trouble::Stalled(_) => self.traffic.stalls.add(1),
+            _ => {}
+        }
+    }
+
+    /// Prepares the next try after a failure: looks up other credentials, once, or waits. Fails if there is no next try.
+    pub(super) async fn recover(&self, trouble: Trouble, client: &Client, outage: &mut Outage) -> Result<()> {
+        self.note(&trouble);
+        if matches!(trouble, Trouble::Denied(_)) && !outage.renewed && self.renew(client) {
+            outage.renewed = true;
+            return Ok(());
+        }
+        sleep(outage.wait(trouble)?).await;
+        self.traffic.retries.add(1);
+        Ok(())
+    }
+
+    /// Repeats a request until there is an answer; `None` is an answer to something else.
+    pub(super) async fn patiently<'a, T>(
+        &self,
+        ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
+    ) -> Result<T> {
+        self.patiently_for(Duration::ZERO, ask).await
+    }
+
+    /// As [`patiently`](Self::patiently), where nothing comes back until so much more time has passed.
+    pub(super) async fn patiently_for<'a, T>(
+        &self,
+        more: Duration,
+        ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
+    ) -> Result<T> {
+        let mut outage = Outage::new(self.limits.retry);
+        loop {
+            let (client, exchange, stall) =
+                (self.client(), Exchange::default(), outage.silence(self.limits.stall));
+            self.traffic.requests.add(1);
+            let asked = EXCHANGE.scope(exchange.clone(), ask(client.clone()));
+            let trouble = match timeout(stall + more, asked).await {
+                Ok(Ok(Some(answer))) => return Ok(answer),
+                Ok(Ok(None)) => Trouble::passing("the response ended early"),
+                Ok(Err(error)) => Trouble::of(&error, &exchange),
+                Err(_) => silence(stall),
+            };
+            self.recover(trouble, &client, &mut outage).await?;
+        }
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the client: the stores print their keys.
+        f.debug_struct("Remote").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+/// The origin of the client.
+#[derive(Clone)]
+pub(super) enum Origin {
+    /// Built here, and built again if the credentials are refused.
+    Address(Arc<(Address, Options, Wire)>),
+    /// Brought by the user.
+    User,
+}
+
+impl Origin {
+    pub(super) fn takes_if_match(&self) -> bool {
+        matches!(self, Origin::Address(origin) if origin.0.takes_if_match())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) retry: Duration,
+    pub(super) stall: Duration,
+}
+
+pub(super) fn silence(stall: Duration) -> Trouble {
+    Trouble::Stalled(format!("no response came for {:.0} s", stall.as_secs_f64()))
+}

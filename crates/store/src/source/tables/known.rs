@@ -1,0 +1,115 @@
+//! The formats that are known, and tables of them among folders and paths.
+
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+
+use forebay_base::{Result, paths};
+
+use super::format::{TableFormat, refusal};
+use super::refused;
+use crate::source::local::place;
+
+/// The formats of this crate, which go before those that others [register](register_table_format).
+const OWN: [&dyn TableFormat; 4] = [&refused::DELTA, &refused::HUDI, &refused::ICEBERG, &refused::LANCE];
+
+/// The formats of others, in the order in which they were registered.
+static REGISTERED: RwLock<Vec<&dyn TableFormat>> = RwLock::new(Vec::new());
+
+/// Makes the tables of a format known to all data sets that this process opens from now on. The first format whose
+/// [sign](Sign) a folder has gets it; a format that is registered already is not registered again.
+pub fn register_table_format(format: &'static dyn TableFormat) {
+    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+    let sign = format.sign();
+    if !registered.iter().any(|known| known.sign() == sign) {
+        registered.push(format);
+    }
+}
+
+/// The first format that `fits`, in order of precedence.
+fn find(mut fits: impl FnMut(&dyn TableFormat) -> bool) -> Option<&'static dyn TableFormat> {
+    let own = OWN.into_iter().find(|format| fits(*format));
+    own.or_else(|| {
+        let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
+        registered.iter().copied().find(|format| fits(*format))
+    })
+}
+
+/// The formats whose tables hold Parquet.
+pub(in crate::source) fn of_parquet() -> impl Iterator<Item = &'static dyn TableFormat> {
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).clone();
+    OWN.into_iter().chain(registered).filter(|format| format.sign().holds_parquet)
+}
+
+/// The table that a path with `/` shows: its folder, with a `/` at the end, and its format.
+pub(in crate::source) fn shown_by(path: &str) -> Option<(&str, &'static dyn TableFormat)> {
+    let (folders, name) = path.rsplit_once('/')?;
+    let mut at = 0;
+    for (depth, folder) in folders.split('/').enumerate() {
+        let start = if depth == 0 { 0 } else { at + 1 };
+        at = start + folder.len();
+        let is_shown =
+            |format: &dyn TableFormat| folder == format.sign().folder && format.sign().is_file(name);
+        if let Some(format) = find(is_shown) {
+            return Some((&path[..start], format));
+        }
+    }
+    None
+}
+
+/// Whether a folder of this name may show that the one it is in is a table.
+pub(in crate::source) fn is_sign(name: &str) -> bool {
+    find(|format| format.sign().folder == name).is_some()
+}
+
+/// The format of the table whose folder a local one is.
+pub(in crate::source) fn of_folder(folder: &Path) -> Option<&'static dyn TableFormat> {
+    find(|format| {
+        let sign = format.sign();
+        folder.join(sign.folder).exists() && sign.is_at(folder, sign.folder)
+    })
+}
+
+/// Refuses a local `folder` if `names`, its contents, are those of a table.
+pub(in crate::source) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>) -> Result<()> {
+    match names.find_map(|name| find(|format| format.sign().is_at(folder, name))) {
+        Some(format) => Err(refusal(format, place(folder))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a local folder inside a table, at any depth.
+pub(in crate::source) fn refuse_above(folder: &Path) -> Result<()> {
+    let absolute = paths::absolute(folder).map_err(|error| error.at(place(folder)))?;
+    for ancestor in absolute.ancestors().skip(1) {
+        let present = of_parquet().map(|format| format.sign().folder);
+        refuse(ancestor, present.filter(|name| ancestor.join(name).is_dir()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_base::Place;
+
+    use super::*;
+
+    #[test]
+    fn a_table_is_refused_by_the_name_of_its_format() {
+        let refused = |format: &dyn TableFormat| refusal(format, Place::default()).cause().to_owned();
+        assert!(refused(&refused::ICEBERG).starts_with("this is the folder of an Iceberg table: "));
+        assert!(refused(&refused::DELTA).starts_with("this is the folder of a Delta table: "));
+    }
+
+    #[test]
+    fn a_table_shows_in_the_paths_of_its_files() {
+        let shown = |path| shown_by(path).map(|(folder, format)| (folder, format.sign().format));
+        assert_eq!(shown("t/_delta_log/00.json"), Some(("t/", "Delta")));
+        assert_eq!(shown("_delta_log/_last_checkpoint"), Some(("", "Delta")));
+        assert_eq!(shown("a/b/.hoodie/x/y"), Some(("a/b/", "Hudi")));
+        assert_eq!(shown("t/metadata/v1.metadata.json"), Some(("t/", "Iceberg")));
+        assert_eq!(shown("t/metadata/notes.txt"), None);
+        assert_eq!(shown("t/_versions/1.manifest"), Some(("t/", "Lance")));
+        assert_eq!(shown("t/_delta_log"), None);
+        assert_eq!(shown("a.parquet"), None);
+    }
+}

@@ -1,0 +1,11 @@
+//! The place of a table.
+
+use std::path::PathBuf;
+
+/// The place of a table in its volume.
+pub(in crate::source) enum TableRoot {
+    /// A local folder.
+    Folder(PathBuf),
+    /// The key of an object store's prefix.
+    Key(String),
+}

@@ -1,0 +1,11 @@
+//! Columns as numpy arrays: views of their memory, numpy's own kinds of text, and Python objects.
+
+mod dispatch;
+mod kind;
+mod memory;
+pub(crate) mod nulls;
+mod objects;
+mod texts;
+
+pub(crate) use dispatch::{array, numbers};
+pub(crate) use memory::view;

@@ -1,0 +1,31 @@
+//! What passes between Python and the library as plain values: filters, states, reports and places of rows.
+
+use forebay::{Error, ErrorKind, Filter, RowPlace};
+use serde::de::DeserializeOwned;
+
+/// File, row group, row, and the row's number.
+pub(crate) type Place = (String, usize, u64, i64);
+
+pub(crate) fn place(row: RowPlace) -> Place {
+    (row.file.to_string(), row.row_group, row.row, row.id.get())
+}
+
+pub(crate) fn parse_filter(filter: &str) -> forebay::Result<Filter> {
+    serde_json::from_str(filter).map_err(|error| {
+        Error::invalid(format!("this is not a filter: {error}")).hint("pass [(column, op, value), ...]")
+    })
+}
+
+pub(crate) fn json(value: &impl serde::Serialize) -> forebay::Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
+}
+
+/// What the `state_dict` of `what` returned, as JSON.
+pub(crate) fn parse_state<T: DeserializeOwned>(state: &str, what: &str) -> forebay::Result<T> {
+    // By way of a value: the user has a dict, in which no error has a line.
+    let state = serde_json::from_str::<serde_json::Value>(state).and_then(serde_json::from_value);
+    state.map_err(|error| {
+        Error::new(ErrorKind::StateMismatch, format!("this cannot be read as a state of {what}: {error}"))
+            .hint(format!("pass what state_dict() of {what} returned, in a release that reads its format"))
+    })
+}
