@@ -111,3 +111,16 @@ def test_the_levels_of_a_structure_are_counted(tmp_path: Path) -> None:
         fb.Loader(path, memory="20MB", batch_size=100, samples=fb.Window(4))
     with fb.Loader(path, memory=enough(refused.value), batch_size=100, samples=fb.Window(4)) as loader:
         next(iter(loader))
+
+
+def test_a_piece_counts_the_rows_that_are_decoded_of_its_pages(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"v": pa.nulls(400, pa.binary(1_000_000)), "i": pa.array(range(400))})
+    pq.write_table(table, path, compression="zstd")
+    with pytest.raises(fb.TooLargeError, match=r"piece_rows=\d+") as refused:
+        fb.Loader(path, memory="100MB", batch_size=4, shuffle=fb.Shuffle(seed=1))
+    found = re.search(r"piece_rows=(\d+)", str(refused.value))
+    assert found
+    shuffle = fb.Shuffle(seed=1, piece_rows=int(found[1]), window_rows=int(found[1]))
+    with fb.Loader(path, memory="100MB", batch_size=4, shuffle=shuffle, epochs=1) as loader:
+        assert sorted(row for batch in loader for row in batch["i"].tolist()) == list(range(400))
