@@ -381,8 +381,7 @@ fn corrupt(cause: String) -> Error {
 
 /// The refusal of a chunk that would take more memory than allowed.
 pub(super) fn too_large(bytes: u64, limit: u64) -> Error {
-    let cause =
-        format!("decoding takes {}, over the {} that one row group may take", words(bytes), words(limit));
+    let cause = format!("decoding takes {bytes} bytes, {limit} are allowed");
     let memory = words(bytes.saturating_mul(ROW_GROUPS_SHARE));
     Error::new(ErrorKind::TooLarge, cause)
         .hint(format!("raise `memory` to {memory}, or write the file with smaller row groups"))
