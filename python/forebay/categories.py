@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,10 +14,11 @@ from ._forebay import CategoryCounts
 from .columns.encoding import Encoding
 from .columns.fill import filler
 from .dataset import Dataset, opened, refuse_options
-from .errors import InvalidError
+from .errors import InvalidError, TooLargeError
 from .filters.terms import settled, to_json
 from .one_pass import OnePass
 from .options.checks import given, named, whole
+from .options.sizes import parse_bytes
 from .options.storage import options
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Hash", "Vocabulary"]
 
 _UNKNOWN = ("raise", "code")
-_BATCH = 8192
+#: Rows that are counted at a time: fewer where their values are so long that more do not fit the memory.
+_BATCHES = (8192, 256, 16, 1)
 _SHOWN = 4
 
 
@@ -96,6 +99,7 @@ class Vocabulary(Encoding):
         filter: Iterable[FilterTerm] | Iterable[Iterable[FilterTerm]] | None = None,
         fill_null: str | bytes | int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        memory: str | int | None = None,
     ) -> Vocabulary:
         """The values of a column, the most frequent one first, and of equally frequent ones the smallest first.
 
@@ -119,6 +123,8 @@ class Vocabulary(Encoding):
             Value that nulls count as. Default: nulls are left out.
         storage_options : mapping of str, optional
             As in :class:`Loader`.
+        memory : int or str, optional
+            Budget for the rows that are read, as in :class:`Loader`.
 
         Returns
         -------
@@ -129,6 +135,8 @@ class Vocabulary(Encoding):
         ------
         InvalidError
             A number is out of range, the column is of another type, or no value is left.
+        TooLargeError
+            A row group or a value does not fit ``memory``.
 
         Examples
         --------
@@ -139,20 +147,17 @@ class Vocabulary(Encoding):
         least = whole(min_count, "min_count", 1)
         most = None if max_size is None else whole(max_size, "max_size", 1)
         named(unknown, "unknown", _UNKNOWN)
-        counts = CategoryCounts(column)
         spec = {
             "columns": [column],
             "flatten": True,
-            "batch_size": _BATCH,
             "fill_null": {} if fill_null is None else {column: filler(fill_null, f"fill_null[{column!r}]")},
+            "memory": None if memory is None else parse_bytes(memory, "memory"),
         }
         rows = to_json(settled(filter))
         refuse_options(urls, storage_options=storage_options)
         dataset = urls if isinstance(urls, Dataset) else opened(urls, options(storage_options), None, filter=rows)
         try:
-            with OnePass(dataset._native, spec, rows) as batches:
-                for batch in batches:
-                    counts.add(batch)
+            counts = _counted(dataset, column, spec, rows)
         finally:
             if dataset is not urls:
                 dataset._native.release()
@@ -236,3 +241,20 @@ _KINDS: dict[type, str] = {str: "texts", bytes: "bytes", int: "numbers"}
 def _plain(value: Any) -> Any:
     """A numpy scalar as Python has it."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _counted(dataset: Dataset, column: str, spec: dict[str, Any], rows: str | None) -> CategoryCounts:
+    """How often each value of a column is there."""
+
+    def of_batches(size: int) -> CategoryCounts:
+        counts = CategoryCounts(column)
+        with OnePass(dataset._native, {**spec, "batch_size": size}, rows) as batches:
+            for batch in batches:
+                counts.add(batch)
+        return counts
+
+    *larger, smallest = _BATCHES
+    for size in larger:
+        with suppress(TooLargeError):
+            return of_batches(size)
+    return of_batches(smallest)

@@ -235,6 +235,17 @@ def test_filters_see_what_is_stored(data: Path, columns: dict[str, pa.Array]) ->
     assert rows == [row for row, value in enumerate(want) if value == "Paris"] != []
 
 
+def test_long_texts_are_counted_a_few_at_a_time(tmp_path: Path) -> None:
+    texts = pa.DictionaryArray.from_arrays(np.arange(3_000, dtype=np.int32) % 2, ["a" * 100_000, "b" * 100_000])
+    pq.write_table(pa.table({"t": texts}), tmp_path / "a.parquet")
+    options: dict[str, Any] = {"column": "t", "memory": "64MB"}
+    assert [value[0] for value in fb.Vocabulary.of(tmp_path / "a.parquet", **options).values] == ["a", "b"]
+    # One by itself is too long: what is offered is an option.
+    pq.write_table(pa.table({"t": ["q" * 90_000_000]}), tmp_path / "b.parquet")
+    with pytest.raises(fb.TooLargeError, match="raise memory to"):
+        fb.Vocabulary.of(tmp_path / "b.parquet", **options)
+
+
 def test_a_vocabulary_of_a_column_is_sorted_by_count(data: Path, columns: dict[str, pa.Array]) -> None:
     for name, column in columns.items():
         items = flat(column.to_pylist())

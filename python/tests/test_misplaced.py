@@ -20,6 +20,7 @@ import forebay as fb
     ("keyword", "says"),
     [
         ("num_workers", "threads=.*transform_workers="),
+        ("workers", "threads=.*transform_workers="),
         ("schema_fields", "pass columns="),
         ("cur_shard", r"shard=forebay\.Shard"),
         ("num_epochs", "pass epochs="),
@@ -32,6 +33,21 @@ def test_a_keyword_of_another_loader_is_answered_with_ours(plain: Path, keyword:
         fb.Loader(plain, **{keyword: 1})
     with pytest.raises(TypeError, match=rf"forebay\.Mix\(\) has no option {keyword} "):
         fb.Mix([(plain, 1)], **{keyword: 1})
+
+
+@pytest.mark.parametrize(
+    ("keyword", "meant"), [("batchsize", "batch_size"), ("colums", "columns"), ("shufle", "shuffle"), ("treads", "threads")]
+)
+def test_a_misspelt_keyword_is_answered_with_the_nearest(plain: Path, keyword: str, meant: str) -> None:
+    with pytest.raises(TypeError, match=rf"forebay\.Loader\(\) has no option {keyword} \(did you mean {meant}=\?\)"):
+        fb.Loader(plain, **{keyword: 1})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'zebra'"):
+        fb.Loader(plain, zebra=1)  # type: ignore[call-arg]
+
+
+def test_a_null_mask_that_is_no_list_is_told_what_one_is(plain: Path) -> None:
+    with pytest.raises(fb.InvalidError, match=r'null_mask must be a list of names, got True \(pass \["name"\]'):
+        fb.Loader(plain, null_mask=True)  # type: ignore[arg-type]
 
 
 def test_a_function_as_filter_is_called_one(plain: Path) -> None:

@@ -223,12 +223,21 @@ def test_polars_partitions(tmp_path: Path) -> None:
     check(tmp_path / "t", partitioning=None)
 
 
-def test_integers_of_128_bits_are_their_bytes(tmp_path: Path) -> None:
+def test_integers_of_128_bits_are_refused_where_they_are_asked_for(tmp_path: Path) -> None:
     pl = pytest.importorskip("polars")
-    pl.DataFrame({"x": pl.Series([1, 2], dtype=pl.Int128)}).write_parquet(tmp_path / "a.parquet")
-    [batch] = fb.Loader(tmp_path)
-    cells = batch.to_arrow().column("x").to_pylist()
-    assert [int.from_bytes(cell, "little") for cell in cells] == [1, 2]
+    wide = pl.Series([1, 2], dtype=pl.Int128)
+    frame = pl.DataFrame({"a": [3, 4], "x": wide, "y": [[1], [2]], "z": pl.Series([wide, wide])})
+    frame.write_parquet(tmp_path / "a.parquet")
+    for name in ("x", "z"):
+        says = f'column "{name}": integers of more than 64 bits are not read .*decimals'
+        with pytest.raises(fb.UnsupportedError, match=says):
+            fb.Loader(tmp_path, columns=["a", name])
+    [batch] = fb.Loader(tmp_path, columns=["a", "y"])
+    assert batch.to_arrow().to_pydict() == {"a": [3, 4], "y": [[1], [2]]}
+    # Nothing else is in the file.
+    pl.DataFrame({"x": wide}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(fb.UnsupportedError, match="not supported"):
+        fb.Loader(tmp_path)
 
 
 # ---- Spark ----

@@ -141,6 +141,14 @@ impl ColumnOption for Pad {
     }
 }
 
+/// A number as it was given: a whole one without rounding, unless it is so long that nobody would read it.
+fn digits(number: f64) -> String {
+    match number.fract() == 0.0 && number.abs() < 2f64.powi(i128::BITS as i32 - 1) {
+        true => (number as i128).to_string(),
+        false => format!("{number:?}"),
+    }
+}
+
 /// The type of the values of a list; `None` for any other type, and for lists of anything but numbers.
 fn item_of(stored: &DataType) -> Option<&DataType> {
     let (DataType::List(item) | DataType::LargeList(item)) = stored else { return None };
@@ -167,7 +175,8 @@ impl PadCodec {
             .hint("lists of numbers are padded; those of one length need not be"));
         };
         value_bytes(item, pad.value).map_err(|_| {
-            Error::invalid(format!("lists of {} cannot be padded with {}", TypeName(item), pad.value))
+            let cause = format!("lists of {} cannot be padded with {}", TypeName(item), digits(pad.value));
+            Error::invalid(cause).hint("give a `value` of that type")
         })?;
         if let Some(fill) = fill {
             fill.check(stored.data_type())?;
@@ -363,6 +372,21 @@ mod tests {
         assert_eq!(own, [true, false, false, false, true, true]);
         assert_eq!(gathered(&[3, 3]), (vec![0, 0, 0], vec![], vec![]));
         assert_eq!(gathered(&[0]).1, [1]);
+    }
+
+    #[test]
+    fn a_value_that_a_list_cannot_have_is_shown_as_it_was_given() {
+        let field = Field::new(
+            "t",
+            ListArray::from_iter_primitive::<Int16Type, _, _>(Lists::new()).data_type().clone(),
+            true,
+        );
+        let refused =
+            |value: f64| PadCodec::new(&Pad::new(2).value(value), &field, None).unwrap_err().to_string();
+        let long = refused(2f64.powi(70));
+        assert!(long.contains("cannot be padded with 1180591620717411303424 (give a value"), "{long}");
+        assert!(refused(1.5).contains("with 1.5 ("), "{}", refused(1.5));
+        assert!(refused(1e300).contains("with 1e300 ("), "{}", refused(1e300));
     }
 
     #[test]

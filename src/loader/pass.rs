@@ -172,11 +172,13 @@ impl Pass {
 
     fn nothing_to_deliver(&self) -> Error {
         let cause = format!("no row of this rank's in epoch {} can be delivered", self.number);
-        let error = Error::new(ErrorKind::BadRow, cause).hint("mend the rows, or leave them out with `deny`");
-        match self.refill.bad().last() {
-            Some(last) => error.at(last.error().place().clone()),
-            None => error,
-        }
+        let error = match self.refill.bad().first() {
+            Some(first) => {
+                first.error().of_kind(ErrorKind::BadRow).about(&format!("{cause}, the first because"))
+            }
+            None => Error::new(ErrorKind::BadRow, cause),
+        };
+        error.hint_if_none("mend the rows, or leave them out with `deny`")
     }
 
     /// Counts the bad rows until so many were returned.

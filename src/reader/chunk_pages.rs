@@ -77,12 +77,16 @@ impl GroupPages {
         let mut cost = Cost { held: catalog.constant_bytes_of(group, projection, rows), ..Cost::default() };
         let mut memory = PageMemory::default();
         for ((_, chunk), pages) in chunks(footer, group, projection).zip(self.0.iter()) {
-            let (chunk, rows) = match pages {
-                Some(pages) => (chunk.share(pages.bytes(), pages.row_count()), pages.row_count()),
-                None => (chunk, group.rows),
+            // Of pages only the wanted rows are decoded.
+            let (chunk, held) = match pages {
+                Some(pages) => {
+                    let share = |rows: u64| chunk.share(pages.bytes(), rows);
+                    (share(pages.row_count()), share(rows.min(pages.row_count())).held(rows))
+                }
+                None => (chunk, chunk.held(group.rows)),
             };
             cost.stored = cost.stored.saturating_add(chunk.length);
-            cost.held = cost.held.saturating_add(chunk.held(rows));
+            cost.held = cost.held.saturating_add(held);
             memory = memory.with(&chunk, false);
         }
         Ok(Cost { decoding: memory.bytes(), ..cost })

@@ -23,9 +23,10 @@ use parquet::schema::types::ColumnDescriptor;
 pub(super) use self::body::Bodies;
 pub(super) use self::lengths::whole_deltas;
 pub(super) use self::levels::{Depth, split_levels};
+use super::budget::words;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::catalog::page_header::{self, Kind, Page};
-use forebay_store::catalog::{ColumnChunk, leaf_width, value_width, writers};
+use forebay_store::catalog::{ColumnChunk, LEVEL_BYTES, leaf_width, value_width, writers};
 
 /// Bytes that one byte of Deflate expands to at most.
 const GZIP_RATIO: u64 = 1032;
@@ -42,15 +43,15 @@ const LZ4_FRAME: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 /// Bytes that a decompressor is asked for at a time when its output is only counted.
 const COUNTING_STEP: usize = 64 << 10;
 
-/// Definition and repetition levels, 16 bits each, that the decoder keeps for each value of a nested column.
-const LEVEL_BYTES: u64 = 4;
-
 /// Bytes of the widest number, as it is stored.
 const WIDEST_NUMBER: u64 = 16;
 
 /// The fewest bytes that a value in a dictionary page takes, if its width is not of a fixed number of bytes: those of a
 /// 32-bit number, or of the length of a string.
 const SMALLEST_DICTIONARY_VALUE: u64 = 4;
+
+/// Of any larger budget, row groups have a part as large as this share: batches take half at most, and images a quarter.
+const ROW_GROUPS_SHARE: u64 = 4;
 
 /// The memory that decoding one column chunk takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,9 +72,9 @@ pub(super) struct Leaf {
     physical: Type,
     /// Bytes of a value in a dictionary, at least.
     smallest: u64,
-    /// Bytes of a value once it is decoded: of a dictionary, and of a row with its levels.
+    /// Bytes of a value once it is decoded: of a dictionary, and of a row.
     width: u64,
-    with_levels: u64,
+    of_row: u64,
     /// The highest repetition and definition level.
     max_repetition: i16,
     max_definition: i16,
@@ -86,10 +87,9 @@ impl Leaf {
             Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(0).max(1),
             _ => SMALLEST_DICTIONARY_VALUE,
         };
-        let levels = if column.path().parts().len() > 1 { LEVEL_BYTES } else { 0 };
-        let with_levels = value_width(column) + levels;
+        let of_row = value_width(column);
         let [max_repetition, max_definition] = [column.max_rep_level(), column.max_def_level()];
-        Leaf { physical, smallest, width, with_levels, max_repetition, max_definition }
+        Leaf { physical, smallest, width, of_row, max_repetition, max_definition }
     }
 }
 
@@ -162,7 +162,10 @@ impl Chunk<'_> {
         self.compare(&sum)?;
         let decoded = if self.leaf.max_repetition > 0 { sum.values } else { rows.min(sum.values) };
         let mut demand = sum.demand;
-        demand.bytes = demand.bytes.saturating_add(decoded.saturating_mul(self.leaf.with_levels));
+        demand.bytes = demand.bytes.saturating_add(decoded.saturating_mul(self.leaf.of_row));
+        // As the footer is counted: a row group that was admitted is not refused here.
+        demand.bytes =
+            demand.bytes.saturating_add(self.about.levels()).saturating_add(self.about.padding(rows));
         // What the footer says of pages was counted before.
         let said = self.about.uncompressed.max(self.bytes.len() as u64);
         demand.bytes = demand.bytes.saturating_add(sum.uncompressed.saturating_sub(said));
@@ -378,9 +381,10 @@ fn corrupt(cause: String) -> Error {
 
 /// The refusal of a chunk that would take more memory than allowed.
 pub(super) fn too_large(bytes: u64, limit: u64) -> Error {
-    let more = bytes.saturating_sub(limit).div_ceil(1 << 20);
-    Error::new(ErrorKind::TooLarge, format!("decoding takes {bytes} bytes, {limit} are allowed"))
-        .hint(format!("raise `memory` by {more} MiB, or write the file with smaller row groups"))
+    let cause = format!("decoding takes {bytes} bytes, {limit} are allowed");
+    let memory = words(bytes.saturating_mul(ROW_GROUPS_SHARE));
+    Error::new(ErrorKind::TooLarge, cause)
+        .hint(format!("raise `memory` to {memory}, or write the file with smaller row groups"))
 }
 
 #[cfg(test)]

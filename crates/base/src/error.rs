@@ -245,10 +245,26 @@ impl Error {
     /// The same failure with this hint if it is of a damaged file and has none.
     #[must_use]
     pub fn hint_if_damaged(self, hint: &str) -> Self {
-        match (self.0.kind, &self.0.hint) {
-            (ErrorKind::Corrupt, None) => self.hint(hint),
+        match self.0.kind {
+            ErrorKind::Corrupt => self.hint_if_none(hint),
             _ => self,
         }
+    }
+
+    /// The same failure with this hint if it has none.
+    #[must_use]
+    pub fn hint_if_none(self, hint: &str) -> Self {
+        match self.0.hint {
+            None => self.hint(hint),
+            Some(_) => self,
+        }
+    }
+
+    /// The same failure as one of another kind.
+    #[must_use]
+    pub fn of_kind(mut self, kind: ErrorKind) -> Self {
+        self.inner().kind = kind;
+        self
     }
 
     /// The same failure with its place. Parts that an inner layer already knew are kept.

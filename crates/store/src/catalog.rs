@@ -11,6 +11,7 @@ mod cost;
 mod file_columns;
 mod fingerprint;
 mod footer;
+mod lists;
 pub mod page_header;
 pub mod pages;
 mod projection;
@@ -35,7 +36,7 @@ use row_ids::RowIds;
 
 pub use crate::snapshot::FileVersion;
 pub use arrow_schema::{ARROW_SCHEMA, Refusals, arrow_schema, int96_roots};
-pub use cost::{PageMemory, value_width};
+pub use cost::{LEVEL_BYTES, PageMemory, value_width};
 pub use file_columns::{FileColumns, KnownColumns, Origin, ProjectedLeaves, SharedBy};
 pub use fingerprint::Fingerprint;
 pub use footer::{ColumnChunk, Footer};

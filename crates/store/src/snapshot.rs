@@ -247,7 +247,9 @@ impl Snapshot {
         all.files.sort_unstable_by(|a, b| a.relative.cmp(&b.relative));
         let mut seen = HashSet::new();
         match all.files.iter().find(|file| !seen.insert(file.whole.as_str())) {
-            Some(twice) => Err(Error::invalid("the file is matched by two locations").at(twice.place())),
+            Some(twice) => Err(Error::invalid("the file is matched by two locations")
+                .hint("leave one of them out, or give locations that do not overlap")
+                .at(twice.place())),
             None => Ok(all),
         }
     }

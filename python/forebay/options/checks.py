@@ -53,7 +53,8 @@ def names(columns: Any, argument: str = "columns") -> list[str]:
     if isinstance(columns, (set, frozenset)):
         raise InvalidError(f"{argument} must have an order, got a set (pass a list)")
     if not isinstance(columns, Iterable) or isinstance(columns, (bytes, Mapping)):
-        raise InvalidError(f"{argument} must be a list of names, got {type(columns).__qualname__}")
+        got = given(columns) if isinstance(columns, bool) else type(columns).__qualname__
+        raise InvalidError(f'{argument} must be a list of names, got {got} (pass ["name"], with those of the columns)')
     found = list(columns)
     for name in found:
         if not isinstance(name, str):

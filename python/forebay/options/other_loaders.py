@@ -1,9 +1,11 @@
-"""Options of other loaders where they have no place, answered with what to do instead."""
+"""Options that a loader does not have, answered with what to do instead: those of other loaders, and misspelt ones."""
 
 from __future__ import annotations
 
+import difflib
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
 __all__: list[str] = []
@@ -15,6 +17,7 @@ R = TypeVar("R")
 #: Keywords of other loaders, and what a forebay.Loader has for them.
 _OF_OTHERS = {
     "num_workers": "threads= says how many threads decode, and transform_workers= where functions run",
+    "workers": "threads= says how many threads decode, and transform_workers= where functions run",
     "workers_count": "threads= says how many threads decode, and transform_workers= where functions run",
     "num_threads": "pass threads=",
     "num_parallel_calls": "pass threads=, or transform_workers= for functions",
@@ -60,16 +63,25 @@ _OF_OTHERS = {
 
 
 def explained(function: Callable[P, R]) -> Callable[P, R]:
-    """The same constructor of a loader, which names its own option for a keyword of another loader."""
+    """The same constructor of a loader, which names its own option for one of another loader, or a misspelt one."""
     known = function.__kwdefaults__ or {}
+    of_place = set(inspect.signature(function).parameters)
 
     @functools.wraps(function)
     def checked(*args: P.args, **options: P.kwargs) -> R:
         for name in options:
-            if name not in known and name in _OF_OTHERS:
+            if name not in of_place and (move := _next_move(name, known)):
                 kind = function.__qualname__.removesuffix(".__init__")
-                raise TypeError(f"forebay.{kind}() has no option {name} ({_OF_OTHERS[name]})")
+                raise TypeError(f"forebay.{kind}() has no option {name} ({move})")
         return function(*args, **options)
 
     checked.__kwdefaults__ = known  # type: ignore[attr-defined]
     return checked
+
+
+def _next_move(name: str, known: Iterable[str]) -> str | None:
+    """What to do instead of an option that is not known, if that can be told."""
+    if name in _OF_OTHERS:
+        return _OF_OTHERS[name]
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}=?" if near else None

@@ -65,7 +65,7 @@ impl Coder {
             let cause = format!("holds {}, and the vocabulary has {}", TypeName(stored), values.kind());
             return Err(Error::invalid(cause).hint("a vocabulary has values of the type of its column"));
         }
-        Ok(Coder::Vocabulary { places: Places::of(values)?, unknown: vocabulary.unknown() })
+        Ok(Coder::Vocabulary { places: Places::of(vocabulary)?, unknown: vocabulary.unknown() })
     }
 
     /// The code of unknown values, if they have one.

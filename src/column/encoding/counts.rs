@@ -2,16 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use forebay_arrow::array::{Array, AsArray};
 use forebay_arrow::datatypes::DataType;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, Result};
+use xxhash_rust::xxh64::xxh64;
 
 use super::Vocabulary;
 use super::items::{Item, Items};
-use super::vocabulary::Xxh64;
 
 /// Counts the values of a column, to make a [`Vocabulary`] of them.
 ///
@@ -159,6 +159,25 @@ fn frequent<V: Ord + Hash + Clone>(each: Each<V>, at_least: u64, at_most: Option
     values.sort_unstable();
     values.truncate(at_most.unwrap_or(usize::MAX));
     values.into_iter().map(|(_, value)| value).collect()
+}
+
+/// Short values are hashed in one go.
+#[derive(Debug, Default)]
+struct Xxh64(u64);
+
+impl Hasher for Xxh64 {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh64(bytes, self.0);
+    }
+
+    /// The length of the bytes that follow.
+    fn write_usize(&mut self, length: usize) {
+        self.0 ^= length as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Lists of values, and the place of each.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 use forebay_base::{Error, Result};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh64::xxh64;
 
@@ -20,7 +21,7 @@ use super::items::Item;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vocabulary {
-    values: Categories,
+    values: Arc<Categories>,
     #[serde(default)]
     unknown: Unknown,
 }
@@ -76,7 +77,7 @@ impl Vocabulary {
     }
 
     fn new(values: Categories) -> Self {
-        Vocabulary { values, unknown: Unknown::default() }
+        Vocabulary { values: Arc::new(values), unknown: Unknown::default() }
     }
 
     /// Gives all values that are not in the list one code, the one after the last. Default: a row with one is a bad row.
@@ -121,6 +122,14 @@ impl Categories {
         }
     }
 
+    fn at(&self, place: u32) -> Item<'_> {
+        match self {
+            Categories::Texts(values) => Item::Bytes(values[place as usize].as_bytes()),
+            Categories::Bytes(values) => Item::Bytes(&values[place as usize]),
+            Categories::Numbers(values) => Item::Signed(values[place as usize]),
+        }
+    }
+
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Categories::Texts(_) => "texts",
@@ -130,70 +139,44 @@ impl Categories {
     }
 }
 
-/// The place of each value.
+/// The place of each value: a table of places in the list, which it shares, so that no value is held twice.
 #[derive(Debug)]
-pub(super) enum Places {
-    Bytes(HashMap<Box<[u8]>, i64, BuildHasherDefault<Xxh64>>),
-    Numbers(HashMap<i64, i64, BuildHasherDefault<Xxh64>>),
+pub(super) struct Places {
+    values: Arc<Categories>,
+    table: HashTable<u32>,
 }
 
 impl Places {
     /// # Errors
     /// A value is listed twice.
-    pub(super) fn of(values: &Categories) -> Result<Self> {
-        let twice = |value: String| Error::invalid(format!("the vocabulary lists {value} twice"));
-        let mut bytes = HashMap::default();
-        let mut add = |value: &[u8], place: usize| match bytes.insert(value.into(), place as i64) {
-            Some(_) => Err(twice(Item::Bytes(value).to_string())),
-            None => Ok(()),
-        };
-        match values {
-            Categories::Texts(values) => {
-                values.iter().enumerate().try_for_each(|(place, value)| add(value.as_bytes(), place))?;
-            }
-            Categories::Bytes(values) => {
-                values.iter().enumerate().try_for_each(|(place, value)| add(value, place))?;
-            }
-            Categories::Numbers(values) => {
-                let mut numbers = HashMap::default();
-                for (place, value) in values.iter().enumerate() {
-                    if numbers.insert(*value, place as i64).is_some() {
-                        return Err(twice(value.to_string()));
-                    }
+    pub(super) fn of(vocabulary: &Vocabulary) -> Result<Self> {
+        let values = vocabulary.values.clone();
+        let mut table = HashTable::with_capacity(values.len());
+        let hash_at = |place: &u32| hash(values.at(*place));
+        // A vocabulary has fewer than 2^31 values.
+        for place in 0..values.len() as u32 {
+            let value = values.at(place);
+            match table.entry(hash(value), |other| values.at(*other) == value, hash_at) {
+                Entry::Occupied(_) => {
+                    return Err(Error::invalid(format!("the vocabulary lists {value} twice")));
                 }
-                return Ok(Places::Numbers(numbers));
-            }
+                Entry::Vacant(vacant) => vacant.insert(place),
+            };
         }
-        Ok(Places::Bytes(bytes))
+        Ok(Places { values, table })
     }
 
     pub(super) fn get(&self, item: Item<'_>) -> Option<i64> {
-        match (self, item) {
-            (Places::Bytes(places), Item::Bytes(value)) => places.get(value).copied(),
-            (Places::Numbers(places), Item::Signed(value)) => places.get(&value).copied(),
-            (Places::Numbers(places), Item::Unsigned(value)) => {
-                places.get(&i64::try_from(value).ok()?).copied()
-            }
-            _ => None,
-        }
+        let item = match item {
+            Item::Unsigned(value) => Item::Signed(i64::try_from(value).ok()?),
+            item => item,
+        };
+        let place = self.table.find(hash(item), |place| self.values.at(*place) == item)?;
+        Some((*place).into())
     }
 }
 
 /// Short values are hashed in one go.
-#[derive(Debug, Default)]
-pub(super) struct Xxh64(u64);
-
-impl Hasher for Xxh64 {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = xxh64(bytes, self.0);
-    }
-
-    /// The length of the bytes that follow.
-    fn write_usize(&mut self, length: usize) {
-        self.0 ^= length as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+fn hash(item: Item<'_>) -> u64 {
+    item.hashed(|bytes| xxh64(bytes, 0))
 }

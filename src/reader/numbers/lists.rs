@@ -16,10 +16,6 @@ use crate::reader::integers::{GROUP, Run, Runs, bits, unpack};
 /// Levels that are looked at together.
 const STEP: usize = 64;
 
-/// Lists of a fixed length that are null have items in Arrow and none in Parquet, where a byte can stand for many of them: so
-/// many times what is stored may be made of it here.
-const LARGEST_SHARE: usize = 64;
-
 /// The lists of a column so far.
 pub(super) struct Lists {
     /// The rows up to the end of the present chunk, and where it begins: its first row, and its first item.
@@ -264,9 +260,9 @@ impl Lists {
         let is_fixed =
             |row: usize| starts[row + 1] - starts[row] == if is_there(row) { i64::from(length) } else { 0 };
         (0..rows).all(is_fixed).then_some(())?;
+        // Their memory is counted before pages are decoded.
         if lists.is_some() {
-            let stored = values.len();
-            let all = rows.checked_mul(items_of).filter(|all| all / LARGEST_SHARE <= stored + 1)?;
+            let all = rows.checked_mul(items_of)?;
             values.resize(all, T::default());
             // From the last one on, no list is written over before it was moved.
             for row in (0..rows).rev() {

@@ -238,7 +238,7 @@ impl<'a, T: Value> Typed<'a, T> {
             Shape::Lists(lists) => {
                 lists.reserve(self.rows);
                 let values = usize::try_from(chunk.about.values).ok()?;
-                lists.fixed(self.field, self.rows).filter(|fixed| fixed / 2 <= values).unwrap_or(values)
+                lists.fixed(self.field, self.rows).map_or(values, |fixed| fixed.max(values))
             }
         };
         self.out.reserve_exact(values);

@@ -27,13 +27,14 @@ pub(crate) async fn lengths(selected: Vec<RowSet>, scanner: &Scanner, key: &str)
     }
     let is_dear = is_dear(scanner, &selected);
     let found = of_each_group(selected, scanner, samples::lengths).await?;
-    if let Some(keeper) = keeper.filter(|_| is_dear) {
-        let found = found.clone();
-        let keep = move || {
-            keeper.keep_numbers(&found);
-            Some(())
-        };
-        waiting(keep).await;
-    }
-    Ok(found)
+    let Some(keeper) = keeper.filter(|_| is_dear) else { return Ok(found) };
+    // Shared and not copied: of many rows they are large.
+    let found = Arc::new(found);
+    let kept = found.clone();
+    let keep = move || {
+        keeper.keep_numbers(&kept);
+        Some(())
+    };
+    waiting(keep).await;
+    Ok(Arc::unwrap_or_clone(found))
 }

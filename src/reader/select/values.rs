@@ -38,16 +38,17 @@ pub(crate) async fn values(
     let is_dear = is_dear(scanner, &selected);
     let groups = of_each_group(selected, scanner, |column| sample.read(column));
     let found = ColumnValues::of_groups(groups.await?);
-    if let Some(keeper) = keeper.filter(|_| is_dear) {
-        let kept = found.clone();
-        let keep = move || {
-            let text = serde_json::to_vec(&kept.classes).ok()?;
-            keeper.keep_numbers_and_text(&text, &kept.numbers);
-            Some(())
-        };
-        waiting(keep).await;
-    }
-    Ok(found)
+    let Some(keeper) = keeper.filter(|_| is_dear) else { return Ok(found) };
+    // Shared and not copied: of many rows they are large.
+    let found = Arc::new(found);
+    let kept = found.clone();
+    let keep = move || {
+        let text = serde_json::to_vec(&kept.classes).ok()?;
+        keeper.keep_numbers_and_text(&text, &kept.numbers);
+        Some(())
+    };
+    waiting(keep).await;
+    Ok(Arc::unwrap_or_clone(found))
 }
 
 /// Reads the one column of `scanner` and makes something of the `selected` rows of each row group; the default of those that

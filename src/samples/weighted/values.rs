@@ -102,18 +102,18 @@ impl ColumnValues {
 
     /// Those of all row groups together.
     pub(crate) fn of_groups(groups: Vec<GroupValues>) -> Self {
-        let mut places: BTreeMap<&Class, u32> =
-            groups.iter().flat_map(|(classes, _)| classes).map(|class| (class, 0)).collect();
+        let mut places: BTreeMap<Class, u32> =
+            groups.iter().flat_map(|(classes, _)| classes).map(|class| (class.clone(), 0)).collect();
         places.values_mut().zip(0..).for_each(|(place, number)| *place = number);
-        let of_group = |(classes, numbers): &GroupValues| {
+        let of_group = |(classes, mut numbers): GroupValues| {
             let known: Vec<u32> = classes.iter().map(|class| places[class]).collect();
-            match known.is_empty() {
-                true => numbers.clone(),
-                false => numbers.iter().map(|number| known[*number as usize]).collect(),
+            if !known.is_empty() {
+                numbers.iter_mut().for_each(|number| *number = known[*number as usize]);
             }
+            numbers
         };
-        let numbers = groups.iter().map(of_group).collect();
-        ColumnValues { classes: places.into_keys().cloned().collect(), numbers }
+        let numbers = groups.into_iter().map(of_group).collect();
+        ColumnValues { classes: places.into_keys().collect(), numbers }
     }
 
     /// The weight of each class, in their order, and the classes that have a weight and no row; or the class that has none,
@@ -227,8 +227,9 @@ fn weights(column: &ArrayRef) -> Result<Vec<u32>, Refused> {
     }
 }
 
-fn bits(values: impl Iterator<Item = Option<f64>>) -> Result<Vec<u32>, Refused> {
-    let bits = values.enumerate().map(|(row, value)| {
+fn bits(values: impl ExactSizeIterator<Item = Option<f64>>) -> Result<Vec<u32>, Refused> {
+    let mut bits = Vec::with_capacity(values.len());
+    for (row, value) in values.enumerate() {
         let refused = |cause: String| {
             let hint = "weights are numbers from 0 to 3.4e38; leave other rows out with a filter";
             (Some(row), Error::invalid(cause).hint(hint))
@@ -240,9 +241,9 @@ fn bits(values: impl Iterator<Item = Option<f64>>) -> Result<Vec<u32>, Refused> 
         }
         // A weight over 0 stays one.
         let weight = if value > 0.0 { weight.max(f32::MIN_POSITIVE) } else { 0.0 };
-        Ok(weight.to_bits())
-    });
-    bits.collect()
+        bits.push(weight.to_bits());
+    }
+    Ok(bits)
 }
 
 #[cfg(test)]

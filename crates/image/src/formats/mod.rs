@@ -51,7 +51,7 @@ pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened
             let premultiplied = tiff::is_premultiplied(encoded);
             // The copy that was made, if one was, and the directory's numbers.
             let beside = 2 * encoded.len() as u64;
-            let mut decoder = decoder(ordered, format)?;
+            let mut decoder = decoder(ordered, format).map_err(|error| tiff::explained(encoded, error))?;
             let orientation = decoder.orientation().map_err(|error| failed(format, error))?;
             // It is decoded into memory of the decoder's first, where inks have a fourth channel.
             let inks =

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::io::Cursor;
 
-use forebay_base::Result;
+use forebay_base::{Error, Result};
 use tiff::decoder::Decoder;
 use tiff::tags::Tag;
 
@@ -15,6 +15,7 @@ use crate::refuse::bad_row;
 
 const LOWEST_BIT_FIRST: u16 = 2;
 const ASSOCIATED_ALPHA: u16 = 1;
+const FLOATING_POINT: u16 = 3;
 
 /// Compressions whose data are JPEGs, which have an order of their own.
 const JPEGS: [u16; 2] = [6, 7];
@@ -44,6 +45,17 @@ pub(super) fn holds_jpegs(encoded: &[u8]) -> bool {
     let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return false };
     let compression = decoder.find_tag_unsigned::<u16>(Tag::Compression).ok().flatten();
     compression.is_some_and(|compression| JPEGS.contains(&compression))
+}
+
+/// Why a file was refused when it was opened: in words of its own where it holds numbers that are no levels of a colour.
+pub(super) fn explained(encoded: &[u8], refused: Error) -> Error {
+    let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return refused };
+    let kind = decoder.find_tag_unsigned_vec::<u16>(Tag::SampleFormat).ok().flatten();
+    match kind.is_some_and(|kind| kind.contains(&FLOATING_POINT)) {
+        true => bad_row("a TIFF of floating-point numbers, which is not read with one channel")
+            .hint("store it with 8 or 16 bits a channel, or its numbers as a list or tensor"),
+        false => refused,
+    }
 }
 
 /// Whether colours are stored times their alpha.

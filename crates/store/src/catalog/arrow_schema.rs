@@ -11,7 +11,7 @@ use flatbuffers::InvalidFlatbuffer;
 use forebay_arrow::datatypes::{DataType, Field, FieldRef, Metadata, Schema, TimeUnit};
 use forebay_arrow::fail::OrFail;
 use forebay_arrow::ipc::convert::try_fb_to_schema;
-use forebay_arrow::ipc::root_as_message;
+use forebay_arrow::ipc::{self, root_as_message};
 use forebay_arrow::nested::{with_fields, with_times};
 use forebay_base::{Error, ErrorKind, Result};
 use parquet::arrow::{encode_arrow_schema, parquet_to_arrow_schema};
@@ -37,6 +37,11 @@ const MARKER: [u8; 4] = [0xff; 4];
 
 /// The most texts of a schema that need not be UTF-8. All of it is looked at again for each.
 const ODD_TEXTS: usize = 1000;
+
+/// Why a column of integers of 128 bits is refused, and the next move.
+const WIDE: &str = "integers of more than 64 bits are not read";
+const WIDE_HINT: &str =
+    "choose other columns with `columns`, or write it as integers of 64 bits, decimals or text";
 
 /// The columns that cannot be read, by name, each with the reason and the next move.
 pub type Refusals = BTreeMap<String, Error>;
@@ -83,7 +88,8 @@ pub(super) fn readable(
     let count = parquet.root_schema().get_fields().len();
     let written = writers_schema(key_values).map(|written| written.schema);
     let written = written.filter(|schema| schema.fields().len() == count);
-    let mut found = Found { parquet, written, fields: Vec::new(), refused: Refusals::new() };
+    let wide = wide_integers(key_values);
+    let mut found = Found { parquet, written, wide, fields: Vec::new(), refused: Refusals::new() };
     found.add(0..count)?;
     let schema = Schema::new(found.fields);
     match found.refused.len() == count {
@@ -134,6 +140,8 @@ struct Found<'a> {
     parquet: &'a SchemaDescriptor,
     /// What the writer says of as many columns.
     written: Option<Schema>,
+    /// The columns that the writer says hold integers of more bits than Arrow has.
+    wide: HashSet<String>,
     fields: Vec<FieldRef>,
     refused: Refusals,
 }
@@ -143,6 +151,12 @@ impl Found<'_> {
     fn add(&mut self, columns: Range<usize>) -> Result<()> {
         let root = self.parquet.root_schema();
         let some = root.get_fields()[columns.clone()].to_vec();
+        if some.iter().any(|column| self.wide.contains(column.name())) {
+            return match columns.len() {
+                1 => self.refuse(columns.start, Error::new(ErrorKind::Unsupported, WIDE).hint(WIDE_HINT)),
+                _ => self.halve(columns),
+            };
+        }
         let message = Type::group_type_builder(root.name()).with_fields(some).build().or_fail()?;
         let written = self.written.as_ref().map(|schema| {
             let fields = schema.fields()[columns.clone()].to_vec();
@@ -156,16 +170,25 @@ impl Found<'_> {
             Ok(_) => Error::new(ErrorKind::Unsupported, "the column has no values"),
             Err(error) => error,
         };
-        if columns.len() > 1 {
-            let middle = columns.start + columns.len() / 2;
-            self.add(columns.start..middle)?;
-            return self.add(middle..columns.end);
+        match columns.len() {
+            0 => Ok(()),
+            1 => self.refuse(columns.start, error.hint("choose other columns with `columns`")),
+            _ => self.halve(columns),
         }
-        for column in &root.get_fields()[columns] {
-            self.fields.push(Arc::new(Field::new(column.name(), DataType::Null, true)));
-            let error = error.clone().hint("choose other columns with `columns`");
-            self.refused.insert(column.name().to_owned(), error);
-        }
+    }
+
+    /// Adds two halves of several columns.
+    fn halve(&mut self, columns: Range<usize>) -> Result<()> {
+        let middle = columns.start + columns.len() / 2;
+        self.add(columns.start..middle)?;
+        self.add(middle..columns.end)
+    }
+
+    /// Adds a column that cannot be read.
+    fn refuse(&mut self, column: usize, error: Error) -> Result<()> {
+        let name = self.parquet.root_schema().get_fields()[column].name();
+        self.fields.push(Arc::new(Field::new(name, DataType::Null, true)));
+        self.refused.insert(name.to_owned(), error);
         Ok(())
     }
 }
@@ -177,13 +200,34 @@ struct Written {
     is_mended: bool,
 }
 
-/// What the writer of a file says of its columns, without metadata that is not UTF-8; `None` where that makes no sense.
-fn writers_schema(key_values: Option<&Vec<KeyValue>>) -> Option<Written> {
+/// The columns that hold integers of more than 64 bits, at any depth, as the writer says: in Parquet they are plain bytes.
+fn wide_integers(key_values: Option<&Vec<KeyValue>>) -> HashSet<String> {
+    let Some(bytes) = written_bytes(key_values) else { return HashSet::new() };
+    let Some(schema) = root_as_message(&bytes).ok().and_then(|message| message.header_as_schema()) else {
+        return HashSet::new();
+    };
+    let fields = schema.fields().into_iter().flatten().filter(|field| is_wide(*field));
+    fields.filter_map(|field| field.name().map(str::to_owned)).collect()
+}
+
+fn is_wide(field: ipc::Field<'_>) -> bool {
+    field.type_as_int().is_some_and(|int| int.bitWidth() > i32::try_from(u64::BITS).unwrap_or(i32::MAX))
+        || field.children().into_iter().flatten().any(is_wide)
+}
+
+/// The schema of an Arrow writer as it is stored.
+fn written_bytes(key_values: Option<&Vec<KeyValue>>) -> Option<Vec<u8>> {
     let pair = key_values?.iter().find(|pair| pair.key == ARROW_SCHEMA)?;
     let mut bytes = BASE64_STANDARD.decode(pair.value.as_ref()?).ok()?;
     if bytes.len() > PREFIX && bytes.starts_with(&MARKER) {
         bytes.drain(..PREFIX);
     }
+    Some(bytes)
+}
+
+/// What the writer of a file says of its columns, without metadata that is not UTF-8; `None` where that makes no sense.
+fn writers_schema(key_values: Option<&Vec<KeyValue>>) -> Option<Written> {
+    let mut bytes = written_bytes(key_values)?;
     let mut odd_texts = 0;
     // Each of them becomes zeros, which are UTF-8.
     while let Err(InvalidFlatbuffer::Utf8Error { range, .. }) = root_as_message(&bytes) {

@@ -13,8 +13,12 @@ const ROW_OVERHEAD: u64 = 9;
 /// Decompressed bytes of a chunk from which on they are counted: of others a thread has memory at any rate.
 const LARGE_CHUNK: u64 = 8 << 20;
 
-/// Memory that decoding chunks takes beside what they hold, for pages while they are decompressed. A footer does not say how many
-/// pages there are, so each chunk is taken to have one. Those of texts are held, and not counted here.
+/// Definition and repetition levels, 16 bits each, that the Parquet crate keeps for each value of a nested column.
+pub const LEVEL_BYTES: u64 = 4;
+
+/// Memory that decoding chunks takes beside what they hold: for the levels of nested columns, for a second copy of lists of a
+/// fixed length that have nulls, and for pages while they are decompressed. A footer does not say how many pages there are, so
+/// each chunk is taken to have one. Those of texts are held, and not counted here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageMemory {
     /// The most of the columns of which one is decoded after the other.
@@ -27,23 +31,22 @@ impl PageMemory {
     /// With that of one chunk more, of which all rows are decoded or some.
     pub fn with(self, chunk: &ColumnChunk<'_>, is_whole: bool) -> Self {
         let descriptor = chunk.column;
+        let beside = chunk.levels().saturating_add(chunk.second_copy());
+        let with_levels = PageMemory { sum: self.sum.saturating_add(beside), ..self };
+        match descriptor.physical_type() {
+            Type::BYTE_ARRAY => with_levels,
+            _ => with_levels.with_pages(chunk, is_whole),
+        }
+    }
+
+    /// With that of its pages.
+    fn with_pages(self, chunk: &ColumnChunk<'_>, is_whole: bool) -> Self {
+        let descriptor = chunk.column;
         let is_plain = descriptor.type_precision() <= 0;
-        let (is_number, out) = match descriptor.physical_type() {
-            Type::BYTE_ARRAY => return self,
-            Type::FIXED_LEN_BYTE_ARRAY => (false, leaf_width(descriptor)),
-            Type::BOOLEAN => (false, 1),
-            _ if !is_plain => (false, size_of::<u128>() as u64),
-            Type::INT32 | Type::FLOAT => (true, size_of::<u32>() as u64),
-            Type::INT64 | Type::DOUBLE => (true, size_of::<u64>() as u64),
-            Type::INT96 => (false, size_of::<u64>() as u64),
-        };
+        let out = decoded_width(descriptor);
         let is_flat = descriptor.path().parts().len() == 1;
-        let is_list = descriptor.max_rep_level() == 1 && descriptor.path().parts().len() == LIST_PARTS;
-        let codec = chunk.codec;
-        let is_inflated_here =
-            matches!(codec, CompressionCodec::SNAPPY | CompressionCodec::ZSTD | CompressionCodec::LZ4_RAW);
-        let is_compressed = codec != CompressionCodec::UNCOMPRESSED;
-        let is_one_by_one = is_whole && (is_inflated_here || !is_compressed);
+        let is_compressed = chunk.codec != CompressionCodec::UNCOMPRESSED;
+        let is_one_by_one = is_whole && chunk.is_inflated_here();
         let is_cells = descriptor.physical_type() == Type::FIXED_LEN_BYTE_ARRAY;
         // Cells are decompressed where they will be.
         if is_cells && is_flat && is_plain && is_one_by_one && !chunk.repeats {
@@ -54,7 +57,7 @@ impl PageMemory {
         let pages = if is_compressed { chunk.uncompressed } else { 0 };
         let counted = chunk.values.saturating_mul(value_width(descriptor) - out.min(value_width(descriptor)));
         let bytes = pages.saturating_add(moved).saturating_sub(counted);
-        match is_number && is_one_by_one && (is_flat || is_list) {
+        match is_whole && chunk.is_read_by_itself() {
             _ if bytes <= LARGE_CHUNK => self,
             true => PageMemory { largest: self.largest.max(bytes), ..self },
             false => PageMemory { sum: self.sum.saturating_add(bytes), ..self },
@@ -74,7 +77,75 @@ impl ColumnChunk<'_> {
     /// The most bytes that it holds once it is decoded, in a row group of `rows` rows: for each value its width and
     /// validity, for views also the decompressed pages that they point into, for lists also the offsets of their rows.
     pub fn held(&self, rows: u64) -> u64 {
-        sum(self, rows, value_width(self.column))
+        sum(self, rows, value_width(self.column)).saturating_add(self.padding(rows))
+    }
+
+    /// Bytes of what is in lists of a fixed length that are null: values, and offsets of lists in them.
+    pub fn padding(&self, rows: u64) -> u64 {
+        let Some(lists) = self.lists else { return 0 };
+        let slots = lists.slots(rows, self.values, self.nulls);
+        let values = slots.values.saturating_sub(self.values);
+        let offsets = slots.lists.saturating_sub(self.list_count(rows)).saturating_mul(ROW_OVERHEAD);
+        let validity = values.div_ceil(u64::from(u8::BITS));
+        values.saturating_mul(lists.width()).saturating_add(validity).saturating_add(offsets)
+    }
+
+    /// Bytes of the levels that are kept while it is decoded, beside the width that its values count as.
+    pub fn levels(&self) -> u64 {
+        let descriptor = self.column;
+        if descriptor.path().parts().len() == 1 || self.is_read_by_itself() {
+            return 0;
+        }
+        let spare = value_width(descriptor).saturating_sub(decoded_width(descriptor));
+        self.values.saturating_mul(LEVEL_BYTES.saturating_sub(spare))
+    }
+
+    /// Bytes of the values that the Parquet crate has twice while it makes room for the items of lists that are null.
+    fn second_copy(&self) -> u64 {
+        let lists = self.lists.filter(|_| !self.is_read_by_itself());
+        lists.map_or(0, |lists| self.values.saturating_mul(lists.width()))
+    }
+
+    /// Whether it is decoded without the Parquet crate, unless its pages are unusual: numbers, and lists of them.
+    fn is_read_by_itself(&self) -> bool {
+        let descriptor = self.column;
+        let is_number = match descriptor.physical_type() {
+            Type::INT32 | Type::FLOAT | Type::INT64 | Type::DOUBLE => descriptor.type_precision() <= 0,
+            Type::BOOLEAN | Type::INT96 | Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY => false,
+        };
+        let parts = descriptor.path().parts().len();
+        let is_list = descriptor.max_rep_level() == 1 && parts == LIST_PARTS;
+        is_number && self.is_inflated_here() && (parts == 1 || is_list)
+    }
+
+    /// Whether its pages are decompressed without the Parquet crate, or need not be.
+    fn is_inflated_here(&self) -> bool {
+        matches!(
+            self.codec,
+            CompressionCodec::UNCOMPRESSED
+                | CompressionCodec::SNAPPY
+                | CompressionCodec::ZSTD
+                | CompressionCodec::LZ4_RAW
+        )
+    }
+
+    /// Lists, at most: of lists in lists there is one for each value.
+    fn list_count(&self, rows: u64) -> u64 {
+        match u64::try_from(self.column.max_rep_level()).unwrap_or(0) {
+            0 => 0,
+            depth => rows.saturating_add((depth - 1).saturating_mul(self.values.max(rows))),
+        }
+    }
+}
+
+/// Bytes of a value as it comes from its page.
+fn decoded_width(descriptor: &ColumnDescriptor) -> u64 {
+    match descriptor.physical_type() {
+        Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY => leaf_width(descriptor),
+        Type::BOOLEAN => 1,
+        _ if descriptor.type_precision() > 0 => size_of::<u128>() as u64,
+        Type::INT32 | Type::FLOAT => size_of::<u32>() as u64,
+        Type::INT64 | Type::DOUBLE | Type::INT96 => size_of::<u64>() as u64,
     }
 }
 
@@ -107,11 +178,7 @@ fn sum(chunk: &ColumnChunk<'_>, rows: u64, width: u64) -> u64 {
         Type::BYTE_ARRAY => chunk.uncompressed.max(chunk.length),
         _ => 0,
     };
-    // Of lists in lists there is at most one for each value.
-    let lists = match u64::try_from(descriptor.max_rep_level()).unwrap_or(0) {
-        0 => 0,
-        depth => rows.saturating_add((depth - 1).saturating_mul(values)).saturating_mul(ROW_OVERHEAD),
-    };
+    let lists = chunk.list_count(rows).saturating_mul(ROW_OVERHEAD);
     let validity = values.div_ceil(u64::from(u8::BITS));
     values.saturating_mul(width).saturating_add(validity).saturating_add(pages).saturating_add(lists)
 }

@@ -11,6 +11,7 @@ use parquet::file::metadata::{FileMetaData, KeyValue};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
 use super::arrow_schema::{Refusals, readable, type_hints};
+use super::lists::Lists;
 use super::{Projection, types};
 use crate::snapshot::Constant;
 
@@ -25,6 +26,8 @@ pub struct FileColumns {
     pub schema: SchemaRef,
     /// The columns of `schema` that cannot be read.
     pub(crate) refused: Arc<Refusals>,
+    /// For each leaf column the lists around it, if one of them has a fixed length; empty if none of any has.
+    lists: Arc<[Option<Lists>]>,
     /// The origin of each column of the catalogue; empty if they are the columns of `schema`.
     origins: Vec<Origin>,
 }
@@ -60,7 +63,8 @@ impl FileColumns {
         }
         let schema = Arc::new(Schema::new_with_metadata(fields, stored.metadata().clone()));
         let created_by = created_by.map(Into::into);
-        Ok(FileColumns { parquet, created_by, schema, refused: refused.into(), origins: Vec::new() })
+        let lists = Lists::of_leaves(&schema, &parquet).into();
+        Ok(FileColumns { parquet, created_by, schema, refused: refused.into(), lists, origins: Vec::new() })
     }
 
     /// The same columns, for a catalogue with the columns `common`: stored, or one of `constants`, which come first.
@@ -78,12 +82,13 @@ impl FileColumns {
             };
             common.fields().iter().map(|field| of(field.name())).collect()
         };
-        let FileColumns { parquet, created_by, schema, refused, .. } = self;
+        let FileColumns { parquet, created_by, schema, refused, lists, .. } = self;
         FileColumns {
             parquet: parquet.clone(),
             created_by: created_by.clone(),
             schema: schema.clone(),
             refused: refused.clone(),
+            lists: lists.clone(),
             origins,
         }
     }
@@ -91,6 +96,11 @@ impl FileColumns {
     /// The origin of a column of the catalogue.
     pub fn origin(&self, column: usize) -> Origin {
         self.origins.get(column).copied().unwrap_or(Origin::Stored(column))
+    }
+
+    /// The lists around the values of a leaf column, if one of them has a fixed length.
+    pub(super) fn lists(&self, leaf: usize) -> Option<&Lists> {
+        self.lists.get(leaf)?.as_ref()
     }
 
     /// The stored ones of the catalogue's `columns`, by their index in this file, ascending.

@@ -5,8 +5,10 @@
 //!
 //! ```text
 //! row group      rows, then its column chunks in the order of the schema
-//! column chunk   flags, start, length, uncompressed length, values, unencoded length
+//! column chunk   flags, start, length, uncompressed length, values, unencoded length, nulls
 //!                       └ unless it follows the chunk before ┘       └ if not one for each row; if the footer tells it
+//!
+//! The nulls are kept where lists of a fixed length are in others: they tell how many values there are in Arrow.
 //! ```
 //!
 //! Each number takes as many bytes as it needs. A row group is decoded by itself.
@@ -24,6 +26,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, FileMetaData, ParquetMetaData
 use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
 
 use super::FileColumns;
+use super::lists::Lists;
 
 /// The codecs, by the number that the format gives them: three bits of a column chunk's flags.
 const CODECS: [CompressionCodec; 8] = [
@@ -81,6 +84,11 @@ pub struct ColumnChunk<'a> {
     pub values: u64,
     /// Bytes of its byte arrays one by one, where the footer tells them.
     pub(crate) unencoded: Option<u64>,
+    /// The lists around its values, if one of them has a fixed length.
+    pub(super) lists: Option<&'a Lists>,
+    /// Of the values those that are null, or lie in what is: where it takes them to count [`lists`](Self::lists), and the footer
+    /// tells them.
+    pub(super) nulls: Option<u64>,
 }
 
 impl Footer {
@@ -97,8 +105,9 @@ impl Footer {
             let rows = unsigned(group.num_rows());
             write(&mut bytes, rows);
             let mut end = 0;
-            for (column, chunk) in columns.parquet.columns().iter().zip(group.columns()) {
-                let chunk = ColumnChunk::of(column, chunk);
+            let chunks = columns.parquet.columns().iter().zip(group.columns()).enumerate();
+            for (leaf, (column, chunk)) in chunks {
+                let chunk = ColumnChunk::of(column, chunk).within(columns.lists(leaf), chunk);
                 chunk.write(&mut bytes, rows, end);
                 end = chunk.end();
             }
@@ -123,8 +132,9 @@ impl Footer {
         let mut numbers = Numbers(self.of_group(group));
         let rows = numbers.next();
         let mut end = 0;
-        self.columns.parquet.columns().iter().map(move |column| {
-            let chunk = ColumnChunk::read(column, &mut numbers, rows, end);
+        self.columns.parquet.columns().iter().enumerate().map(move |(leaf, column)| {
+            let lists = self.columns.lists(leaf);
+            let chunk = ColumnChunk::read((column, lists), &mut numbers, rows, end);
             end = chunk.end();
             chunk
         })
@@ -228,7 +238,16 @@ impl<'a> ColumnChunk<'a> {
             uncompressed: unsigned(about.uncompressed_size()),
             values: unsigned(about.num_values()),
             unencoded: about.unencoded_byte_array_data_bytes().and_then(|bytes| u64::try_from(bytes).ok()),
+            lists: None,
+            nulls: None,
         }
+    }
+
+    /// The same in lists of which one has a fixed length, if it is.
+    pub(super) fn within(self, lists: Option<&'a Lists>, about: &ColumnChunkMetaData) -> Self {
+        let counted = lists.filter(|lists| lists.are_counted_by_nulls());
+        let nulls = counted.and_then(|_| about.statistics()?.null_count_opt());
+        ColumnChunk { lists, nulls, ..self }
     }
 
     /// The codec of its pages.
@@ -281,10 +300,18 @@ impl<'a> ColumnChunk<'a> {
         if let Some(unencoded) = self.unencoded {
             write_near(bytes, unencoded, self.uncompressed);
         }
+        if self.lists.is_some_and(Lists::are_counted_by_nulls) {
+            write(bytes, self.nulls.map_or(0, |nulls| nulls.saturating_add(1)));
+        }
     }
 
     #[inline]
-    fn read(column: &'a ColumnDescPtr, numbers: &mut Numbers<'_>, rows: u64, end: u64) -> Self {
+    fn read(
+        (column, lists): (&'a ColumnDescPtr, Option<&'a Lists>),
+        numbers: &mut Numbers<'_>,
+        rows: u64,
+        end: u64,
+    ) -> Self {
         let flags = numbers.flags();
         let has = |flag: u8| flags & flag != 0;
         let start = if has(FOLLOWS) { end } else { numbers.next() };
@@ -300,6 +327,10 @@ impl<'a> ColumnChunk<'a> {
             uncompressed,
             values: if has(ONE_A_ROW) { rows } else { numbers.near(rows) },
             unencoded: has(UNENCODED).then(|| numbers.near(uncompressed)),
+            lists,
+            nulls: lists
+                .filter(|lists| lists.are_counted_by_nulls())
+                .and_then(|_| numbers.next().checked_sub(1)),
         }
     }
 }

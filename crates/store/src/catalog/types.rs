@@ -7,7 +7,7 @@ use forebay_arrow::vectors::{SparkMl, TYPE, VALUES};
 use forebay_base::{Error, ErrorKind, Place, Result};
 
 /// Memory for one view: its length, prefix, buffer and offset.
-const VIEW_BYTES: u64 = 16;
+pub(super) const VIEW_BYTES: u64 = 16;
 
 /// `field` as it is delivered: strings and binary as views at every depth, dictionaries as their values, views of lists as
 /// lists, everything else unchanged.

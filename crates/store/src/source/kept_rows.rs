@@ -91,16 +91,18 @@ impl KeptRows {
 
     /// Keeps a number of each row of each row group, and a text that is not empty.
     pub fn keep_numbers_and_text(&self, text: &[u8], numbers: &[Vec<u32>]) {
-        let mut bytes = Vec::new();
-        for mut number in numbers.iter().flatten().copied() {
+        let numbers = || numbers.iter().flatten().copied();
+        let all = numbers().map(encoded_bytes).sum::<usize>() + text.len();
+        if all > MAX_BYTES {
+            return;
+        }
+        let mut bytes = Vec::with_capacity(all + size_of::<u32>());
+        for mut number in numbers() {
             while number >= 0x80 {
                 bytes.push(number as u8 | 0x80);
                 number >>= 7;
             }
             bytes.push(number as u8);
-            if bytes.len() + text.len() > MAX_BYTES {
-                return;
-            }
         }
         if !text.is_empty() {
             bytes.extend_from_slice(text);
@@ -129,6 +131,11 @@ impl KeptRows {
     fn proof(&self, bytes: &[u8]) -> u64 {
         xxh3_64_with_seed(bytes, self.key as u64)
     }
+}
+
+/// Bytes that keep a number: 7 of its bits in each.
+fn encoded_bytes(number: u32) -> usize {
+    (number.checked_ilog2().unwrap_or(0) / 7) as usize + 1
 }
 
 /// A number of each of so many rows of each row group, if the bytes hold these and nothing else.
@@ -162,6 +169,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let kept = KeptRows { path: folder.path().join(format!("x.{SUFFIX_ROWS}")), key: 7 };
         let numbers = [vec![0, 1, 127, 128, u32::MAX], vec![], vec![300]];
+        assert_eq!(
+            numbers.iter().flatten().copied().map(encoded_bytes).sum::<usize>(),
+            1 + 1 + 1 + 2 + 5 + 2
+        );
         kept.keep_numbers(&numbers);
         assert_eq!(kept.load_numbers(&[5, 0, 1]).unwrap(), numbers);
         assert!(kept.load_numbers(&[5, 0, 2]).is_none() && kept.load_numbers(&[5, 0, 0]).is_none());

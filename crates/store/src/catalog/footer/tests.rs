@@ -30,9 +30,10 @@ fn compare(metadata: &ParquetMetaData) {
     assert_eq!(footer.row_counts().collect::<Vec<_>>(), rows);
     // Backwards: each is read by itself.
     for (index, group) in metadata.row_groups().iter().enumerate().rev() {
-        let columns = metadata.file_metadata().schema_descr().columns();
-        let expected =
-            columns.iter().zip(group.columns()).map(|(column, chunk)| ColumnChunk::of(column, chunk));
+        let columns = metadata.file_metadata().schema_descr().columns().iter().zip(group.columns());
+        let expected = columns.enumerate().map(|(leaf, (column, chunk))| {
+            ColumnChunk::of(column, chunk).within(footer.columns.lists(leaf), chunk)
+        });
         let expected: Vec<_> = expected.collect();
         assert_eq!(footer.chunks(index).collect::<Vec<_>>(), expected, "row group {index}");
         for (chunk, expected) in footer.chunks(index).zip(group.columns()) {

@@ -296,6 +296,7 @@ fn own_failure(error: Error) -> object_store::Error {
 /// The refusal of an empty file.
 pub(super) fn no_footer() -> Error {
     Error::new(ErrorKind::Corrupt, "the file is empty, not even a footer is there")
+        .hint("write or copy it again, or leave it out of the locations")
 }
 
 #[cfg(test)]

@@ -1,0 +1,136 @@
+//! Lists of a fixed length: one that is null has all of its items in Arrow, and none in Parquet.
+
+use forebay_arrow::datatypes::{DataType, Field, Schema};
+use parquet::schema::types::SchemaDescriptor;
+
+use super::types::VIEW_BYTES;
+
+/// The lists around the values of a leaf column, some of which have a fixed length.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Lists {
+    /// From the outside in, the length of those that have a fixed one.
+    lengths: Box<[Option<u64>]>,
+    /// Bytes of a value in Arrow.
+    width: u64,
+}
+
+/// What a column chunk has in Arrow, at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slots {
+    /// Lists that differ in length, of all depths.
+    pub(crate) lists: u64,
+    /// Values, with those that nobody stored.
+    pub(crate) values: u64,
+}
+
+impl Lists {
+    /// Those of each leaf column; nothing where no list has a fixed length.
+    pub(super) fn of_leaves(schema: &Schema, parquet: &SchemaDescriptor) -> Box<[Option<Self>]> {
+        let mut all: Vec<Option<Self>> = Vec::new();
+        let mut first = 0;
+        for (root, field) in schema.fields().iter().enumerate() {
+            let leaves = (first..parquet.num_columns())
+                .take_while(|&leaf| parquet.get_column_root_idx(leaf) == root)
+                .count();
+            first += leaves;
+            let mut of_root = Vec::with_capacity(leaves);
+            Lists::add(field, &mut Vec::new(), &mut of_root);
+            // A column that is refused may have another type than it is stored as.
+            of_root.resize(leaves, None);
+            all.append(&mut of_root);
+        }
+        if all.iter().all(Option::is_none) { Box::default() } else { all.into() }
+    }
+
+    /// Adds those of each leaf of a field, in order.
+    fn add(field: &Field, around: &mut Vec<Option<u64>>, found: &mut Vec<Option<Self>>) {
+        let (length, item) = match field.data_type() {
+            DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => (None, item),
+            DataType::FixedSizeList(item, length) => (Some(u64::try_from(*length).unwrap_or(0)), item),
+            DataType::Struct(fields) => {
+                return fields.iter().for_each(|field| Lists::add(field, around, found));
+            }
+            leaf => {
+                let is_any_fixed = around.iter().any(Option::is_some);
+                let lists = || Lists { lengths: around.as_slice().into(), width: width(leaf) };
+                return found.push(is_any_fixed.then(lists));
+            }
+        };
+        around.push(length);
+        Lists::add(item, around, found);
+        around.pop();
+    }
+
+    /// Whether it takes the number of nulls to tell how many values there are: some lists of a fixed length are in others.
+    pub(super) fn are_counted_by_nulls(&self) -> bool {
+        let mut inner = self.lengths.iter().skip_while(|length| length.is_some());
+        inner.any(Option::is_some)
+    }
+
+    /// Bytes of a value in Arrow.
+    pub(super) fn width(&self) -> u64 {
+        self.width
+    }
+
+    /// What a chunk of so many rows and stored values has; of the latter, `nulls` at most are null, or lie in what is.
+    pub(super) fn slots(&self, rows: u64, values: u64, nulls: Option<u64>) -> Slots {
+        let nulls = nulls.unwrap_or(values).min(values);
+        // Each row has as many, whatever is null, up to the first list that differs in length.
+        let (mut lists, mut are_of_rows, mut each) = (0u64, true, 1u64);
+        let slots = |are_of_rows: bool, each: u64| match are_of_rows {
+            true => rows.saturating_mul(each),
+            false => (values - nulls).saturating_add(nulls.saturating_mul(each)),
+        };
+        for length in &self.lengths {
+            match length {
+                Some(length) => each = each.saturating_mul(*length),
+                None => {
+                    lists = lists.saturating_add(slots(are_of_rows, each));
+                    (are_of_rows, each) = (false, 1);
+                }
+            }
+        }
+        Slots { lists, values: slots(are_of_rows, each) }
+    }
+}
+
+/// Bytes of a value, without what a view points to.
+fn width(leaf: &DataType) -> u64 {
+    match leaf {
+        DataType::Null => 0,
+        DataType::FixedSizeBinary(bytes) => u64::try_from(*bytes).unwrap_or(0),
+        other => other.primitive_width().map_or(VIEW_BYTES, |width| width as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lists<const N: usize>(lengths: [Option<u64>; N]) -> Lists {
+        Lists { lengths: lengths.into(), width: 4 }
+    }
+
+    #[test]
+    fn a_list_of_a_fixed_length_has_all_items_in_every_row() {
+        let vectors = lists([Some(1536)]);
+        assert!(!vectors.are_counted_by_nulls());
+        let all_there = Slots { lists: 0, values: 15_360 };
+        assert_eq!(vectors.slots(10, 15_360, Some(0)), all_there);
+        assert_eq!(vectors.slots(10, 10, None), all_there, "all are null");
+        assert_eq!(lists([Some(3), Some(4)]).slots(10, 10, Some(10)).values, 120);
+    }
+
+    #[test]
+    fn in_lists_that_differ_in_length_the_nulls_are_counted() {
+        let boxes = lists([None, Some(4)]);
+        assert!(boxes.are_counted_by_nulls());
+        assert_eq!(boxes.slots(10, 400, Some(0)), Slots { lists: 10, values: 400 });
+        assert_eq!(boxes.slots(10, 400, Some(5)), Slots { lists: 10, values: 415 });
+        assert_eq!(boxes.slots(10, 400, None).values, 1600, "all may be null");
+        let texts = lists([Some(100), None]);
+        assert!(!texts.are_counted_by_nulls());
+        assert_eq!(texts.slots(10, 10, Some(10)), Slots { lists: 1000, values: 10 });
+        assert_eq!(lists([None, Some(2), None]).slots(1, 10, Some(10)), Slots { lists: 21, values: 10 });
+    }
+}
