@@ -44,6 +44,9 @@ __all__ = [
     "write",
 ]
 
+#: The version of Petastorm whose interface this is.
+__version__ = "0.13.1"
+
 publish(__name__)
 
 #: Modules that need a framework, and are imported when they are first used.

@@ -80,6 +80,8 @@ class BatchMaker:
         gone = [name for name in self.spec.removed_fields if name in made.columns]
         made = made.drop(columns=gone) if gone else made
         fields = self.schema.fields
+        if self.spec.selected_fields is not None:
+            made = made[[name for name in fields if name in made.columns]]
         if set(made.columns) != set(fields):
             raise ValueError(
                 f"Transformed result columns ({', '.join(map(str, made.columns))}) do not match required schema "
@@ -117,9 +119,9 @@ def with_nulls(column: Any, absent: Any, kind: str) -> Any:
         column = column.astype(f"{'datetime64' if letter == 'M' else 'timedelta64'}[ns]")
     if absent is None:
         return column
-    if letter in "iu":
+    if column.dtype.kind in "iu":
         column = column.astype(np.float64)
-    elif letter == "b":
+    elif column.dtype.kind == "b":
         column = column.astype(object)
     else:
         column = column.copy()

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import InvalidError
 from ..options.sizes import parse_bytes
 from ._files import data_files, described, file_system
+from ._pickled import pickled
 from ._spark_types import OF_NUMPY, SparkType, spark_type
 from ._stored import pyarrow
 from .codecs import ScalarCodec
@@ -50,7 +51,8 @@ def write(
     Parameters
     ----------
     rows : iterable of dict
-        Values by field; fields that may be null may be missing. They are taken one at a time.
+        Values by field; fields that may be null may be missing. They are taken one at a time. If one cannot be
+        written, what was written before it is removed.
     schema : Unischema
         The schema.
     url : str
@@ -97,23 +99,30 @@ def write(
     if data_files(files, path):
         raise InvalidError(f"{url} has Parquet files already (write to another folder)")
     sheet = arrow_schema(schema)
+    # First, so that a schema that cannot be stored leaves no files.
+    pickled(schema)
     size = parse_bytes(row_group_size, "row_group_size")
     counts: dict[str, int] = {}
     total = 0
-    for number, of_file in enumerate(_cut(_cells(rows, schema), file_rows)):
-        name = f"part-{number:05}.parquet"
-        with (
-            files.open_output_stream(posixpath.join(path, name)) as file,
-            pyarrow().parquet.ParquetWriter(file, sheet, compression=compression) as writer,
-        ):
+    try:
+        for number, of_file in enumerate(_cut(_cells(rows, schema), file_rows)):
+            name = f"part-{number:05}.parquet"
             counts[name] = 0
-            for group in _row_groups(of_file, size, row_group_rows):
-                writer.write_table(pyarrow().Table.from_pylist(group, sheet), row_group_size=len(group))
-                counts[name] += 1
-                total += len(group)
-    if not counts:
-        raise InvalidError("there are no rows to write")
-    described(files, path, sheet, schema, counts)
+            with (
+                files.open_output_stream(posixpath.join(path, name)) as file,
+                pyarrow().parquet.ParquetWriter(file, sheet, compression=compression) as writer,
+            ):
+                for group in _row_groups(of_file, size, row_group_rows):
+                    writer.write_table(pyarrow().Table.from_pylist(group, sheet), row_group_size=len(group))
+                    counts[name] += 1
+                    total += len(group)
+        if not counts:
+            raise InvalidError("there are no rows to write")
+        described(files, path, sheet, schema, counts)
+    except BaseException:
+        for name in counts:
+            files.delete_file(posixpath.join(path, name))
+        raise
     return total
 
 
