@@ -79,7 +79,7 @@ def test_columns_without_nulls_have_the_types_that_are_stored(url):
         "bytes": "|O",
         "fixed": "|O",
         "day": "|O",
-        "at": "<M8[ns]",
+        "at": "<M8[us]",
         "price": "|O",
         "pair": "<i4",
         "reals": "<f8",

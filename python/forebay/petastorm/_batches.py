@@ -105,7 +105,7 @@ def kinds_of(stored: Stored, schema: Unischema) -> dict[str, str]:
 
 
 def with_nulls(column: Any, absent: Any, kind: str) -> Any:
-    """An array as pandas makes it of a column: nulls are NaN, NaT or None, times in nanoseconds, dates objects."""
+    """An array as pandas makes it of a column: nulls are NaN, NaT or None, dates and times of day objects."""
     if isinstance(column, Ragged) or column.dtype == object:
         return column
     letter = column.dtype.kind
@@ -115,8 +115,6 @@ def with_nulls(column: Any, absent: Any, kind: str) -> Any:
         column = _objects(column.astype("datetime64[D]").tolist())
     elif letter == "m" and kind.startswith("time"):
         column = _objects([_time(int(at)) for at in column.astype("timedelta64[us]").view(np.int64)])
-    elif letter in "mM":
-        column = column.astype(f"{'datetime64' if letter == 'M' else 'timedelta64'}[ns]")
     if absent is None:
         return column
     if column.dtype.kind in "iu":
@@ -141,8 +139,6 @@ def pandas() -> Any:
 def _delivered(name: str, column: Any, shape: Any) -> Any:
     """A column of a frame as an array."""
     values = column.to_numpy()
-    if values.dtype.kind == "M":
-        return values.astype("datetime64[ns]")
     if values.dtype != object or not len(values):
         return values
     if len(shape) > 1:

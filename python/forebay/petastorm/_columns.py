@@ -50,8 +50,10 @@ class Values:
             column = _of_their_size(self.field, column, geometry, mask)
         made = list(self.make(self.field, column))
         if mask is not None and not mask.all():
+            # Nulls among floats are NaN, as pandas has them.
+            absent = self.field.numpy_dtype(np.nan) if self.make is _scalars and column.dtype.kind == "f" else None
             for at in np.flatnonzero(~mask):
-                made[at] = None
+                made[at] = absent
         return made
 
 

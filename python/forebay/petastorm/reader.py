@@ -391,8 +391,8 @@ def make_batch_reader(
     """A reader of any Parquet: an item is a named tuple of arrays with the rows of a row group, as they are stored.
 
     Columns are what pandas makes of them: nulls among whole numbers give floats with NaN, dates are objects, times
-    have nanoseconds, lists of one length are the rows of an array. Text is an array of numpy's text, in which a null is
-    ``"None"``. Codecs of Petastorm are not applied: see :func:`make_reader`.
+    have their stored unit, lists of one length are the rows of an array. Text is an array of numpy's text, in which a
+    null is ``"None"``. Codecs of Petastorm are not applied: see :func:`make_reader`.
 
     Parameters
     ----------
