@@ -8,13 +8,14 @@ import urllib.parse
 from typing import Any
 
 from ._pickled import pickled
+from ._schema import KEY
 from ._stored import pyarrow
 from .errors import PetastormMetadataError
 from .unischema import Unischema
 
 __all__: list[str] = []
 
-SCHEMA_KEY = b"dataset-toolkit.unischema.v1"
+SCHEMA_KEY = KEY
 ROW_GROUPS_KEY = b"dataset-toolkit.num_row_groups_per_file.v1"
 
 _METADATA = "_common_metadata"

@@ -82,6 +82,7 @@ def write(
 
     Examples
     --------
+    >>> import tempfile
     >>> import forebay as fb
     >>> import numpy as np
     >>> from forebay.petastorm.codecs import NdarrayCodec
@@ -91,7 +92,7 @@ def write(
     ...     UnischemaField("xyz", np.float32, (3,), NdarrayCodec()),
     ... ])
     >>> rows = ({"id": i, "xyz": np.full(3, i, np.float32)} for i in range(10))
-    >>> fb.petastorm.write(rows, schema, "points")
+    >>> fb.petastorm.write(rows, schema, f"file:{tempfile.mkdtemp()}/points")
     10
     """
     files, path = file_system(url, filesystem)
