@@ -57,7 +57,7 @@ def test_fields_are_attributes_and_in_order():
     assert Things.matrix.shape == (None, 2) and Things.matrix is Things.fields["matrix"]
     with pytest.raises(AttributeError, match="nothing"):
         _ = Things.nothing
-    with pytest.warns(UserWarning, match="another one of that name"):
+    with pytest.warns(UserWarning, match="Can not create dynamic property"):
         assert callable(Unischema("Odd", [UnischemaField("make_namedtuple", np.int8, ())]).make_namedtuple)
 
 
@@ -79,7 +79,7 @@ def test_a_view_has_fields_by_value_and_by_pattern():
     assert match_unischema_fields(Things, []) == []
     with pytest.warns(UserWarning, match="only begin with: image"):
         assert [field.name for field in match_unischema_fields(Things, ["im"])] == []
-    with pytest.raises(ValueError, match="regular expressions or values"):
+    with pytest.raises(ValueError, match="must be either a string"):
         Things.create_schema_view([3])
 
 
@@ -99,10 +99,22 @@ def test_a_row_is_encoded_with_its_missing_fields_as_nulls():
     [
         ({"matrix": np.ones((1, 2), np.float32)}, ValueError, "id is not found"),
         ({"id": None, "matrix": np.ones((1, 2), np.float32)}, ValueError, "id is not nullable"),
-        ({"id": 1, "matrix": np.ones((1, 2), np.float64)}, ValueError, "expected the type float32, got float64"),
-        ({"id": 1, "matrix": np.ones((1, 3), np.float32)}, ValueError, r"expected the shape \(None, 2\), got \(1, 3\)"),
+        (
+            {"id": 1, "matrix": np.ones((1, 2), np.float64)},
+            ValueError,
+            "Unexpected type of matrix: expected float32, got float64",
+        ),
+        (
+            {"id": 1, "matrix": np.ones((1, 3), np.float32)},
+            ValueError,
+            r"Unexpected dimensions of matrix: expected \(None, 2\), got \(1, 3\)",
+        ),
         ({"id": 1, "matrix": [[1, 2]]}, ValueError, "expected an array of float32, got list"),
-        ({"id": [1], "matrix": np.ones((1, 2), np.float32)}, TypeError, "expected a scalar, got list"),
+        (
+            {"id": [1], "matrix": np.ones((1, 2), np.float32)},
+            TypeError,
+            "Expected a scalar as the value of 'id', got list",
+        ),
         ({"id": 1, "matrix": np.ones((1, 2), np.float32), "more": 1}, ValueError, "more are not in the schema"),
     ],
 )
@@ -193,7 +205,7 @@ def test_scalars_are_encoded_by_their_type_of_spark():
     assert ScalarCodec("IntegerType").encode(field, np.array(7)) == 7
     with pytest.raises(ValueError, match="expected a str"):
         ScalarCodec("StringType").encode(field, 3)
-    with pytest.raises(ValueError, match="has the shape"):
+    with pytest.raises(ValueError, match="must be an empty tuple"):
         ScalarCodec("IntegerType").encode(field._replace(shape=(3,)), 3)
     assert ScalarCodec("IntegerType").decode(field, 3).dtype == np.int32
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..adapters.missing import missing
 from ..batch.ragged import Ragged
-from ._columns import Reading, is_list, is_masked
+from ._columns import Reading, is_masked
 from ._groups import ROW_ID
+from ._inferred import is_list
 from ._stored import Stored
 from .transform import TransformSpec
 from .unischema import Unischema

@@ -13,6 +13,7 @@ from .._forebay import TENSOR_TYPES
 from ..columns.tensor import Tensor
 from ..errors import InvalidError
 from . import _images
+from ._inferred import is_list
 from ._stored import Stored
 from .codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from .errors import DecodeFieldError
@@ -187,11 +188,6 @@ def _bytes(cell: Any) -> np.bytes_:
 def _cells(column: Any) -> list[bytes]:
     """Binary of fixed length, cell by cell."""
     return [row.tobytes() for row in column]
-
-
-def is_list(kind: Any) -> bool:
-    """Whether a stored type is one of lists."""
-    return str(kind).startswith(("list<", "large_list<", "fixed_size_list<"))
 
 
 def is_masked(kind: Any) -> bool:

@@ -7,9 +7,9 @@ import posixpath
 import urllib.parse
 from typing import Any
 
+from ._inferred import pyarrow
 from ._pickled import pickled
 from ._schema import KEY
-from ._stored import pyarrow
 from .errors import PetastormMetadataError
 from .unischema import Unischema
 

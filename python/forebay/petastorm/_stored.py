@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import decimal
 import re
 import urllib.parse
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ..adapters.missing import missing
 from ..dataset import Dataset
 from ..loader import Loader
 from . import _schema
+from ._inferred import of_columns, of_keys, pyarrow
 from .errors import PetastormMetadataError
 from .unischema import Unischema, UnischemaField, schema_of, type_name
 
@@ -48,9 +44,9 @@ def opened(urls: Any, storage_options: Mapping[str, Any] | None) -> Stored:
     as_text = {key: "string" for key in keys if key in texts}
     if as_text:
         dataset = Dataset(locations, storage_options=storage_options, partition_types=as_text)
-    types = _types(dataset)
-    schema = written if written is not None else inferred(types, keys)
-    return Stored(dataset, schema, written is not None, types, keys)
+    columns = pyarrow().schema(dataset.schema)
+    schema = written if written is not None else inferred(columns, keys)
+    return Stored(dataset, schema, written is not None, {one.name: one.type for one in columns}, keys)
 
 
 def located(urls: Any) -> Any:
@@ -85,34 +81,11 @@ def needed_schema(urls: Any, storage_options: Mapping[str, Any] | None) -> Unisc
     return found
 
 
-def inferred(types: Mapping[str, Any], keys: tuple[str, ...]) -> Unischema:
+def inferred(columns: Any, keys: tuple[str, ...]) -> Unischema:
     """The schema of files that say none: folders first, then the columns whose types a batch may have."""
-    fields = [UnischemaField(key, np.int64 if str(types[key]) == "int64" else np.str_, (), None, False) for key in keys]
-    for name, kind in types.items():
-        if name in keys:
-            continue
-        shape, item = ((None,), _item(kind)) if _is_list(kind) else ((), kind)
-        found = None if item is None else _numpy_type(item)
-        if found is None:
-            warnings.warn(f"Column {name!r} has an unsupported field {kind}. Ignoring...", stacklevel=4)
-        else:
-            fields.append(UnischemaField(name, found, shape, None, True))
-    return Unischema("inferred_schema", fields)
-
-
-def pyarrow() -> Any:
-    """pyarrow, or the error that says how to install it."""
-    try:
-        import pyarrow as found
-        import pyarrow.parquet
-    except ImportError as error:
-        raise missing("petastorm", "pyarrow", "pyarrow", error) from error
-    return found
-
-
-def _types(dataset: Dataset) -> dict[str, Any]:
-    schema = pyarrow().schema(dataset.schema)
-    return {field.name: field.type for field in schema}
+    of_folders = of_keys((key, columns.field(key).type) for key in keys)
+    of_files = of_columns(column for column in columns if column.name not in keys)
+    return Unischema("inferred_schema", [UnischemaField(*one) for one in (*of_folders, *of_files)])
 
 
 def _keys(dataset: Dataset) -> tuple[str, ...]:
@@ -128,31 +101,6 @@ def _keys(dataset: Dataset) -> tuple[str, ...]:
 
 def _is_text(field: UnischemaField) -> bool:
     return field.shape == () and type_name(field.numpy_dtype) in ("str_", "bytes_")
-
-
-def _is_list(kind: Any) -> bool:
-    name = str(kind)
-    return name.startswith(("list<", "large_list<", "fixed_size_list<", "list_view<", "large_list_view<"))
-
-
-def _item(kind: Any) -> Any:
-    """The type of the items of a list; None where they are lists or structures themselves."""
-    item = kind.value_type
-    return None if str(item).startswith(("struct<", "map<")) or _is_list(item) else item
-
-
-def _numpy_type(kind: Any) -> Any:
-    types = pyarrow().types
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        return np.dtype(kind.to_pandas_dtype()).type
-    if types.is_decimal(kind):
-        return decimal.Decimal
-    if types.is_date(kind) or types.is_timestamp(kind):
-        return np.datetime64
-    name = str(kind)
-    if name in ("string", "large_string", "string_view"):
-        return np.str_
-    return np.bytes_ if name.startswith(("binary", "large_binary", "fixed_size_binary")) else None
 
 
 def _text(url: Any) -> str:

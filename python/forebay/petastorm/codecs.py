@@ -133,9 +133,11 @@ class ScalarCodec(DataframeColumnCodec):
     def encode(self, unischema_field: Any, value: Any) -> Any:
         is_one = isinstance(value, np.ndarray) and value.shape == ()
         if not is_one and hasattr(value, "__len__") and not isinstance(value, str):
-            raise TypeError(f"Field {unischema_field.name!r}: expected a scalar, got {type(value).__name__}")
+            raise TypeError(f"Expected a scalar as the value of {unischema_field.name!r}, got {type(value).__name__}")
         if unischema_field.shape:
-            raise ValueError(f"Field {unischema_field.name!r}: a scalar has the shape (), got {unischema_field.shape}")
+            raise ValueError(
+                f"The shape of {unischema_field.name!r} must be an empty tuple, got {unischema_field.shape}"
+            )
         kind = self._type().name
         if kind in _INTEGERS:
             return int(value)
@@ -180,14 +182,13 @@ def codec_of(plain: tuple[Any, ...] | None) -> DataframeColumnCodec | None:
 
 def _check_array(field: Any, value: Any) -> None:
     """Refuses what is not an array of the field's type and shape."""
+    wanted = _type_name(field.numpy_dtype)
     if not isinstance(value, np.ndarray):
-        raise ValueError(
-            f"Field {field.name!r}: expected an array of {_type_name(field.numpy_dtype)}, got {type(value).__name__}"
-        )
+        raise ValueError(f"Unexpected type of {field.name}: expected an array of {wanted}, got {type(value).__name__}")
     if value.dtype.type != np.dtype(field.numpy_dtype).type:
-        raise ValueError(f"Field {field.name!r}: expected the type {_type_name(field.numpy_dtype)}, got {value.dtype}")
+        raise ValueError(f"Unexpected type of {field.name}: expected {wanted}, got {value.dtype}")
     if not complies(value.shape, field.shape):
-        raise ValueError(f"Field {field.name!r}: expected the shape {field.shape}, got {value.shape}")
+        raise ValueError(f"Unexpected dimensions of {field.name}: expected {field.shape}, got {value.shape}")
 
 
 def complies(shape: tuple[int, ...], of_field: tuple[int | None, ...]) -> bool:

@@ -64,5 +64,5 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
 def _warn_of_others(argument: str, names: list[str], known: Any) -> None:
     others = [name for name in names if name not in known]
     if others:
-        said = f"{argument} of a TransformSpec names fields that are not there: {', '.join(others)}"
+        said = f"{argument} has names that are not part of the schema, and are left out: {', '.join(others)}"
         warnings.warn(said, stacklevel=3)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._inferred import of_columns, of_keys
 from ._spark_types import OF_NUMPY, SparkType
 from .codecs import codec_of
 
@@ -82,7 +83,7 @@ class Unischema:
         for field in self._fields.values():
             if hasattr(self, field.name):
                 warnings.warn(
-                    f"the field {field.name!r} is not an attribute of the schema, which has another one of that name",
+                    f"Can not create dynamic property {field.name}: the schema has another one of that name",
                     stacklevel=2,
                 )
             else:
@@ -110,7 +111,7 @@ class Unischema:
         patterns = [field for field in fields if isinstance(field, str)]
         exact: list[Any] = [field for field in fields if isinstance(field, tuple)]
         if len(patterns) + len(exact) != len(fields):
-            raise ValueError("fields must be regular expressions or values of UnischemaField")
+            raise ValueError("each of the fields must be either a string, a regular expression, or a UnischemaField")
         unknown = [field.name for field in exact if field.name not in self._fields]
         if unknown:
             raise ValueError(f"field {', '.join(unknown)} does not belong to the schema {self}")
@@ -133,6 +134,31 @@ class Unischema:
         return types.StructType(
             [types.StructField(field.name, spark_type_of(field), field.nullable) for field in self._fields.values()]
         )
+
+    @classmethod
+    def from_arrow_schema(cls, parquet_dataset: Any, omit_unsupported_fields: bool = True) -> Unischema:
+        """The schema of a data set of pyarrow that has none of Petastorm.
+
+        Parameters
+        ----------
+        parquet_dataset : pyarrow.parquet.ParquetDataset
+            The data set.
+        omit_unsupported_fields : bool, default True
+            Leave columns out whose types a batch does not have, with a warning.
+
+        Raises
+        ------
+        ValueError
+            There is such a column, and it is not to be left out.
+        """
+        keys = [
+            (one.name, one.dictionary.type if hasattr(one, "dictionary") else one)
+            for one in getattr(parquet_dataset, "partitions", None) or []
+        ]
+        pieces = getattr(parquet_dataset, "pieces", None)
+        columns = pieces[0].get_metadata().schema.to_arrow_schema() if pieces else parquet_dataset.schema
+        found = [*of_keys(keys), *of_columns(columns, omit_unsupported_fields)]
+        return cls("inferred_schema", [UnischemaField(*one) for one in found])
 
     def _get_namedtuple(self) -> Any:
         return _row_type(self._name, tuple(self._fields))
@@ -157,7 +183,9 @@ def match_unischema_fields(schema: Unischema, field_regex: Iterable[str] | None)
     others = sorted(set(begun) - {field.name for field in found})
     if others:
         warnings.warn(
-            f"schema_fields match whole names, which these fields only begin with: {', '.join(others)}", stacklevel=2
+            "schema_fields behavior has changed: patterns match whole names, which these fields only begin with: "
+            f"{', '.join(others)}",
+            stacklevel=2,
         )
     return found
 
@@ -239,10 +267,10 @@ def spark_type_of(field: UnischemaField) -> Any:
     if field.codec is not None:
         return field.codec.spark_dtype()
     if field.shape != ():
-        raise ValueError(f"Field {field.name!r} is not a scalar and has no codec")
+        raise ValueError(f"Field {field.name!r} is not a scalar and has codec set to None")
     name = OF_NUMPY.get(type_name(field.numpy_dtype))
     if name is None:
-        raise ValueError(f"Field {field.name!r}: there is no type of Spark for {field.numpy_dtype}")
+        raise ValueError(f"Was not able to map type {field.numpy_dtype} of field {field.name!r} to one of Spark")
     return SparkType(name).made()
 
 

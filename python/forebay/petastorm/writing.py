@@ -9,9 +9,9 @@ from typing import Any
 from ..errors import InvalidError
 from ..options.sizes import parse_bytes
 from ._files import data_files, described, file_system
+from ._inferred import pyarrow
 from ._pickled import pickled
 from ._spark_types import OF_NUMPY, SparkType, spark_type
-from ._stored import pyarrow
 from .codecs import ScalarCodec
 from .unischema import Unischema, UnischemaField, encode_row, type_name
 
