@@ -149,6 +149,23 @@ def test_folders_are_columns(tmp_path):
     assert batches[0].day.dtype == np.int64 and batches[0].word.dtype.kind == "U"
 
 
+def test_a_predicate_of_folders_alone_is_asked_once_for_each(tmp_path):
+    for word in "abc":
+        (tmp_path / f"word={word}").mkdir()
+        pq.write_table(pa.table({"x": np.arange(10)}), tmp_path / f"word={word}" / "a.parquet")
+    asked = []
+
+    def is_b(word):
+        asked.append(str(word))
+        return word == "b"
+
+    with make_batch_reader(f"file://{tmp_path}", predicate=in_lambda(["word"], is_b)) as reader:
+        assert sorted(asked) == ["a", "b", "c"]
+        assert [(set(batch.word), len(batch.x)) for batch in reader] == [({"b"}, 10)]
+    with pytest.warns(UserWarning, match="No matching data"):
+        make_batch_reader(f"file://{tmp_path}", predicate=in_lambda(["word"], lambda word: False))
+
+
 class Even(PredicateBase):
     def get_fields(self):
         return {"id"}

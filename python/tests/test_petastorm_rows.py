@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import itertools
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -209,7 +210,13 @@ def test_a_reader_is_reset_after_its_last_row_only(small_url):
         assert list(reader) == []
         reader.reset()
         assert not reader.last_row_consumed and len(list(reader)) == 200
-        assert reader.diagnostics
+        assert reader.diagnostics["output_queue_size"] >= 0 and "stages" in reader.diagnostics
+
+
+def test_threads_share_a_reader(small_url):
+    with make_reader(small_url) as reader, ThreadPoolExecutor(8) as threads:
+        rows = list(threads.map(lambda _: next(reader), range(200)))
+    assert sorted(int(row.id) for row in rows) == list(range(200))
 
 
 def test_a_reader_that_was_stopped_gives_nothing(small_url):

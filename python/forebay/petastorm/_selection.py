@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -41,7 +42,8 @@ def left_out_by(predicate: PredicateBase, stored: Stored, is_batched: bool, opti
     fields = [field for name, field in stored.schema.fields.items() if name in names]
     view = Unischema(stored.schema._name, fields)
     evaluate: Callable[[Any], Any]
-    if is_batched and not _is_of_rows(predicate):
+    of_folders = set(names) <= set(stored.keys)
+    if is_batched and not of_folders and not _is_of_rows(predicate):
         maker = BatchMaker(kinds_of(stored, view), view, None)
         reading = reading_of(stored, view)
 
@@ -52,11 +54,15 @@ def left_out_by(predicate: PredicateBase, stored: Stored, is_batched: bool, opti
         rows = RowMaker(values, tuple(names), None)
         given = list(view.fields)
 
+        def included(row: Any) -> bool:
+            return bool(predicate.do_include(dict(zip(given, row, strict=True))))
+
+        # All rows of a folder have the same names.
+        ask = functools.cache(included) if of_folders else included
+
         def evaluate(batch: Any) -> Any:
             made = rows(batch)[ROWS]
-            return np.fromiter(
-                (bool(predicate.do_include(dict(zip(given, row, strict=True)))) for row in made), bool, len(made)
-            )
+            return np.fromiter(map(ask, made), bool, len(made))
 
     left_out: list[int] = []
     with Loader(stored.dataset, **reading.options(), batch_size=_BATCH, epochs=1, row_id=True, **options) as loader:

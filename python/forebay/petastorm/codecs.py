@@ -176,7 +176,7 @@ def codec_of(plain: tuple[Any, ...] | None) -> DataframeColumnCodec | None:
     if kind == "compressed_ndarray":
         return CompressedNdarrayCodec()
     if kind == "image":
-        return CompressedImageCodec(*arguments)
+        return CompressedImageCodec(*(one for one in arguments if one is not None))
     raise InvalidError(f"there is no codec {kind!r}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -65,7 +66,13 @@ class Reader:
         self._stored = stored
         self._plan = plan
         self._loader: Loader | None = None
+        self._is_ready = False
         self._items: Iterator[Any] | None = None
+        # Threads of a user's may share a reader.
+        self._lock = threading.Lock()
+        if plan.is_decided_by_folders(stored):
+            # It costs little, and says at once that there is nothing to read.
+            self._get_ready()
 
     def __iter__(self) -> Reader:
         return self
@@ -76,13 +83,14 @@ class Reader:
                 "Trying to read a sample after a reader created by make_reader/make_batch_reader has stopped. "
                 "This may happen if its with statement has ended."
             )
-        if self._items is None:
-            self._items = self._all()
-        try:
-            return next(self._items)
-        except StopIteration:
-            self.last_row_consumed = True
-            raise
+        with self._lock:
+            if self._items is None:
+                self._items = self._all()
+            try:
+                return next(self._items)
+            except StopIteration:
+                self.last_row_consumed = True
+                raise
 
     def next(self) -> Any:
         """The next row or batch."""
@@ -116,8 +124,11 @@ class Reader:
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """What was measured so far: see ``stats()`` of :class:`forebay.Loader`."""
-        return {} if self._loader is None else dict(self._loader.stats().to_dict())
+        """How many batches are ready, and what was measured so far: see ``stats()`` of :class:`forebay.Loader`."""
+        if self._loader is None:
+            return {"output_queue_size": 0}
+        measured: dict[str, Any] = {**self._loader.stats().to_dict()}
+        return {"output_queue_size": measured["queues"]["batches_ready"], **measured}
 
     def __enter__(self) -> Reader:
         return self
@@ -128,10 +139,8 @@ class Reader:
 
     def _all(self) -> Iterator[Any]:
         """The items of all epochs."""
+        self._get_ready()
         if self._loader is None:
-            self._loader = self._plan.loader(self._stored)
-        if self._loader is None:
-            warnings.warn("No matching data is available for loading: no row is selected.", stacklevel=3)
             return
         begun = 0
         while self.num_epochs is None or begun < self.num_epochs:
@@ -139,6 +148,15 @@ class Reader:
             epoch = iter(self._loader)
             least = self._plan.order.least(self._loader.num_rows)
             yield from self._plan.items(epoch, epoch.number, least, self._stored)
+
+    def _get_ready(self) -> None:
+        """Decides which rows are read, once."""
+        if self._is_ready:
+            return
+        self._loader = self._plan.loader(self._stored)
+        self._is_ready = True
+        if self._loader is None:
+            warnings.warn("No matching data is available for loading: no row is selected.", stacklevel=4)
 
 
 class _Plan:
@@ -174,6 +192,11 @@ class _Plan:
             self.schema = transform_schema(self._stored_schema, transform_spec)
         self._row = self.schema._get_namedtuple()
         self._batches = BatchMaker(kinds_of(stored, self._stored_schema), self.schema, transform_spec)
+
+    def is_decided_by_folders(self, stored: Stored) -> bool:
+        """Whether a predicate looks at names of folders only."""
+        fields = set() if self._predicate is None else set(self._predicate.get_fields())
+        return bool(fields) and fields <= set(stored.keys)
 
     def loader(self, stored: Stored) -> Loader | None:
         """The loader of it; None where no row is selected."""
