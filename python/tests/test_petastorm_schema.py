@@ -313,9 +313,12 @@ def test_the_schema_of_a_data_set_is_read_by_url_and_by_data_set(written):
 
 
 def test_file_systems_are_found_by_url(tmp_path):
+    pytest.importorskip("fsspec")
     resolver = FilesystemResolver(f"file://{tmp_path}/x")
     assert resolver.get_dataset_path() == f"{tmp_path}/x" and resolver.parsed_dataset_url().scheme == "file"
-    assert resolver.filesystem().get_file_info(str(tmp_path)).is_file is False
+    (tmp_path / "there").write_text("there")
+    for made in (resolver.filesystem(), resolver.filesystem_factory()()):
+        assert made.exists(f"{tmp_path}/there") and not made.exists(resolver.get_dataset_path())
     assert pickle.loads(pickle.dumps(resolver.filesystem_factory()))() == resolver.filesystem()
     with pytest.raises(RuntimeError, match="not pickled"):
         pickle.dumps(resolver)

@@ -103,6 +103,12 @@ def test_a_second_pass_resets_the_reader_with_a_warning(batches_url):
             assert sum(len(batch.id) for batch in dataset) == 20
 
 
+def test_a_data_set_has_the_methods_of_tensorflow_1(batches_url):
+    with make_batch_reader(batches_url, schema_fields=["id"], shuffle_row_groups=False) as reader:
+        iterator = make_petastorm_dataset(reader).unbatch().batch(4).make_one_shot_iterator()
+        assert iterator.get_next().id.numpy().tolist() == [0, 1, 2, 3]
+
+
 def test_keras_trains_on_it(batches_url):
     spec = TransformSpec(
         lambda frame: frame.assign(x=[np.asarray(pair, np.float32) for pair in frame["pair"]]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -13,14 +14,16 @@ __all__ = ["FilesystemResolver", "get_dataset_path", "get_filesystem_and_path_or
 
 
 class FilesystemResolver:
-    """The file system of a URL, as ``pyarrow.fs`` has it.
+    """The file system of a URL: fsspec's where that is installed, else that of ``pyarrow.fs``.
 
     Parameters
     ----------
     dataset_url : str or urllib.parse.ParseResult
         The URL.
-    hadoop_configuration, connector, hdfs_driver, user, storage_options
-        Taken for scripts that have them. pyarrow finds an HDFS by its own means.
+    storage_options : mapping, optional
+        Credentials and settings of the store, for fsspec.
+    hadoop_configuration, connector, hdfs_driver, user
+        Taken for scripts that have them. fsspec and pyarrow find an HDFS by their own means.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class FilesystemResolver:
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._url = dataset_url if isinstance(dataset_url, str) else dataset_url.geturl()
+        self._options = dict(storage_options or {})
         located(self._url)
 
     def parsed_dataset_url(self) -> urllib.parse.ParseResult:
@@ -45,22 +49,14 @@ class FilesystemResolver:
 
     def filesystem(self) -> Any:
         """The file system."""
-        return file_system(self._url)[0]
+        return _made(self._url, self._options)
 
     def filesystem_factory(self) -> Callable[[], Any]:
         """A function that makes the file system, which can be pickled."""
-        return _Factory(self._url)
+        return functools.partial(_made, self._url, self._options)
 
     def __getstate__(self) -> NoReturn:
         raise RuntimeError("a FilesystemResolver is not pickled (pass its URL, or filesystem_factory())")
-
-
-class _Factory:
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __call__(self) -> Any:
-        return file_system(self._url)[0]
 
 
 def get_dataset_path(parsed_url: urllib.parse.ParseResult) -> str:
@@ -79,7 +75,7 @@ def get_filesystem_and_path_or_paths(
     """The file system of one or several URLs, and their paths in it."""
     located(url_or_urls)
     urls = url_or_urls if isinstance(url_or_urls, list) else [url_or_urls]
-    files = filesystem if filesystem is not None else file_system(urls[0])[0]
+    files = filesystem if filesystem is not None else _made(urls[0], dict(storage_options or {}))
     paths = [get_dataset_path(urllib.parse.urlparse(url)) for url in urls]
     return files, paths if isinstance(url_or_urls, list) else paths[0]
 
@@ -89,3 +85,11 @@ def normalize_dir_url(dataset_url: Any) -> str:
     if not isinstance(dataset_url, str):
         raise ValueError("directory url must be a string")
     return dataset_url.removesuffix("/")
+
+
+def _made(url: str, options: dict[str, Any]) -> Any:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        return file_system(url)[0]
+    return url_to_fs(url, **options)[0]

@@ -71,7 +71,9 @@ def make_petastorm_dataset(reader: Reader) -> Any:
 
     signature = tuple(_spec(field, reader.batched_output) for field in reader.schema.fields.values())
     row_type = reader.schema._get_namedtuple()
-    made = tf.data.Dataset.from_generator(generated, output_signature=signature).map(lambda *values: row_type(*values))
+    # One with the methods of TensorFlow 1 as well, such as make_one_shot_iterator, which scripts for it call.
+    kind = tf.compat.v1.data.Dataset
+    made = kind.from_generator(generated, output_signature=signature).map(lambda *values: row_type(*values))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return made.with_options(options)

@@ -197,7 +197,7 @@ class TFDatasetContextManager(_ReaderContext):
         if self.shuffling_queue_capacity:
             made = batches.unbatch().shuffle(self.shuffling_queue_capacity).batch(size)
         else:
-            made = batches.rebatch(size)
+            made = batches.apply(lambda one: one.rebatch(size))
         return made.prefetch(tf.data.AUTOTUNE if self.prefetch is None else self.prefetch)
 
 
