@@ -193,7 +193,7 @@ def test_predicates_get_columns_of_pandas(url, predicate, ids, fields):
 
 def stored_of(url, **options):
     with pytest.warns(UserWarning):
-        reader = make_batch_reader(url, shuffle_row_groups=False, **options)
+        reader = make_batch_reader(url, **{"shuffle_row_groups": False, **options})
     with reader:
         return list(reader)
 
@@ -233,8 +233,9 @@ def test_a_function_may_leave_rows_out_and_add_some(url):
     found = [i for batch in stored_of(url, schema_fields=["id"], transform_spec=few) for i in batch.id.tolist()]
     assert sorted(found) == list(range(0, 16, 3))
     twice = TransformSpec(lambda frame: frame.loc[frame.index.repeat(2)])
-    found = [i for batch in stored_of(url, schema_fields=["id"], transform_spec=twice) for i in batch.id.tolist()]
-    assert sorted(found) == sorted([*range(16)] * 2)
+    for order in ({}, {"shuffle_rows": True}, {"shuffle_row_groups": True}):
+        batches = stored_of(url, schema_fields=["id"], transform_spec=twice, **order)
+        assert sorted(i for batch in batches for i in batch.id.tolist()) == sorted([*range(16)] * 2)
 
 
 @pytest.mark.parametrize("shards", ["rows", "equal", "row_groups"])

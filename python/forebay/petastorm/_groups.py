@@ -39,6 +39,11 @@ def groups(
         yield _united(parts, order)
 
 
+def regular(batch: Columns) -> Columns:
+    """The batch with lists of one length as the rows of arrays, which are cut and put together at once."""
+    return {name: _matrix(column) if isinstance(column, Ragged) else column for name, column in batch.items()}
+
+
 def filled_up(batches: Iterable[Columns], least: int) -> Iterator[Columns]:
     """The batches, and the first row once more if it is the one that they lack."""
     first: Columns | None = None
@@ -54,7 +59,11 @@ def filled_up(batches: Iterable[Columns], least: int) -> Iterator[Columns]:
 
 def starts(ids: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
     """The number of the first row of its row group, for each row."""
-    ascending = np.argsort(ids, kind="stable")
+    if len(ids):
+        first, last = _start(dataset, int(ids.min())), _start(dataset, int(ids.max()))
+        if first == last:
+            return np.full(len(ids), first)
+    ascending = np.argsort(ids)
     sorted_ids = ids[ascending]
     found = np.empty(len(ids), np.int64)
     waiting = [(0, len(ids))] if len(ids) else []
@@ -68,6 +77,19 @@ def starts(ids: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
             middle = (low + high) // 2
             waiting += [(low, middle), (middle, high)]
     return found
+
+
+def as_stored(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The order in which the rows of a row group are stored. Their numbers follow one another, so they are placed."""
+    least = int(ids.min())
+    if int(ids.max()) - least < 4 * len(ids):
+        places = np.full(int(ids.max()) - least + 1, -1, np.int64)
+        places[ids - least] = np.arange(len(ids))
+        order = places[places >= 0]
+        # A row that comes twice has one place.
+        if len(order) == len(ids):
+            return order
+    return np.argsort(ids, kind="stable")
 
 
 def taken(column: Any, index: Any) -> Any:
@@ -114,6 +136,13 @@ def _start(dataset: Dataset, row_id: int) -> int:
     place = dataset._native.row(row_id)
     assert place is not None
     return row_id - place[2]
+
+
+def _matrix(column: Ragged) -> Any:
+    lengths = column.lengths
+    if isinstance(column.values, (dict, Ragged)) or not len(lengths) or (lengths != lengths[0]).any():
+        return column
+    return np.asarray(column)
 
 
 def _objects(values: list[Any]) -> np.ndarray[Any, Any]:

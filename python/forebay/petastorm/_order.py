@@ -11,6 +11,7 @@ import numpy as np
 
 from ..options.shuffle import Shuffle
 from ..sharding.shard import Shard
+from ._groups import as_stored
 
 __all__: list[str] = []
 
@@ -95,7 +96,7 @@ class Order:
     def within(self, epoch: int) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None:
         """In which order the rows of a group come, by their numbers. None: as they arrive."""
         if self.shuffle_row_groups:
-            return None if self.shuffle_rows else np.argsort
+            return None if self.shuffle_rows else as_stored
         return self._permuted(epoch) if self.shuffle_rows else None
 
     def _permuted(self, epoch: int) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:

@@ -18,7 +18,7 @@ from ..options.cache import DiskCache
 from ..options.workers import Workers
 from ._batches import MADE, BatchMaker, kinds_of, reading_of
 from ._columns import readings
-from ._groups import ROW_ID, filled_up, groups, taken
+from ._groups import ROW_ID, filled_up, groups, regular, taken
 from ._order import Order
 from ._rows import ROWS, RowMaker
 from ._selection import as_filter, left_out_by, of_other_shards
@@ -221,7 +221,7 @@ class _Plan:
 
     def items(self, batches: Iterable[Any], epoch: int, least: int, stored: Stored) -> Iterator[Any]:
         """The rows, or the batches, of an epoch: at least so many rows, of which the first may come again."""
-        arrived = filled_up(map(self._arrived, batches), least)
+        arrived = filled_up(map(self._arrived, map(regular, batches)), least)
         order = self.order.within(epoch)
         if not self.is_batched:
             parts = arrived if order is None else groups(arrived, stored.dataset, order)
