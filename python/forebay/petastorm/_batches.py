@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from ..adapters.missing import missing
 from ..batch.ragged import Ragged
 from ._columns import Reading, is_masked
-from ._groups import ROW_ID
+from ._groups import ROW_ID, matrix
 from ._inferred import is_list
 from ._stored import Stored
 from .transform import TransformSpec
@@ -145,7 +146,7 @@ def _delivered(name: str, column: Any, shape: Any) -> Any:
     if len(shape) > 1:
         for value in values:
             _check_shape(name, value, shape)
-        return np.stack(list(values))
+        return _joined(values)
     first = next((value for value in values if value is not None), None)
     if isinstance(first, (list, tuple, np.ndarray)):
         return _matrix(name, values, shape)
@@ -172,11 +173,17 @@ def _matrix(name: str, column: Any, shape: Any) -> Any:
     else:
         lengths = {0 if row is None else len(row) for row in column}
         if len(lengths) == 1 and all(row is not None for row in column):
-            return _shaped(np.vstack([np.asarray(row) for row in column]), shape)
+            return _shaped(_joined(column), shape)
     raise RuntimeError(
         f"Length of all values in column '{name}' are expected to be the same length. "
         f"Got the following set of lengths: '{', '.join(map(str, sorted(lengths)))}'"
     )
+
+
+def _joined(rows: Any) -> Any:
+    """Arrays of one shape as the rows of one: end to end, which costs less than to stack them."""
+    arrays = [np.asarray(row) for row in rows]
+    return np.concatenate(arrays).reshape(len(arrays), *arrays[0].shape)
 
 
 def _shaped(matrix: Any, shape: Any) -> Any:
@@ -185,6 +192,11 @@ def _shaped(matrix: Any, shape: Any) -> Any:
 
 def _for_pandas(column: Any) -> Any:
     """A column of a frame. Lists are arrays of their own."""
+    if isinstance(column, Ragged):
+        column = matrix(column)
+    if isinstance(column, Ragged) and isinstance(column.values, np.ndarray):
+        ends = column.offsets.tolist()
+        return _objects([column.values[low:high] for low, high in itertools.pairwise(ends)])
     if isinstance(column, Ragged) or (isinstance(column, np.ndarray) and column.ndim > 1):
         return _objects(list(column))
     return column

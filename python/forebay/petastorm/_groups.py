@@ -41,7 +41,7 @@ def groups(
 
 def regular(batch: Columns) -> Columns:
     """The batch with lists of one length as the rows of arrays, which are cut and put together at once."""
-    return {name: _matrix(column) if isinstance(column, Ragged) else column for name, column in batch.items()}
+    return {name: matrix(column) if isinstance(column, Ragged) else column for name, column in batch.items()}
 
 
 def filled_up(batches: Iterable[Columns], least: int) -> Iterator[Columns]:
@@ -138,7 +138,8 @@ def _start(dataset: Dataset, row_id: int) -> int:
     return row_id - place[2]
 
 
-def _matrix(column: Ragged) -> Any:
+def matrix(column: Ragged) -> Any:
+    """Lists of one length as the rows of an array; other lists as they are."""
     lengths = column.lengths
     if isinstance(column.values, (dict, Ragged)) or not len(lengths) or (lengths != lengths[0]).any():
         return column
