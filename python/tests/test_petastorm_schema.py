@@ -310,6 +310,8 @@ def test_the_schema_of_a_data_set_is_read_by_url_and_by_data_set(written):
     with pytest.raises(PetastormMetadataError, match="there is no schema of Petastorm"):
         get_schema(url)
     assert infer_or_load_unischema(url)._name == "inferred_schema"
+    with pytest.raises(OSError, match="No such file"):
+        get_schema_from_dataset_url("file:///nowhere")
 
 
 def test_file_systems_are_found_by_url(tmp_path):

@@ -74,6 +74,8 @@ def needed_schema(urls: Any, storage_options: Mapping[str, Any] | None) -> Unisc
     """The schema that is written beside the files, or the error that there is none."""
     found = written_schema(located(urls), storage_options)
     if found is None:
+        # Says so if there is no data set at all.
+        Dataset(located(urls), storage_options=storage_options)
         raise PetastormMetadataError(
             f"{urls}: there is no schema of Petastorm (materialize_dataset and forebay.petastorm.write write one; "
             "make_batch_reader reads any Parquet)"
