@@ -18,7 +18,7 @@ types = pytest.importorskip("pyspark.sql.types")
 
 from forebay.petastorm.codecs import CompressedImageCodec, NdarrayCodec, ScalarCodec  # noqa: E402
 from forebay.petastorm.etl.dataset_metadata import materialize_dataset  # noqa: E402
-from forebay.petastorm.spark import SparkDatasetConverter, make_spark_converter  # noqa: E402
+from forebay.petastorm.spark import SparkDatasetConverter, _horovod, _written, make_spark_converter  # noqa: E402
 from forebay.petastorm.spark import spark_dataset_converter as converter_module  # noqa: E402
 from forebay.petastorm.spark_utils import dataset_as_rdd  # noqa: E402
 from forebay.petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row  # noqa: E402
@@ -112,7 +112,7 @@ def test_a_frame_is_written_once_and_removed_on_request(spark, parent):
 def test_what_was_written_is_removed_when_the_process_ends(spark, parent):
     converter = make_spark_converter(spark.range(10))
     assert len(list(parent.iterdir())) == 1
-    converter_module._delete_at_exit(converter.cache_dir_url)
+    _written._delete_at_exit(converter.cache_dir_url)
     assert list(parent.iterdir()) == []
 
 
@@ -178,7 +178,7 @@ def test_data_sets_of_tensorflow_have_the_rows(spark, parent):
 
 
 def test_a_share_that_is_not_horovods_is_a_warning(monkeypatch, caplog):
-    check = converter_module._check_rank_and_size_consistent_with_horovod
+    check = _horovod.check_rank
     for name in list(os.environ):
         if name.startswith(("HOROVOD_", "OMPI_", "PMI_")):
             monkeypatch.delenv(name)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
-import datetime
-import logging
 import os
-import threading
 import urllib.parse
-import uuid
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...adapters.missing import missing
 
 try:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 except ImportError as error:
     raise missing("petastorm.spark", "Spark", "pyspark", error) from error
 
-from ...spark import columns as spark_columns
-from ...spark.errors import told
 from ..fs_utils import normalize_dir_url
 from ..reader import Reader, make_batch_reader
+from ._horovod import check_rank
+from ._written import delete, register_delete_dir_handler, written_once
 
 __all__ = [
     "DEFAULT_ROW_GROUP_SIZE_BYTES",
@@ -35,37 +30,12 @@ __all__ = [
 
 DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
 
-_LOG = logging.getLogger("forebay")
-
 _CODECS = ("uncompressed", "bzip2", "gzip", "lz4", "snappy", "deflate")
-
-#: Names of a codec that writers of Parquet have.
-_OF_PARQUET = {"lz4": "lz4_raw"}
 
 #: Threads for the function of a reader, unless the user says so.
 _WORKERS = 4
 
 _TF_BATCH_SIZE = 32
-
-#: Pairs of variables by which a process of Horovod knows its rank.
-_HOROVOD = (
-    ("HOROVOD_RANK", "HOROVOD_SIZE"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMI_RANK", "PMI_SIZE"),
-)
-
-
-class _Written(NamedTuple):
-    """A DataFrame that this process wrote."""
-
-    plan: Any
-    options: tuple[Any, ...]
-    url: str
-
-
-_written: list[_Written] = []
-_lock = threading.Lock()
-_delete_handler: Callable[[str], None] | None = None
 
 
 class SparkDatasetConverter:
@@ -150,9 +120,7 @@ class SparkDatasetConverter:
 
     def delete(self) -> None:
         """Removes the files that were written."""
-        with _lock:
-            _written[:] = [one for one in _written if one.url != self.cache_dir_url]
-        _delete(self.cache_dir_url)
+        delete(self.cache_dir_url)
 
 
 class _ReaderContext:
@@ -271,15 +239,9 @@ def make_spark_converter(
         codec = (compression_codec or "uncompressed").lower()
         if codec not in _CODECS:
             raise RuntimeError(f"compression_codec should be None or one of the following values: {_CODECS}")
-        url = _written_once(df, parent, (parent, parquet_row_group_size_bytes, codec, dtype))
+        url = written_once(df, parent, (parent, parquet_row_group_size_bytes, codec, dtype))
     found = session.read.parquet(url)
     return SparkDatasetConverter(url, list(found.inputFiles()), found.count())
-
-
-def register_delete_dir_handler(handler: Callable[[str], None] | None) -> None:
-    """What removes a folder by its URL. None: Spark's own file systems do."""
-    global _delete_handler
-    _delete_handler = handler
 
 
 def _parent(session: Any) -> str:
@@ -295,48 +257,6 @@ def _parent(session: Any) -> str:
             'Please prepend "file://" for local filesystem.'
         )
     return url
-
-
-def _written_once(frame: DataFrame, parent: str, options: tuple[Any, ...]) -> str:
-    plan = frame._jdf.queryExecution().analyzed()
-    with _lock:
-        for one in _written:
-            if one.options == options and one.plan.sameResult(plan):
-                return one.url
-        url = _write(frame, parent, *options[1:])
-        _written.append(_Written(plan, options, url))
-    return url
-
-
-def _write(frame: DataFrame, parent: str, row_group_size: int, codec: str, dtype: str | None) -> str:
-    """Writes a DataFrame into a folder of its own, which is removed when the process ends."""
-    if dtype not in (None, "float32", "float64"):
-        raise ValueError(f"dtype {dtype} is not supported. Use 'float32' or 'float64'")
-    now = datetime.datetime.now().strftime("%Y%m%d%H%M%S")
-    url = f"{parent}/{now}-appid-{frame.sparkSession.sparkContext.applicationId}-{uuid.uuid4()}"
-    converted = spark_columns.converted(frame, dtype)
-    options = {"compression": _OF_PARQUET.get(codec, codec), "parquet.block.size": row_group_size}
-    with told(f"{url}: Spark cannot write the DataFrame", "correct it, or see Spark's log", url):
-        converted.write.options(**options).parquet(url)
-    atexit.register(_delete_at_exit, url)
-    return url
-
-
-def _delete_at_exit(url: str) -> None:
-    try:
-        _delete(url)
-    except Exception as error:
-        _LOG.warning("%s could not be removed: %s", url, error)
-
-
-def _delete(url: str) -> None:
-    if _delete_handler is not None:
-        _delete_handler(url)
-        return
-    session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-    path = session._jvm.org.apache.hadoop.fs.Path(url)
-    with told(f"{url}: the folder cannot be removed", "remove it yourself", url):
-        path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
 
 
 def _on_databricks(url: str) -> str:
@@ -355,32 +275,5 @@ def _on_databricks(url: str) -> str:
 
 
 def _reader_arguments(given: dict[str, Any], num_epochs: int | None, workers_count: int | None) -> dict[str, Any]:
-    _check_rank_and_size_consistent_with_horovod(given)
+    check_rank(given)
     return {**given, "num_epochs": num_epochs, "workers_count": _WORKERS if workers_count is None else workers_count}
-
-
-def _check_rank_and_size_consistent_with_horovod(petastorm_reader_kwargs: dict[str, Any]) -> bool:
-    """Whether the share is that of this process of Horovod, if it is one. Warns if it is not."""
-    rank, size = _get_horovod_rank_and_size()
-    shard = petastorm_reader_kwargs.get("cur_shard"), petastorm_reader_kwargs.get("shard_count")
-    if rank is None or shard == (rank, size):
-        return True
-    _LOG.warning(
-        "cur_shard=%s and shard_count=%s, but Horovod says rank %s of %s (pass cur_shard=hvd.rank() and "
-        "shard_count=hvd.size(), so that each process reads its own share)",
-        *shard,
-        rank,
-        size,
-    )
-    return False
-
-
-def _get_horovod_rank_and_size() -> tuple[int | None, int | None]:
-    """Rank and number of processes by the environment, or two times None."""
-    for rank_name, size_name in _HOROVOD:
-        rank, size = os.environ.get(rank_name), os.environ.get(size_name)
-        if rank is not None and size is not None:
-            return int(rank), int(size)
-        if rank is not None or size is not None:
-            break
-    return None, None
