@@ -242,6 +242,14 @@ def test_shards_are_equal_on_request(small_url):
     assert [len(ids(small_url, cur_shard=rank, **few)) for rank in range(2)] == [3, 3]
 
 
+@pytest.mark.parametrize("shards", ["rows", "equal"])
+def test_a_shard_without_a_row_is_an_error(small_url, shards):
+    options = {"predicate": in_set(range(3), "id"), "shards": shards}
+    assert len(ids(small_url, cur_shard=0, shard_count=3, **options)) == 1
+    with pytest.raises(fb.petastorm.NoDataAvailableError, match="4 shards need as many rows, and there are 3"):
+        ids(small_url, cur_shard=0, shard_count=4, **options)
+
+
 def test_shards_are_whole_row_groups_on_request(small_url):
     shares = [ids(small_url, cur_shard=rank, shard_count=3, shards="row_groups") for rank in range(3)]
     assert sorted(sum(shares, [])) == list(range(200))

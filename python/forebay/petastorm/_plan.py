@@ -93,7 +93,17 @@ class Plan:
         except InvalidError as error:
             if "no row is selected" in str(error):
                 return None
+            shard = options["shard"]
+            rows = 0 if shard is None else self._rows_of_all(stored, selected)
+            if shard is not None and rows < shard.world:
+                raise NoDataAvailableError(f"{shard.world} shards need as many rows, and there are {rows}") from error
             raise
+
+    def _rows_of_all(self, stored: Stored, selected: dict[str, Any]) -> int:
+        """The rows that all processes share."""
+        columns = next(iter(self._stored_schema.fields))
+        with Loader(stored.dataset, columns=[columns], batch_size=1, **selected) as loader:
+            return loader.num_rows
 
     def items(self, batches: Iterable[Any], epoch: int, least: int, stored: Stored) -> Iterator[Any]:
         """The rows, or the batches, of an epoch: at least so many rows, of which the first may come again."""
