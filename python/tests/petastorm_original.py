@@ -45,7 +45,9 @@ def split(url, fractions, index, field):
 
 
 def fields(schema):
-    return [(one.name, one.numpy_dtype.__name__, tuple(one.shape), bool(one.nullable)) for one in schema.fields.values()]
+    return [
+        (one.name, one.numpy_dtype.__name__, tuple(one.shape), bool(one.nullable)) for one in schema.fields.values()
+    ]
 
 
 def write(folder, count):
@@ -118,9 +120,17 @@ def write(folder, count):
             cells[name] = bytes(value) if isinstance(value, bytearray) else value
         files.setdefault(tuple(cells.pop(key) for key in keys), []).append(cells)
     kinds = {
-        "ByteType": pa.int8(), "ShortType": pa.int16(), "IntegerType": pa.int32(), "LongType": pa.int64(),
-        "FloatType": pa.float32(), "BooleanType": pa.bool_(), "StringType": pa.string(), "BinaryType": pa.binary(),
-        "DecimalType": pa.decimal128(10, 3), "DateType": pa.date32(), "TimestampType": pa.timestamp("us"),
+        "ByteType": pa.int8(),
+        "ShortType": pa.int16(),
+        "IntegerType": pa.int32(),
+        "LongType": pa.int64(),
+        "FloatType": pa.float32(),
+        "BooleanType": pa.bool_(),
+        "StringType": pa.string(),
+        "BinaryType": pa.binary(),
+        "DecimalType": pa.decimal128(10, 3),
+        "DateType": pa.date32(),
+        "TimestampType": pa.timestamp("us"),
     }
     no_codec = {"double": pa.float64(), "bare": pa.string()}
     sheet = pa.schema(
@@ -222,7 +232,9 @@ def plain(folder):
                 "bytes": pa.array([None if i is None else b"x" * i for i in some]),
                 "fixed": pa.array([None if i is None else b"%02d" % i for i in some], pa.binary(2)),
                 "day": pa.array([None if i is None else datetime.date(1970, 1, 1 + i) for i in some]),
-                "at": pa.array([None if i is None else datetime.datetime(1970, 1, 1, i) for i in some], pa.timestamp("us")),
+                "at": pa.array(
+                    [None if i is None else datetime.datetime(1970, 1, 1, i) for i in some], pa.timestamp("us")
+                ),
                 "at_ms": pa.array([datetime.datetime(1970, 1, 1, i) for i in range(10)], pa.timestamp("ms")),
                 "price": pa.array([None if i is None else decimal.Decimal(i) / 8 for i in some], pa.decimal128(9, 3)),
                 "ints": pa.array([[i, -i] for i in range(10)], pa.list_(pa.int32())),
