@@ -9,8 +9,9 @@ set.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``, ``forebay.spark``,
 ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.tqdm`` and ``forebay.rich`` are imported when they are
-first used, and need the framework that they are named for. ``forebay.adapters`` is for other frameworks,
-``forebay.errors`` has the exceptions, ``forebay.types`` the types for annotations.
+first used, and need the framework that they are named for. ``forebay.petastorm`` is Petastorm's own interface.
+``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the exceptions, ``forebay.types`` the types for
+annotations.
 
 Examples
 --------
@@ -155,7 +156,20 @@ Mapping.register(Batch)
 
 publish(__name__)
 
-_FRAMEWORKS = ("accelerate", "hf", "jax", "keras", "lightning", "ray", "rich", "spark", "tf", "torch", "tqdm")
+_FRAMEWORKS = (
+    "accelerate",
+    "hf",
+    "jax",
+    "keras",
+    "lightning",
+    "petastorm",
+    "ray",
+    "rich",
+    "spark",
+    "tf",
+    "torch",
+    "tqdm",
+)
 
 
 def __dir__() -> list[str]:

@@ -26,6 +26,11 @@ FRAMEWORKS = {
     "jax": "jax",
     "keras": "keras",
     "lightning": "lightning",
+    "petastorm": "pyarrow",
+    "petastorm._shuffling": "torch",
+    "petastorm.pytorch": "torch",
+    "petastorm.spark": "pyspark",
+    "petastorm.tf_utils": "tensorflow",
     "ray": "ray",
     "rich": "rich",
     "spark": "pyspark",
@@ -50,7 +55,7 @@ STUBS = ast.parse(Path(fb.__file__).with_name("_forebay.pyi").read_text())
 
 def module(name: str, monkeypatch: pytest.MonkeyPatch | None = None) -> ModuleType:
     """A module of the package. Skips, by name, where its framework is absent."""
-    framework = FRAMEWORKS.get(name.split(".")[0])
+    framework = FRAMEWORKS.get(".".join(name.split(".")[:2]), FRAMEWORKS.get(name.split(".")[0]))
     if framework is not None:
         environ = environment(framework)
         if "keras" not in sys.modules and monkeypatch is not None and "KERAS_BACKEND" in environ:

@@ -40,6 +40,8 @@ FLOORS = (
     ("adapters",),
     ("jax", "keras", "rich", "spark", "tf", "torch", "tqdm"),
     ("accelerate", "hf", "lightning", "ray"),
+    # Another library's interface, on all of these.
+    ("petastorm",),
     # The program, and the package that users import.
     ("program",),
     ("forebay",),

@@ -1,0 +1,92 @@
+"""Files of a data set that is written: through pyarrow's file systems, and fsspec's."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import urllib.parse
+from typing import Any
+
+from ._inferred import pyarrow
+from ._pickled import pickled
+from ._schema import KEY
+from .errors import PetastormMetadataError
+from .unischema import Unischema
+
+__all__: list[str] = []
+
+SCHEMA_KEY = KEY
+ROW_GROUPS_KEY = b"dataset-toolkit.num_row_groups_per_file.v1"
+
+_METADATA = "_common_metadata"
+
+
+def file_system(url: str, given: Any = None) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it."""
+    fs = _fs()
+    if given is not None:
+        return _as_pyarrow(given), _path(url)
+    parsed = urllib.parse.urlparse(url)
+    if parsed.scheme in ("", "file"):
+        return fs.LocalFileSystem(), urllib.parse.unquote(parsed.path)
+    files, path = fs.FileSystem.from_uri(url)
+    return files, path
+
+
+def data_files(files: Any, path: str) -> list[str]:
+    """The Parquet files below a folder, sorted."""
+    selector = _fs().FileSelector(path, recursive=True)
+    found = [info.path for info in files.get_file_info(selector) if info.is_file]
+    return sorted(one for one in found if not posixpath.basename(one).startswith((".", "_")))
+
+
+def write_metadata(files: Any, path: str, schema: Unischema) -> dict[str, int]:
+    """Writes the schema, and the number of row groups of each file, beside the files of a folder."""
+    parquet = pyarrow().parquet
+    paths = data_files(files, path)
+    if not paths:
+        raise PetastormMetadataError(f"{path}: there are no Parquet files to describe")
+    counts = {}
+    for one in paths:
+        with files.open_input_file(one) as file:
+            counts[posixpath.relpath(one, path)] = parquet.ParquetFile(file).num_row_groups
+    with files.open_input_file(paths[0]) as file:
+        stored = parquet.read_schema(file)
+    described(files, path, stored, schema, counts)
+    return counts
+
+
+def described(files: Any, path: str, stored: Any, schema: Unischema, row_groups: dict[str, int]) -> None:
+    """Writes what is known of the files of a folder beside them."""
+    said = {
+        **(stored.metadata or {}),
+        SCHEMA_KEY: pickled(schema),
+        ROW_GROUPS_KEY: json.dumps(row_groups).encode(),
+    }
+    with files.open_output_stream(posixpath.join(path, _METADATA)) as file:
+        pyarrow().parquet.write_metadata(stored.with_metadata(said), file)
+    # Hadoop's checksum is that of a file before.
+    checksum = posixpath.join(path, f".{_METADATA}.crc")
+    if files.get_file_info(checksum).is_file:
+        files.delete_file(checksum)
+
+
+def _fs() -> Any:
+    pyarrow()
+    from pyarrow import fs
+
+    return fs
+
+
+def _as_pyarrow(given: Any) -> Any:
+    fs = _fs()
+    if isinstance(given, fs.FileSystem):
+        return given
+    return fs.PyFileSystem(fs.FSSpecHandler(given))
+
+
+def _path(url: str) -> str:
+    parsed = urllib.parse.urlparse(url)
+    if parsed.scheme in ("", "file", "hdfs"):
+        return urllib.parse.unquote(parsed.path)
+    return f"{parsed.netloc}{parsed.path}"

@@ -1,0 +1,154 @@
+"""Batches of the engine cut into row groups, whose rows are in their stored order again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..batch.ragged import Ragged
+from ..dataset import Dataset
+
+__all__: list[str] = []
+
+Columns = dict[str, Any]
+
+#: The column by which rows are known.
+ROW_ID = "row_id"
+
+
+def groups(
+    batches: Iterable[Columns], dataset: Dataset, order: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None
+) -> Iterator[Columns]:
+    """The rows of one row group after the other, as they arrive.
+
+    ``order`` says in which order the rows of a group come, by their numbers; None leaves them as they arrive.
+    """
+    parts: list[Columns] = []
+    at: int | None = None
+    for batch in batches:
+        for start, piece in _pieces(batch, dataset):
+            if parts and start != at:
+                yield _united(parts, order)
+                parts = []
+            at = start
+            parts.append(piece)
+    if parts:
+        yield _united(parts, order)
+
+
+def regular(batch: Columns) -> Columns:
+    """The batch with lists of one length as the rows of arrays, which are cut and put together at once."""
+    return {name: matrix(column) if isinstance(column, Ragged) else column for name, column in batch.items()}
+
+
+def filled_up(batches: Iterable[Columns], least: int) -> Iterator[Columns]:
+    """The batches, and the first row once more if it is the one that they lack."""
+    first: Columns | None = None
+    rows = 0
+    for batch in batches:
+        if first is None and len(batch[ROW_ID]):
+            first = {name: taken(column, slice(0, 1)) for name, column in batch.items()}
+        rows += len(batch[ROW_ID])
+        yield batch
+    if first is not None and rows < least:
+        yield first
+
+
+def starts(ids: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
+    """The number of the first row of its row group, for each row."""
+    if len(ids):
+        first, last = _start(dataset, int(ids.min())), _start(dataset, int(ids.max()))
+        if first == last:
+            return np.full(len(ids), first)
+    ascending = np.argsort(ids)
+    sorted_ids = ids[ascending]
+    found = np.empty(len(ids), np.int64)
+    waiting = [(0, len(ids))] if len(ids) else []
+    while waiting:
+        low, high = waiting.pop()
+        first, last = _start(dataset, int(sorted_ids[low])), _start(dataset, int(sorted_ids[high - 1]))
+        if first == last:
+            # All between are of the same file, whose numbers follow one another.
+            found[ascending[low:high]] = first
+        else:
+            middle = (low + high) // 2
+            waiting += [(low, middle), (middle, high)]
+    return found
+
+
+def as_stored(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The order in which the rows of a row group are stored. Their numbers follow one another, so they are placed."""
+    least = int(ids.min())
+    if int(ids.max()) - least < 4 * len(ids):
+        places = np.full(int(ids.max()) - least + 1, -1, np.int64)
+        places[ids - least] = np.arange(len(ids))
+        order = places[places >= 0]
+        # A row that comes twice has one place.
+        if len(order) == len(ids):
+            return order
+    return np.argsort(ids, kind="stable")
+
+
+def taken(column: Any, index: Any) -> Any:
+    """Some rows of a column."""
+    if isinstance(column, Ragged):
+        rows = list(column)
+        return _objects([rows[at] for at in np.arange(len(rows))[index]])
+    return column[index]
+
+
+def joined(columns: list[Any]) -> Any:
+    """Columns one after the other."""
+    if len(columns) == 1:
+        return columns[0]
+    if any(isinstance(column, Ragged) or column.dtype == object for column in columns):
+        return _objects([row for column in columns for row in column])
+    return np.concatenate(columns)
+
+
+def _pieces(batch: Columns, dataset: Dataset) -> Iterator[tuple[int, Columns]]:
+    """The runs of rows of one row group, each with the number of the group's first row."""
+    of_group = starts(batch[ROW_ID], dataset)
+    if not len(of_group):
+        return
+    cuts = [0, *(np.flatnonzero(of_group[1:] != of_group[:-1]) + 1).tolist(), len(of_group)]
+    if len(cuts) == 2:
+        yield int(of_group[0]), batch
+        return
+    for low, high in itertools.pairwise(cuts):
+        yield int(of_group[low]), {name: taken(column, slice(low, high)) for name, column in batch.items()}
+
+
+def _united(parts: list[Columns], order: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None) -> Columns:
+    group = {name: joined([part[name] for part in parts]) for name in parts[0]}
+    if order is None:
+        return group
+    index = order(group[ROW_ID])
+    if (index[1:] > index[:-1]).all():
+        return group
+    return {name: taken(column, index) for name, column in group.items()}
+
+
+def _start(dataset: Dataset, row_id: int) -> int:
+    place = dataset._native.row(row_id)
+    assert place is not None
+    return row_id - place[2]
+
+
+def matrix(column: Ragged) -> Any:
+    """Lists of one length as the rows of an array; other lists as they are."""
+    lengths = column.lengths
+    if isinstance(column.values, (dict, Ragged)) or not len(lengths) or (lengths != lengths[0]).any():
+        return column
+    return np.asarray(column)
+
+
+def _objects(values: list[Any]) -> np.ndarray[Any, Any]:
+    """An array of these objects, which may be arrays of one shape."""
+    made = np.empty(len(values), object)
+    for at, value in enumerate(values):
+        made[at] = value
+    return made

@@ -1,0 +1,86 @@
+"""Fields of a schema that is not written: by the types of Arrow that columns have."""
+
+from __future__ import annotations
+
+import decimal
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..adapters.missing import missing
+
+__all__: list[str] = []
+
+
+class Inferred(NamedTuple):
+    """A field that was inferred."""
+
+    name: str
+    numpy_dtype: Any
+    shape: tuple[int | None, ...]
+    codec: None
+    nullable: bool
+
+
+def of_keys(types: Iterable[tuple[str, Any]]) -> list[Inferred]:
+    """The fields of folders, such as ``day=3``: whole numbers or text."""
+    return [Inferred(name, np.int64 if str(kind) == "int64" else np.str_, (), None, False) for name, kind in types]
+
+
+def of_columns(columns: Iterable[Any], omit_unsupported: bool = True) -> Iterator[Inferred]:
+    """The fields of columns, but for those whose types a batch does not have.
+
+    Raises
+    ------
+    ValueError
+        There is such a column, and it is not to be left out.
+    """
+    for column in columns:
+        shape, item = ((None,), _item(column.type)) if is_list(column.type) else ((), column.type)
+        found = None if item is None else _numpy_type(item)
+        if found is not None:
+            yield Inferred(column.name, found, shape, None, column.nullable)
+        elif omit_unsupported:
+            said = f"Column {column.name!r} is left out: its type, {column.type}, is an unsupported field"
+            warnings.warn(said, stacklevel=5)
+        else:
+            raise ValueError(
+                f"Cannot auto-create unischema due to unsupported column type {column.type} of {column.name!r}"
+            )
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a stored type is one of lists."""
+    return str(kind).startswith(("list<", "large_list<", "fixed_size_list<", "list_view<", "large_list_view<"))
+
+
+def pyarrow() -> Any:
+    """pyarrow, or the error that says how to install it."""
+    try:
+        import pyarrow as found
+        import pyarrow.parquet
+    except ImportError as error:
+        raise missing("petastorm", "pyarrow", "pyarrow", error) from error
+    return found
+
+
+def _item(kind: Any) -> Any:
+    """The type of the items of a list; None where they are lists or structures themselves."""
+    item = kind.value_type
+    return None if str(item).startswith(("struct<", "map<")) or is_list(item) else item
+
+
+def _numpy_type(kind: Any) -> Any:
+    types = pyarrow().types
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return np.dtype(kind.to_pandas_dtype()).type
+    if types.is_decimal(kind):
+        return decimal.Decimal
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return np.datetime64
+    name = str(kind)
+    if name in ("string", "large_string", "string_view"):
+        return np.str_
+    return np.bytes_ if name.startswith(("binary", "large_binary", "fixed_size_binary")) else None

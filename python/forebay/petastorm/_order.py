@@ -1,0 +1,118 @@
+"""Which rows a reader has, and in which order: the arguments of Petastorm as those of a loader."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..options.shuffle import Shuffle
+from ..sharding.shard import Shard
+from ._groups import as_stored
+
+__all__: list[str] = []
+
+Shards = Literal["rows", "equal", "row_groups"]
+
+SHARDS = ("rows", "equal", "row_groups")
+
+_SEEDS = 1 << 64
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of rows and the share of this process."""
+
+    shuffle_row_groups: bool
+    shuffle_rows: bool
+    drop_partitions: int
+    seed: int
+    shard: Shard | None
+    shards: Shards
+    """What is shared out: rows, as many rows to each, or row groups."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        shuffle_row_groups: Any,
+        shuffle_rows: Any,
+        drop_partitions: Any,
+        seed: Any,
+        cur_shard: Any,
+        shard_count: Any,
+        shards: Any,
+    ) -> Order:
+        """What a user passed."""
+        if shards not in SHARDS:
+            raise ValueError(f"shards must be one of {', '.join(map(repr, SHARDS))}, got {shards!r}")
+        shard = None
+        if cur_shard is not None or shard_count is not None:
+            if not _is_int(cur_shard) or not _is_int(shard_count) or not shard_count:
+                raise ValueError(f"cur_shard and shard_count must both be ints, got {cur_shard!r} and {shard_count!r}")
+            shard = Shard(rank=int(cur_shard), world=int(shard_count))
+        if not _is_int(drop_partitions) or drop_partitions < 1:
+            raise ValueError(f"shuffle_row_drop_partitions must be an int of at least 1, got {drop_partitions!r}")
+        return cls(
+            bool(shuffle_row_groups),
+            bool(shuffle_rows),
+            int(drop_partitions),
+            _seed(seed, shared=shard is not None and shards != "row_groups"),
+            shard,
+            shards,
+        )
+
+    @property
+    def by_row_groups(self) -> bool:
+        """Whether whole row groups are shared out."""
+        return self.shard is not None and self.shards == "row_groups"
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether rows are shared out, each to one process."""
+        return self.shard is not None and self.shards != "row_groups"
+
+    def least(self, rows: int) -> int:
+        """How many rows each process has at least, of so many of all."""
+        return -(-rows // self.shard.world) if self.shard is not None and self.shards == "equal" else 0
+
+    def options(self, row_group_rows: int) -> dict[str, Any]:
+        """The arguments of a loader, for row groups of about so many rows."""
+        shuffle = None
+        if self.shuffle_row_groups:
+            piece = -(-row_group_rows // self.drop_partitions) if self.drop_partitions > 1 else None
+            # A window of one row group: the next one is dealt when it is used up.
+            shuffle = Shuffle(seed=self.seed, window_rows=1, piece_rows=piece)
+        return {
+            "shuffle": shuffle,
+            "shard": None if self.by_row_groups else self.shard,
+            "row_mask": self.by_rows,
+            "row_id": True,
+        }
+
+    def within(self, epoch: int) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None:
+        """In which order the rows of a group come, by their numbers. None: as they arrive."""
+        if self.shuffle_row_groups:
+            return None if self.shuffle_rows else as_stored
+        return self._permuted(epoch) if self.shuffle_rows else None
+
+    def _permuted(self, epoch: int) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+        def order(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+            key = [self.seed, epoch, int(ids[0]) % _SEEDS]
+            return np.random.default_rng(key).permutation(len(ids))
+
+        return order
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _seed(seed: Any, shared: bool) -> int:
+    """The seed of an order. Where rows are shared out, all processes have to know it."""
+    if seed is not None:
+        return int(seed) % _SEEDS
+    return 0 if shared else random.SystemRandom().getrandbits(64)

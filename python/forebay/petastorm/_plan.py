@@ -1,0 +1,217 @@
+"""What a reader was asked for, as a loader and what is made of its batches."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidError
+from ..loader import Loader
+from ..options.cache import DiskCache
+from ..options.workers import Workers
+from ._batches import MADE, BatchMaker, kinds_of, reading_of
+from ._columns import readings
+from ._groups import ROW_ID, filled_up, groups, regular, taken
+from ._order import Order
+from ._rows import ROWS, RowMaker
+from ._selection import as_filter, left_out_by, of_other_shards
+from ._stored import Stored
+from .errors import NoDataAvailableError, refused
+from .predicates import PredicateBase
+from .transform import TransformSpec, transform_schema
+
+__all__: list[str] = []
+
+_LOG = logging.getLogger("forebay")
+
+#: Most rows of a batch of the engine: of rows that become objects of Python, and of columns.
+_ROWS = 256
+_COLUMN_ROWS = 1 << 16
+
+
+class Plan:
+    """What a reader was asked for."""
+
+    def __init__(
+        self,
+        stored: Stored,
+        is_batched: bool,
+        *,
+        schema_fields: Any,
+        predicate: Any,
+        filters: Any,
+        transform_spec: Any,
+        num_epochs: Any,
+        order: Order,
+        cache: DiskCache | None,
+        pool: str,
+        workers_count: int,
+    ) -> None:
+        self.is_batched = is_batched
+        self.order = order
+        self.num_epochs = num_epochs
+        self._predicate = _checked_predicate(predicate)
+        self._filters = filters
+        self._spec: TransformSpec | None = transform_spec
+        self._cache = cache
+        self._pool = pool
+        self._workers_count = workers_count
+        self._stored_schema = _view(stored, schema_fields)
+        self.schema = self._stored_schema
+        if transform_spec is not None:
+            self.schema = transform_schema(self._stored_schema, transform_spec)
+        self._row = self.schema._get_namedtuple()
+        self._batches = BatchMaker(kinds_of(stored, self._stored_schema), self.schema, transform_spec)
+
+    def is_decided_by_folders(self, stored: Stored) -> bool:
+        """Whether a predicate looks at names of folders only."""
+        fields = set() if self._predicate is None else set(self._predicate.get_fields())
+        return bool(fields) and fields <= set(stored.keys)
+
+    def loader(self, stored: Stored) -> Loader | None:
+        """The loader of it; None where no row is selected."""
+        options, transform = self._columns(stored)
+        rows = _row_group_rows(stored)
+        selected = self._selected(stored)
+        options.update(
+            self.order.options(rows),
+            batch_size=min(rows, _COLUMN_ROWS if self.is_batched else _ROWS),
+            epochs=self.num_epochs,
+            cache=self._cache,
+            transform=transform,
+            transform_workers=0 if transform is None else self._workers(transform),
+            **selected,
+        )
+        try:
+            return Loader(stored.dataset, **options)
+        except InvalidError as error:
+            if "no row is selected" in str(error):
+                return None
+            shard = options["shard"]
+            rows = 0 if shard is None else self._rows_of_all(stored, selected)
+            if shard is not None and rows < shard.world:
+                raise NoDataAvailableError(f"{shard.world} shards need as many rows, and there are {rows}") from error
+            raise
+
+    def _rows_of_all(self, stored: Stored, selected: dict[str, Any]) -> int:
+        """The rows that all processes share."""
+        columns = next(iter(self._stored_schema.fields))
+        with Loader(stored.dataset, columns=[columns], batch_size=1, **selected) as loader:
+            return loader.num_rows
+
+    def items(self, batches: Iterable[Any], epoch: int, least: int, stored: Stored) -> Iterator[Any]:
+        """The rows, or the batches, of an epoch: at least so many rows, of which the first may come again."""
+        arrived = filled_up(map(self._arrived, map(regular, batches)), least)
+        order = self.order.within(epoch)
+        if not self.is_batched:
+            parts = arrived if order is None else groups(arrived, stored.dataset, order)
+            for part in parts:
+                yield from map(self._row._make, part[ROWS])
+            return
+        for part in groups(arrived, stored.dataset, order):
+            if len(part[ROW_ID]):
+                made = self._batches.arrays(part) if self._spec is None else part
+                yield self._row(**{name: made[name] for name in self._row._fields})
+
+    def _arrived(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """A batch without rows that are repeated."""
+        columns = dict(batch)
+        mask = columns.pop("row_mask", None)
+        if MADE in columns:
+            made: dict[str, Any] = columns[MADE].columns
+            length = len(next(iter(made.values()), ()))
+            # Of its first row group, whatever the function made of it.
+            return {ROW_ID: np.full(length, columns[ROW_ID][0]), **made}
+        if mask is None or mask.all():
+            return columns
+        return {name: taken(column, mask) for name, column in columns.items()}
+
+    def _columns(self, stored: Stored) -> tuple[dict[str, Any], Any]:
+        """How columns are read, and the function that they go through."""
+        if self.is_batched:
+            reading = reading_of(stored, self._stored_schema)
+            return reading.options(), None if self._spec is None else self._batches
+        reading, values = readings(stored, self._stored_schema)
+        return reading.options(), RowMaker(values, self._row._fields, self._spec)
+
+    def _selected(self, stored: Stored) -> dict[str, Any]:
+        """Which rows are read."""
+        given: dict[str, Any] = {} if not self._filters else {"filter": self._filters}
+        left_out: list[int] = []
+        if self._predicate is not None:
+            expression = None if given else as_filter(self._predicate, stored)
+            if expression is not None:
+                given["filter"] = expression
+            else:
+                left_out += left_out_by(self._predicate, stored, self.is_batched, given)
+        if self.order.by_row_groups:
+            assert self.order.shard is not None
+            rank, world = self.order.shard.rank, self.order.shard.world
+            others, count = of_other_shards(stored, rank, world)
+            if count < world:
+                raise NoDataAvailableError(f"{world} shards need as many row groups, and there are {count}")
+            left_out += others
+        return {**given, "deny": left_out} if left_out else given
+
+    def _workers(self, function: Any) -> int | Workers:
+        """Where a user's function runs."""
+        if self._spec is None or self._spec.func is None or self._pool == "dummy":
+            return 0
+        count = max(1, min(int(self._workers_count), os.cpu_count() or 1))
+        if self._pool == "process" and _can_be_pickled(function):
+            return Workers(count, threads=False)
+        return Workers(count, threads=True)
+
+
+def _view(stored: Stored, schema_fields: Any) -> Any:
+    """The schema of the fields that are read."""
+    if schema_fields is None:
+        return stored.schema
+    if type(schema_fields).__name__ == "NGram":
+        raise refused("schema_fields=NGram", "use forebay.Loader with samples=forebay.Window(...)")
+    if not isinstance(schema_fields, Iterable):
+        raise ValueError("schema_fields must be None, or a list of UnischemaField and regular expressions")
+    view = stored.schema.create_schema_view(schema_fields)
+    if not view.fields:
+        raise RuntimeError(
+            f"No fields matching the criteria '{list(schema_fields)}' were found in the dataset {stored.dataset!r}."
+        )
+    return view
+
+
+def _checked_predicate(predicate: Any) -> PredicateBase | None:
+    if predicate is not None and not isinstance(predicate, PredicateBase):
+        raise ValueError("predicate parameter is expected to be derived from PredicateBase")
+    return predicate
+
+
+def cache_of(kind: Any, location: Any, size_limit: Any) -> DiskCache | None:
+    if kind in (None, "null"):
+        return None
+    if kind != "local-disk":
+        raise ValueError(f"Unknown cache_type: {kind}")
+    if size_limit is None:
+        raise ValueError("cache_type='local-disk' needs cache_size_limit= in bytes")
+    # A folder of its own, for what else is in this one is the user's.
+    folder = os.path.join(location or tempfile.mkdtemp(prefix="forebay-"), "forebay")
+    return DiskCache(folder, max_bytes=int(size_limit))
+
+
+def _row_group_rows(stored: Stored) -> int:
+    """Rows of a row group on average."""
+    return max(1, -(-stored.dataset.num_rows // max(1, stored.dataset.num_row_groups)))
+
+
+def _can_be_pickled(function: Any) -> bool:
+    try:
+        pickle.dumps(function)
+    except Exception as error:
+        _LOG.warning("the function of the TransformSpec cannot be pickled and runs in threads: %s", error)
+        return False
+    return True

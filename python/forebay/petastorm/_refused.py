@@ -1,0 +1,60 @@
+"""Modules of Petastorm that are left out on purpose: each name of theirs says what takes its place."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from .errors import refused
+
+__all__: list[str] = []
+
+_WINDOW = "use forebay.Loader with samples=forebay.Window(...), which has windows of any fields and gaps"
+_FILTER = "pass filters= to the reader, or filter= to forebay.Loader: the statistics and indexes of Parquet are read"
+_PROGRAM = "use the program forebay"
+
+#: Names by module, and what takes their place.
+NAMES = {
+    "weighted_sampling_reader": {"WeightedSamplingReader": "use forebay.Mix, which mixes loaders by weight"},
+    "ngram": {"NGram": _WINDOW},
+    "selectors": dict.fromkeys(
+        ("RowGroupSelectorBase", "SingleIndexSelector", "IntersectIndexSelector", "UnionIndexSelector"), _FILTER
+    ),
+    "etl.rowgroup_indexers": dict.fromkeys(("SingleFieldIndexer", "FieldNotNullIndexer"), _FILTER),
+    "etl.rowgroup_indexing": dict.fromkeys(("build_rowgroup_index", "get_row_group_indexes"), _FILTER),
+    "etl.petastorm_generate_metadata": {
+        "generate_petastorm_metadata": "use forebay.petastorm.etl.dataset_metadata.materialize_dataset",
+        "main": _PROGRAM,
+    },
+    "tools.copy_dataset": {"copy_dataset": "read with make_reader, and write with forebay.petastorm.write"},
+    "benchmark.throughput": {"reader_throughput": f"{_PROGRAM}: forebay bench"},
+}
+
+#: Names of modules that are there, beside those that they have.
+IN_MODULES = {
+    "InMemBatchedDataLoader": "use forebay.Loader with a cache, or tensors of the whole data set",
+    "tf_tensors": "use make_petastorm_dataset: TensorFlow 2 has no queues",
+}
+
+
+def module(name: str, names: dict[str, str]) -> types.ModuleType:
+    """A module whose names are refused when they are used."""
+    made = types.ModuleType(name, "Left out on purpose.")
+    for one, instead in names.items():
+        setattr(made, one, _class(one, instead))
+    made.__path__ = []
+    return made
+
+
+def _class(name: str, instead: str) -> Any:
+    """A class that cannot be made, but be asked for by ``isinstance``."""
+
+    def __init__(self: Any, *arguments: Any, **options: Any) -> None:
+        raise refused(name, instead)
+
+    return type(name, (), {"__init__": __init__, "__doc__": f"Refused: {instead}."})
+
+
+def absent(name: str) -> Any:
+    """What stands for a name that is refused in a module that is there."""
+    return _class(name, IN_MODULES[name])

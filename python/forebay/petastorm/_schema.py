@@ -1,0 +1,66 @@
+"""The schema that lies in a data set, as plain values: nothing of it is imported, called or unpickled.
+
+This file is the one place where the package meets the stored form.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .. import _forebay
+from ..errors import UnsupportedError
+from ..options.storage import store_options
+
+__all__: list[str] = []
+
+#: Under which key it lies in the metadata of a data set.
+KEY = b"dataset-toolkit.unischema.v1"
+
+#: The function of the compiled half that reads it: a location and the options of its store in, the name of the schema
+#: and its fields out, or None where a data set has no schema of Petastorm.
+NATIVE = "petastorm_schema"
+
+
+class PlainField(NamedTuple):
+    """One field as it is stored."""
+
+    name: str
+    dtype: str
+    """The name of a type of numpy, such as ``"uint8"`` or ``"str_"``, or ``"Decimal"``."""
+    shape: tuple[int | None, ...]
+    codec: tuple[Any, ...] | None
+    """``("scalar", "IntegerType")``, ``("scalar", "DecimalType", 10, 9)``, ``("ndarray",)``,
+    ``("compressed_ndarray",)``, or ``("image", "png", 80)``."""
+    nullable: bool
+
+
+class PlainSchema(NamedTuple):
+    """A schema as it is stored."""
+
+    name: str
+    fields: tuple[PlainField, ...]
+
+
+def stored(url: str, storage_options: Mapping[str, Any] | None) -> PlainSchema | None:
+    """The schema of a data set, or None where it has none."""
+    read = getattr(_forebay, NATIVE, None)
+    if read is None:
+        _refuse_if_there(url)
+        return None
+    found = read(url, store_options(dict(storage_options or {})))
+    if found is None:
+        return None
+    name, fields = found
+    return PlainSchema(name, tuple(PlainField(*field) for field in fields))
+
+
+def _refuse_if_there(url: str) -> None:
+    """Refuses a local data set with a schema, where the compiled half does not read it."""
+    beside = os.path.join(url, "_common_metadata")
+    if os.path.isfile(beside):
+        from pyarrow import parquet
+
+        if KEY in (parquet.read_schema(beside).metadata or {}):
+            raise UnsupportedError(f"{url} has a schema of Petastorm, which this build of forebay does not read")

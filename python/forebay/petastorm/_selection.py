@@ -1,0 +1,152 @@
+"""Rows that a predicate or a share leaves out: as a filter where the loader can evaluate it, else by their numbers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ..filters.expressions import Expression, col
+from ..loader import Loader
+from ._batches import BatchMaker, kinds_of, reading_of
+from ._columns import readings
+from ._groups import ROW_ID, starts
+from ._rows import ROWS, RowMaker
+from ._stored import Stored
+from .predicates import PredicateBase, in_lambda, in_negate, in_reduce, in_set
+from .unischema import Unischema
+
+__all__: list[str] = []
+
+#: Rows that are read at a time to see which of them count.
+_BATCH = 4096
+
+
+def as_filter(predicate: PredicateBase, stored: Stored) -> Expression | None:
+    """The predicate as a filter that selects the same rows, if there is one."""
+    return _filter(predicate, stored, True)
+
+
+def left_out_by(predicate: PredicateBase, stored: Stored, is_batched: bool, options: dict[str, Any]) -> list[int]:
+    """The numbers of the rows that a predicate leaves out. It is called for each row once, in stored order."""
+    names = list(predicate.get_fields())
+    if not names:
+        raise ValueError("the predicate has no fields: its get_fields() must return at least one name")
+    unknown = [name for name in names if name not in stored.schema.fields]
+    if unknown:
+        raise ValueError(
+            f"the predicate's fields {', '.join(unknown)} are not valid schema names: {', '.join(stored.schema.fields)}"
+        )
+    fields = [field for name, field in stored.schema.fields.items() if name in names]
+    view = Unischema(stored.schema._name, fields)
+    evaluate: Callable[[Any], Any]
+    of_folders = set(names) <= set(stored.keys)
+    if is_batched and not of_folders and not _is_of_rows(predicate):
+        maker = BatchMaker(kinds_of(stored, view), view, None)
+        reading = reading_of(stored, view)
+
+        def evaluate(batch: Any) -> Any:
+            return np.asarray(predicate.do_include(maker.frame(batch))).astype(bool)
+    else:
+        reading, values = readings(stored, view)
+        rows = RowMaker(values, tuple(names), None)
+        given = list(view.fields)
+
+        def included(row: Any) -> bool:
+            return bool(predicate.do_include(dict(zip(given, row, strict=True))))
+
+        # All rows of a folder have the same names.
+        ask = functools.cache(included) if of_folders else included
+
+        def evaluate(batch: Any) -> Any:
+            made = rows(batch)[ROWS]
+            return np.fromiter(map(ask, made), bool, len(made))
+
+    left_out: list[int] = []
+    with Loader(stored.dataset, **reading.options(), batch_size=_BATCH, epochs=1, row_id=True, **options) as loader:
+        for batch in loader:
+            left_out += batch[ROW_ID][~evaluate(batch)].tolist()
+    return left_out
+
+
+def of_other_shards(stored: Stored, rank: int, world: int) -> tuple[list[int], int]:
+    """The numbers of the rows whose row group is another process's, and the number of row groups."""
+    left_out: list[int] = []
+    seen = -1
+    before = None
+    with Loader(stored.dataset, columns=_cheapest(stored), batch_size=_BATCH, epochs=1, row_id=True) as loader:
+        for batch in loader:
+            ids = batch[ROW_ID]
+            of_group = starts(ids, stored.dataset)
+            begins = np.append(before is None or of_group[0] != before, of_group[1:] != of_group[:-1])
+            numbers = seen + np.cumsum(begins)
+            left_out += ids[numbers % world != rank].tolist()
+            seen, before = int(numbers[-1]), of_group[-1]
+    return left_out, seen + 1
+
+
+def _cheapest(stored: Stored) -> list[str]:
+    """A column that costs little to read."""
+    numbers = [name for name, kind in stored.types.items() if str(kind).startswith(("int", "uint", "bool", "float"))]
+    return [*stored.keys, *numbers, *stored.types][:1]
+
+
+def _is_of_rows(predicate: PredicateBase) -> bool:
+    """Whether a predicate is one that can only be asked for single rows."""
+    if isinstance(predicate, in_negate):
+        return _is_of_rows(predicate._predicate)
+    if isinstance(predicate, in_reduce):
+        return all(_is_of_rows(one) for one in predicate._predicate_list)
+    return type(predicate).__module__ == in_set.__module__ and not isinstance(predicate, in_lambda)
+
+
+def _filter(predicate: PredicateBase, stored: Stored, wanted: bool) -> Expression | None:
+    """What selects the rows for which the predicate says so."""
+    kind = type(predicate)
+    if kind is in_negate:
+        return _filter(predicate._predicate, stored, not wanted)  # type: ignore[attr-defined]
+    if kind is in_reduce:
+        return _reduced(predicate, stored, wanted)
+    if kind is in_set:
+        return _in_set(predicate, stored, wanted)
+    return None
+
+
+def _reduced(predicate: Any, stored: Stored, wanted: bool) -> Expression | None:
+    if predicate._reduce_func not in (all, any):
+        return None
+    parts = [_filter(one, stored, wanted) for one in predicate._predicate_list]
+    return _combined(parts, (predicate._reduce_func is all) is wanted)
+
+
+def _combined(parts: Iterable[Expression | None], is_and: bool) -> Expression | None:
+    combined: Expression | None = None
+    for part in parts:
+        if part is None:
+            return None
+        combined = part if combined is None else combined & part if is_and else combined | part
+    return combined
+
+
+def _in_set(predicate: Any, stored: Stored, wanted: bool) -> Expression | None:
+    name, values = predicate._predicate_field, predicate._inclusion_values
+    field, stored_as = stored.schema.fields.get(name), str(stored.types.get(name))
+    if field is None or not values or not _compares_alike(field, stored_as, values):
+        return None
+    listed = [value.item() if isinstance(value, np.generic) else value for value in values]
+    expression = col(name).is_in(sorted(listed))
+    # A null is in no set.
+    return expression if wanted else ~expression | col(name).is_null()
+
+
+def _compares_alike(field: Any, stored_as: str, values: Iterable[Any]) -> bool:
+    """Whether stored values compare as those of rows do: whole numbers and text, as they are."""
+    if field.shape != () or not isinstance(field.numpy_dtype, type):
+        return False
+    if stored_as.startswith(("int", "uint")):
+        whole = all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values)
+        return whole and issubclass(field.numpy_dtype, np.integer)
+    is_text = stored_as.startswith(("string", "large_string")) and field.numpy_dtype is np.str_
+    return is_text and all(isinstance(value, str) for value in values)

@@ -1,0 +1,57 @@
+"""Types of Spark by their names, so that a schema can be read and written without PySpark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__: list[str] = []
+
+#: The types of Spark for types of numpy, where a field has no codec.
+OF_NUMPY = {
+    "int8": "ByteType",
+    "uint8": "ShortType",
+    "int16": "ShortType",
+    "uint16": "IntegerType",
+    "int32": "IntegerType",
+    "int64": "LongType",
+    "float32": "FloatType",
+    "float64": "DoubleType",
+    "bytes_": "StringType",
+    "str_": "StringType",
+    "bool": "BooleanType",
+}
+
+
+class SparkType:
+    """A type of Spark: its name, and the arguments that it is made with."""
+
+    def __init__(self, name: str, *arguments: Any) -> None:
+        self.name = name
+        self.arguments = arguments
+
+    def made(self) -> Any:
+        """The type as PySpark has it."""
+        from pyspark.sql import types
+
+        return getattr(types, self.name)(*self.arguments)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SparkType) and (self.name, self.arguments) == (other.name, other.arguments)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.arguments))
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(map(repr, self.arguments))})"
+
+
+def spark_type(given: Any) -> SparkType:
+    """What a user passed as a type of Spark."""
+    if isinstance(given, SparkType):
+        return given
+    if isinstance(given, str):
+        return SparkType(given)
+    kind = given if isinstance(given, type) else type(given)
+    if kind.__name__ == "DecimalType" and not isinstance(given, type):
+        return SparkType("DecimalType", given.precision, given.scale)
+    return SparkType(kind.__name__)

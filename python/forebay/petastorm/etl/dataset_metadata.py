@@ -1,0 +1,142 @@
+"""The schema of a data set: written around a job of Spark, and read."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from .._files import ROW_GROUPS_KEY, SCHEMA_KEY, file_system, write_metadata
+from .._stored import needed_schema, opened
+from ..errors import PetastormMetadataError, PetastormMetadataGenerationError
+from ..unischema import Unischema
+
+__all__ = [
+    "ROW_GROUPS_PER_FILE_KEY",
+    "UNISCHEMA_KEY",
+    "PetastormMetadataError",
+    "PetastormMetadataGenerationError",
+    "get_schema",
+    "get_schema_from_dataset_url",
+    "infer_or_load_unischema",
+    "materialize_dataset",
+]
+
+UNISCHEMA_KEY = SCHEMA_KEY
+ROW_GROUPS_PER_FILE_KEY = ROW_GROUPS_KEY
+
+#: Settings of Parquet while a data set is written. Few rows are held before their size is looked at.
+_SETTINGS = {
+    "parquet.summary.metadata.level": "NONE",
+    "parquet.block.size.row.check.min": "3",
+    "parquet.row-group.size.row.check.min": "3",
+}
+
+_KEY = re.compile(r"[^=/]+=[^/]*")
+
+
+@contextmanager
+def materialize_dataset(
+    spark: Any,
+    dataset_url: str,
+    schema: Unischema,
+    row_group_size_mb: int | None = None,
+    use_summary_metadata: bool = False,
+    filesystem_factory: Callable[[], Any] | None = None,
+) -> Iterator[None]:
+    """Around the job that writes Parquet with Spark: adds the schema when it is done.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+        The session that writes.
+    dataset_url : str
+        The folder that it writes.
+    schema : Unischema
+        The schema.
+    row_group_size_mb : int, optional
+        MiB of a row group.
+    use_summary_metadata : bool, default False
+        Whether Spark writes a summary of all footers as well.
+    filesystem_factory : callable, optional
+        Makes the file system of pyarrow or fsspec in which the schema is written.
+
+    Raises
+    ------
+    PetastormMetadataGenerationError
+        The job wrote no Parquet files.
+    """
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    settings = dict(_SETTINGS)
+    if use_summary_metadata:
+        settings["parquet.summary.metadata.level"] = "ALL"
+    if row_group_size_mb:
+        settings["parquet.block.size"] = str(int(row_group_size_mb) << 20)
+    before = {name: hadoop.get(name) for name in settings}
+    for name, value in settings.items():
+        hadoop.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            hadoop.unset(name) if value is None else hadoop.set(name, value)
+    files, path = file_system(dataset_url, None if filesystem_factory is None else filesystem_factory())
+    try:
+        write_metadata(files, path.rstrip("/"), schema)
+    except PetastormMetadataError as error:
+        raise PetastormMetadataGenerationError(f"{dataset_url}: the schema was not written: {error}") from error
+
+
+def get_schema(dataset: Any) -> Unischema:
+    """The schema of a data set.
+
+    Parameters
+    ----------
+    dataset : str, forebay.Dataset or pyarrow.parquet.ParquetDataset
+        The data set, or its URL.
+
+    Raises
+    ------
+    PetastormMetadataError
+        It has none.
+    """
+    return needed_schema(_url(dataset), None)
+
+
+def get_schema_from_dataset_url(
+    dataset_url_or_urls: Any,
+    hdfs_driver: str = "libhdfs3",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+) -> Unischema:
+    """The schema of the data set at a URL. ``hdfs_driver`` and ``filesystem`` are not needed.
+
+    Raises
+    ------
+    PetastormMetadataError
+        It has none.
+    """
+    return needed_schema(dataset_url_or_urls, storage_options)
+
+
+def infer_or_load_unischema(dataset: Any) -> Unischema:
+    """The schema of a data set, or one that its columns say, if it has none."""
+    return opened(_url(dataset), None).schema
+
+
+def _url(dataset: Any) -> str:
+    """Where a data set lies."""
+    if isinstance(dataset, str):
+        return dataset
+    urls = getattr(dataset, "_urls", None)
+    if isinstance(urls, str):
+        return urls if "://" in urls else f"file://{posixpath.abspath(urls)}"
+    files = getattr(dataset, "files", None)
+    if not files:
+        raise TypeError(f"dataset must be a URL or a data set of forebay or pyarrow, got {type(dataset).__name__}")
+    folder = posixpath.commonpath([posixpath.dirname(file) for file in files])
+    while _KEY.fullmatch(posixpath.basename(folder)):
+        folder = posixpath.dirname(folder)
+    return f"file://{posixpath.abspath(folder)}"

@@ -1,0 +1,162 @@
+"""Which rows to read: functions of the values of some fields."""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "PredicateBase",
+    "in_intersection",
+    "in_lambda",
+    "in_negate",
+    "in_pseudorandom_split",
+    "in_reduce",
+    "in_set",
+]
+
+
+class PredicateBase(abc.ABC):
+    """What a predicate can do. ``make_batch_reader`` gives one of a user's own a ``pandas.DataFrame``."""
+
+    @abc.abstractmethod
+    def get_fields(self) -> set[str]:
+        """Names of the fields that it looks at."""
+
+    @abc.abstractmethod
+    def do_include(self, values: Any) -> Any:
+        """Whether to read the row with these values."""
+
+
+class in_set(PredicateBase):
+    """Rows whose value is one of these."""
+
+    def __init__(self, inclusion_values: Iterable[Any], predicate_field: str) -> None:
+        self._inclusion_values = set(inclusion_values)
+        self._predicate_field = predicate_field
+
+    def get_fields(self) -> set[str]:
+        return {self._predicate_field}
+
+    def do_include(self, values: Mapping[str, Any]) -> bool:
+        return values[self._predicate_field] in self._inclusion_values
+
+
+class in_intersection(PredicateBase):
+    """Rows whose array or list has one of these values."""
+
+    def __init__(self, inclusion_values: Iterable[Any], _predicate_field: str) -> None:
+        self._inclusion_values = list(inclusion_values)
+        self._predicate_field = _predicate_field
+
+    def get_fields(self) -> set[str]:
+        return {self._predicate_field}
+
+    def do_include(self, values: Mapping[str, Any]) -> bool:
+        value = values[self._predicate_field]
+        if not isinstance(value, Iterable):
+            raise ValueError(f"field {self._predicate_field!r} has no items to look among, got {type(value).__name__}")
+        return bool(np.isin(value, self._inclusion_values).any())  # type: ignore[arg-type, call-overload, unused-ignore]
+
+
+class in_lambda(PredicateBase):
+    """Rows for which a function of some values is true.
+
+    Parameters
+    ----------
+    predicate_fields : list of str
+        The fields whose values it takes, in order.
+    predicate_func : callable
+        The function.
+    state_arg : object, optional
+        One more argument for it, after the values.
+    """
+
+    def __init__(self, predicate_fields: list[str], predicate_func: Callable[..., Any], state_arg: Any = None) -> None:
+        if not isinstance(predicate_fields, list):
+            raise ValueError(f"predicate_fields must be a list, got {type(predicate_fields).__name__}")
+        self._predicate_fields = predicate_fields
+        self._predicate_func = predicate_func
+        self._state_arg = state_arg
+
+    def get_fields(self) -> set[str]:
+        return set(self._predicate_fields)
+
+    def do_include(self, values: Any) -> Any:
+        arguments = [values[name] for name in self._predicate_fields]
+        if self._state_arg is not None:
+            arguments.append(self._state_arg)
+        return self._predicate_func(*arguments)
+
+
+class in_negate(PredicateBase):
+    """Rows that another predicate leaves out."""
+
+    def __init__(self, predicate: PredicateBase) -> None:
+        _check(predicate)
+        self._predicate = predicate
+
+    def get_fields(self) -> set[str]:
+        return self._predicate.get_fields()
+
+    def do_include(self, values: Any) -> bool:
+        return not self._predicate.do_include(values)
+
+
+class in_reduce(PredicateBase):
+    """What a function makes of the answers of several predicates: ``all``, ``any`` or another one."""
+
+    def __init__(self, predicate_list: Sequence[PredicateBase], reduce_func: Callable[[list[Any]], Any]) -> None:
+        for predicate in predicate_list:
+            _check(predicate)
+        self._predicate_list = predicate_list
+        self._reduce_func = reduce_func
+
+    def get_fields(self) -> set[str]:
+        return {name for predicate in self._predicate_list for name in predicate.get_fields()}
+
+    def do_include(self, values: Any) -> Any:
+        return self._reduce_func([predicate.do_include(values) for predicate in self._predicate_list])
+
+
+class in_pseudorandom_split(PredicateBase):
+    """One of several parts of the rows, by a hash of a value: the same part each time, and in Petastorm.
+
+    Parameters
+    ----------
+    fraction_list : list of float
+        The share of each part.
+    subset_index : int
+        Which part to read.
+    predicate_field : str
+        The field whose value decides. Equal values come into one part.
+    """
+
+    def __init__(self, fraction_list: Sequence[float], subset_index: int, predicate_field: str) -> None:
+        if subset_index >= len(fraction_list):
+            raise ValueError(f"subset_index must be less than {len(fraction_list)}, got {subset_index}")
+        self._predicate_field = predicate_field
+        # Sums of floats from the first on, since where a part ends is a matter of the last bit.
+        ends = [sum(fraction_list[: at + 1]) for at in range(len(fraction_list))]
+        self._bucket_low = (ends[subset_index - 1] if subset_index else 0) * (sys.maxsize - 1)
+        self._bucket_high = ends[subset_index] * (sys.maxsize - 1)
+
+    def get_fields(self) -> set[str]:
+        return {self._predicate_field}
+
+    def do_include(self, values: Mapping[str, Any]) -> bool:
+        if self._predicate_field not in values:
+            raise ValueError(f"the values have no field {self._predicate_field!r}, which splits the rows")
+        text = str(values[self._predicate_field])
+        bucket = int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(), 16) % sys.maxsize
+        return self._bucket_low <= bucket < self._bucket_high
+
+
+def _check(predicate: Any) -> None:
+    if not isinstance(predicate, PredicateBase):
+        raise ValueError(f"a predicate must be derived from PredicateBase, got {type(predicate).__name__}")

@@ -1,0 +1,214 @@
+"""Batches of tensors of PyTorch, from a reader."""
+
+from __future__ import annotations
+
+import decimal
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..adapters.missing import missing
+
+try:
+    import torch
+    from torch.utils.data import default_collate
+except ImportError as error:
+    raise missing("petastorm.pytorch", "PyTorch", "torch", error) from error
+
+from ._refused import absent
+from ._shuffling import Rows, Tensors
+from .reader import Reader
+
+__all__ = ["BatchedDataLoader", "DataLoader", "LoaderBase", "decimal_friendly_collate"]
+
+InMemBatchedDataLoader = absent("InMemBatchedDataLoader")
+
+_LOG = logging.getLogger("forebay")
+
+#: Types that become larger ones, as torch had no others when they were chosen.
+_PROMOTED = {"uint16": np.int32, "uint32": np.int64, "bool": np.uint8}
+
+
+class LoaderBase:
+    """What both loaders have: one pass at a time, and a reader that is reset for the next one.
+
+    A class of yours may override ``_iter_impl``, which yields the batches of a pass.
+    """
+
+    reader: Reader
+
+    def __init__(self) -> None:
+        self._in_iter: bool | None = None
+        self._error: BaseException | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._error is not None:
+            raise RuntimeError(f"the last pass failed with {self._error!r}, so there is no other one")
+        if self._in_iter:
+            raise RuntimeError(
+                "a pass is under way: finish it before another one begins, or make another reader and loader"
+            )
+        if self._in_iter is not None:
+            self.reader.reset()
+            _LOG.warning("the reader is reset for another pass (num_epochs= of the reader costs less)")
+        self._in_iter = True
+        try:
+            yield from self._iter_impl()
+        except Exception as error:
+            self._error = error
+            raise
+        finally:
+            self._in_iter = False
+
+    def _iter_impl(self) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.reader.stop()
+        self.reader.join()
+
+
+def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
+    """Rows as a batch, as torch does it, but decimals and text as lists of themselves."""
+    first = batch[0]
+    if isinstance(first, (decimal.Decimal, str, bytes)):
+        return batch
+    if isinstance(first, Mapping):
+        return {name: decimal_friendly_collate([row[name] for row in batch]) for name in first}
+    if isinstance(first, Sequence):
+        return [decimal_friendly_collate(items) for items in zip(*batch, strict=False)]
+    return default_collate(list(batch))
+
+
+class DataLoader(LoaderBase):
+    """Batches of rows, put together one row at a time.
+
+    Parameters
+    ----------
+    reader : Reader
+        The reader. The loader stops it at the end of a ``with`` statement.
+    batch_size : int, default 1
+        Rows of a batch. The last one may have fewer.
+    collate_fn : callable, default decimal_friendly_collate
+        A function from a list of rows, each a dict, to a batch.
+    shuffling_queue_capacity : int, default 0
+        Rows of the buffer that they are drawn from at random, by numpy's generator; 0 for the reader's order.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        batch_size: int = 1,
+        collate_fn: Callable[[list[Any]], Any] = decimal_friendly_collate,
+        shuffling_queue_capacity: int = 0,
+    ) -> None:
+        super().__init__()
+        self.reader = reader
+        self.batch_size = batch_size
+        self.collate_fn = collate_fn
+        self.shuffling_queue_capacity = shuffling_queue_capacity
+        self._batch_acc: list[Any] = []
+
+    def _iter_impl(self) -> Iterator[Any]:
+        self._shuffling_buffer = Rows(self.shuffling_queue_capacity)
+        self._batch_acc = []
+        keys: Any = None
+        for item in self.reader:
+            row = item._asdict()
+            keys = row.keys()
+            _sanitize_pytorch_types(row)
+            if self.reader.batched_output:
+                self._shuffling_buffer.add_many(list(zip(*row.values(), strict=True)))
+            else:
+                self._shuffling_buffer.add_many([row])
+            yield from self._yield_batches(keys)
+        self._shuffling_buffer.finish()
+        yield from self._yield_batches(keys)
+        if self._batch_acc:
+            yield self.collate_fn(self._batch_acc)
+
+    def _yield_batches(self, keys: Any) -> Iterator[Any]:
+        while self._shuffling_buffer.can_retrieve():
+            row = self._shuffling_buffer.retrieve()
+            self._batch_acc.append(row if isinstance(row, dict) else dict(zip(keys, row, strict=True)))
+            if len(self._batch_acc) == self.batch_size:
+                batch, self._batch_acc = self._batch_acc, []
+                yield self.collate_fn(batch)
+
+
+class BatchedDataLoader(LoaderBase):
+    """Batches of tensors, cut from the batches of a reader without taking rows apart.
+
+    Parameters
+    ----------
+    reader : Reader
+        The reader. The loader stops it at the end of a ``with`` statement.
+    batch_size : int, default 1
+        Rows of a batch. The last one may have fewer.
+    transform_fn : callable, default torch.as_tensor
+        A function from an array to a tensor.
+    shuffling_queue_capacity : int, default 0
+        Rows of the buffer that they are drawn from at random, by torch's generator; 0 for the reader's order.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        batch_size: int = 1,
+        transform_fn: Callable[[Any], Any] | None = None,
+        shuffling_queue_capacity: int = 0,
+    ) -> None:
+        super().__init__()
+        self.reader = reader
+        self.batch_size = batch_size
+        self.transform_fn = transform_fn or torch.as_tensor
+        self.shuffling_queue_capacity = shuffling_queue_capacity
+
+    def _iter_impl(self) -> Iterator[Any]:
+        self._shuffling_buffer = Tensors(self.shuffling_queue_capacity, self.batch_size)
+        keys: Any = None
+        for item in self.reader:
+            row = item._asdict()
+            keys = list(row)
+            _sanitize_pytorch_types(row)
+            if not self.reader.batched_output:
+                row = {name: np.asarray(value)[None] for name, value in row.items()}
+            self._shuffling_buffer.add_many(self.transform_fn(value) for value in row.values())
+            yield from self._yield_batches(keys)
+        self._shuffling_buffer.finish()
+        yield from self._yield_batches(keys)
+
+    def _yield_batches(self, keys: Any) -> Iterator[Any]:
+        while self._shuffling_buffer.can_retrieve():
+            yield dict(zip(keys, self._shuffling_buffer.retrieve(), strict=True))
+
+
+def _sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
+    """Makes the values of a row, or of a batch, such as torch has: in place.
+
+    Raises
+    ------
+    TypeError
+        A value is None, or an array of text or objects.
+    """
+    for name, value in row_as_dict.items():
+        if value is None:
+            raise TypeError(f"Pytorch does not support nullable fields. Found None in {name}")
+        if isinstance(value, np.bool_):
+            row_as_dict[name] = np.uint8(value)
+        elif isinstance(value, np.ndarray):
+            if value.dtype.kind in "SUO":
+                raise TypeError(
+                    f"Pytorch does not support arrays of string or object classes. Found in field {name}. (leave it "
+                    "out with schema_fields=, or remove it with a TransformSpec)"
+                )
+            promoted = _PROMOTED.get(value.dtype.name)
+            if promoted is not None:
+                row_as_dict[name] = value.astype(promoted)
+            elif not value.flags.writeable or any(step < 0 for step in value.strides):
+                row_as_dict[name] = value.copy()

@@ -1,0 +1,355 @@
+"""Readers: the functions that make them, and what they deliver."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..loader import Loader
+from ._order import Order
+from ._plan import Plan, cache_of
+from ._stored import Stored, opened
+from .errors import refused
+from .predicates import PredicateBase
+from .transform import TransformSpec
+
+__all__ = ["Reader", "make_batch_reader", "make_reader"]
+
+_LOG = logging.getLogger("forebay")
+
+_POOLS = ("thread", "process", "dummy")
+
+
+class Reader:
+    """What :func:`make_reader` and :func:`make_batch_reader` return: an iterator, and a context manager.
+
+    Attributes
+    ----------
+    schema : Unischema
+        The fields that are delivered.
+    last_row_consumed : bool
+        Whether all epochs are over.
+    num_epochs : int or None
+        How many epochs there are.
+    batched_output : bool
+        Whether an item is a batch and not a row.
+    """
+
+    #: Windows of rows are not delivered: see forebay.Window.
+    ngram = None
+
+    def __init__(self, stored: Stored, plan: Plan) -> None:
+        self.schema = plan.schema
+        self.num_epochs = plan.num_epochs
+        self.batched_output = plan.is_batched
+        self.is_batched_reader = plan.is_batched
+        self.last_row_consumed = False
+        self.stopped = False
+        self._stored = stored
+        self._plan = plan
+        self._loader: Loader | None = None
+        self._is_ready = False
+        self._items: Iterator[Any] | None = None
+        # Threads of a user's may share a reader.
+        self._lock = threading.Lock()
+        if plan.is_decided_by_folders(stored):
+            # It costs little, and says at once that there is nothing to read.
+            self._get_ready()
+
+    def __iter__(self) -> Reader:
+        return self
+
+    def __next__(self) -> Any:
+        if self.stopped:
+            raise RuntimeError(
+                "Trying to read a sample after a reader created by make_reader/make_batch_reader has stopped. "
+                "This may happen if its with statement has ended."
+            )
+        with self._lock:
+            if self._items is None:
+                self._items = self._all()
+            try:
+                return next(self._items)
+            except StopIteration:
+                self.last_row_consumed = True
+                raise
+
+    def next(self) -> Any:
+        """The next row or batch."""
+        return next(self)
+
+    def reset(self) -> None:
+        """Lets the epochs begin again, with other orders, after all of them were read.
+
+        Raises
+        ------
+        NotImplementedError
+            Not all of them were.
+        """
+        if not self.last_row_consumed:
+            raise NotImplementedError("a reader can be reset after its last row only (make another reader)")
+        self.last_row_consumed = False
+        self._items = None
+
+    def stop(self) -> None:
+        """Ends reading."""
+        self.stopped = True
+        self._items = None
+        if self._loader is not None:
+            self._loader.close()
+
+    def join(self) -> None:
+        """Does nothing: :meth:`stop` waits for what it ends."""
+
+    def cleanup_cache(self) -> None:
+        """Does nothing: the folder of a cache is never removed."""
+
+    @property
+    def diagnostics(self) -> dict[str, Any]:
+        """How many batches are ready, and what was measured so far: see ``stats()`` of :class:`forebay.Loader`."""
+        if self._loader is None:
+            return {"output_queue_size": 0}
+        measured: dict[str, Any] = {**self._loader.stats().to_dict()}
+        return {"output_queue_size": measured["queues"]["batches_ready"], **measured}
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+        self.join()
+
+    def _all(self) -> Iterator[Any]:
+        """The items of all epochs."""
+        self._get_ready()
+        if self._loader is None:
+            return
+        begun = 0
+        while self.num_epochs is None or begun < self.num_epochs:
+            begun += 1
+            epoch = iter(self._loader)
+            least = self._plan.order.least(self._loader.num_rows)
+            yield from self._plan.items(epoch, epoch.number, least, self._stored)
+
+    def _get_ready(self) -> None:
+        """Decides which rows are read, once."""
+        if self._is_ready:
+            return
+        self._loader = self._plan.loader(self._stored)
+        self._is_ready = True
+        if self._loader is None:
+            warnings.warn("No matching data is available for loading: no row is selected.", stacklevel=4)
+
+
+def make_reader(
+    dataset_url: str | list[str],
+    schema_fields: Any = None,
+    reader_pool_type: str = "thread",
+    workers_count: int = 10,
+    pyarrow_serialize: bool = False,
+    results_queue_size: int = 50,
+    seed: int | None = None,
+    shuffle_rows: bool = False,
+    shuffle_row_groups: bool = True,
+    shuffle_row_drop_partitions: int = 1,
+    predicate: PredicateBase | None = None,
+    rowgroup_selector: Any = None,
+    num_epochs: int | None = 1,
+    cur_shard: int | None = None,
+    shard_count: int | None = None,
+    shard_seed: int | None = None,
+    cache_type: str | None = "null",
+    cache_location: str | os.PathLike[str] | None = None,
+    cache_size_limit: int | None = None,
+    cache_row_size_estimate: int | None = None,
+    cache_extra_settings: Mapping[str, Any] | None = None,
+    hdfs_driver: str = "libhdfs3",
+    transform_spec: TransformSpec | None = None,
+    filters: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    zmq_copy_buffers: bool = True,
+    filesystem: Any = None,
+    convert_early_to_numpy: bool = False,
+    *,
+    shards: str = "rows",
+) -> Reader:
+    """A reader of the rows of a data set of Petastorm, each a named tuple of decoded values.
+
+    Parameters
+    ----------
+    dataset_url : str or list of str
+        A URL such as ``"file:///data/train"``, or several of one store.
+    schema_fields : list of UnischemaField or str, optional
+        Fields, or regular expressions of whole names. Default: all.
+    reader_pool_type : {"thread", "process", "dummy"}, default "thread"
+        Where the function of ``transform_spec`` runs. Reading and decoding have threads of their own, without Python.
+    workers_count : int, default 10
+        How many threads or processes run that function; as many as there are processors at most.
+    seed : int, optional
+        Decides the order. Default: another one each time, but 0 where rows are shared out, for all processes need the
+        same.
+    shuffle_rows, shuffle_row_groups : bool
+        Whether the rows of a row group, and the row groups, come in random order.
+    shuffle_row_drop_partitions : int, default 1
+        In how many pieces row groups are shuffled.
+    predicate : PredicateBase, optional
+        Which rows to read. Sets become a filter of the engine; others are asked for each row once, when the first row
+        is read.
+    num_epochs : int, optional
+        How often all rows are read; None for ever.
+    cur_shard, shard_count : int, optional
+        The share of this process.
+    cache_type : {"null", "local-disk"}, optional
+        Whether rows are kept in ``cache_location``, in at most ``cache_size_limit`` bytes. Nothing that is there is
+        removed.
+    transform_spec : TransformSpec, optional
+        A function of a row.
+    filters : list of tuple, optional
+        Which rows to read, as pyarrow has it. Rows that match are read, and no others of their row groups.
+    storage_options : mapping, optional
+        Credentials and settings of the store.
+    shards : {"rows", "equal", "row_groups"}, default "rows"
+        What is shared out: rows, each to one process, so that their numbers differ by one at most; as many rows to
+        each, of which some are repeated; or whole row groups, as in Petastorm, whose shares may differ widely.
+    rowgroup_selector : None
+        Refused: pass ``filters`` or ``predicate``.
+    pyarrow_serialize, results_queue_size, shard_seed, cache_row_size_estimate, cache_extra_settings, hdfs_driver, \
+zmq_copy_buffers, filesystem, convert_early_to_numpy
+        Taken for scripts that have them. The engine has no queue of results, no serializer and no driver; it opens
+        stores by URL and ``storage_options``.
+
+    Returns
+    -------
+    Reader
+        The reader.
+
+    Raises
+    ------
+    ValueError
+        An argument is malformed.
+    ForebayError
+        The data set cannot be opened.
+    """
+    stored = opened(dataset_url, storage_options)
+    if not stored.is_written:
+        warnings.warn(
+            "make_reader reads data sets of Petastorm, and this one has no schema (use make_batch_reader)", stacklevel=2
+        )
+    return _reader(stored, False, {**locals()})
+
+
+def make_batch_reader(
+    dataset_url_or_urls: str | list[str],
+    schema_fields: Any = None,
+    reader_pool_type: str = "thread",
+    workers_count: int = 10,
+    results_queue_size: int = 50,
+    seed: int | None = None,
+    shuffle_rows: bool = False,
+    shuffle_row_groups: bool = True,
+    shuffle_row_drop_partitions: int = 1,
+    predicate: PredicateBase | None = None,
+    rowgroup_selector: Any = None,
+    num_epochs: int | None = 1,
+    cur_shard: int | None = None,
+    shard_count: int | None = None,
+    shard_seed: int | None = None,
+    cache_type: str | None = "null",
+    cache_location: str | os.PathLike[str] | None = None,
+    cache_size_limit: int | None = None,
+    cache_row_size_estimate: int | None = None,
+    cache_extra_settings: Mapping[str, Any] | None = None,
+    hdfs_driver: str = "libhdfs3",
+    transform_spec: TransformSpec | None = None,
+    filters: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    zmq_copy_buffers: bool = True,
+    filesystem: Any = None,
+    convert_early_to_numpy: bool = False,
+    *,
+    shards: str = "rows",
+) -> Reader:
+    """A reader of any Parquet: an item is a named tuple of arrays with the rows of a row group, as they are stored.
+
+    Columns are what pandas makes of them: nulls among whole numbers give floats with NaN, dates are objects, times
+    have their stored unit, lists of one length are the rows of an array. Text is an array of numpy's text, in which a
+    null is ``"None"``. Codecs of Petastorm are not applied: see :func:`make_reader`.
+
+    Parameters
+    ----------
+    dataset_url_or_urls : str or list of str
+        A URL of a folder, or several of files.
+    schema_fields, reader_pool_type, workers_count, seed, shuffle_rows, shuffle_row_groups, \
+shuffle_row_drop_partitions, num_epochs, cur_shard, shard_count, cache_type, cache_location, cache_size_limit, \
+filters, storage_options, shards
+        As for :func:`make_reader`.
+    predicate : PredicateBase, optional
+        Which rows to read. ``in_lambda`` and a predicate of your own get columns of pandas.
+    transform_spec : TransformSpec, optional
+        A function from a ``pandas.DataFrame`` to another one.
+    rowgroup_selector, results_queue_size, shard_seed, cache_row_size_estimate, cache_extra_settings, hdfs_driver, \
+zmq_copy_buffers, filesystem, convert_early_to_numpy
+        As for :func:`make_reader`.
+
+    Returns
+    -------
+    Reader
+        The reader.
+
+    Raises
+    ------
+    ValueError
+        An argument is malformed.
+    ForebayError
+        The data set cannot be opened.
+    """
+    stored = opened(dataset_url_or_urls, storage_options)
+    if stored.is_written:
+        warnings.warn(
+            "make_batch_reader gives the cells of a data set of Petastorm as they are stored (use make_reader for "
+            "decoded values)",
+            stacklevel=2,
+        )
+    return _reader(stored, True, {**locals()})
+
+
+def _reader(stored: Stored, is_batched: bool, given: dict[str, Any]) -> Reader:
+    if given["rowgroup_selector"] is not None:
+        raise refused("rowgroup_selector", "pass filters=, which reads the statistics and indexes of Parquet")
+    if given["reader_pool_type"] not in _POOLS:
+        raise ValueError(f"Unknown reader_pool_type: {given['reader_pool_type']}")
+    if given["shard_seed"]:
+        warnings.warn("shard_seed decides nothing (pass seed=)", stacklevel=3)
+    if given["filesystem"] is not None:
+        _LOG.info("filesystem= is not needed: stores are opened by URL and storage_options=")
+    epochs = given["num_epochs"]
+    if epochs is not None and (isinstance(epochs, bool) or not isinstance(epochs, (int, np.integer)) or epochs < 1):
+        raise ValueError(f"num_epochs must be an int of at least 1, or None for ever, got {epochs!r}")
+    plan = Plan(
+        stored,
+        is_batched,
+        schema_fields=given["schema_fields"],
+        predicate=given["predicate"],
+        filters=given["filters"],
+        transform_spec=given["transform_spec"],
+        num_epochs=epochs,
+        order=Order.of(
+            shuffle_row_groups=given["shuffle_row_groups"],
+            shuffle_rows=given["shuffle_rows"],
+            drop_partitions=given["shuffle_row_drop_partitions"],
+            seed=given["seed"],
+            cur_shard=given["cur_shard"],
+            shard_count=given["shard_count"],
+            shards=given["shards"],
+        ),
+        cache=cache_of(given["cache_type"], given["cache_location"], given["cache_size_limit"]),
+        pool=given["reader_pool_type"],
+        workers_count=given["workers_count"],
+    )
+    return Reader(stored, plan)

@@ -1,0 +1,208 @@
+"""The same rows, fields, types and shapes as Petastorm itself, value by value.
+
+``FOREBAY_PETASTORM_PYTHON`` names an interpreter with Petastorm 0.13.1. Without it the tests are skipped.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+import os
+import pickle
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from petastorm_schema import schemas  # noqa: F401
+from test_petastorm_rows import Kinds, kinds
+
+import forebay as fb
+from forebay.petastorm import make_batch_reader, make_reader
+from forebay.petastorm.predicates import in_pseudorandom_split
+from forebay.petastorm.unischema import type_name
+
+PYTHON = os.environ.get("FOREBAY_PETASTORM_PYTHON")
+SCRIPT = Path(__file__).parent / "petastorm_original.py"
+LEGACY = Path(os.environ.get("FOREBAY_TEST_DATA", "nowhere")) / "petastorm-legacy"
+
+pytestmark = [
+    pytest.mark.usefixtures("schemas"),
+    pytest.mark.skipif(PYTHON is None, reason="FOREBAY_PETASTORM_PYTHON names no interpreter with Petastorm"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+#: Names of types of another version of numpy.
+NAMES = {"bool_": "bool", "string_": "bytes_", "unicode_": "str_"}
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """Calls functions of ``petastorm_original.py`` there."""
+    out = tmp_path_factory.mktemp("original") / "out.pickle"
+
+    def call(*calls):
+        run = subprocess.run([PYTHON, SCRIPT, out], input=json.dumps(calls), capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        gave = pickle.loads(out.read_bytes())
+        for one in gave:
+            assert not isinstance(one, str), one
+        return gave
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def written(original, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("written") / "data"
+    folder.mkdir()
+    original(["write", {"folder": str(folder), "count": 30}])
+    return f"file://{folder}"
+
+
+def check_schema(schema, fields):
+    """The fields of two schemas are the same."""
+    found = [
+        (one.name, type_name(one.numpy_dtype), tuple(one.shape), bool(one.nullable)) for one in schema.fields.values()
+    ]
+    assert found == [(name, NAMES.get(kind, kind), tuple(shape), nullable) for name, kind, shape, nullable in fields]
+
+
+def check(found, expected, name):
+    """One value is another: in type, shape and content."""
+    if expected is None:
+        assert found is None, name
+        return
+    assert found is not None, name
+    if isinstance(expected, np.ndarray):
+        assert isinstance(found, np.ndarray), name
+        if found.dtype.kind == expected.dtype.kind == "M":
+            # Old versions of pandas have nanoseconds only.
+            expected = expected.astype(found.dtype)
+        if found.dtype.kind == expected.dtype.kind == "U" and "None" in found:
+            # A null is the text "nan" with pandas 3.
+            expected = np.where(expected == "nan", "None", expected)
+            found = found.astype(expected.dtype)
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape), name
+        if found.dtype == object:
+            for one, other in zip(found.flat, expected.flat, strict=True):
+                assert type(one) is type(other) or one == other, name
+                assert one == other, name
+        else:
+            np.testing.assert_array_equal(found, expected, name)
+        return
+    assert type(found).__name__ == type(expected).__name__, name
+    if isinstance(expected, np.datetime64):
+        assert found.dtype == expected.dtype, name
+    if isinstance(expected, decimal.Decimal):
+        assert found.as_tuple() == expected.as_tuple(), name
+    assert found == expected or (found != found and expected != expected), name
+
+
+def check_rows(url, gave, **options):
+    expected, fields = gave
+    with make_reader(url, shuffle_row_groups=False, **options) as reader:
+        check_schema(reader.schema, fields)
+        rows = [row._asdict() for row in reader]
+    assert len(rows) == len(expected) > 0
+    values = 0
+    for row, other in zip(rows, expected, strict=True):
+        assert list(row) == list(other)
+        for name in row:
+            check(row[name], other[name], name)
+            values += 1
+    return values
+
+
+def check_batches(url, gave, keys=None, **options):
+    expected, fields = gave
+    with make_batch_reader(url, shuffle_row_groups=False, **options) as reader:
+        check_schema(reader.schema, fields)
+        batches = [batch._asdict() for batch in reader]
+    assert len(batches) == len(expected) > 0
+    values = 0
+    for batch, other in zip(batches, expected, strict=True):
+        assert list(batch) == list(other)
+        for name in batch:
+            # There, folders are columns of categories, whose values two readings of the folders may exchange.
+            if keys and name in keys:
+                assert batch[name].tolist() == [keys[name](int(one)) for one in batch["id"]], name
+            else:
+                check(batch[name], other[name], name)
+            values += len(batch[name])
+    return values
+
+
+OLD = [folder.name for folder in sorted(LEGACY.iterdir())] if LEGACY.is_dir() else []
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_rows_and_batches_of_old_versions_are_the_same(original, version):
+    url = f"file://{LEGACY / version}"
+    rows, batches = original(
+        ["rows", {"url": url, "shuffle_row_groups": False}], ["batches", {"url": url, "shuffle_row_groups": False}]
+    )
+    assert check_rows(url, rows) == 100 * len(rows[1])
+    assert check_batches(url, batches, keys={"partition_key": lambda id: f"p_{id // 10}"}) == 100 * len(batches[1])
+
+
+def test_rows_and_batches_of_every_codec_are_the_same(original, written):
+    rows, batches = original(
+        ["rows", {"url": written, "shuffle_row_groups": False}],
+        ["batches", {"url": written, "shuffle_row_groups": False}],
+    )
+    assert check_rows(written, rows) == 30 * 36
+    assert (
+        check_batches(written, batches, keys={"part": lambda id: f"p {id % 2}", "number": lambda id: 7 + id % 2})
+        == 30 * 36
+    )
+
+
+@pytest.mark.parametrize("fields", [["id"], ["p.*", "id"], ["any_.*"], ["part", "text"]])
+def test_views_are_the_same(original, written, fields):
+    (rows,) = original(["rows", {"url": written, "shuffle_row_groups": False, "schema_fields": fields}])
+    with make_reader(written, shuffle_row_groups=False, schema_fields=fields) as reader:
+        found = [row._asdict() for row in reader]
+    for row, other in zip(found, rows[0], strict=True):
+        assert sorted(row) == sorted(other)
+        for name in row:
+            check(row[name], other[name], name)
+
+
+@pytest.mark.parametrize("field", ["id", "text", "part"])
+def test_parts_of_a_split_are_the_same(original, written, field):
+    fractions = [0.3, 0.3, 0.4]
+    parts = original(
+        *(["split", {"url": written, "fractions": fractions, "index": at, "field": field}] for at in range(3))
+    )
+    for at, part in enumerate(parts):
+        with make_reader(written, predicate=in_pseudorandom_split(fractions, at, field)) as reader:
+            assert sorted(str(getattr(row, field)) for row in reader) == part
+    assert sum(map(len, parts)) == 30
+
+
+def test_batches_of_any_parquet_are_the_same(original, tmp_path):
+    url = f"file://{tmp_path}"
+    original(["plain", {"folder": str(tmp_path)}])
+    (batches,) = original(["batches", {"url": url, "shuffle_row_groups": False}])
+    assert check_batches(url, batches) == 20 * 18
+
+
+def test_petastorm_reads_what_is_written_here(original, tmp_path):
+    url = f"file://{tmp_path}/data"
+    fb.petastorm.write(map(kinds, range(30)), Kinds, url, row_group_rows=7, file_rows=20)
+    (rows,) = original(["rows", {"url": url, "shuffle_row_groups": False}])
+    check_schema(Kinds, rows[1])
+    assert len(rows[0]) == 30
+    for row in rows[0]:
+        expected = kinds(int(row["id"]))
+        for name, value in row.items():
+            if name == "price":
+                assert value == expected[name]
+            elif name == "photo":
+                assert abs(value.astype(int) - expected[name]).max() <= 2
+            elif isinstance(value, np.ndarray):
+                check(value, expected[name], name)
+            else:
+                assert value == expected[name], name
+    assert check_rows(url, rows) == 30 * len(Kinds.fields)
