@@ -8,13 +8,10 @@ use object_store::path::Path;
 
 use super::clouds::Options;
 use super::footer::{IF_DAMAGED, fetch_value};
-use super::list::{self, pinned};
+use super::list::{self, COMMON_METADATA, pinned};
 use super::open::connect;
 use super::store::Store;
 use crate::snapshot::{MetadataFile, Snapshot};
-
-/// The name of the file, which no folder's data has.
-pub(super) const NAME: &str = "_common_metadata";
 
 /// What a file has under a key.
 #[derive(Clone, Debug)]
@@ -61,7 +58,8 @@ async fn beside_named(store: &Store, snapshot: &Snapshot) -> Result<Option<Metad
         return Ok(None);
     }
     let Some(folder) = first.pin.path.as_ref().strip_suffix(&*first.relative) else { return Ok(None) };
-    let path = Path::parse(format!("{folder}{NAME}")).map_err(|error| Error::invalid(error.to_string()))?;
+    let path = Path::parse(format!("{folder}{COMMON_METADATA}"))
+        .map_err(|error| Error::invalid(error.to_string()))?;
     match pinned(store, first.volume, &path).await {
         Ok(found) => Ok(found.map(|pin| MetadataFile { volume: first.volume, pin })),
         // Who may read the files need not be allowed to look up one that is not there.

@@ -11,10 +11,9 @@ use forebay_arrow::fail::Foreign;
 use forebay_base::{Error, ErrorKind, Result};
 
 use super::location::Location;
-use super::names::{chosen, has_suffix, is_hidden, nothing};
+use super::names::{COMMON_METADATA, chosen, has_suffix, is_hidden, nothing};
 use super::partition::note_keys;
 use crate::snapshot::{DataFile, FileVersion, IndexPlace, MetadataFile, Pin, Snapshot};
-use crate::source::common_metadata;
 use crate::source::glob::{Glob, Reach};
 use crate::source::index;
 use crate::source::local::{object_path, place, version_at};
@@ -95,7 +94,7 @@ fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&Seen]) -> Result<Snapsh
     let folder = absolute(base)?;
     let root = folder.to_string_lossy().trim_end_matches('/').to_string();
     let indexes = vec![index(&folder, &root, glob.is_none())?];
-    let common = pinned(&folder.join(common_metadata::NAME))?;
+    let common = pinned(&folder.join(COMMON_METADATA))?;
     let common_metadata = common.map(|pin| MetadataFile { volume: 0, pin }).into_iter().collect();
     Ok(Snapshot { root, files, indexes, common_metadata, ..Snapshot::default() })
 }

@@ -13,5 +13,6 @@ mod splits;
 pub(super) use below::{file_below, pinned};
 pub(super) use find::{find, find_in};
 pub use key_types::KeyTypes;
+pub(super) use names::COMMON_METADATA;
 pub use partition::FolderFilter;
 pub(super) use partition::settle;

@@ -11,11 +11,10 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 
 use super::location::Location;
-use super::names::{chosen, has_suffix, is_hidden, nothing};
+use super::names::{COMMON_METADATA, chosen, has_suffix, is_hidden, nothing};
 use super::partition::note_keys;
 use crate::snapshot::{DataFile, IndexPlace, MetadataFile, Pin, Snapshot};
 use crate::source::clouds::Meaning;
-use crate::source::common_metadata;
 use crate::source::footer::TAIL;
 use crate::source::glob::{Glob, Reach, WILDCARDS};
 use crate::source::index;
@@ -304,7 +303,7 @@ impl Here<'_> {
         let (path, found) = beside(index::NAME)?;
         let index =
             IndexPlace { root: root.clone(), volume: self.volume, path, found, is_whole: glob.is_none() };
-        let (_, common) = beside(common_metadata::NAME)?;
+        let (_, common) = beside(COMMON_METADATA)?;
         let common = common.map(|pin| MetadataFile { volume: self.volume, pin });
         Ok(Location::Files(Snapshot {
             root,
