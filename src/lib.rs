@@ -82,6 +82,7 @@
 //! | bad rows | [`OnBadRow`], [`BadRow`] |
 //! | cache | [`DiskCache`], [`Tier`] |
 //! | measure | [`Stats`], with its parts in [`stats`] |
+//! | read schemas of Petastorm | [`petastorm`] |
 //! | store JPEGs as coefficients | [`repack`] |
 //! | read and gather rows without a loader | [`rows`] |
 //! | bind another language | [`bindings`] |
@@ -216,6 +217,17 @@ pub mod image {
     //! The parts of an [`Image`](forebay_image::Image): sizes, layouts, types of pixels, interpolations, and the key of its random draws.
 
     pub use forebay_image::{Interpolation, Layout, MaskType, PixelType, RowKey, Size};
+}
+
+pub mod petastorm {
+    //! The schema of a [Petastorm](https://github.com/uber/petastorm) data set: which array or image is in the cells of each
+    //! column.
+    //!
+    //! Petastorm keeps it pickled in the file `_common_metadata` beside the data. It is read as plain values: nothing that it
+    //! names is imported, called or run.
+
+    pub use crate::loader::petastorm_schema as schema;
+    pub use forebay_petastorm::{Codec, Dtype, Field, SparkType, Unischema};
 }
 
 pub mod plan {

@@ -25,6 +25,7 @@ mod lists;
 mod loader;
 mod memory;
 mod options;
+mod petastorm;
 mod pin;
 mod program;
 mod ragged;
@@ -50,6 +51,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode::decode_image, module)?)?;
     module.add_function(wrap_pyfunction!(loader::denied_rows, module)?)?;
     module.add_function(wrap_pyfunction!(loader::denied_values, module)?)?;
+    module.add_function(wrap_pyfunction!(petastorm::petastorm_schema, module)?)?;
     lists::add(module)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<categories::Counts>()?;

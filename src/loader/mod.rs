@@ -11,6 +11,7 @@
 //! * a `source` is a data set with a pipe of its own, and gives a `pass` over its rows; `sources` are those of a
 //!   loader, one alone or several, which a `mix` takes rows from by weight,
 //! * `rewind` says which rows a step holds, past or to come,
+//! * `petastorm` reads the schema beside the files of a data set of Petastorm,
 //! * `repack` writes a data set again with its JPEGs in another form,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
 //! * [`epoch`](Epoch) takes the batches of passes and hands over, to a [`consumer`](Consumer) where there is a layer
@@ -38,6 +39,7 @@ mod lifecycle;
 mod machine;
 mod mix;
 mod pass;
+mod petastorm;
 mod pipe;
 mod plan;
 mod prefetch;
@@ -72,6 +74,7 @@ pub use handle::Loader;
 pub use lifecycle::Reason;
 pub use machine::page_cache;
 pub use pass::{Step, ended};
+pub use petastorm::petastorm_schema;
 pub use plan::{RankPlan, RankReads, SourcePlan};
 pub use progress::Receipt;
 pub use rejections::Rejections;

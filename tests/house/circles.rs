@@ -11,12 +11,13 @@ use std::path::Path;
 use super::paths::{expand, rust_files, without_tests};
 
 /// The sources of each crate.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "src",
     "crates/arrow/src",
     "crates/base/src",
     "crates/cli/src",
     "crates/image/src",
+    "crates/petastorm/src",
     "crates/store/src",
     "python/src",
 ];

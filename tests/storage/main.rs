@@ -18,6 +18,7 @@ mod index;
 mod lists;
 mod pack;
 mod panics;
+mod petastorm;
 mod refusals;
 mod secrets;
 mod slow;

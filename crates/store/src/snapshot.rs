@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub identities: Vec<Arc<str>>,
     /// The folders that were opened, each with the file that may keep the footers of its files.
     pub indexes: Vec<IndexPlace>,
+    /// The files `_common_metadata` of the folders that were opened.
+    pub common_metadata: Vec<MetadataFile>,
     /// For each location with files of several splits, the sentence that says so.
     pub splits: Vec<String>,
 }
@@ -51,6 +53,15 @@ pub struct IndexPlace {
     pub found: Option<Pin>,
     /// Whether all files of the folder were opened, so that the file may be written.
     pub is_whole: bool,
+}
+
+/// A file `_common_metadata`: a footer without rows, for what a folder has to say of its files together.
+#[derive(Clone, Debug)]
+pub struct MetadataFile {
+    /// The volume of the store that it is in.
+    pub volume: usize,
+    /// Its address, size and version.
+    pub pin: Pin,
 }
 
 /// A Parquet file that is to be read.
@@ -234,6 +245,7 @@ impl Snapshot {
             }
             all.identities.extend(snapshot.identities);
             all.indexes.extend(snapshot.indexes);
+            all.common_metadata.extend(snapshot.common_metadata);
             all.splits.extend(snapshot.splits);
         }
         if all.files.is_empty() {

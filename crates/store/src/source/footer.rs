@@ -14,6 +14,7 @@ mod structure;
 mod turns;
 
 pub(super) use assemble::assemble;
+pub(super) use fetch::{IF_DAMAGED, fetch_value};
 pub(super) use kept::KeptFooters;
 pub use later::Footers;
 pub use limits::FOOTERS_AT_ONCE;

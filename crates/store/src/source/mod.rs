@@ -12,6 +12,7 @@
 
 mod buffers;
 mod clouds;
+mod common_metadata;
 mod destination;
 mod footer;
 mod glob;
@@ -32,6 +33,7 @@ mod url;
 #[cfg_attr(not(feature = "network"), path = "wire/absent.rs")]
 mod wire;
 
+pub use common_metadata::{StoredValue, common_values};
 pub use destination::{Destination, is_inside};
 pub use footer::Footers;
 pub use footer::{FOOTERS_AT_ONCE, no_folder};

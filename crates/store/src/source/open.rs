@@ -65,36 +65,7 @@ pub async fn open_with(
 ) -> Result<(Store, Catalog)> {
     let Opening { folders, differences, key_types, index, is_packed } = opening;
     let options = Options::new(options);
-    options.check()?;
-    let traffic = Arc::default();
-    let mut volumes: Vec<(Option<Address>, Volume)> = Vec::new();
-    let mut targets = Vec::with_capacity(locations.len());
-    for location in locations {
-        let target = url::parse(location)?;
-        let known = volumes.iter().position(|(address, _)| match (address, &target) {
-            (Some(address), Target::Remote(other)) => address.same_store(other),
-            (None, Target::Path(_) | Target::Glob(_)) => true,
-            _ => false,
-        });
-        let volume = match (known, &target) {
-            (Some(volume), _) => volume,
-            (None, Target::Remote(address)) => {
-                let remote = Remote::connect(address, &options, Arc::clone(&traffic))?;
-                volumes.push((Some(address.clone()), Volume::Remote(remote)));
-                volumes.len() - 1
-            }
-            (None, _) => {
-                volumes.push((None, Volume::Local));
-                volumes.len() - 1
-            }
-        };
-        targets.push((volume, target));
-    }
-    if volumes.iter().all(|(address, _)| address.is_none()) {
-        options.refuse_theirs()?;
-    }
-    let volumes = volumes.into_iter().map(|(_, volume)| volume).collect();
-    let store = Store::new(volumes, traffic, options.metadata_cache()?);
+    let (store, targets) = connect(locations, &options)?;
     let store = match index {
         Some(bytes) => store.with_handed_on(index::unpack(bytes)?),
         None => store,
@@ -124,6 +95,40 @@ pub async fn open_with(
             }
         }
     }
+}
+
+/// The store of the locations, and what each of them is in it.
+pub(super) fn connect(locations: &[String], options: &Options) -> Result<(Store, Vec<(usize, Target)>)> {
+    options.check()?;
+    let traffic = Arc::default();
+    let mut volumes: Vec<(Option<Address>, Volume)> = Vec::new();
+    let mut targets = Vec::with_capacity(locations.len());
+    for location in locations {
+        let target = url::parse(location)?;
+        let known = volumes.iter().position(|(address, _)| match (address, &target) {
+            (Some(address), Target::Remote(other)) => address.same_store(other),
+            (None, Target::Path(_) | Target::Glob(_)) => true,
+            _ => false,
+        });
+        let volume = match (known, &target) {
+            (Some(volume), _) => volume,
+            (None, Target::Remote(address)) => {
+                let remote = Remote::connect(address, options, Arc::clone(&traffic))?;
+                volumes.push((Some(address.clone()), Volume::Remote(remote)));
+                volumes.len() - 1
+            }
+            (None, _) => {
+                volumes.push((None, Volume::Local));
+                volumes.len() - 1
+            }
+        };
+        targets.push((volume, target));
+    }
+    if volumes.iter().all(|(address, _)| address.is_none()) {
+        options.refuse_theirs()?;
+    }
+    let volumes = volumes.into_iter().map(|(_, volume)| volume).collect();
+    Ok((Store::new(volumes, traffic, options.metadata_cache()?), targets))
 }
 
 /// As [`open`], for `prefix` (a key, a folder or a glob) of a store that is already connected.

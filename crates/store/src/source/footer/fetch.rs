@@ -7,13 +7,13 @@ use forebay_base::{Error, ErrorKind, Result};
 use tokio::sync::SemaphorePermit;
 
 use super::limits::{LONGEST_FOOTER, TAIL};
-use super::structure::encrypted_error;
+use super::structure::{encrypted_error, key_value};
 use crate::snapshot::Pin;
 use crate::source::other_formats::OtherFormat;
 use crate::source::store::Store;
 
 /// What a user can do about a file that is damaged, or none of Parquet.
-pub(super) const IF_DAMAGED: &str = "write or copy the file again, or name the files without it";
+pub(in crate::source) const IF_DAMAGED: &str = "write or copy the file again, or name the files without it";
 
 /// The end of every Parquet file: the length of its metadata, and the magic.
 pub(super) const ENDING: u64 = 8;
@@ -68,6 +68,18 @@ pub(super) async fn fetch<'a>(
     }
     // In bounds: both are in the tail.
     Ok((tail.slice((start - tail_start) as usize..before.len()), None))
+}
+
+/// The value of a key in the metadata of a file's footer, as bytes.
+pub(in crate::source) async fn fetch_value(
+    store: &Store,
+    volume: usize,
+    pin: &Pin,
+    key: &str,
+) -> Result<Option<Bytes>> {
+    let (footer, _permit) = fetch(store, volume, pin, None).await?;
+    // A copy, so that the rest of the footer is let go.
+    Ok(key_value(&footer, key)?.map(Bytes::copy_from_slice))
 }
 
 async fn read_one(store: &Store, volume: usize, pin: &Pin, range: Range<u64>) -> Result<Bytes> {

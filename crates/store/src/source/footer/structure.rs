@@ -102,6 +102,36 @@ pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
     }
 }
 
+/// The value of a key in the metadata of a footer: of the last entry of its name, as bytes, which need not be text.
+pub(super) fn key_value<'a>(bytes: &'a [u8], key: &str) -> Result<Option<&'a [u8]>> {
+    const KEY_VALUES: i16 = 5;
+    const KEY: i16 = 1;
+    const VALUE: i16 = 2;
+    let mut found = None;
+    let read = Compact::new(bytes).structure(|input, id, kind| {
+        if id != KEY_VALUES {
+            return input.field(FILE_META_DATA, id, kind);
+        }
+        let pairs = input.list_of_structures(kind)?;
+        (0..pairs).try_for_each(|_| {
+            let (mut name, mut value) = (None, None);
+            input.structure(|input, id, kind| {
+                match id {
+                    KEY => name = Some(input.bytes(kind)?),
+                    VALUE => value = Some(input.bytes(kind)?),
+                    _ => input.skip(kind)?,
+                }
+                Some(())
+            })?;
+            if name == Some(key.as_bytes()) {
+                found = value;
+            }
+            Some(())
+        })
+    });
+    read.map(|()| found).ok_or_else(|| Error::new(ErrorKind::Corrupt, "the footer is malformed"))
+}
+
 /// The schema as far as it was read: a tree, whose elements come depth first.
 #[derive(Default)]
 struct Tree {

@@ -11,9 +11,9 @@ use forebay_arrow::fail::Foreign;
 use forebay_base::{Error, ErrorKind, Result};
 
 use super::location::Location;
-use super::names::{chosen, has_suffix, is_hidden, nothing};
+use super::names::{COMMON_METADATA, chosen, has_suffix, is_hidden, nothing};
 use super::partition::note_keys;
-use crate::snapshot::{DataFile, FileVersion, IndexPlace, Pin, Snapshot};
+use crate::snapshot::{DataFile, FileVersion, IndexPlace, MetadataFile, Pin, Snapshot};
 use crate::source::glob::{Glob, Reach};
 use crate::source::index;
 use crate::source::local::{object_path, place, version_at};
@@ -44,6 +44,7 @@ pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
     };
     snapshot.files.iter_mut().for_each(|file| file.volume = volume);
     snapshot.indexes.iter_mut().for_each(|place| place.volume = volume);
+    snapshot.common_metadata.iter_mut().for_each(|file| file.volume = volume);
     Ok(Location::Files(snapshot))
 }
 
@@ -93,19 +94,21 @@ fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&Seen]) -> Result<Snapsh
     let folder = absolute(base)?;
     let root = folder.to_string_lossy().trim_end_matches('/').to_string();
     let indexes = vec![index(&folder, &root, glob.is_none())?];
-    Ok(Snapshot { root, files, indexes, ..Snapshot::default() })
+    let common = pinned(&folder.join(COMMON_METADATA))?;
+    let common_metadata = common.map(|pin| MetadataFile { volume: 0, pin }).into_iter().collect();
+    Ok(Snapshot { root, files, indexes, common_metadata, ..Snapshot::default() })
+}
+
+/// A file as it is now, if it is there.
+pub(super) fn pinned(file: &Path) -> Result<Option<Pin>> {
+    let Some(about) = fs::metadata(file).ok().filter(fs::Metadata::is_file) else { return Ok(None) };
+    Ok(Some(Pin { path: object_path(file)?, size: about.len(), version: version_at(file, &about) }))
 }
 
 /// The index of a folder, whether there is one or not.
 fn index(folder: &Path, root: &str, is_whole: bool) -> Result<IndexPlace> {
     let file = folder.join(index::NAME);
-    let path = object_path(&file)?;
-    let metadata = fs::metadata(&file).ok().filter(fs::Metadata::is_file);
-    let found = metadata.map(|about| Pin {
-        path: path.clone(),
-        size: about.len(),
-        version: version_at(&file, &about),
-    });
+    let (path, found) = (object_path(&file)?, pinned(&file)?);
     Ok(IndexPlace { root: root.to_owned(), volume: 0, path, found, is_whole })
 }
 

@@ -10,8 +10,9 @@ mod partition;
 mod remote;
 mod splits;
 
-pub(super) use below::file_below;
+pub(super) use below::{file_below, pinned};
 pub(super) use find::{find, find_in};
 pub use key_types::KeyTypes;
+pub(super) use names::COMMON_METADATA;
 pub use partition::FolderFilter;
 pub(super) use partition::settle;

@@ -7,6 +7,9 @@ use forebay_base::{Error, ErrorKind, Place};
 use crate::source::other_formats::OtherFormat;
 use crate::source::remote::no_footer;
 
+/// The name of the file that has the metadata of a folder's files together, and no rows.
+pub(in crate::source) const COMMON_METADATA: &str = "_common_metadata";
+
 /// The suffix of the files in a folder that are read.
 pub(super) const SUFFIX: &str = ".parquet";
 

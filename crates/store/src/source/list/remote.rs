@@ -11,9 +11,9 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 
 use super::location::Location;
-use super::names::{chosen, has_suffix, is_hidden, nothing};
+use super::names::{COMMON_METADATA, chosen, has_suffix, is_hidden, nothing};
 use super::partition::note_keys;
-use crate::snapshot::{DataFile, IndexPlace, Pin, Snapshot};
+use crate::snapshot::{DataFile, IndexPlace, MetadataFile, Pin, Snapshot};
 use crate::source::clouds::Meaning;
 use crate::source::footer::TAIL;
 use crate::source::glob::{Glob, Reach, WILDCARDS};
@@ -295,11 +295,23 @@ impl Here<'_> {
         let mut files: Vec<DataFile> =
             chosen.iter().map(|seen| self.data_file(seen.meta)).collect::<Result<_>>()?;
         note_keys(&mut files, glob, chosen.iter().map(|seen| seen.relative));
-        let path = path(&joined(prefix.as_ref(), index::NAME))?;
-        let found = listed.iter().find(|meta| meta.location == path).map(Pin::of);
+        let beside = |name: &str| {
+            let path = path(&joined(prefix.as_ref(), name))?;
+            let found = listed.iter().find(|meta| meta.location == path).map(Pin::of);
+            Ok::<_, Error>((path, found))
+        };
+        let (path, found) = beside(index::NAME)?;
         let index =
             IndexPlace { root: root.clone(), volume: self.volume, path, found, is_whole: glob.is_none() };
-        Ok(Location::Files(Snapshot { root, files, indexes: vec![index], ..Snapshot::default() }))
+        let (_, common) = beside(COMMON_METADATA)?;
+        let common = common.map(|pin| MetadataFile { volume: self.volume, pin });
+        Ok(Location::Files(Snapshot {
+            root,
+            files,
+            indexes: vec![index],
+            common_metadata: common.into_iter().collect(),
+            ..Snapshot::default()
+        }))
     }
 
     /// Refuses a folder inside a table, at any depth. Folders that may not be listed count as no table.

@@ -1,0 +1,70 @@
+//! The file `_common_metadata` of a folder, of which the key-value metadata is read.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use object_store::path::Path;
+
+use super::clouds::Options;
+use super::footer::{IF_DAMAGED, fetch_value};
+use super::list::{self, COMMON_METADATA, pinned};
+use super::open::connect;
+use super::store::Store;
+use crate::snapshot::{MetadataFile, Snapshot};
+
+/// What a file has under a key.
+#[derive(Clone, Debug)]
+pub struct StoredValue {
+    /// The file's path or URL.
+    pub file: String,
+    /// The value, which need not be text.
+    pub bytes: Bytes,
+}
+
+/// What the files `_common_metadata` of the locations have under a key: one in each folder that is opened, or in the folder
+/// of a glob, or the one that named files share. Nothing else is read.
+///
+/// Fails as [`open`](super::open()) does where nothing is found, and with the file as the place if it cannot be read.
+pub async fn common_values(
+    locations: &[String],
+    options: &BTreeMap<String, String>,
+    key: &str,
+) -> Result<Vec<StoredValue>> {
+    let options = Options::new(options);
+    let (store, targets) = connect(locations, &options)?;
+    let mut snapshot = list::find(&store, targets).await?;
+    // Files were named, and no folder was listed.
+    if snapshot.indexes.is_empty() {
+        snapshot.common_metadata.extend(beside_named(&store, &snapshot).await?);
+    }
+    let mut values = Vec::new();
+    for file in &snapshot.common_metadata {
+        let place = store.shown(file.volume, &file.pin.path);
+        let read = match file.pin.size {
+            0 => Err(Error::new(ErrorKind::Corrupt, "the file is empty")),
+            _ => fetch_value(&store, file.volume, &file.pin, key).await,
+        };
+        let read = read.map_err(|error| error.at(Place::file(&*place)).hint_if_damaged(IF_DAMAGED))?;
+        values.extend(read.map(|bytes| StoredValue { file: place, bytes }));
+    }
+    Ok(values)
+}
+
+/// The file in the folder that all named files share, which no listing showed.
+async fn beside_named(store: &Store, snapshot: &Snapshot) -> Result<Option<MetadataFile>> {
+    let Some(first) = snapshot.files.first() else { return Ok(None) };
+    // Several volumes share no folder, and a table says by itself what its files are.
+    if snapshot.files.iter().any(|file| file.volume != first.volume || file.is_declared()) {
+        return Ok(None);
+    }
+    let Some(folder) = first.pin.path.as_ref().strip_suffix(&*first.relative) else { return Ok(None) };
+    let path = Path::parse(format!("{folder}{COMMON_METADATA}"))
+        .map_err(|error| Error::invalid(error.to_string()))?;
+    match pinned(store, first.volume, &path).await {
+        Ok(found) => Ok(found.map(|pin| MetadataFile { volume: first.volume, pin })),
+        // Who may read the files need not be allowed to look up one that is not there.
+        Err(error) if error.kind() == ErrorKind::Denied => Ok(None),
+        Err(error) => Err(error.at(Place::file(store.shown(first.volume, &path)))),
+    }
+}
