@@ -55,7 +55,7 @@
 //! ```text
 //! bytes ─► instructions ─► inert values ─► forms ─► Unischema
 //! input.rs machine.rs      heap.rs         form.rs  unischema.rs
-//! literal.rs               name.rs         scalar.rs
+//! literal.rs               name.rs         scalar.rs  read.rs
 //! ```
 
 mod budget;
@@ -68,6 +68,7 @@ mod input;
 mod literal;
 mod machine;
 mod name;
+mod read;
 mod row_groups;
 mod scalar;
 mod spark;

@@ -1,11 +1,7 @@
 //! A schema, and its fields.
 
-use forebay_base::Result;
-
-use crate::budget::Budget;
 use crate::codec::Codec;
 use crate::dtype::Dtype;
-use crate::{form, machine};
 
 /// The schema of a Petastorm data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,20 +28,6 @@ pub struct Field {
 }
 
 impl Unischema {
-    /// Reads a schema from its pickle: what is under [`UNISCHEMA_KEY`](crate::UNISCHEMA_KEY).
-    ///
-    /// # Errors
-    ///
-    /// [`Unsupported`](forebay_base::ErrorKind::Unsupported) for a pickle that names anything but what schemas are made of, and for types
-    /// that are not read; [`Corrupt`](forebay_base::ErrorKind::Corrupt) for bytes that are no schema;
-    /// [`TooLarge`](forebay_base::ErrorKind::TooLarge) beyond some 3,000 fields. The place is the column where it is known; the caller
-    /// adds the file.
-    pub fn read(pickle: &[u8]) -> Result<Self> {
-        let mut budget = Budget::new();
-        let (value, heap) = machine::perform(pickle, &mut budget)?;
-        form::unischema(value, &heap, &mut budget)
-    }
-
     /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)

@@ -34,6 +34,7 @@ pub async fn common_values(
     let options = Options::new(options);
     let (store, targets) = connect(locations, &options)?;
     let mut snapshot = list::find(&store, targets).await?;
+    // Files were named, and no folder was listed.
     if snapshot.indexes.is_empty() {
         snapshot.common_metadata.extend(beside_named(&store, &snapshot).await?);
     }
