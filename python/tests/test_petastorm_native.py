@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import forebay as fb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+import forebay as fb
 from forebay import _forebay
 
 KEY = b"dataset-toolkit.unischema.v1"

@@ -9,9 +9,9 @@ use forebay_store::source::common_values;
 use super::dataset::Locations;
 use super::threads::IoRuntime;
 
-/// The schema of a Petastorm data set, or `None` where it has none: from the file `_common_metadata` in the folder that is
-/// opened, in the folder where a glob begins, or in the one that named files share. No other footer is read. `options` are
-/// those of [`Dataset::open_with_options`](crate::Dataset::open_with_options).
+/// The schema of a Petastorm data set, or `None` where it has none: from the file `_common_metadata` in the folder
+/// that is opened, in the folder where a glob begins, or in the one that named files share. No other footer is read.
+/// `options` are those of [`Dataset::open_with_options`](crate::Dataset::open_with_options).
 ///
 /// ```no_run
 /// use std::collections::BTreeMap;
@@ -27,9 +27,9 @@ use super::threads::IoRuntime;
 /// ```
 ///
 /// # Errors
-/// `NotFound` where nothing matches; `Corrupt` for a `_common_metadata` that is damaged, and for a schema that is none;
-/// `Unsupported` for one that names anything but what schemas are made of, or where two folders have different ones. The place
-/// is the file.
+/// `NotFound` where nothing matches; `Corrupt` for a `_common_metadata` that is damaged, and for a schema that is
+/// none; `Unsupported` for one that names anything but what schemas are made of, or where two folders have different
+/// ones. The place is the file.
 pub fn petastorm_schema(
     locations: impl Locations,
     options: &BTreeMap<String, String>,

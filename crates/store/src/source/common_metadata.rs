@@ -22,10 +22,11 @@ pub struct StoredValue {
     pub bytes: Bytes,
 }
 
-/// What the files `_common_metadata` of the locations have under a key: one in each folder that is opened, or in the folder
-/// of a glob, or the one that named files share. Nothing else is read.
+/// What the files `_common_metadata` of the locations have under a key: one in each folder that is opened, or in
+/// the folder of a glob, or the one that named files share. Nothing else is read.
 ///
-/// Fails as [`open`](super::open()) does where nothing is found, and with the file as the place if it cannot be read.
+/// Fails as [`open`](super::open()) does where nothing is found, and with the file as the place if it cannot be
+/// read.
 pub async fn common_values(
     locations: &[String],
     options: &BTreeMap<String, String>,
