@@ -7,13 +7,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from pathlib import Path
 
-import pyarrow.parquet as pq
-import pytest
-
-from forebay import _forebay
-from forebay.petastorm import _schema
 from forebay.petastorm._schema import PlainField, PlainSchema
 
 KEY = b"dataset-toolkit.unischema.v1"
@@ -63,16 +57,6 @@ def _named(name):
     return type(name, (_Any,), {"name": name})
 
 
-def stored(url, storage_options=None):
-    """What ``forebay.petastorm._schema.stored`` returns."""
-    path = Path(url)
-    beside = path / "_common_metadata"
-    if not beside.is_file():
-        return None
-    pickled = (pq.read_schema(beside).metadata or {}).get(KEY)
-    return None if pickled is None else plain(pickled)
-
-
 def plain(pickled):
     read = _Reader(io.BytesIO(pickled), encoding="latin1").load()
     fields = [_field(value) for value in read.state["_fields"].values()]
@@ -95,10 +79,3 @@ def _codec(codec):
     if kind == "image":
         return (kind, state["_image_codec"].lstrip("."), state["_quality"])
     return (kind,)
-
-
-@pytest.fixture
-def schemas(monkeypatch):
-    """Schemas of the tests' data sets can be read, also where the compiled half does not read them."""
-    if not hasattr(_forebay, _schema.NATIVE):
-        monkeypatch.setattr(_schema, "stored", stored)

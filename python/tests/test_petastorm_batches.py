@@ -11,13 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from petastorm_schema import schemas  # noqa: F401
 
 import forebay as fb
 from forebay.petastorm import TransformSpec, make_batch_reader, make_reader
 from forebay.petastorm.predicates import PredicateBase, in_lambda, in_negate, in_pseudorandom_split, in_set
-
-pytestmark = pytest.mark.usefixtures("schemas")
 
 HALF = [i for i in range(16) if int(hashlib.md5(str(i).encode()).hexdigest(), 16) % sys.maxsize < sys.maxsize // 2]
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from petastorm_schema import schemas  # noqa: F401
 from test_petastorm_rows import Kinds, kinds
 
 import forebay as fb
@@ -27,7 +26,6 @@ SCRIPT = Path(__file__).parent / "petastorm_original.py"
 LEGACY = Path(os.environ.get("FOREBAY_TEST_DATA", "nowhere")) / "petastorm-legacy"
 
 pytestmark = [
-    pytest.mark.usefixtures("schemas"),
     pytest.mark.skipif(PYTHON is None, reason="FOREBAY_PETASTORM_PYTHON names no interpreter with Petastorm"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from petastorm_schema import schemas  # noqa: F401
 
 import forebay as fb
 from forebay.petastorm import TransformSpec, make_reader
@@ -25,8 +24,6 @@ from forebay.petastorm.predicates import (
     in_set,
 )
 from forebay.petastorm.unischema import Unischema, UnischemaField
-
-pytestmark = pytest.mark.usefixtures("schemas")
 
 Kinds = Unischema(
     "Kinds",

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from petastorm_schema import KEY, plain, schemas  # noqa: F401
+from petastorm_schema import KEY, plain
 
 import forebay as fb
 from forebay.petastorm._schema import PlainField
@@ -291,7 +291,6 @@ def test_what_cannot_be_written_is_refused(tmp_path, written):
         fb.petastorm.write([{"x": 1}], Unischema("S", [UnischemaField("x", np.int8, (3,), None, False)]), url)
 
 
-@pytest.mark.usefixtures("schemas")
 def test_the_schema_of_a_data_set_is_read_by_url_and_by_data_set(written):
     url = f"file://{written}"
     for schema in (

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from petastorm_schema import schemas  # noqa: F401
 
 import forebay as fb
 from forebay.petastorm import make_batch_reader, make_reader
@@ -22,8 +21,6 @@ from forebay.petastorm.spark import SparkDatasetConverter, _horovod, _written, m
 from forebay.petastorm.spark import spark_dataset_converter as converter_module  # noqa: E402
 from forebay.petastorm.spark_utils import dataset_as_rdd  # noqa: E402
 from forebay.petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("schemas")
 
 Things = Unischema(
     "Things",

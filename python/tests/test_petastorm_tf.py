@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from petastorm_schema import schemas  # noqa: F401
 
 import forebay as fb
 from forebay.petastorm import TransformSpec, make_batch_reader, make_reader
@@ -19,8 +18,6 @@ from forebay.petastorm.unischema import Unischema, UnischemaField
 tf = pytest.importorskip("tensorflow")
 
 from forebay.petastorm.tf_utils import make_petastorm_dataset, tf_tensors  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("schemas")
 
 Things = Unischema(
     "Things",

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from petastorm_schema import schemas  # noqa: F401
 
 import forebay as fb
 from forebay.petastorm import TransformSpec, make_batch_reader, make_reader
@@ -23,8 +22,6 @@ from forebay.petastorm.pytorch import (  # noqa: E402
     InMemBatchedDataLoader,
     decimal_friendly_collate,
 )
-
-pytestmark = pytest.mark.usefixtures("schemas")
 
 Pairs = Unischema(
     "Pairs",

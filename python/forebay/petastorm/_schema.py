@@ -5,22 +5,16 @@ This file is the one place where the package meets the stored form.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .. import _forebay
-from ..errors import UnsupportedError
+from .._forebay import petastorm_schema
 from ..options.storage import store_options
 
 __all__: list[str] = []
 
 #: Under which key it lies in the metadata of a data set.
 KEY = b"dataset-toolkit.unischema.v1"
-
-#: The function of the compiled half that reads it: a location and the options of its store in, the name of the schema
-#: and its fields out, or None where a data set has no schema of Petastorm.
-NATIVE = "petastorm_schema"
 
 
 class PlainField(NamedTuple):
@@ -45,22 +39,8 @@ class PlainSchema(NamedTuple):
 
 def stored(url: str, storage_options: Mapping[str, Any] | None) -> PlainSchema | None:
     """The schema of a data set, or None where it has none."""
-    read = getattr(_forebay, NATIVE, None)
-    if read is None:
-        _refuse_if_there(url)
-        return None
-    found = read(url, store_options(dict(storage_options or {})))
+    found = petastorm_schema(url, store_options(dict(storage_options or {})))
     if found is None:
         return None
     name, fields = found
     return PlainSchema(name, tuple(PlainField(*field) for field in fields))
-
-
-def _refuse_if_there(url: str) -> None:
-    """Refuses a local data set with a schema, where the compiled half does not read it."""
-    beside = os.path.join(url, "_common_metadata")
-    if os.path.isfile(beside):
-        from pyarrow import parquet
-
-        if KEY in (parquet.read_schema(beside).metadata or {}):
-            raise UnsupportedError(f"{url} has a schema of Petastorm, which this build of forebay does not read")

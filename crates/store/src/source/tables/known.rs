@@ -16,7 +16,7 @@ const OWN: [&dyn TableFormat; 4] = [&refused::DELTA, &refused::HUDI, &refused::I
 static REGISTERED: RwLock<Vec<&dyn TableFormat>> = RwLock::new(Vec::new());
 
 /// Makes the tables of a format known to all data sets that this process opens from now on. The first format whose
-/// [sign](Sign) a folder has gets it; a format that is registered already is not registered again.
+/// [sign](TableFormat::sign) a folder has gets it; a format that is registered already is not registered again.
 pub fn register_table_format(format: &'static dyn TableFormat) {
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     let sign = format.sign();
