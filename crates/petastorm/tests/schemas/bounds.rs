@@ -1,5 +1,7 @@
 //! Damaged and hostile pickles end within their bounds.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+
 use forebay_petastorm::{Error, ErrorKind, Unischema};
 
 use super::memory::most_bytes;

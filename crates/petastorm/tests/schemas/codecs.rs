@@ -1,5 +1,7 @@
 //! Codecs, types of Spark and of numpy, and shapes.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+
 use forebay_petastorm::{Codec, Dtype, ErrorKind, Field, SparkType, row_groups_per_file};
 
 use super::written::{PLAIN, Parts, codec, read, schema, spark};

@@ -1,5 +1,7 @@
 //! The encodings of a field and of the fields, by each version of Petastorm, Python, numpy and Spark.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use forebay_petastorm::{Codec, Dtype, Field, SparkType, Unischema};
 

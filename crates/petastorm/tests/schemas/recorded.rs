@@ -2,6 +2,12 @@
 //!
 //! They are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests report it and pass.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a helper of a test stops it, and a skipped test says so"
+)]
+
 use std::path::{Path, PathBuf};
 
 use forebay_petastorm::{

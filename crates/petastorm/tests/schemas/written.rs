@@ -1,5 +1,7 @@
 //! Pickles as Python 2 wrote them, in lines of text.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+
 use std::fmt::Write as _;
 
 use forebay_petastorm::{Error, Unischema};
