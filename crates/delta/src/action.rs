@@ -1,0 +1,187 @@
+//! The actions of a log as JSON, one in each line.
+
+use std::collections::BTreeMap;
+
+use forebay_base::{Error, ErrorKind, Result};
+use serde::{Deserialize, Deserializer};
+
+use crate::deletion::DeletionVector;
+use crate::protocol::Protocol;
+
+/// One action. Those that say nothing about rows are none of these.
+#[derive(Debug)]
+pub(crate) enum Action {
+    Add(Add),
+    Remove(Remove),
+    Metadata(Metadata),
+    Protocol(Protocol),
+    Sidecar(Sidecar),
+}
+
+/// A file that is live.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Add {
+    pub(crate) path: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) partition_values: BTreeMap<String, Option<String>>,
+    pub(crate) size: u64,
+    #[serde(default)]
+    pub(crate) stats: Option<String>,
+    #[serde(default)]
+    pub(crate) deletion_vector: Option<Vector>,
+    /// The rows of the file, where a checkpoint has them apart from the other statistics.
+    #[serde(skip)]
+    pub(crate) rows: Option<u64>,
+}
+
+/// A file that is live no more.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Remove {
+    pub(crate) path: String,
+    #[serde(default)]
+    pub(crate) deletion_vector: Option<Vector>,
+}
+
+/// A deletion vector, as the log has it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Vector {
+    pub(crate) storage_type: String,
+    pub(crate) path_or_inline_dv: String,
+    #[serde(default)]
+    pub(crate) offset: Option<u64>,
+    pub(crate) size_in_bytes: u64,
+    pub(crate) cardinality: u64,
+}
+
+/// What a table is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Metadata {
+    pub(crate) id: String,
+    pub(crate) schema_string: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) partition_columns: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) configuration: BTreeMap<String, Option<String>>,
+}
+
+/// A file with a part of a checkpoint.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Sidecar {
+    pub(crate) path: String,
+}
+
+impl From<Vector> for DeletionVector {
+    fn from(vector: Vector) -> Self {
+        DeletionVector {
+            storage: vector.storage_type,
+            text: vector.path_or_inline_dv,
+            offset: vector.offset,
+            size: vector.size_in_bytes,
+            count: vector.cardinality,
+        }
+    }
+}
+
+/// A line of the log: an object with one of these.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    #[serde(default)]
+    add: Option<Add>,
+    #[serde(default)]
+    remove: Option<Remove>,
+    #[serde(default)]
+    meta_data: Option<Metadata>,
+    #[serde(default)]
+    protocol: Option<Protocol>,
+    #[serde(default)]
+    sidecar: Option<Sidecar>,
+}
+
+/// Null as what there is without a value.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(input: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(input)?.unwrap_or_default())
+}
+
+/// Takes each action of a file with one in each line.
+///
+/// # Errors
+/// `Corrupt`, with the line, for one that cannot be read; as `take` does.
+pub(crate) fn each(bytes: &[u8], mut take: impl FnMut(Action) -> Result<()>) -> Result<()> {
+    for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let line: Line = serde_json::from_slice(line).map_err(|error| {
+            let cause = format!("line {} cannot be read: {error}", at + 1);
+            Error::new(ErrorKind::Corrupt, cause)
+                .hint("restore the file, or open an older version with `version`")
+        })?;
+        let Line { add, remove, meta_data, protocol, sidecar } = line;
+        let actions = [
+            add.map(Action::Add),
+            remove.map(Action::Remove),
+            meta_data.map(Action::Metadata),
+            protocol.map(Action::Protocol),
+            sidecar.map(Action::Sidecar),
+        ];
+        actions.into_iter().flatten().try_for_each(&mut take)?;
+    }
+    Ok(())
+}
+
+/// The statistics of a file, as far as they are of use.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Statistics {
+    #[serde(default)]
+    num_records: Option<u64>,
+}
+
+impl Add {
+    /// The rows of the file with those that are deleted, where the log has them. Statistics that make no
+    /// sense are as good as none.
+    pub(crate) fn row_count(&self) -> Option<u64> {
+        self.rows.or_else(|| serde_json::from_str::<Statistics>(self.stats.as_deref()?).ok()?.num_records)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_actions_and_others_are_passed_over() {
+        let log = br#"{"commitInfo":{"operation":"WRITE","x":[1,{"y":null}]}}
+{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}
+
+{"add":{"path":"a","partitionValues":{"p":null},"size":7,"modificationTime":1,"dataChange":true,"stats":"{\"numRecords\":3}"}}
+{"remove":{"path":"b","deletionTimestamp":5,"dataChange":true}}
+{"txn":{"appId":"x","version":1}}"#;
+        let mut seen = Vec::new();
+        each(log, |action| {
+            seen.push(match action {
+                Action::Add(add) => format!("add {} of {:?} rows", add.path, add.row_count()),
+                Action::Remove(remove) => format!("remove {}", remove.path),
+                Action::Protocol(protocol) => format!("protocol {}", protocol.min_reader_version),
+                Action::Metadata(_) | Action::Sidecar(_) => "another".to_owned(),
+            });
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen, ["protocol 1", "add a of Some(3) rows", "remove b"]);
+    }
+
+    #[test]
+    fn lines_that_are_damaged_are_refused_by_their_number() {
+        let refused = |log: &[u8]| each(log, |_| Ok(())).unwrap_err().to_string();
+        assert!(refused(b"{}\n{\"add\":{\"path\":").starts_with("line 2 cannot be read: EOF"));
+        assert!(refused(b"{\"add\":{\"path\":\"a\",\"size\":-1}}").starts_with("line 1 cannot be read: "));
+        let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
+        assert!(refused(&[b"{\"x\":", &deep[..], b"}"].concat()).contains("recursion limit"));
+    }
+}

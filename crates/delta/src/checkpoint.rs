@@ -1,0 +1,279 @@
+//! Checkpoints: the actions of a log as Parquet.
+
+use bytes::Bytes;
+use forebay_arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
+use forebay_arrow::datatypes::{Int32Type, Int64Type};
+use forebay_base::panics::caught;
+use forebay_base::{Error, ErrorKind, Result};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+
+use crate::action::{Action, Add, Metadata, Sidecar, Vector};
+use crate::protocol::Protocol;
+
+/// The columns that are read, by the beginnings of their paths.
+const READ: [&[&str]; 11] = [
+    &["add", "path"],
+    &["add", "partitionValues"],
+    &["add", "size"],
+    &["add", "stats"],
+    &["add", "stats_parsed", "numRecords"],
+    &["add", "deletionVector"],
+    &["metaData", "id"],
+    &["metaData", "schemaString"],
+    &["metaData", "partitionColumns"],
+    &["metaData", "configuration"],
+    &["protocol"],
+];
+
+/// The columns of sidecars, which older checkpoints lack.
+const SIDECAR: &[&str] = &["sidecar", "path"];
+
+/// Rows that are decoded at once.
+const AT_ONCE: usize = 4_096;
+
+/// Takes each action of a checkpoint or a sidecar.
+///
+/// # Errors
+/// `Corrupt` for a file that is damaged, or whose columns are none of a checkpoint; as `take` does.
+pub(crate) fn each(bytes: Bytes, mut take: impl FnMut(Action) -> Result<()>) -> Result<()> {
+    let read = caught(|| {
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
+        let builder = builder.map_err(|error| malformed(&error.to_string()))?;
+        let parquet = builder.parquet_schema();
+        let is_read = |leaf: &usize| {
+            let column = parquet.column(*leaf);
+            let parts: Vec<&str> = column.path().parts().iter().map(String::as_str).collect();
+            READ.iter().chain([&SIDECAR]).any(|read| parts.starts_with(read))
+        };
+        let leaves: Vec<usize> = (0..parquet.num_columns()).filter(is_read).collect();
+        let mask = ProjectionMask::leaves(parquet, leaves);
+        let reader = builder.with_projection(mask).with_batch_size(AT_ONCE).build();
+        for batch in reader.map_err(|error| malformed(&error.to_string()))? {
+            of_batch(&batch.map_err(|error| malformed(&error.to_string()))?, &mut take)?;
+        }
+        Ok(())
+    });
+    read.unwrap_or_else(|_| Err(malformed("its pages make no sense")))
+}
+
+fn malformed(why: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the checkpoint cannot be read: {why}"))
+}
+
+fn of_batch(batch: &RecordBatch, take: &mut impl FnMut(Action) -> Result<()>) -> Result<()> {
+    let root = |name: &str| batch.column_by_name(name).map(|array| Members::of(name, array)).transpose();
+    if let Some(adds) = root("add")? {
+        let adds = AddColumns::of(&adds)?;
+        adds.rows().try_for_each(|row| take(Action::Add(adds.row(row?)?)))?;
+    }
+    if let Some(metadata) = root("metaData")? {
+        for row in metadata.rows() {
+            take(Action::Metadata(Metadata {
+                id: metadata.text("id", row)?.unwrap_or_default(),
+                schema_string: metadata.needed("schemaString", row)?,
+                partition_columns: metadata.texts("partitionColumns", row)?.unwrap_or_default(),
+                configuration: metadata.pairs("configuration", row)?.into_iter().collect(),
+            }))?;
+        }
+    }
+    if let Some(protocol) = root("protocol")? {
+        for row in protocol.rows() {
+            take(Action::Protocol(Protocol {
+                min_reader_version: protocol.number("minReaderVersion", row)?.unwrap_or(1),
+                reader_features: protocol
+                    .texts("readerFeatures", row)?
+                    .map(|names| names.into_iter().collect()),
+            }))?;
+        }
+    }
+    if let Some(sidecar) = root("sidecar")? {
+        for row in sidecar.rows() {
+            take(Action::Sidecar(Sidecar { path: sidecar.needed("path", row)? }))?;
+        }
+    }
+    Ok(())
+}
+
+/// The columns of added files.
+struct AddColumns<'a> {
+    add: &'a Members<'a>,
+    parsed: Option<Members<'a>>,
+    vector: Option<Members<'a>>,
+}
+
+impl<'a> AddColumns<'a> {
+    fn of(add: &'a Members<'a>) -> Result<Self> {
+        let inner = |name: &str| add.column(name).map(|array| Members::of(name, array)).transpose();
+        Ok(AddColumns { add, parsed: inner("stats_parsed")?, vector: inner("deletionVector")? })
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Result<usize>> {
+        self.add.rows().map(Ok)
+    }
+
+    fn row(&self, row: usize) -> Result<Add> {
+        let AddColumns { add, parsed, vector } = self;
+        let parsed = parsed.as_ref().filter(|parsed| parsed.array.is_valid(row));
+        let vector = vector.as_ref().filter(|vector| vector.array.is_valid(row));
+        let rows = parsed.map(|parsed| parsed.number("numRecords", row)).transpose()?.flatten();
+        // A structure of nulls alone stands for none.
+        let vector = match vector.map(|vector| vector.text("storageType", row)).transpose()?.flatten() {
+            Some(storage_type) => vector.map(|vector| of_vector(vector, storage_type, row)).transpose()?,
+            None => None,
+        };
+        Ok(Add {
+            path: add.needed("path", row)?,
+            partition_values: add.pairs("partitionValues", row)?.into_iter().collect(),
+            size: add.size("size", row)?,
+            stats: add.text("stats", row)?,
+            deletion_vector: vector,
+            rows: rows.and_then(|rows| u64::try_from(rows).ok()),
+        })
+    }
+}
+
+fn of_vector(vector: &Members<'_>, storage_type: String, row: usize) -> Result<Vector> {
+    let offset = vector.number("offset", row)?;
+    Ok(Vector {
+        storage_type,
+        path_or_inline_dv: vector.needed("pathOrInlineDv", row)?,
+        offset: offset.and_then(|offset| u64::try_from(offset).ok()),
+        size_in_bytes: vector.size("sizeInBytes", row)?,
+        cardinality: vector.size("cardinality", row)?,
+    })
+}
+
+/// A structure of the checkpoint, and its fields by name.
+struct Members<'a> {
+    name: String,
+    array: &'a StructArray,
+}
+
+impl<'a> Members<'a> {
+    fn of(name: &str, array: &'a ArrayRef) -> Result<Self> {
+        let array = array.as_struct_opt().ok_or_else(|| malformed(&format!("{name} is no structure")))?;
+        Ok(Members { name: name.to_owned(), array })
+    }
+
+    /// The rows that are there.
+    fn rows(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let array = self.array;
+        (0..array.len()).filter(|row| array.is_valid(*row))
+    }
+
+    fn column(&self, field: &str) -> Option<&'a ArrayRef> {
+        self.array.column_by_name(field)
+    }
+
+    /// The column, if it is there and has a value in the row.
+    fn at(&self, field: &str, row: usize) -> Option<&'a ArrayRef> {
+        self.column(field).filter(|column| column.is_valid(row))
+    }
+
+    fn odd(&self, field: &str) -> Error {
+        malformed(&format!("{}.{field} has another type or no value", self.name))
+    }
+
+    fn text(&self, field: &str, row: usize) -> Result<Option<String>> {
+        let Some(column) = self.at(field, row) else { return Ok(None) };
+        let texts = column.as_string_opt::<i32>().ok_or_else(|| self.odd(field))?;
+        Ok(Some(texts.value(row).to_owned()))
+    }
+
+    fn needed(&self, field: &str, row: usize) -> Result<String> {
+        self.text(field, row)?.ok_or_else(|| self.odd(field))
+    }
+
+    fn number(&self, field: &str, row: usize) -> Result<Option<i64>> {
+        let Some(column) = self.at(field, row) else { return Ok(None) };
+        let long = column.as_primitive_opt::<Int64Type>().map(|column| column.value(row));
+        let short = || column.as_primitive_opt::<Int32Type>().map(|column| i64::from(column.value(row)));
+        long.or_else(short).map(Some).ok_or_else(|| self.odd(field))
+    }
+
+    fn size(&self, field: &str, row: usize) -> Result<u64> {
+        let number = self.number(field, row)?.and_then(|number| u64::try_from(number).ok());
+        number.ok_or_else(|| self.odd(field))
+    }
+
+    fn texts(&self, field: &str, row: usize) -> Result<Option<Vec<String>>> {
+        let Some(column) = self.at(field, row) else { return Ok(None) };
+        let items = column.as_list_opt::<i32>().ok_or_else(|| self.odd(field))?.value(row);
+        let items = items.as_string_opt::<i32>().ok_or_else(|| self.odd(field))?;
+        Ok(Some(items.iter().flatten().map(str::to_owned).collect()))
+    }
+
+    fn pairs(&self, field: &str, row: usize) -> Result<Vec<(String, Option<String>)>> {
+        let Some(column) = self.at(field, row) else { return Ok(Vec::new()) };
+        let map = column.as_map_opt().ok_or_else(|| self.odd(field))?;
+        let entries = map.value(row);
+        let texts = |at: usize| entries.column(at).as_string_opt::<i32>().ok_or_else(|| self.odd(field));
+        let (keys, values) = (texts(0)?, texts(1)?);
+        let pairs = keys.iter().zip(values.iter());
+        Ok(pairs.filter_map(|(key, value)| Some((key?.to_owned(), value.map(str::to_owned)))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forebay_arrow::array::{Int64Array, StringArray};
+    use forebay_arrow::datatypes::{DataType, Field, Schema};
+    use parquet::arrow::ArrowWriter;
+
+    use super::*;
+
+    fn written(fields: Vec<(Field, ArrayRef)>) -> Bytes {
+        let add: ArrayRef = Arc::new(StructArray::from(
+            fields.into_iter().map(|(field, array)| (Arc::new(field), array)).collect::<Vec<_>>(),
+        ));
+        let schema = Arc::new(Schema::new(vec![Field::new("add", add.data_type().clone(), true)]));
+        let batch = RecordBatch::try_new(schema.clone(), vec![add]).unwrap();
+        let mut writer = ArrowWriter::try_new(Vec::new(), schema, None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.into_inner().unwrap().into()
+    }
+
+    fn paths() -> (Field, ArrayRef) {
+        (Field::new("path", DataType::Utf8, true), Arc::new(StringArray::from(vec!["a", "b"])))
+    }
+
+    fn sizes(sizes: Vec<i64>) -> (Field, ArrayRef) {
+        (Field::new("size", DataType::Int64, true), Arc::new(Int64Array::from(sizes)))
+    }
+
+    fn read(bytes: Bytes) -> Result<Vec<(String, u64)>> {
+        let mut found = Vec::new();
+        each(bytes, |action| {
+            if let Action::Add(add) = action {
+                found.push((add.path, add.size));
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn files_are_read_from_what_columns_there_are() {
+        let found = read(written(vec![paths(), sizes(vec![1, 2])])).unwrap();
+        assert_eq!(found, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn checkpoints_that_are_damaged_or_of_other_columns_are_refused() {
+        let refused = |bytes: Bytes| read(bytes).unwrap_err().to_string();
+        let sound = written(vec![paths(), sizes(vec![1, 2])]);
+        assert!(refused(sound.slice(..sound.len() - 1)).contains("cannot be read"));
+        assert!(refused(written(vec![paths(), sizes(vec![1, -2])])).contains("add.size has another type"));
+        assert!(refused(written(vec![sizes(vec![1, 2])])).contains("add.path has another type or no value"));
+        // Any byte may be another: an error or other values, and no panic.
+        for at in 0..sound.len() {
+            let mut bytes = sound.to_vec();
+            bytes[at] ^= 0x55;
+            drop(read(bytes.into()));
+        }
+    }
+}

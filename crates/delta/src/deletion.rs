@@ -1,0 +1,186 @@
+//! Deletion vectors: which rows of a file are deleted.
+
+use std::fmt;
+use std::ops::Range;
+
+use forebay_base::{Error, ErrorKind, Place, Result};
+
+use crate::{bitmap, path, z85};
+
+/// Where the log says that the deleted rows of a file are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DeletionVector {
+    /// How it is stored: `u` in a file of the table, `i` in the log, `p` in a file with an absolute path.
+    pub(crate) storage: String,
+    /// The name, the bytes or the path.
+    pub(crate) text: String,
+    /// The place of the vector in its file.
+    pub(crate) offset: Option<u64>,
+    /// Bytes of the vector.
+    pub(crate) size: u64,
+    /// How many rows it has.
+    pub(crate) count: u64,
+}
+
+/// The place of a deletion vector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VectorPlace {
+    /// In the log: its bytes.
+    Inline(Vec<u8>),
+    /// In a file of the table.
+    File {
+        /// The path of the file below the folder of the table.
+        path: String,
+        /// The bytes of the vector in it, with its size in front and its checksum behind.
+        range: Range<u64>,
+    },
+}
+
+/// The rows of a file that are deleted, as ranges that ascend.
+pub type DeletedRows = Vec<Range<u64>>;
+
+impl DeletionVector {
+    /// How many rows it deletes.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Where it is, for the table in the folder `root`.
+    ///
+    /// # Errors
+    /// `Corrupt` for a place that makes no sense, `Unsupported` for one beyond the table.
+    pub fn place(&self, root: &str) -> Result<VectorPlace> {
+        let path = match self.storage.as_str() {
+            "i" => {
+                let bytes = z85::decoded(&self.text);
+                let bytes = bytes.and_then(|bytes| {
+                    let size = usize::try_from(self.size).ok()?;
+                    Some(bytes.get(..size)?.to_vec())
+                });
+                return bytes.map(VectorPlace::Inline).ok_or_else(|| malformed("its text is no bytes"));
+            }
+            "u" => self.file_name().ok_or_else(|| malformed("its file has no name"))?,
+            "p" => path::below(&self.text, root)?,
+            other => {
+                let cause = format!("a deletion vector is stored in a way that is not known, {other:?}");
+                return Err(Error::new(ErrorKind::Unsupported, cause));
+            }
+        };
+        let start = self.offset.unwrap_or(0);
+        let end = self.size.checked_add(8).and_then(|size| start.checked_add(size));
+        let end = end.filter(|_| self.size <= i32::MAX as u64);
+        let range = start..end.ok_or_else(|| malformed("it ends beyond any file"))?;
+        Ok(VectorPlace::File { path, range })
+    }
+
+    /// The file that a relative one is in: a folder, if there is one, and the 20 characters of a number.
+    fn file_name(&self) -> Option<String> {
+        let (folder, number) = self.text.split_at_checked(self.text.len().checked_sub(20)?)?;
+        let bytes: [u8; 16] = z85::decoded(number)?.try_into().ok()?;
+        let is_plain = folder.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let uuid = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].map(hex).join("-");
+        let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        is_plain.then(|| format!("{folder}deletion_vector_{uuid}.bin"))
+    }
+
+    /// The rows, of the bytes in the log or of the range in a file.
+    ///
+    /// # Errors
+    /// `Corrupt` for a wrong checksum, a malformed vector, and for another number of rows than the log says.
+    pub fn rows(&self, bytes: &[u8]) -> Result<DeletedRows> {
+        let data = match self.storage.as_str() {
+            "i" => bytes,
+            _ => self.checked(bytes)?,
+        };
+        let rows = bitmap::ranges(data).ok_or_else(|| malformed("it is malformed"))?;
+        let count = rows.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
+        match count == self.count {
+            true => Ok(rows),
+            false => Err(malformed(&format!("it has {count} rows, and {} by the log", self.count))),
+        }
+    }
+
+    /// The vector between its size and its checksum.
+    fn checked<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
+        let parts = bytes.split_at_checked(4).and_then(|(size, rest)| {
+            let (data, checksum) = rest.split_at_checked(rest.len().checked_sub(4)?)?;
+            let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
+            Some((number(size)?, data, number(checksum)?))
+        });
+        let (size, data, checksum) = parts.ok_or_else(|| malformed("it ends early"))?;
+        if u64::from(size) != self.size {
+            return Err(malformed(&format!("it has {size} bytes, and {} by the log", self.size)));
+        }
+        match crc32fast::hash(data) == checksum {
+            true => Ok(data),
+            false => Err(malformed("its checksum is wrong")),
+        }
+    }
+}
+
+impl fmt::Display for DeletionVector {
+    /// What tells it from any other of its table.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DeletionVector { storage, text, offset, .. } = self;
+        match offset {
+            Some(offset) => write!(f, "{storage}{text}@{offset}"),
+            None => write!(f, "{storage}{text}"),
+        }
+    }
+}
+
+fn malformed(what: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the deletion vector cannot be read: {what}"))
+        .at(Place::default())
+        .hint("restore it, or open an older version with `version`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vector(storage: &str, text: &str, size: u64, count: u64) -> DeletionVector {
+        DeletionVector { storage: storage.to_owned(), text: text.to_owned(), offset: Some(4), size, count }
+    }
+
+    /// The examples of the protocol.
+    #[test]
+    fn vectors_are_in_the_log_or_in_files_of_the_table() {
+        let of_table = vector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6).place("s3://acme/t").unwrap();
+        let path = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin".to_owned();
+        assert_eq!(of_table, VectorPlace::File { path: path.clone(), range: 4..52 });
+        let absolute = format!("s3://acme/t/{path}");
+        assert_eq!(vector("p", &absolute, 40, 6).place("s3://acme/t").unwrap(), of_table);
+        let inline = vector("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40, 6);
+        let VectorPlace::Inline(bytes) = inline.place("s3://acme/t").unwrap() else { panic!("in a file") };
+        assert_eq!(inline.rows(&bytes).unwrap(), [3..5, 7..8, 11..12, 18..19, 29..30]);
+    }
+
+    #[test]
+    fn vectors_that_are_damaged_or_lead_elsewhere_are_refused() {
+        let refused = |vector: &DeletionVector| vector.place("s3://acme/t").unwrap_err().to_string();
+        for (of, why) in [
+            (vector("p", "s3://other/t/x.bin", 40, 6), "leads out of the table"),
+            (vector("u", "../ab^-aqEH.-t@S}K{vb[*k^", 40, 6), "its file has no name"),
+            (vector("u", "short", 40, 6), "its file has no name"),
+            (vector("i", "short~", 40, 6), "its text is no bytes"),
+            (vector("u", "ab^-aqEH.-t@S}K{vb[*k^", u64::MAX, 6), "it ends beyond any file"),
+            (vector("x", "", 40, 6), "in a way that is not known, \"x\""),
+        ] {
+            assert!(refused(&of).contains(why), "{}", refused(&of));
+        }
+        let inline = vector("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40, 6);
+        let VectorPlace::Inline(data) = inline.place("t").unwrap() else { panic!("in a file") };
+        let stored = [&40u32.to_be_bytes()[..], &data, &crc32fast::hash(&data).to_be_bytes()].concat();
+        let of_file = vector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6);
+        assert_eq!(of_file.rows(&stored).unwrap(), inline.rows(&data).unwrap());
+        let refused = |vector: &DeletionVector, bytes: &[u8]| vector.rows(bytes).unwrap_err().to_string();
+        let mut flipped = stored.clone();
+        flipped[20] ^= 1;
+        assert!(refused(&of_file, &flipped).contains("its checksum is wrong"));
+        assert!(refused(&of_file, &stored[..5]).contains("it ends early"));
+        assert!(refused(&vector("u", "x", 41, 6), &stored).contains("it has 40 bytes, and 41 by the log"));
+        assert!(refused(&vector("u", "x", 40, 7), &stored).contains("it has 6 rows, and 7 by the log"));
+    }
+}

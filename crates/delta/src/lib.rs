@@ -1,0 +1,47 @@
+//! The log of a [Delta Lake](https://delta.io) table, read as plain values.
+//!
+//! A Delta table is a folder of Parquet files and a log, `_delta_log`, that says which of them are live. This
+//! crate folds the log: from the names of its files it chooses those that a version needs, and from their
+//! bytes it makes a [`Table`] with the live files, their partition values and deleted rows, and the columns
+//! with their names in the files. It reads nothing itself: whoever uses it lists the folder and fetches the
+//! bytes.
+//!
+//! ```text
+//! names of _delta_log ─► Segment ─► bytes ─► Replay ─► Table ─► bytes of deletion vectors ─► ranges of rows
+//! segment.rs, name.rs               action.rs  replay.rs           deletion.rs, bitmap.rs, z85.rs
+//!                                   checkpoint.rs      protocol.rs, schema.rs, partition.rs, path.rs
+//! ```
+//!
+//! # What is read
+//!
+//! Tables of reader versions 1, 2 and 3 with the features in [`SUPPORTED_FEATURES`]; any other feature is
+//! refused by its name. Commits as JSON; checkpoints in one file, in several parts, and of the second version
+//! with sidecars; deletion vectors in the log and in files; columns that are found by name or by id. A log is
+//! untrusted: whatever it holds gives a [`Table`] or an error with its place.
+
+mod action;
+mod bitmap;
+mod checkpoint;
+mod deletion;
+mod name;
+mod partition;
+mod path;
+mod protocol;
+mod replay;
+mod schema;
+mod segment;
+mod table;
+mod z85;
+
+pub use deletion::{DeletedRows, DeletionVector, VectorPlace};
+pub use protocol::SUPPORTED_FEATURES;
+pub use replay::{Replay, commit_time};
+pub use schema::{Column, Found, StoredName};
+pub use segment::{Commit, LogEntry, Segment, commits};
+pub use table::{File, Table};
+
+/// The folder of the log in that of its table.
+pub const LOG_FOLDER: &str = "_delta_log";
+
+/// The folder in that of the log with the sidecars of its checkpoints.
+pub const SIDECAR_FOLDER: &str = "_sidecars";

@@ -1,0 +1,82 @@
+//! The names of files in a log.
+
+/// The digits of a version in a name.
+const DIGITS: usize = 20;
+
+/// What a file of the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFile {
+    /// What one version changed.
+    Commit(u64),
+    /// All of a version, or a part of it.
+    Checkpoint {
+        /// The version.
+        version: u64,
+        /// Which part it is, and how many there are; `None` where it is whole.
+        part: Option<(u32, u32)>,
+    },
+}
+
+impl LogFile {
+    /// The file of this name; `None` for any other, such as checksums and hints.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        let (digits, rest) = name.split_at_checked(DIGITS)?;
+        let version = number(digits)?;
+        if rest == ".json" {
+            return Some(LogFile::Commit(version));
+        }
+        let rest = rest.strip_prefix(".checkpoint.")?;
+        if rest == "parquet" {
+            return Some(LogFile::Checkpoint { version, part: None });
+        }
+        let (middle, suffix) = rest.rsplit_once('.')?;
+        match (middle.split_once('.'), suffix) {
+            (Some((part, parts)), "parquet") if part.len() == 10 && parts.len() == 10 => {
+                let part = (u32::try_from(number(part)?).ok()?, u32::try_from(number(parts)?).ok()?);
+                (part.0 >= 1 && part.0 <= part.1).then_some(LogFile::Checkpoint { version, part: Some(part) })
+            }
+            (None, "parquet" | "json") if is_uuid(middle) => {
+                Some(LogFile::Checkpoint { version, part: None })
+            }
+            _ => None,
+        }
+    }
+}
+
+fn number(digits: &str) -> Option<u64> {
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_log_are_known_by_their_names() {
+        let checkpoint = |part| Some(LogFile::Checkpoint { version: 10, part });
+        for (name, file) in [
+            ("00000000000000000010.json", Some(LogFile::Commit(10))),
+            ("00000000000000000010.checkpoint.parquet", checkpoint(None)),
+            ("00000000000000000010.checkpoint.0000000001.0000000003.parquet", checkpoint(Some((1, 3)))),
+            ("00000000000000000010.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json", checkpoint(None)),
+            (
+                "00000000000000000010.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet",
+                checkpoint(None),
+            ),
+            ("00000000000000000010.checkpoint.0000000004.0000000003.parquet", None),
+            ("00000000000000000010.checkpoint.0000000000.0000000003.parquet", None),
+            ("00000000000000000010.crc", None),
+            ("00000000000000000010.00000000000000000020.compacted.json", None),
+            ("00000000000000000010.80a083e8-7026-4e79-81be-64bd76c43a11.json", None),
+            ("_last_checkpoint", None),
+            ("0000000000000000001é.json", None),
+            ("99999999999999999999.json", None),
+        ] {
+            assert_eq!(LogFile::of(name), file, "{name}");
+        }
+    }
+}

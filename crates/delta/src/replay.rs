@@ -1,0 +1,258 @@
+//! Folds a log: commits from the newest to the oldest, and then the checkpoint.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use bytes::Bytes;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use serde::Deserialize;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::action::{self, Action, Add, Metadata, Vector};
+use crate::deletion::DeletionVector;
+use crate::protocol::Protocol;
+use crate::schema::{self, Found};
+use crate::table::{File, Table};
+use crate::{checkpoint, path};
+
+/// The property of a table that says how its columns are found.
+const MAPPING: &str = "delta.columnMapping.mode";
+
+/// A log that is folded. What a newer file of it says comes before what an older one says, so they are taken
+/// from the newest to the oldest.
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// The folder of the table, as an absolute path or URL.
+    root: String,
+    protocol: Option<Protocol>,
+    metadata: Option<Metadata>,
+    /// What was said of a file and its deleted rows: hashes, which are far fewer bytes than paths.
+    seen: HashSet<u128>,
+    files: Vec<File>,
+    /// The values of partition columns by their names in the log, each once.
+    partitions: HashMap<BTreeMap<String, Option<String>>, u32>,
+}
+
+impl Replay {
+    /// The log of the table in the folder `root`, which is an absolute path or URL.
+    pub fn new(root: &str) -> Self {
+        Replay { root: root.to_owned(), ..Replay::default() }
+    }
+
+    /// Takes a commit. One that was taken later is older.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the line, where it cannot be read; `Unsupported` for a file out of the table.
+    pub fn commit(&mut self, bytes: &[u8]) -> Result<()> {
+        // A commit says one thing of each file: what it adds is not what it removes.
+        action::each(bytes, |action| self.take(action).map(|_| ()))
+    }
+
+    /// Takes a file of the checkpoint: `name` tells JSON from Parquet. Returns the names of the sidecars that
+    /// it refers to.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn checkpoint(&mut self, name: &str, bytes: Bytes) -> Result<Vec<String>> {
+        let mut sidecars = Vec::new();
+        let take = |action| {
+            sidecars.extend(self.take(action)?);
+            Ok(())
+        };
+        match name.ends_with(".json") {
+            true => action::each(&bytes, take)?,
+            false => checkpoint::each(bytes, take)?,
+        }
+        Ok(sidecars)
+    }
+
+    /// Takes an action; returns the name of the sidecar that it refers to.
+    fn take(&mut self, action: Action) -> Result<Option<String>> {
+        match action {
+            Action::Add(add) => self.add(add)?,
+            Action::Remove(remove) => {
+                self.is_new(&remove.path, remove.deletion_vector.as_ref());
+            }
+            // The newest are those of the version.
+            Action::Metadata(metadata) => drop(self.metadata.get_or_insert(metadata)),
+            Action::Protocol(protocol) => drop(self.protocol.get_or_insert(protocol)),
+            Action::Sidecar(sidecar) => {
+                let name = path::below(&sidecar.path, &self.root)?;
+                return match name.contains('/') {
+                    true => Err(Error::new(ErrorKind::Unsupported, "a sidecar in another folder")),
+                    false => Ok(Some(name)),
+                };
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether nothing newer was said of a file with these deleted rows.
+    fn is_new(&mut self, path: &str, vector: Option<&Vector>) -> bool {
+        let mut hash = Xxh3::new();
+        hash.update(path.as_bytes());
+        if let Some(Vector { storage_type, path_or_inline_dv, offset, .. }) = vector {
+            hash.update(format!("\0{storage_type}{path_or_inline_dv}@{offset:?}").as_bytes());
+        }
+        self.seen.insert(hash.digest128())
+    }
+
+    fn add(&mut self, add: Add) -> Result<()> {
+        if !self.is_new(&add.path, add.deletion_vector.as_ref()) {
+            return Ok(());
+        }
+        let rows = add.row_count();
+        let Add { path, partition_values, size, deletion_vector, .. } = add;
+        let next = self.partitions.len() as u32;
+        let partition = *self.partitions.entry(partition_values).or_insert(next);
+        self.files.push(File {
+            path: path::below(&path, &self.root)?.into(),
+            size,
+            partition,
+            rows,
+            deletion: deletion_vector.map(|vector| Box::new(DeletionVector::from(vector))),
+        });
+        Ok(())
+    }
+
+    /// Refuses a table that asks for what is not supported, as soon as that is known: before its files are
+    /// read.
+    ///
+    /// # Errors
+    /// `Unsupported`, by the name of the feature.
+    pub fn check(&self) -> Result<()> {
+        self.protocol.as_ref().map_or(Ok(()), Protocol::check)
+    }
+
+    /// The version that the log makes.
+    ///
+    /// # Errors
+    /// `Unsupported` for features and types that are not read, by name; `Corrupt` where the log lacks the
+    /// protocol or the schema, where they cannot be read, and for a file that is live twice.
+    pub fn finish(mut self, version: u64) -> Result<Table> {
+        let lacks =
+            |what: &str| Error::new(ErrorKind::Corrupt, format!("the log lacks the {what} of the table"));
+        let protocol = self.protocol.take().ok_or_else(|| lacks("protocol"))?;
+        protocol.check()?;
+        let metadata = self.metadata.take().ok_or_else(|| lacks("schema"))?;
+        let configuration: BTreeMap<String, String> =
+            metadata.configuration.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+        let mode = configuration.get(MAPPING).filter(|_| protocol.min_reader_version >= 2);
+        let found = Found::of(mode.map(String::as_str))?;
+        let columns = schema::columns(&metadata.schema_string, &metadata.partition_columns, found)?;
+        let column = |name: &String| columns.iter().find(|column| column.field.name() == name);
+        let stored = metadata.partition_columns.iter().filter_map(column);
+        let stored: Vec<&str> = stored.map(|column| column.stored.stored.as_str()).collect();
+        let mut partitions = vec![Box::default(); self.partitions.len()];
+        for (mut values, at) in self.partitions {
+            partitions[at as usize] = stored.iter().map(|name| values.remove(*name).flatten()).collect();
+        }
+        self.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        if let Some(pair) = self.files.windows(2).find(|pair| pair[0].path == pair[1].path) {
+            let cause = "the log has the file twice, with other deleted rows";
+            return Err(Error::new(ErrorKind::Corrupt, cause).at(Place::file(&*pair[0].path)));
+        }
+        Ok(Table {
+            version,
+            id: metadata.id,
+            min_reader_version: protocol.min_reader_version,
+            features: protocol.features().map(str::to_owned).collect(),
+            columns,
+            found,
+            partition_columns: metadata.partition_columns,
+            partitions,
+            configuration,
+            files: self.files,
+        })
+    }
+}
+
+/// The time of a commit in milliseconds since 1970 where it has one itself: then that of its file may be any.
+pub fn commit_time(bytes: &[u8]) -> Option<i64> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Info {
+        in_commit_timestamp: Option<i64>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct First {
+        commit_info: Info,
+    }
+    // It is the first action of such a commit.
+    let first = bytes.split(|byte| *byte == b'\n').next()?;
+    serde_json::from_slice::<First>(first).ok()?.commit_info.in_commit_timestamp
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = r#"{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}
+{"metaData":{"id":"t","schemaString":"{\"type\":\"struct\",\"fields\":[{\"name\":\"p\",\"type\":\"integer\",\"nullable\":true,\"metadata\":{}}]}","partitionColumns":["p"],"configuration":{}}}
+"#;
+
+    fn add(path: &str, vector: &str) -> String {
+        let vector = match vector {
+            "" => String::new(),
+            text => format!(
+                r#","deletionVector":{{"storageType":"i","pathOrInlineDv":"{text}","sizeInBytes":1,"cardinality":1}}"#
+            ),
+        };
+        format!(r#"{{"add":{{"path":"{path}","partitionValues":{{"p":"7"}},"size":5{vector}}}}}{}"#, "\n")
+    }
+
+    fn remove(path: &str) -> String {
+        format!(r#"{{"remove":{{"path":"{path}"}}}}{}"#, "\n")
+    }
+
+    /// The live files after commits, which are given from the oldest to the newest.
+    fn live(commits: &[String]) -> Result<Vec<String>> {
+        let mut replay = Replay::new("/t");
+        commits.iter().rev().try_for_each(|commit| replay.commit(commit.as_bytes()))?;
+        let table = replay.finish(commits.len() as u64)?;
+        let shown = |file: &File| match &file.deletion {
+            Some(deletion) => format!("{} without {deletion}", file.path),
+            None => file.path.to_string(),
+        };
+        Ok(table.files.iter().map(shown).collect())
+    }
+
+    #[test]
+    fn what_is_newer_counts() {
+        let first = format!("{FIRST}{}{}", add("a", ""), add("b", ""));
+        assert_eq!(live(&[first.clone()]).unwrap(), ["a", "b"]);
+        assert_eq!(live(&[first.clone(), remove("a")]).unwrap(), ["b"]);
+        assert_eq!(live(&[first.clone(), remove("a"), add("a", "")]).unwrap(), ["a", "b"]);
+        let deletes = remove("a") + &add("a", "x");
+        assert_eq!(live(&[first.clone(), deletes.clone()]).unwrap(), ["a without ix", "b"]);
+        let twice = live(&[first.clone(), add("a", "x")]).unwrap_err().to_string();
+        assert_eq!(twice, "a: the log has the file twice, with other deleted rows");
+    }
+
+    #[test]
+    fn partitions_are_values_of_their_columns() {
+        let mut replay = Replay::new("/t");
+        replay.commit(format!("{FIRST}{}{}", add("a", ""), add("b", "")).as_bytes()).unwrap();
+        let table = replay.finish(0).unwrap();
+        assert_eq!((table.partitions.len(), table.files[1].partition), (1, 0));
+        assert_eq!(table.values(&table.partitions[0]).unwrap()[0].len(), 1);
+        let wrong = table.values(&[Some("x".to_owned())]).unwrap_err().to_string();
+        assert_eq!(wrong, "column \"p\": the log has the value Some(\"x\"), which is none of this column");
+    }
+
+    #[test]
+    fn logs_that_lack_something_are_refused() {
+        let refused = |log: &str| live(&[log.to_owned()]).unwrap_err().to_string();
+        let (protocol, metadata) = FIRST.split_once('\n').unwrap();
+        assert_eq!(refused(metadata), "the log lacks the protocol of the table");
+        assert_eq!(refused(protocol), "the log lacks the schema of the table");
+        assert!(refused(&format!("{FIRST}{}", add("../a", ""))).contains("leads out of the table"));
+    }
+
+    #[test]
+    fn the_time_of_a_commit_is_its_own_where_it_has_one() {
+        assert_eq!(commit_time(b"{\"commitInfo\":{\"inCommitTimestamp\":17}}\n{}"), Some(17));
+        assert_eq!(commit_time(b"{\"commitInfo\":{\"timestamp\":17}}"), None);
+        assert_eq!(commit_time(b"not JSON"), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! One version of a table.
+
+use std::collections::BTreeMap;
+
+use forebay_arrow::array::ArrayRef;
+use forebay_base::{Error, ErrorKind, Place, Result};
+
+use crate::deletion::DeletionVector;
+use crate::partition;
+use crate::schema::{Column, Found};
+
+/// One version of a table: its columns and its live files.
+#[derive(Debug)]
+pub struct Table {
+    /// The version.
+    pub version: u64,
+    /// The identity of the table through all of its versions.
+    pub id: String,
+    /// The version of readers that it asks for.
+    pub min_reader_version: i64,
+    /// The features that it asks of readers, by name.
+    pub features: Vec<String>,
+    /// The columns in order.
+    pub columns: Vec<Column>,
+    /// How they are found in the files.
+    pub found: Found,
+    /// The partition columns by the names that the table gives them, in the order of the partitions.
+    pub partition_columns: Vec<String>,
+    /// For each partition the texts of its columns' values.
+    pub partitions: Vec<Box<[Option<String>]>>,
+    /// The properties of the table.
+    pub configuration: BTreeMap<String, String>,
+    /// The live files, in the order of their paths.
+    pub files: Vec<File>,
+}
+
+/// A file of a table.
+#[derive(Debug)]
+pub struct File {
+    /// The path below the folder of the table.
+    pub path: Box<str>,
+    /// Bytes.
+    pub size: u64,
+    /// Its partition, by its place among those of the table.
+    pub partition: u32,
+    /// Rows with those that are deleted, where the log has them.
+    pub rows: Option<u64>,
+    /// Which of them are deleted.
+    pub deletion: Option<Box<DeletionVector>>,
+}
+
+impl Table {
+    /// The values of the partition columns in a partition, each a column of one row.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the column, for a text that is no value of it.
+    pub fn values(&self, partition: &[Option<String>]) -> Result<Vec<ArrayRef>> {
+        let each = self.partition_columns.iter().zip(partition).map(|(name, text)| {
+            let column = self.columns.iter().find(|column| column.field.name() == name);
+            let value = column.and_then(|column| partition::value(column.field.data_type(), text.as_deref()));
+            value.ok_or_else(|| {
+                let cause =
+                    format!("the log has the value {:?}, which is none of this column", text.as_deref());
+                Error::new(ErrorKind::Corrupt, cause).at(Place::default().column(name.as_str()))
+            })
+        });
+        each.collect()
+    }
+
+    /// The rows that are live, where the log has the rows of each file.
+    pub fn rows(&self) -> Option<u64> {
+        self.files.iter().try_fold(0u64, |sum, file| {
+            let deleted = file.deletion.as_ref().map_or(0, |deletion| deletion.count());
+            sum.checked_add(file.rows?.checked_sub(deleted)?)
+        })
+    }
+}
