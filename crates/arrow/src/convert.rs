@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, Int64Array, LargeListArray, OffsetSizeTrait,
-    PrimitiveArray, StructArray, UInt32Array, make_array,
+    PrimitiveArray, StructArray, UInt32Array, make_array, new_null_array,
 };
 use super::buffer::{NullBuffer, OffsetBuffer};
 use super::compute::take;
 use super::datatypes::*;
 use super::error::ArrowError;
+use super::evolve::{changes, evolved};
 use super::names::TypeName;
 use super::widen::widen;
 
@@ -40,7 +41,7 @@ impl From<ArrowError> for Trouble {
 }
 
 impl Misfit {
-    fn value(row: usize, value: impl std::fmt::Display, to: &DataType) -> Trouble {
+    pub(super) fn value(row: usize, value: impl std::fmt::Display, to: &DataType) -> Trouble {
         let cause = format!("{value} does not fit {}", TypeName(to));
         Trouble::Value(Misfit { row, cause, is_length: false })
     }
@@ -73,6 +74,7 @@ pub fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
             unfixed(array, usize::try_from(*length).unwrap_or(0), item)
         }
         (DataType::Struct(_), DataType::Struct(fields)) => structure(array, fields),
+        (from, to) if changes(from, to) => evolved(array, to),
         (DataType::Date32, DataType::Date64) => {
             let days = array.as_primitive::<Date32Type>();
             let milliseconds = days.unary::<_, Date64Type>(|days| i64::from(days) * MILLISECONDS_A_DAY);
@@ -128,8 +130,10 @@ fn structure(array: &ArrayRef, fields: &Fields) -> Result<ArrayRef, Trouble> {
             true => Some(structure.column(at)),
             false => structure.column_by_name(field.name()),
         };
-        let absent = || ArrowError::SchemaError(format!("there is no field {:?}", field.name()));
-        converted(column.ok_or_else(absent)?, field.data_type())
+        match column {
+            Some(column) => converted(column, field.data_type()),
+            None => Ok(new_null_array(field.data_type(), structure.len())),
+        }
     });
     let columns = columns.collect::<Result<Vec<_>, Trouble>>()?;
     let (nulls, rows) = (structure.nulls().cloned(), structure.len());
@@ -317,7 +321,7 @@ fn form(data_type: &DataType) -> Option<(u16, i8)> {
 #[cfg(test)]
 mod tests {
     use super::super::array::{
-        Decimal128Array, Int8Array, ListArray, Time32SecondArray, TimestampMicrosecondArray, new_null_array,
+        Decimal128Array, Int8Array, ListArray, Time32SecondArray, TimestampMicrosecondArray,
     };
     use super::super::common::common;
     use super::*;

@@ -5,6 +5,7 @@
 
 pub mod common;
 pub mod convert;
+pub mod evolve;
 pub mod fail;
 pub mod names;
 pub mod nested;
