@@ -160,6 +160,7 @@ pub use cache::{DiskCache, Tier};
 pub use forebay_base::{Error, ErrorKind, Place, Result};
 pub use forebay_image::Image;
 pub use forebay_store::catalog::{RowId, RowPlace};
+pub use forebay_store::snapshot::TableVersion;
 pub use forebay_store::source::IndexReport;
 pub use loader::{
     BadRow, CacheSpec, Dataset, Deny, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec, Locations, OnBadRow,
@@ -237,8 +238,8 @@ pub mod plan {
     pub use crate::loader::{BetterMixing, MixingOption, RankPlan, RankReads, SourcePlan};
     pub use crate::shard::{
         Deals, EpochOrder, LaneSpan, OrderId, OrderSpec, Part, Pick, PlannedStep, SavedFiles, SavedSource,
-        SavedSplit, Share, Split, Walk, column_key, column_tag, expected_distinct, row_groups_of_a_batch,
-        row_key,
+        SavedSplit, SavedTable, Share, Split, Walk, column_key, column_tag, expected_distinct,
+        row_groups_of_a_batch, row_key,
     };
 }
 

@@ -15,10 +15,12 @@ from .index_exchange import opened_together
 from .one_pass import OnePass
 from .options.checks import names, whole
 from .options.locations import locations, shown
-from .options.storage import key_types, options, store_options
+from .options.storage import key_types, options, store_options, table_version
 from .reports import notebook
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from .columns.tensor import Tensor
     from .types import Location
 
@@ -50,6 +52,11 @@ class Dataset:
         Types of the keys of ``key=value`` folders: ``"string"``, ``"int8"`` to ``"uint64"``, ``"float32"``,
         ``"float64"``, ``"bool"``, ``"date"`` or ``"timestamp"`` (microseconds, without a zone); types of numpy and
         pyarrow as well. Default: ``int64`` if all values of a key are whole numbers, else text.
+    version : int, optional
+        The version of the Delta table that the location is. Default: the newest.
+    timestamp : str or datetime.datetime, optional
+        The newest version that the table had at this time: ``"2024-05-17T12:30:00Z"``, ``"2024-05-17"``. Without a
+        zone it is of UTC.
     index : bytes, optional
         The footers that another process of the run found: what :meth:`index` returned there. The files are listed, and
         no footer is read that is in it; those of files that are others here are.
@@ -94,11 +101,15 @@ class Dataset:
         storage_options: Mapping[str, Any] | None = None,
         merge_schema: bool = False,
         partition_types: Mapping[str, Any] | None = None,
+        version: int | None = None,
+        timestamp: str | datetime | None = None,
         index: bytes | None = None,
     ) -> None:
         if not isinstance(index, (bytes, bytearray, memoryview, type(None))):
             raise InvalidError(f"index must be bytes that index() returned, got {type(index).__qualname__}")
-        self._open(urls, storage_options, merge_schema, partition_types, None, None if index is None else bytes(index))
+        table = table_version(version, timestamp)
+        given = None if index is None else bytes(index)
+        self._open(urls, storage_options, merge_schema, partition_types, table, None, given)
 
     def _open(
         self,
@@ -106,6 +117,7 @@ class Dataset:
         storage_options: Mapping[str, Any] | None,
         merge_schema: bool,
         partition_types: Mapping[str, Any] | None,
+        table: tuple[int | None, str | None],
         filter: str | None,
         index: bytes | None = None,
         hand_on: bool = False,
@@ -124,10 +136,21 @@ class Dataset:
             self._partition_types,
             index,
             hand_on,
+            *table,
         )
         warning = self._native.take_warning()
         if warning is not None:
             warnings.warn(warning, RuntimeWarning, stacklevel=3)
+
+    @property
+    def version(self) -> int | None:
+        """The version of the Delta table that it is; ``None`` for plain files.
+
+        >>> import forebay as fb
+        >>> fb.Dataset("data/train/").version is None
+        True
+        """
+        return self._native.version()
 
     @property
     def schema(self) -> _forebay.Schema:
@@ -293,6 +316,8 @@ class Dataset:
         storage_options: Mapping[str, Any] | None = None,
         merge_schema: bool = False,
         partition_types: Mapping[str, Any] | None = None,
+        version: int | None = None,
+        timestamp: str | datetime | None = None,
     ) -> Dataset:
         """Opens a data set in all processes of a run, of which one reads the footers.
 
@@ -310,7 +335,7 @@ class Dataset:
             The rank of this process, from 0.
         timeout : float, default 600
             Seconds that the others wait for rank 0.
-        storage_options, merge_schema, partition_types
+        storage_options, merge_schema, partition_types, version, timestamp
             As for :class:`Dataset`.
 
         Returns
@@ -341,13 +366,15 @@ class Dataset:
             "storage_options": storage_options,
             "merge_schema": merge_schema,
             "partition_types": partition_types,
+            "version": version,
+            "timestamp": timestamp,
         }
         return opened_together(
             urls,
             store,
             rank,
             timeout,
-            reads=lambda: cls._for_others(urls, options),
+            reads=lambda: cls._for_others(urls, dict(options)),
             takes=lambda index: cls(urls, index=index, **options),
         )
 
@@ -355,7 +382,8 @@ class Dataset:
     def _for_others(cls, urls: Any, options: dict[str, Any]) -> Dataset:
         """Opens it with footers that are kept for :meth:`index`."""
         dataset = cls.__new__(cls)
-        dataset._open(urls, **options, filter=None, hand_on=True)
+        table = table_version(options.pop("version", None), options.pop("timestamp", None))
+        dataset._open(urls, **options, table=table, filter=None, hand_on=True)
         return dataset
 
     def __copy__(self) -> Dataset:
@@ -365,8 +393,8 @@ class Dataset:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        types = self._partition_types
-        return opened, (self._absolute(), self._storage_options, self.fingerprint, self._merge_schema, types)
+        types, table = self._partition_types, (self.version, None)
+        return opened, (self._absolute(), self._storage_options, self.fingerprint, self._merge_schema, types, table)
 
     def _absolute(self) -> Any:
         """Its locations for a process that works in another folder."""
@@ -374,6 +402,10 @@ class Dataset:
         if absolute == locations(self._urls):
             return self._urls
         return absolute[0] if isinstance(self._urls, (str, os.PathLike)) else absolute
+
+    def _place(self) -> dict[str, Any]:
+        """What a loader in a process that works in another folder opens it by: at its version, if it is a table."""
+        return {"urls": self._absolute(), "version": self.version, "timestamp": None}
 
     def _repr_html_(self) -> str:
         facts = {"rows": self.num_rows, "files": self.num_files, "row groups": self.num_row_groups}
@@ -404,11 +436,12 @@ def opened(
     fingerprint: str | None,
     merge_schema: bool = False,
     partition_types: Mapping[str, Any] | None = None,
+    table: tuple[int | None, str | None] = (None, None),
     filter: str | None = None,
 ) -> Dataset:
     """A data set, which has to have a given fingerprint if it was pickled; of the folders that a filter keeps."""
     dataset = Dataset.__new__(Dataset)
-    dataset._open(urls, storage_options, merge_schema, partition_types, filter)
+    dataset._open(urls, storage_options, merge_schema, partition_types, table, filter)
     if fingerprint not in (None, dataset.fingerprint):
         raise StateMismatchError(
             f"the files of {dataset!r} have changed since it was pickled "

@@ -23,7 +23,7 @@ from .options.locations import local, locations, shown
 from .options.other_loaders import explained
 from .options.shuffle import Shuffle
 from .options.skip import Skip
-from .options.storage import options
+from .options.storage import options, table_version
 from .options.workers import Workers
 from .reports import notebook
 from .reports.reports import Plan, Stats, numbers
@@ -37,6 +37,8 @@ from .transforms.libraries import Watch
 from .transforms.processes import processes
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import numpy as np
 
     from .categories import Hash, Vocabulary
@@ -51,6 +53,14 @@ if TYPE_CHECKING:
     from .types import Collate, Filter, Location, RowTransform, SpecDict, StateDict, Transform
 
 __all__ = ["Loader"]
+
+
+class _Reopened(NamedTuple):
+    """What a loader is made of, over another version of its table."""
+
+    native: _forebay.Loader
+    datasets: list[Dataset]
+    carried: list[tuple[dict[str, Any], str | None]]
 
 
 class Origin(NamedTuple):
@@ -174,6 +184,11 @@ class Loader:
         Read files whose columns differ, as :class:`Dataset`. Not with one.
     partition_types : mapping from str to str, optional
         Types of the keys of folders, as :class:`Dataset`. Not with one.
+    version : int, optional
+        The version of the Delta table that the location is, as :class:`Dataset`. Not with one. Default: the newest. A
+        loaded state opens the version that it was saved with.
+    timestamp : str or datetime.datetime, optional
+        The newest version that the table had at this time, as :class:`Dataset`. Not with one.
     on_bad_row : {"raise"} or Skip, default "raise"
         ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them; ``"raise"`` ends the epoch at the first one.
     fill_null : mapping from str to int, float, str or bytes, optional
@@ -275,6 +290,8 @@ class Loader:
         storage_options: Mapping[str, Any] | None = None,
         merge_schema: bool = False,
         partition_types: Mapping[str, Any] | None = None,
+        version: int | None = None,
+        timestamp: str | datetime | None = None,
         on_bad_row: Literal["raise"] | Skip = "raise",
         fill_null: Mapping[str, float | str | bytes] | None = None,
         null_mask: Iterable[str] | None = None,
@@ -312,6 +329,8 @@ class Loader:
             "storage_options": options(storage_options),
             "merge_schema": merge_schema,
             "partition_types": partition_types,
+            "version": version,
+            "timestamp": timestamp,
             "on_bad_row": on_bad_row,
             "fill_null": by_column(fill_null, "fill_null"),
             "null_mask": None if null_mask is None else names(null_mask, "null_mask"),
@@ -326,7 +345,12 @@ class Loader:
             "trace": None if trace is None else local(trace, "trace"),
         }
         refuse_options(
-            urls, storage_options=storage_options, merge_schema=merge_schema, partition_types=partition_types
+            urls,
+            storage_options=storage_options,
+            merge_schema=merge_schema,
+            partition_types=partition_types,
+            version=version,
+            timestamp=timestamp,
         )
         self._build()
 
@@ -341,10 +365,10 @@ class Loader:
         """Starts a loader of one source, or of several with the options that belong to all of them, in ``mix``."""
         self._datasets = datasets
         # What a copy opens, and the fingerprint that it has to have. A data set sees to that by itself.
-        self._carried: list[tuple[Any, str | None]] = [
-            (of_source["urls"], None)
+        self._carried: list[tuple[dict[str, Any], str | None]] = [
+            ({"urls": of_source["urls"]}, None)
             if isinstance(of_source["urls"], Dataset)
-            else (dataset._absolute(), dataset.fingerprint)
+            else (dataset._place(), dataset.fingerprint)
             for dataset, of_source in zip(datasets, self._of_sources(), strict=True)
         ]
         self._native = _forebay.Loader(sources, mix, numbered=self._numbered)
@@ -703,7 +727,7 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes a saved state: the next epoch that is begun continues there.
 
-        The world size and the batch size may differ from those of the run that was saved.
+        A loader of a Delta table goes over to the version that the state was saved with. The world size and the batch size may differ from those of the run that was saved.
 
         Parameters
         ----------
@@ -740,9 +764,13 @@ class Loader:
             ) from None
         self._check_kind(state)
         # First, so that a state that is refused ends nothing.
-        self._native.restore(position)
+        reopened = self._reopened(state)
+        (reopened.native if reopened else self._native).restore(position)
         for epoch in list(self._epochs):
             epoch._end(_forebay.Reason.Restored)
+        if reopened:
+            self._native.close()
+            self._native, self._datasets, self._carried = reopened
         self._generation += 1
         self._origin = Origin(self._origin.number + 1, json.loads(position), None)
 
@@ -796,9 +824,23 @@ class Loader:
     def _check_process(self) -> None:
         self._native.check_process()
 
+    def _reopened(self, state: Mapping[str, Any]) -> _Reopened | None:
+        """The loader over the version of its table that a state was saved with, where it is over another one."""
+        table, given = state.get("table"), self._arguments.get("urls")
+        here = self._datasets[0].version
+        if given is None or isinstance(given, Dataset) or not isinstance(table, Mapping):
+            return None
+        if here is None or table.get("version") in (None, here):
+            return None
+        arguments = {**self._arguments, "version": table["version"], "timestamp": None}
+        options = checked(arguments)
+        dataset = opened_for(arguments, options[1])
+        native = _forebay.Loader([(dataset._native, *options, 1.0)], None, numbered=self._numbered)
+        return _Reopened(native, [dataset], [(dataset._place(), dataset.fingerprint)])
+
     def __reduce__(self) -> tuple[Any, ...]:
-        ((urls, fingerprint),) = self._carried
-        return _rebuild, ({**self._arguments, "urls": urls}, fingerprint)
+        ((place, fingerprint),) = self._carried
+        return _rebuild, ({**self._arguments, **place}, fingerprint)
 
     def _repr_html_(self) -> str:
         facts = {"batches in an epoch": len(self), "batch size": self.batch_size, "rows of all ranks": self.num_rows}
@@ -830,7 +872,8 @@ def opened_for(arguments: dict[str, Any], filter: str | None, fingerprint: str |
     if isinstance(urls, Dataset):
         return urls
     options, merge, types = (arguments[name] for name in ("storage_options", "merge_schema", "partition_types"))
-    return opened(urls, options, fingerprint, merge, types, filter)
+    table = table_version(arguments["version"], arguments["timestamp"])
+    return opened(urls, options, fingerprint, merge, types, table, filter)
 
 
 def _rebuild(arguments: dict[str, Any], fingerprint: str | None) -> Loader:

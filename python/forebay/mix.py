@@ -224,8 +224,8 @@ class Mix(Loader):
 
     def __reduce__(self) -> tuple[Any, ...]:
         carried = [
-            ({**of_source, "urls": urls}, fingerprint, weight)
-            for (urls, fingerprint), (of_source, weight) in zip(self._carried, self._arguments["sources"], strict=True)
+            ({**of_source, **place}, fingerprint, weight)
+            for (place, fingerprint), (of_source, weight) in zip(self._carried, self._arguments["sources"], strict=True)
         ]
         return _rebuild, ({**self._arguments, "sources": None}, carried)
 

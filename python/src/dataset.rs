@@ -32,7 +32,7 @@ impl Dataset {
     /// as JSON, matches no row are left out.
     #[new]
     #[pyo3(signature = (urls, storage_options, filter=None, merge_schema=false, partition_types=BTreeMap::new(),
-        index=None, hand_on=false))]
+        index=None, hand_on=false, version=None, timestamp=None))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
         py: Python<'_>,
@@ -43,6 +43,8 @@ impl Dataset {
         partition_types: BTreeMap<String, String>,
         index: Option<Vec<u8>>,
         hand_on: bool,
+        version: Option<u64>,
+        timestamp: Option<String>,
     ) -> PyResult<Self> {
         let filter = filter.map(parse_filter).transpose().or_raise(py)?;
         let types = partition_types.into_iter().map(|(key, name)| Ok((key, partition_type(&name)?)));
@@ -50,7 +52,7 @@ impl Dataset {
         interruptible(py, move || {
             let locations = urls.iter().map(|url| source::absolute(url)).collect::<forebay::Result<_>>()?;
             let mut options = OpenOptions::new().storage_options(storage_options).merge_schema(merge_schema);
-            options = options.hand_on(hand_on);
+            options = options.hand_on(hand_on).as_of(version, timestamp.as_deref())?;
             if let Some(index) = index {
                 options = options.index(index);
             }
@@ -95,7 +97,7 @@ impl Dataset {
 
     /// Rows of all files.
     fn rows(&self) -> u64 {
-        self.dataset.catalog().rows()
+        self.dataset.rows()
     }
 
     /// Files.
@@ -117,6 +119,14 @@ impl Dataset {
     fn metadata(&self) -> BTreeMap<String, String> {
         let metadata = self.dataset.catalog().schema.metadata();
         metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// The version of the table that it is, if it is one.
+    fn version(&self) -> Option<u64> {
+        match self.dataset.tables() {
+            [table] => Some(table.version),
+            _ => None,
+        }
     }
 
     /// Where the row of this number is stored.

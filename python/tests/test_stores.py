@@ -238,8 +238,8 @@ def secrets_of(store: Store) -> list[str]:
 
 
 @on(*LISTING)
-def test_the_folder_of_a_table_is_refused_on_a_store(store: Store) -> None:
-    with pytest.raises(fb.UnsupportedError, match="_delta_log"):
+def test_a_table_whose_log_says_nothing_is_refused_on_a_store(store: Store) -> None:
+    with pytest.raises(fb.CorruptError, match="the log lacks the protocol"):
         ids(store.url("delta"), store)
 
 

@@ -6,12 +6,13 @@ use std::future::ready;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use forebay_arrow::datatypes::{DataType, SchemaRef};
 use forebay_base::{Error, Result, paths};
 use forebay_store::catalog::{Catalog, Differences, Projection, RowId, RowPlace};
+use forebay_store::snapshot::{AsOf, TableVersion};
 use forebay_store::source::{
     self, FOOTERS_AT_ONCE, FolderFilter, Footers, IndexReport, KeyTypes, Opening, Store, TrafficStats,
 };
@@ -152,6 +153,7 @@ pub struct OpenOptions {
     partition_types: BTreeMap<String, DataType>,
     index: Option<Bytes>,
     hands_on: bool,
+    as_of: AsOf,
 }
 
 impl OpenOptions {
@@ -190,6 +192,36 @@ impl OpenOptions {
         self
     }
 
+    /// The version of the table that the location is. Default: the newest.
+    pub fn version(mut self, version: u64) -> Self {
+        self.as_of = AsOf::Version(version);
+        self
+    }
+
+    /// The version of the table by its number, or as it was at a time that people wrote: one of them, or none.
+    ///
+    /// # Errors
+    /// `Invalid` for both, and for a text that is no time.
+    #[doc(hidden)]
+    pub fn as_of(mut self, version: Option<u64>, time: Option<&str>) -> Result<Self> {
+        self.as_of = AsOf::of(version, time)?;
+        Ok(self)
+    }
+
+    /// The newest version that the table had at a time.
+    ///
+    /// ```no_run
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let yesterday = SystemTime::now() - Duration::from_secs(24 * 60 * 60);
+    /// let dataset = forebay::OpenOptions::new().timestamp(yesterday).open("s3://acme/clicks/")?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn timestamp(mut self, time: SystemTime) -> Self {
+        self.as_of = AsOf::time(time);
+        self
+    }
+
     /// The footers that another process of this run found: the bytes that [`Dataset::index`] returned there. The files are
     /// listed, and no footer is read that is in them: files are told by address, size and version, as the index of a folder
     /// tells them. Default: none.
@@ -215,13 +247,13 @@ impl OpenOptions {
         if locations.is_empty() {
             return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
         }
-        let OpenOptions { storage, folders, differences, partition_types, index, hands_on } = self;
+        let OpenOptions { storage, folders, differences, partition_types, index, hands_on, as_of } = self;
         let key_types = KeyTypes::new(partition_types)?;
         let folders = folders.map(|filter| FolderFilter {
             columns: filter.columns(),
             keeps: Box::new(move |constants| filter.keeps(constants)),
         });
-        let opening = Opening { folders, differences, key_types, index, is_packed: hands_on };
+        let opening = Opening { folders, differences, key_types, index, is_packed: hands_on, as_of };
         Dataset::opened(async move { source::open_with(&locations, &storage, opening).await })
     }
 }
@@ -231,12 +263,13 @@ impl Dataset {
     ///
     /// A folder is searched at every depth for `*.parquet`; names that begin with `_` or `.` are skipped. `~/` is the
     /// user's home folder. The files are ordered by their paths, whatever the order of the locations. The keys of
-    /// `key=value` folders below a location are columns, unless the files hold columns of those names.
+    /// `key=value` folders below a location are columns, unless the files hold columns of those names. The folder of a Delta
+    /// table is read as that table, at its newest version.
     ///
     /// # Errors
     /// `NotFound` where nothing matches; `Invalid` for a malformed location or a path that is not valid UTF-8; `Denied`;
-    /// `Unsupported` for an encrypted file, and the folder of a Delta, Iceberg, Hudi or Lance
-    /// table; `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that cannot be reached.
+    /// `Unsupported` for an encrypted file, the folder of an Iceberg, Hudi or Lance table, one above or inside a table, and
+    /// a Delta table with features that are not supported; `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that cannot be reached.
     pub fn open(locations: impl Locations) -> Result<Self> {
         Dataset::open_with_options(locations, &BTreeMap::new())
     }
@@ -314,9 +347,9 @@ impl Dataset {
         Ok((io, store))
     }
 
-    /// Rows in all files.
+    /// Rows in all files, without those that a table has deleted.
     pub fn rows(&self) -> u64 {
-        self.catalog.rows()
+        self.catalog.live_rows()
     }
 
     /// All stored columns, with the metadata of the first file. Text and binary are typed as views, dictionaries as their
@@ -403,6 +436,19 @@ impl Dataset {
         let catalog = self.catalog.clone();
         let bytes = io.wait_for(async move { source::pack(&store, &catalog).await })??;
         Ok(bytes.into())
+    }
+
+    /// The tables that its locations are, each at the version that was opened; none where they are folders of plain files.
+    ///
+    /// ```no_run
+    /// let dataset = forebay::Dataset::open("s3://acme/clicks/")?;
+    /// for table in dataset.tables() {
+    ///     println!("{} table {} at version {}", table.format, table.location, table.version);
+    /// }
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn tables(&self) -> &[TableVersion] {
+        &self.catalog.tables
     }
 
     /// A warning that was not returned yet: why the index of a folder is not used. Loaders return it as well.

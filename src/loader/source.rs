@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_store::catalog::Catalog;
+use forebay_store::snapshot::TableVersion;
 
 use super::bad_rows::BadRow;
 use super::collate::Collator;
@@ -21,8 +22,8 @@ use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
 use crate::samples::SampleIndex;
 use crate::shard::{
-    CountedFile, Deals, EpochOrder, OrderId, OrderSpec, SavedFiles, SavedSource, SkippedRows, Split,
-    kept_text,
+    CountedFile, Deals, EpochOrder, OrderId, OrderSpec, SavedFiles, SavedSource, SavedTable, SkippedRows,
+    Split, kept_text,
 };
 
 /// A source, with the threads that do its work.
@@ -204,12 +205,34 @@ impl Source {
         SavedSource {
             fingerprint: self.fetcher.reads.catalog.fingerprint.to_string(),
             files: Some(self.saved_files().clone()),
+            table: self.table().map(|table| SavedTable { id: table.id.to_string(), version: table.version }),
             order: self.order_id(),
             first_pass,
             rows,
             skipped,
             cache_tier: None,
         }
+    }
+
+    /// The table that it is, if it is one and nothing else.
+    fn table(&self) -> Option<&TableVersion> {
+        match &*self.fetcher.reads.catalog.tables {
+            [table] => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The refusal of a position in another version of the table that it is.
+    fn other_version(&self, saved: &SavedSource) -> Option<Error> {
+        let (saved, here) = (saved.table.as_ref()?, self.table()?);
+        let is_another = saved.id == *here.id && saved.version != here.version;
+        is_another.then(|| {
+            let (saved, here) = (saved.version, here.version);
+            let cause = format!(
+                "the state was saved with version {saved} of the table, this loader has version {here}"
+            );
+            Error::new(ErrorKind::StateMismatch, cause).hint(format!("open it with `version={saved}`"))
+        })
     }
 
     /// Its order, from which its rows are known without reading any.
@@ -231,7 +254,9 @@ impl Source {
     pub(super) fn order_of(&self, saved: &SavedSource, row: u64) -> Result<OrderSpec> {
         let fingerprint = self.fetcher.reads.catalog.fingerprint.to_string();
         match &saved.files {
-            Some(files) if saved.fingerprint != fingerprint => return Err(self.other_data(files)),
+            Some(files) if saved.fingerprint != fingerprint => {
+                return Err(self.other_version(saved).unwrap_or_else(|| self.other_data(files)));
+            }
             _ => saved.check(row, &fingerprint, &self.order_id())?,
         }
         self.adopted(&saved.order)

@@ -60,7 +60,7 @@ pub use order::EpochOrder;
 pub use order_spec::OrderSpec;
 pub(crate) use part_map::{PartMap, PartSet};
 pub(crate) use position::{LAST_EPOCH, SavedMix, damaged};
-pub use position::{OrderId, Position, SavedSource, SavedSplit};
+pub use position::{OrderId, Position, SavedSource, SavedSplit, SavedTable};
 pub(crate) use random_shares::BLOCK as SHARES_BLOCK;
 pub(crate) use skips::SkippedRows;
 pub(crate) use spec::Mixing;

@@ -70,6 +70,9 @@ pub struct SavedSource {
     /// The files of the data set, to say what is not the same where it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<SavedFiles>,
+    /// The version of the table that the data set is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<SavedTable>,
     /// The order that it counts in.
     pub order: OrderId,
     /// The number of its first pass in the epoch.
@@ -85,6 +88,18 @@ pub struct SavedSource {
     /// pixels slightly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_tier: Option<String>,
+}
+
+/// A table at the version that a position counts in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SavedTable {
+    /// The identity of the table through all of its versions.
+    pub id: String,
+    /// The number of the version, which is opened with
+    /// [`OpenOptions::version`](crate::OpenOptions::version) to go on from there.
+    pub version: u64,
 }
 
 /// What a position of a mix has beside its sources.
@@ -151,6 +166,8 @@ struct OfOne {
     cache_tier: Option<String>,
     split: SavedSplit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    table: Option<SavedTable>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     files: Option<SavedFiles>,
 }
 
@@ -191,8 +208,19 @@ impl From<Position> for Written {
             });
         }
         let Some(source) = sources.into_iter().next() else { return Written::Nothing {} };
-        let SavedSource { fingerprint, files, order, skipped, cache_tier, .. } = source;
-        Written::One(OfOne { version, fingerprint, order, epoch, row, skipped, cache_tier, split, files })
+        let SavedSource { fingerprint, files, table, order, skipped, cache_tier, .. } = source;
+        Written::One(OfOne {
+            version,
+            fingerprint,
+            order,
+            epoch,
+            row,
+            skipped,
+            cache_tier,
+            split,
+            table,
+            files,
+        })
     }
 }
 
@@ -210,10 +238,11 @@ impl TryFrom<Map<String, Value>> for Position {
         }
         let error = |error: serde_json::Error| error.to_string();
         if !is_mix {
-            let OfOne { version, fingerprint, order, epoch, row, skipped, cache_tier, split, files } =
+            let OfOne { version, fingerprint, order, epoch, row, skipped, cache_tier, split, table, files } =
                 serde_json::from_value(fields.into()).map_err(error)?;
+            let (first_pass, rows) = (epoch, row);
             let source =
-                SavedSource { fingerprint, files, order, first_pass: epoch, rows: row, skipped, cache_tier };
+                SavedSource { fingerprint, files, table, order, first_pass, rows, skipped, cache_tier };
             return Ok(Position { version, epoch, row, sources: vec![source], split, mix: None });
         }
         let OfMix { mix, epoch, row, step, sources, stop, repeat, schedule, random_shares, origin, split } =

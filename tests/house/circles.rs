@@ -11,11 +11,12 @@ use std::path::Path;
 use super::paths::{expand, rust_files, without_tests};
 
 /// The sources of each crate.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "src",
     "crates/arrow/src",
     "crates/base/src",
     "crates/cli/src",
+    "crates/delta/src",
     "crates/image/src",
     "crates/petastorm/src",
     "crates/store/src",

@@ -11,7 +11,7 @@ use forebay::Dataset;
 use forebay_base::Result;
 
 use self::columns::Stored;
-use self::report::{Refused, Report, Spread};
+use self::report::{Refused, Report, Spread, Table};
 use super::console::Console;
 use super::location::Location;
 use super::units;
@@ -49,10 +49,11 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
     let mut report = Report {
         locations: args.location.shown(),
         fingerprint: catalog.fingerprint.to_string(),
+        tables: dataset.tables().iter().map(Table::of).collect(),
         files: catalog.files.len(),
         file_bytes: catalog.files.iter().map(|file| file.size).sum(),
         written_by: written_by.into_iter().collect(),
-        rows: catalog.rows(),
+        rows: dataset.rows(),
         row_groups: Spread::of((0..catalog.files.len()).map(in_file)),
         row_group_bytes: Spread::of(group_bytes.into_iter()),
         row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use forebay::Dataset;
+use forebay::{Dataset, OpenOptions};
 use forebay_base::{Error, Result};
 use forebay_store::source;
+use serde::{Deserialize, Serialize};
 
 use super::console;
 
-/// The data, and the options of its store.
-#[derive(clap::Args, Clone)]
+/// The data, and the options of its store. As JSON it may hold secrets.
+#[derive(clap::Args, Clone, Deserialize, Serialize)]
 pub(crate) struct Location {
     /// Path, URL or glob of the Parquet files (s3://, gs://, az://, https://, hdfs://, hf://); several are one data set
     #[arg(required = true, value_name = "URL")]
@@ -18,23 +19,40 @@ pub(crate) struct Location {
     /// Option of the store, such as aws_region=eu-west-1; credentials are better left to the environment
     #[arg(short = 'o', long = "storage-option", value_name = "KEY=VALUE")]
     storage_options: Vec<String>,
+    #[command(flatten)]
+    version: WantedVersion,
+}
+
+/// The version of a table that is opened.
+#[derive(clap::Args, Clone, Default, Deserialize, Serialize)]
+pub(crate) struct WantedVersion {
+    /// Version of the Delta table that the location is [default: the newest]
+    #[arg(long = "version", value_name = "N", conflicts_with = "timestamp")]
+    version: Option<u64>,
+    /// The newest version that the table had at this time, such as 2024-05-17T12:30:00Z
+    #[arg(long, value_name = "TIME")]
+    timestamp: Option<String>,
 }
 
 impl Location {
     /// A folder of this machine.
     pub(crate) fn folder(path: &Path) -> Self {
-        Location { locations: vec![path.display().to_string()], storage_options: Vec::new() }
+        Location {
+            locations: vec![path.display().to_string()],
+            storage_options: Vec::new(),
+            version: WantedVersion::default(),
+        }
     }
 
     /// Finds the files and reads their footers.
     pub(crate) fn open(&self) -> Result<Dataset> {
-        open(self.locations.clone(), &self.storage_options)
+        open_at(self.locations.clone(), &self.storage_options, &self.version)
     }
 
     /// The same for each location by itself.
     pub(crate) fn open_each(&self) -> Result<Vec<Dataset>> {
-        let options = parse_options(&self.storage_options)?;
-        self.locations.iter().map(|location| Dataset::open_with_options([location], &options)).collect()
+        let open = |location: &String| open_at(vec![location.clone()], &self.storage_options, &self.version);
+        self.locations.iter().map(open).collect()
     }
 
     /// Whether none is given, where that is allowed.
@@ -47,6 +65,11 @@ impl Location {
         (self.locations.clone(), self.storage_options.clone())
     }
 
+    /// Whether a version of a table is named.
+    pub(super) fn names_a_version(&self) -> bool {
+        self.version.version.is_some() || self.version.timestamp.is_some()
+    }
+
     /// The given locations, without secrets.
     pub(crate) fn shown(&self) -> Vec<String> {
         self.locations.iter().map(|location| source::shown(location)).collect()
@@ -55,7 +78,13 @@ impl Location {
 
 /// Opens a data set, and says why an index is not used, if there is one that cannot be.
 pub(super) fn open(locations: Vec<String>, storage_options: &[String]) -> Result<Dataset> {
-    let dataset = Dataset::open_with_options(locations, &parse_options(storage_options)?)?;
+    open_at(locations, storage_options, &WantedVersion::default())
+}
+
+/// The same at a version of the table that it is.
+fn open_at(locations: Vec<String>, storage_options: &[String], version: &WantedVersion) -> Result<Dataset> {
+    let options = OpenOptions::new().storage_options(parse_options(storage_options)?);
+    let dataset = options.as_of(version.version, version.timestamp.as_deref())?.open(locations)?;
     if let Some(warning) = dataset.take_warning() {
         console::note(warning);
     }

@@ -31,7 +31,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::row_set::RowSet;
-use crate::snapshot::{Constant, Pin};
+use crate::snapshot::{ColumnNames, Constant, Pin, TableVersion};
 use row_ids::RowIds;
 
 pub use crate::snapshot::FileVersion;
@@ -67,6 +67,8 @@ pub struct Catalog {
     pub fingerprint: Fingerprint,
     /// For each location with files of several splits, the sentence that says so.
     pub splits: Arc<[String]>,
+    /// The tables that were opened, each at one version.
+    pub tables: Arc<[TableVersion]>,
     /// The columns of its files, for those whose footers are read later.
     pub known: Arc<KnownColumns>,
     /// The columns that cannot be read in some file, or not from all.
@@ -98,6 +100,8 @@ pub struct File {
     pub footer: OnceLock<Footer>,
     /// What the table's list says of it, where that is enough to plan with. Held against the footer.
     pub declared: Option<Declared>,
+    /// What the columns of its table are called in it.
+    pub names: Option<Arc<ColumnNames>>,
     /// Columns with one value in all of its rows.
     pub constants: Arc<[Constant]>,
     /// Of the constants, those that are keys of its folders: the first.
@@ -167,6 +171,7 @@ impl Catalog {
             sample,
             identities,
             splits: Arc::new([]),
+            tables: Arc::new([]),
             row_ids: OnceLock::new(),
         })
     }
@@ -187,12 +192,23 @@ impl Catalog {
         let ids = self.row_ids().of_some(&is_kept);
         let unified = Unified { schema: self.schema.clone(), refused: self.refused.as_ref().clone() };
         let kept = Catalog::new(files, unified, self.known.clone(), self.identities.clone())?;
-        Ok(Some(Catalog { row_ids: ids.into(), splits: self.splits.clone(), ..kept }))
+        Ok(Some(Catalog {
+            row_ids: ids.into(),
+            splits: self.splits.clone(),
+            tables: self.tables.clone(),
+            ..kept
+        }))
     }
 
     /// Rows in the whole data set, with those that are deleted.
     pub fn rows(&self) -> u64 {
         self.groups.last().map_or(0, |group| group.first_row + group.rows)
+    }
+
+    /// Rows in the whole data set, without those that are deleted.
+    pub fn live_rows(&self) -> u64 {
+        let deleted = self.files.iter().filter_map(|file| file.deleted.as_ref());
+        self.rows() - deleted.map(|deleted| u64::from(deleted.count())).sum::<u64>()
     }
 
     /// The index of the column called `name`; `UnknownColumn`, with the nearest name, if there is none.
@@ -539,10 +555,15 @@ impl File {
     /// What tells its content from other content, beside size and version: xxh3-64 of its footer's bytes. `None` where the
     /// table's list declares rows and columns, whether the footer was read or not.
     pub fn footer_hash(&self) -> Option<u64> {
-        match &self.declared {
-            Some(_) => None,
-            None => self.footer.get().map(|footer| footer.hash),
+        match self.declared.is_some() || self.is_of_table() {
+            true => None,
+            false => self.footer.get().map(|footer| footer.hash),
         }
+    }
+
+    /// Whether it is a file of a table, which is told from any other by its name.
+    pub fn is_of_table(&self) -> bool {
+        matches!(self.version, FileVersion::OfTable(_))
     }
 
     /// Rows of each row group.

@@ -23,6 +23,11 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::row_set::RowSet;
 
+mod table;
+
+pub(crate) use table::time_shown;
+pub use table::{AsOf, ColumnName, ColumnNames, TableVersion};
+
 /// The files of a location, and what is known of them before they are read.
 #[derive(Debug, Default)]
 pub struct Snapshot {
@@ -38,6 +43,8 @@ pub struct Snapshot {
     pub common_metadata: Vec<MetadataFile>,
     /// For each location with files of several splits, the sentence that says so.
     pub splits: Vec<String>,
+    /// The tables that were opened, each at one version.
+    pub tables: Vec<TableVersion>,
 }
 
 /// The file in a folder that may keep the footers of the files below it.
@@ -87,8 +94,13 @@ pub struct DataFile {
     pub constants: Arc<[Constant]>,
     /// Rows of the file that are deleted, by their ordinal in it.
     pub deleted: Option<RowSet>,
-    /// The columns, by field and in order, where they are not all stored columns and then the constants.
+    /// The columns, by field and in order, where they are not all stored columns and then the constants. One that the file
+    /// lacks is null, and one of a narrower type is widened.
     pub schema: Option<SchemaRef>,
+    /// What the columns of a table are called in the file.
+    pub names: Option<Arc<ColumnNames>>,
+    /// Rows of the file with those that are deleted, if they are known without the footer; compared with it.
+    pub rows: Option<u64>,
     /// Rows of each row group, if they are known without the footer; compared with it.
     pub row_counts: Option<Arc<[u64]>>,
 }
@@ -107,6 +119,8 @@ impl DataFile {
             constants: Arc::default(),
             deleted: None,
             schema: None,
+            names: None,
+            rows: None,
             row_counts: None,
         }
     }
@@ -173,6 +187,8 @@ pub enum FileVersion {
     },
     /// The store's own tag of the content.
     ETag(Arc<str>),
+    /// Its name alone, in this version of its table: a table never writes one of its files twice.
+    OfTable(u64),
 }
 
 impl FileVersion {
@@ -184,6 +200,7 @@ impl FileVersion {
                 FileVersion::Local { modified: one, inode: its, .. },
                 FileVersion::Local { modified: other, inode: others, .. },
             ) => one == other && (its == others || *its == 0 || *others == 0),
+            (FileVersion::OfTable(_), _) | (_, FileVersion::OfTable(_)) => true,
             (one, other) => one == other,
         }
     }
@@ -204,6 +221,7 @@ impl fmt::Display for FileVersion {
             FileVersion::Modified(nanoseconds) => write!(f, "mtime:{nanoseconds}"),
             FileVersion::Local { modified, .. } => write!(f, "mtime:{modified}"),
             FileVersion::ETag(tag) => write!(f, "etag:{tag}"),
+            FileVersion::OfTable(_) => f.write_str("of a table"),
         }
     }
 }
@@ -247,8 +265,9 @@ impl Snapshot {
             all.indexes.extend(snapshot.indexes);
             all.common_metadata.extend(snapshot.common_metadata);
             all.splits.extend(snapshot.splits);
+            all.tables.extend(snapshot.tables);
         }
-        if all.files.is_empty() {
+        if all.files.is_empty() && all.tables.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, "no location is given"));
         }
         all.root = common(&roots).to_string();

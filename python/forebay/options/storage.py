@@ -1,12 +1,13 @@
-"""What is said of stored files beside their location: options of the store, and types of the keys of folders."""
+"""What is said of stored files beside their location: options of the store, types of the keys of folders, and versions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 from ..errors import InvalidError
-from .checks import mapping
+from .checks import mapping, whole
 
 __all__: list[str] = []
 
@@ -28,3 +29,13 @@ def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise InvalidError(f"partition_types must be a dict such as {{'day': 'date'}}, got {given!r}")
     return {name: kind.__name__ if isinstance(kind, type) else str(kind) for name, kind in given.items()}
+
+
+def table_version(version: Any, timestamp: Any) -> tuple[int | None, str | None]:
+    """Which version of a table is opened: its number, or a time as text."""
+    if version is not None and timestamp is not None:
+        raise InvalidError("version and timestamp were given, which both say which version of the table is meant")
+    if timestamp is not None and not isinstance(timestamp, (str, date)):
+        raise InvalidError(f"timestamp must be a text or a datetime, got {timestamp!r}")
+    text = timestamp.isoformat() if isinstance(timestamp, date) else timestamp
+    return None if version is None else whole(version, "version", 0), text

@@ -1,6 +1,6 @@
 //! Columns of a file in the order and the types of the projection.
 
-use forebay_arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use forebay_arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use forebay_arrow::compute::take;
 use forebay_arrow::convert::{Misfit, Trouble, converted};
 use forebay_arrow::datatypes::Field;
@@ -21,7 +21,7 @@ impl RowGroupReader<'_> {
                     let value = repeated(&self.file.constants[constant].value, rows)?;
                     return self.in_common(&selected.of(&value, field.data_type())?, field);
                 }
-                Origin::Absent => return Err(not_there(field)),
+                Origin::Absent => return Ok(new_null_array(field.data_type(), rows)),
             };
             let at = roots.binary_search(&root).map_err(|_| not_there(field))?;
             self.in_common(&selected.of(&arrays[at], field.data_type())?, field)

@@ -16,6 +16,8 @@ const LARGE_VALUE: u64 = 1 << 10;
 const IN_VAIN: f64 = 0.03;
 /// The largest row group over the mean one, from which on memory is planned for an exception.
 const UNEVEN: u64 = 4;
+/// With more than one deleted row for so many live ones, a table is worth compacting.
+const MANY_DELETES: u64 = 10;
 /// With fewer row groups than this, ranks and shuffling have little to choose from.
 const FEW_TO_SHARE: u64 = 8;
 
@@ -27,6 +29,7 @@ pub(super) fn list(report: &Report) -> Vec<String> {
         small_groups(report),
         uneven_groups(report),
         no_index(report),
+        many_deletes(report),
     ]
     .into_iter()
     .flatten()
@@ -35,6 +38,16 @@ pub(super) fn list(report: &Report) -> Vec<String> {
     advice.extend(report.columns.iter().filter_map(dictionary));
     advice.extend(report.columns.iter().filter_map(large_page));
     advice
+}
+
+/// Deleted rows are fetched with the rows around them.
+fn many_deletes(report: &Report) -> Option<String> {
+    let table = report.tables.iter().find(|table| table.deleted_rows > report.rows / MANY_DELETES)?;
+    Some(format!(
+        "{} of the table are deleted and still stored in its files, and are fetched with the rows around them: compact it, with \
+         REORG TABLE ... APPLY (PURGE) or OPTIMIZE.",
+        counted(table.deleted_rows, "row")
+    ))
 }
 
 fn few_groups(report: &Report) -> Option<String> {

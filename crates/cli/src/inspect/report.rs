@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use forebay::TableVersion;
 use forebay_base::Error;
 use forebay_base::error::escaped;
+use forebay_store::source;
 use serde::Serialize;
 
 use super::columns::{self, Column};
@@ -16,6 +18,8 @@ use crate::window::Window;
 pub(super) struct Report {
     pub(super) locations: Vec<String>,
     pub(super) fingerprint: String,
+    /// The tables that the locations are.
+    pub(super) tables: Vec<Table>,
     pub(super) files: usize,
     pub(super) file_bytes: u64,
     pub(super) written_by: Vec<String>,
@@ -29,6 +33,52 @@ pub(super) struct Report {
     /// Columns that a loader refuses as they are.
     pub(super) refused: Vec<Refused>,
     pub(super) advice: Vec<String>,
+}
+
+/// A table at one of its versions.
+#[derive(Serialize)]
+pub(super) struct Table {
+    format: &'static str,
+    location: String,
+    version: u64,
+    /// When it was written.
+    time: Option<String>,
+    features: Vec<String>,
+    partition_columns: Vec<String>,
+    files: usize,
+    pub(super) files_with_deletes: usize,
+    pub(super) deleted_rows: u64,
+}
+
+impl Table {
+    pub(super) fn of(table: &TableVersion) -> Self {
+        Table {
+            format: table.format,
+            location: source::shown(&table.location),
+            version: table.version,
+            time: table.time_shown(),
+            features: table.features.clone(),
+            partition_columns: table.partition_columns.clone(),
+            files: table.files,
+            files_with_deletes: table.files_with_deletes,
+            deleted_rows: table.deleted,
+        }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = self.time.as_ref().map_or_else(String::new, |time| format!(" of {time}"));
+        writeln!(f, "table       {}, version {}{time}", self.format, self.version)?;
+        let listed = |names: &[String]| match names {
+            [] => "none".to_owned(),
+            names => escaped(&names.join(", ")).into_owned(),
+        };
+        writeln!(f, "            partitioned by {}", listed(&self.partition_columns))?;
+        writeln!(f, "            features for readers: {}", listed(&self.features))?;
+        let (rows, files) = (self.deleted_rows, self.files_with_deletes as u64);
+        writeln!(f, "            {} deleted, in {}", counted(rows, "row"), counted(files, "file"))
+    }
 }
 
 /// A column that a loader refuses as it is.
@@ -84,6 +134,7 @@ impl fmt::Display for Report {
             counted(self.rows, "row"),
             bytes(self.file_bytes)
         )?;
+        self.tables.iter().try_for_each(|table| write!(f, "{table}"))?;
         let Spread { min, mean, max, .. } = self.row_group_bytes;
         writeln!(f, "row group   {} to {}, mean {}", bytes(min), bytes(max), bytes(mean))?;
         let Spread { min, mean, max, .. } = self.row_group_rows;

@@ -129,10 +129,10 @@ impl Run {
     }
 
     fn start(&self, rank: u32, world: u32, position: Option<Position>) -> Result<Rank> {
-        let (locations, storage_options) = self.location.words();
+        let location = self.location.clone();
         let spec = self.of_rank(rank, world)?;
         let mix = self.mix.clone();
-        let job = Job { locations, storage_options, spec, mix, position, epochs: self.epochs };
+        let job = Job { location, spec, mix, position, epochs: self.epochs };
         let told = serde_json::to_vec(&job)
             .map_err(|error| Error::new(ErrorKind::Internal, format!("a rank cannot be told: {error}")))?;
         let mut process = program()?

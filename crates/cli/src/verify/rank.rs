@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::time::Duration;
 
 use arrow_row::{RowConverter, SortField};
-use forebay::{Dataset, LoaderSpec, Position, Wait};
+use forebay::{LoaderSpec, Position, Wait};
 use forebay_arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use forebay_arrow::datatypes::{DataType, Int64Type};
 use forebay_arrow::fail::{Foreign, OrFail};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::feed::{self, ROW_ID, RowName, Source};
-use crate::location::parse_options;
+use crate::location::Location;
 
 /// As long as it takes: whoever started this rank ends it.
 const PATIENCE: Duration = Duration::from_hours(24);
@@ -21,8 +21,7 @@ const PATIENCE: Duration = Duration::from_hours(24);
 /// What a rank is told, on its standard input: locations may hold secrets.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Job {
-    pub(super) locations: Vec<String>,
-    pub(super) storage_options: Vec<String>,
+    pub(super) location: Location,
     pub(super) spec: LoaderSpec,
     /// The sources of a mix, one for each location; none where these are one data set.
     pub(super) mix: Vec<Source>,
@@ -50,13 +49,9 @@ pub(crate) fn run() -> Result<()> {
     let told = io::read_to_string(io::stdin()).map_err(Foreign::into_error)?;
     let job: Job = serde_json::from_str(&told)
         .map_err(|_| Error::invalid("verify-rank is a part of verify").hint("run `forebay verify`"))?;
-    let options = parse_options(&job.storage_options)?;
     let datasets = match job.mix.is_empty() {
-        true => vec![Dataset::open_with_options(job.locations, &options)?],
-        false => {
-            let open = |location| Dataset::open_with_options([location], &options);
-            job.locations.iter().map(open).collect::<Result<_>>()?
-        }
+        true => vec![job.location.open()?],
+        false => job.location.open_each()?,
     };
     let loader = feed::build(&datasets, &job.spec, &job.mix)?;
     let columns = feed::columns(&loader);

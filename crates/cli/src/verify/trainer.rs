@@ -143,6 +143,10 @@ fn told(args: &Args, trainer: Trainer, dataset: &Dataset) -> Result<Told> {
     if args.loader.order != Order::Window {
         return Err(Error::invalid("a trainer is fed through a window").hint("leave out --order"));
     }
+    if args.loader.location.names_a_version() {
+        return Err(Error::invalid("a trainer is fed the newest version of a table")
+            .hint("leave out --version and --timestamp"));
+    }
     let (locations, storage_options) = args.loader.location.words();
     let columns = match &args.loader.columns {
         Some(columns) => columns.clone(),

@@ -808,7 +808,7 @@ fn what_a_newcomer_gives_by_mistake_is_answered_with_the_next_move() {
         (at("csv"), "csv: the folder holds no Parquet file (it has a.csv; CSV is not read: "),
         (at("csv/a.csv"), "a.csv: not a Parquet file"),
         (at("page.parquet"), "page.parquet: not a Parquet file"),
-        (at("delta"), "delta: this is the folder of a Delta table"),
+        (at("delta"), "delta: the log lacks the protocol of the table"),
         (at("missing"), "missing: No such file or directory"),
         ("file:///nothing?x=y".into(), "holds a query"),
         ("s3://bucket/nothing?x=y".into(), "the s3:// URL holds a query"),

@@ -107,6 +107,11 @@ pub(super) fn type_hints(key_values: Option<&Vec<KeyValue>>) -> Vec<KeyValue> {
     arrow.into_iter().chain(spark).collect()
 }
 
+/// How the columns of a table's files are typed: as Spark types them, whoever wrote them.
+pub(super) fn hints_of_table() -> Vec<KeyValue> {
+    vec![KeyValue::new(SPARK.to_owned(), None)]
+}
+
 /// Whether Spark wrote a file, and no Arrow writer after it.
 fn is_of_spark(key_values: Option<&Vec<KeyValue>>) -> bool {
     let has = |start: &str| key_values.into_iter().flatten().any(|pair| pair.key.starts_with(start));

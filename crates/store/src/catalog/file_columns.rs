@@ -10,7 +10,7 @@ use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::{FileMetaData, KeyValue};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
-use super::arrow_schema::{Refusals, readable, type_hints};
+use super::arrow_schema::{Refusals, hints_of_table, readable, type_hints};
 use super::lists::Lists;
 use super::{Projection, types};
 use crate::snapshot::Constant;
@@ -39,7 +39,7 @@ pub enum Origin {
     Stored(usize),
     /// The file's constant with this index.
     Constant(usize),
-    /// The file has no such column, which is refused.
+    /// The file has no such column: it is null, if the file is one of a table, and otherwise refused.
     Absent,
 }
 
@@ -210,11 +210,14 @@ struct Placed {
 pub type SharedBy = (Option<usize>, Option<usize>, Vec<String>);
 
 impl KnownColumns {
-    /// The columns of a file by itself.
+    /// The columns of a file by itself. How those of a table are typed is said by the table, and by Parquet.
     ///
     /// Fails with `Corrupt` for a schema that makes no sense.
-    pub(crate) fn of_file(&self, metadata: &FileMetaData) -> Result<Arc<FileColumns>> {
-        let hints = type_hints(metadata.key_value_metadata());
+    pub(crate) fn of_file(&self, metadata: &FileMetaData, is_of_table: bool) -> Result<Arc<FileColumns>> {
+        let hints = match is_of_table {
+            true => hints_of_table(),
+            false => type_hints(metadata.key_value_metadata()),
+        };
         let created_by = metadata.created_by();
         let mut known = lock(&self.known);
         let alike = known.iter().find(|(of, columns)| {

@@ -11,7 +11,7 @@ use super::footer::{IF_DAMAGED, fetch_value};
 use super::list::{self, COMMON_METADATA, pinned};
 use super::open::connect;
 use super::store::Store;
-use crate::snapshot::{MetadataFile, Snapshot};
+use crate::snapshot::{AsOf, MetadataFile, Snapshot};
 
 /// What a file has under a key.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub async fn common_values(
 ) -> Result<Vec<StoredValue>> {
     let options = Options::new(options);
     let (store, targets) = connect(locations, &options)?;
-    let mut snapshot = list::find(&store, targets).await?;
+    let mut snapshot = list::find(&store, targets, AsOf::Newest).await?;
     // Files were named, and no folder was listed.
     if snapshot.indexes.is_empty() {
         snapshot.common_metadata.extend(beside_named(&store, &snapshot).await?);

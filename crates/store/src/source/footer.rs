@@ -8,6 +8,7 @@ mod kept;
 mod later;
 mod limits;
 mod mend;
+mod names;
 mod parse;
 mod read;
 mod structure;

@@ -47,6 +47,6 @@ pub use local::Reading;
 pub use open::{Opening, from_store, open, open_with};
 pub use shown::shown;
 pub use store::Store;
-pub use tables::{Sign, TableFolder, TableFormat, register_table_format};
+pub use tables::{FoundFile, Sign, TableFolder, TableFormat, register_table_format};
 pub use traffic::TrafficStats;
 pub use url::absolute;

@@ -15,7 +15,7 @@ use super::remote::Remote;
 use super::store::{Store, Volume};
 use super::url::{self, Target};
 use crate::catalog::{Catalog, Differences, KnownColumns};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{AsOf, Snapshot};
 
 /// Opens a data set: finds its files and reads their footers.
 ///
@@ -53,6 +53,8 @@ pub struct Opening {
     pub index: Option<Bytes>,
     /// Whether the footers are packed as they are read, to be handed on.
     pub is_packed: bool,
+    /// The version of the table that the location is.
+    pub as_of: AsOf,
 }
 
 /// As [`open`], in another way. The footers of folders that are left out are read only where all columns are merged.
@@ -63,14 +65,14 @@ pub async fn open_with(
     options: &BTreeMap<String, String>,
     opening: Opening,
 ) -> Result<(Store, Catalog)> {
-    let Opening { folders, differences, key_types, index, is_packed } = opening;
+    let Opening { folders, differences, key_types, index, is_packed, as_of } = opening;
     let options = Options::new(options);
     let (store, targets) = connect(locations, &options)?;
     let store = match index {
         Some(bytes) => store.with_handed_on(index::unpack(bytes)?),
         None => store,
     };
-    let mut snapshot = list::find(&store, targets).await?;
+    let mut snapshot = list::find(&store, targets, as_of).await?;
     if !options.index()? {
         snapshot.indexes.iter_mut().for_each(|place| place.found = None);
     }
@@ -163,8 +165,10 @@ async fn catalogue(
     let known = Arc::new(KnownColumns::default());
     let mut packing = is_packed.then(Packing::default);
     let files = footer::read_all(&store, kept, snapshot.files, &known, packing.as_mut()).await?;
-    let mut catalog = footer::assemble(files, known, &snapshot.identities, differences, types)?;
+    let of_table = snapshot.tables.first().map(|table| table.schema.clone());
+    let mut catalog = footer::assemble(files, known, &snapshot.identities, differences, types, of_table)?;
     catalog.splits = snapshot.splits.into();
+    catalog.tables = snapshot.tables.into();
     let store = match packing {
         Some(packing) => store.with_handed_on(packing.index()?),
         None => store,

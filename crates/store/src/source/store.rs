@@ -14,7 +14,7 @@ use super::index::Index;
 use super::local::{self, Local, Reading};
 use super::remote::{Pin, Remote};
 use super::traffic::{Ahead, Traffic, TrafficStats};
-use crate::catalog::File;
+use crate::catalog::{File, FileVersion};
 use crate::snapshot::IndexPlace;
 
 /// Row groups of local files that are read at once: enough to hide a disk's latency; more only makes permits wait.
@@ -137,6 +137,10 @@ impl Store {
     }
 
     pub(super) async fn read(&self, volume: usize, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.read_pinned(volume, pin, ranges).await.map_err(|error| gone(error, pin))
+    }
+
+    async fn read_pinned(&self, volume: usize, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         match self.volume(volume)? {
             Volume::Remote(remote) => {
                 let read = remote.read(pin, ranges).await?;
@@ -236,6 +240,19 @@ impl Store {
             }
             Err(error) => Err(Error::new(ErrorKind::Internal, error.to_string())),
         }
+    }
+}
+
+/// The failure of a read, where the file is one of a table that is not there any more.
+fn gone(error: Error, pin: &Pin) -> Error {
+    match (&pin.version, error.kind()) {
+        (FileVersion::OfTable(version), ErrorKind::NotFound) => {
+            let cause =
+                format!("version {version} of the table has this file, and it is gone: it was vacuumed");
+            let hint = "open a newer version, or restore the file";
+            Error::new(ErrorKind::NotFound, cause).hint(hint).at(error.place().clone())
+        }
+        _ => error,
     }
 }
 

@@ -5,13 +5,15 @@
 //! returns the table's [`Snapshot`], or refuses the table if it is only recognised. A table is read if its own folder is
 //! opened; a folder above or inside it is refused. Files that are named one by one are read as they are.
 
+#[cfg(feature = "delta")]
+mod delta;
 mod format;
 mod known;
 mod refused;
 mod root;
 
 pub(super) use format::refusal;
-pub use format::{Sign, TableFolder, TableFormat};
+pub use format::{FoundFile, Sign, TableFolder, TableFormat};
 pub use known::register_table_format;
 pub(super) use known::{is_sign, of_folder, of_parquet, refuse, refuse_above, shown_by};
 pub(super) use root::TableRoot;

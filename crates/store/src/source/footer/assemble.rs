@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use forebay_arrow::array::new_null_array;
-use forebay_arrow::common::common;
 use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use forebay_arrow::names::{TypeName, told_apart};
+use forebay_arrow::evolve::reads_as;
+use forebay_arrow::names::told_apart;
 use forebay_arrow::nested::with_fields;
 use forebay_base::{Error, ErrorKind, Place, Result};
 use parquet::file::metadata::KeyValue;
@@ -28,13 +28,15 @@ pub(in crate::source) struct Opened {
     pub(super) key_values: Option<Vec<KeyValue>>,
 }
 
-/// Puts the files into a catalogue. Columns that differ, or that a file has no type for, are refused in it.
+/// Puts the files into a catalogue. Columns that differ, or that a file has no type for, are refused in it. Without any file the
+/// columns are those of the table, `of_table`.
 pub(in crate::source) fn assemble(
     mut opened: Vec<Opened>,
     known: Arc<KnownColumns>,
     identities: &[Arc<str>],
     differences: Differences,
     types: &KeyTypes,
+    of_table: Option<SchemaRef>,
 ) -> Result<Catalog> {
     let stored = opened.iter().find_map(|opened| Some(opened.footer.as_ref()?.columns.schema.clone()));
     settle(opened.iter_mut().map(|opened| &mut opened.file), types, |key| {
@@ -44,7 +46,10 @@ pub(in crate::source) fn assemble(
     let mut delivered = DeliveredColumns::default();
     let schemas = opened.iter().map(|opened| Ok((opened.file.shown.clone(), delivered.of(opened)?)));
     let schemas: Vec<_> = schemas.collect::<Result<_>>()?;
-    let Unified { schema: common, refused } = unify(&schemas, differences, refused);
+    let Unified { schema: common, refused } = match (schemas.is_empty(), of_table) {
+        (true, Some(schema)) => Unified { schema, refused },
+        _ => unify(&schemas, differences, refused),
+    };
     let key_values = opened.first().and_then(|opened| opened.key_values.clone()).unwrap_or_default();
     let pairs = key_values.into_iter().filter(|pair| pair.key != ARROW_SCHEMA);
     let pairs: HashMap<_, _> = pairs.filter_map(|pair| Some((pair.key, pair.value?))).collect();
@@ -60,7 +65,10 @@ pub(in crate::source) fn assemble(
         let declared_rows = file.row_counts.as_deref();
         let place = || file.place();
         match &footer {
-            Some(footer) => check_rows(footer.row_counts(), declared_rows, file.deleted.as_ref(), place)?,
+            Some(footer) => {
+                check_rows(footer.row_counts(), declared_rows, file.deleted.as_ref(), place)?;
+                check_sum(footer.row_counts().sum(), file.rows).map_err(|error| error.at(place()))?;
+            }
             None => {
                 let rows = declared_rows.unwrap_or_default().iter().copied();
                 check_rows(rows, declared_rows, file.deleted.as_ref(), place)?;
@@ -85,6 +93,7 @@ pub(in crate::source) fn assemble(
                 .row_counts
                 .zip(file.schema)
                 .map(|(row_counts, schema)| Declared { row_counts, schema }),
+            names: file.names,
             constants: file.constants,
             folder_keys,
             deleted: file.deleted,
@@ -189,6 +198,17 @@ fn check_rows(
     }
 }
 
+/// Holds the rows that a table declares for a whole file against its footer.
+fn check_sum(rows: u64, declared: Option<u64>) -> Result<()> {
+    match declared.filter(|declared| *declared != rows) {
+        Some(declared) => {
+            let cause = format!("the table declares {declared} rows, the file has {rows}");
+            Err(Error::new(ErrorKind::Corrupt, cause))
+        }
+        None => Ok(()),
+    }
+}
+
 fn shared_by(
     columns: Option<&Arc<FileColumns>>,
     constants: &[Constant],
@@ -284,14 +304,10 @@ fn stored_and_constant(
     let Some(declared) = declared else { return Ok(fields) };
     let of = |field: &FieldRef| {
         let have = fields.iter().find(|have| have.name() == field.name());
-        let is_one = |have: &&FieldRef| common(&[field.data_type(), have.data_type()], false).is_some();
-        match have.filter(is_one) {
-            Some(have) => Ok(have.clone()),
-            None => {
-                let (declared, got) = match have {
-                    Some(have) => told_apart(field.data_type(), have.data_type()),
-                    None => (TypeName(field.data_type()).to_string(), "no such column".to_owned()),
-                };
+        match have.filter(|have| !reads_as(have.data_type(), field.data_type())) {
+            None => Ok(field.clone()),
+            Some(have) => {
+                let (declared, got) = told_apart(field.data_type(), have.data_type());
                 let cause = format!("the table declares {declared}, the file has {got}");
                 Err(Error::new(ErrorKind::Unsupported, cause).at(place().column(field.name().as_str())))
             }

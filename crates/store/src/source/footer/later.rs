@@ -49,8 +49,8 @@ impl<'a> Footers<'a> {
         let about = &catalog.files[file];
         let read = async {
             let FooterBytes { bytes, _permit, .. } = self.find(about).await?;
-            let (known, size) = (catalog.known.clone(), about.size);
-            let mut parsed = on_runtime(move || parse(&bytes, size, &known)).await?;
+            let (known, names, size) = (catalog.known.clone(), about.names.clone(), about.size);
+            let mut parsed = on_runtime(move || parse(&bytes, size, &known, names.as_deref())).await?;
             match about.footer.get() {
                 None => {
                     let (volume, pin) = (about.volume as usize, about.pin());

@@ -11,8 +11,10 @@ use parquet::file::metadata::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::check::check;
+use super::names::renamed;
 use super::{claims, mend, structure};
 use crate::catalog::{FileColumns, KnownColumns};
+use crate::snapshot::ColumnNames;
 
 /// A footer that was parsed and checked.
 pub(super) struct Parsed {
@@ -33,7 +35,13 @@ pub(super) async fn on_runtime<T: Send + 'static>(
     })
 }
 
-pub(super) fn parse(bytes: &[u8], size: u64, known: &KnownColumns) -> Result<Parsed> {
+/// The columns are under the names of their table, where the file is in one.
+pub(super) fn parse(
+    bytes: &[u8],
+    size: u64,
+    known: &KnownColumns,
+    names: Option<&ColumnNames>,
+) -> Result<Parsed> {
     let oddities = structure::check(bytes)?;
     let plain;
     let read = match oddities.is_empty() {
@@ -44,11 +52,11 @@ pub(super) fn parse(bytes: &[u8], size: u64, known: &KnownColumns) -> Result<Par
         }
     };
     let decoded = caught(|| {
-        let first = decode(read, known);
+        let first = decode(read, known, names);
         // Nearly no footer is looked at twice.
         match &first {
             Ok((_, columns)) if columns.refused.is_empty() => first,
-            _ => mend::mended(read).map_or(first, |bytes| decode(&bytes, known)),
+            _ => mend::mended(read).map_or(first, |bytes| decode(&bytes, known, names)),
         }
     });
     let (metadata, columns) =
@@ -58,16 +66,30 @@ pub(super) fn parse(bytes: &[u8], size: u64, known: &KnownColumns) -> Result<Par
     Ok(Parsed { hash: xxh3_64(bytes), metadata: claims::with_room(metadata, size), columns })
 }
 
-fn decode(bytes: &[u8], known: &KnownColumns) -> Result<(ParquetMetaData, Arc<FileColumns>)> {
+fn decode(
+    bytes: &[u8],
+    known: &KnownColumns,
+    names: Option<&ColumnNames>,
+) -> Result<(ParquetMetaData, Arc<FileColumns>)> {
+    let renamed = match names {
+        Some(names) => {
+            let schema = ParquetMetaDataReader::decode_schema(bytes).or_fail()?;
+            Some(renamed(&schema, names)?)
+        }
+        None => None,
+    };
     let decode = |statistics: ParquetStatisticsPolicy| {
         // Histograms of levels are two allocations for each column chunk, and encodings of each kind of page one more.
-        let options = ParquetMetaDataOptions::new()
+        let mut options = ParquetMetaDataOptions::new()
             .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll)
             .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)
             .with_column_stats_policy(statistics);
+        if let Some(renamed) = &renamed {
+            options.set_schema(renamed.clone());
+        }
         let metadata =
             ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
-        let columns = known.of_file(metadata.file_metadata())?;
+        let columns = known.of_file(metadata.file_metadata(), names.is_some())?;
         Ok((metadata, columns))
     };
     // Statistics that make no sense are as good as none.

@@ -86,10 +86,10 @@ pub(in crate::source) async fn read_all(
             let read = async {
                 let size = file.pin.size;
                 let parsed = |bytes: Bytes| {
-                    let (known, file) = (known.clone(), &file);
+                    let (known, names, file) = (known.clone(), file.names.clone(), &file);
                     async move {
                         let Parsed { hash, metadata, columns } =
-                            on_runtime(move || parse(&bytes, size, &known)).await?;
+                            on_runtime(move || parse(&bytes, size, &known, names.as_deref())).await?;
                         let metadata = claims::with_sizes(store, file.volume, &file.pin, metadata).await?;
                         on_runtime(move || {
                             let key_values =

@@ -1,12 +1,13 @@
-//! One file by its path.
+//! Files by their paths, and those of a table.
 
-use forebay_base::{Error, ErrorKind, Result};
+use forebay_base::{Error, ErrorKind, Place, Result, paths};
 use object_store::path::Path;
 
 use super::{local, remote};
-use crate::snapshot::{DataFile, Pin};
+use crate::snapshot::{DataFile, FileVersion, Pin};
+use crate::source::local::{object_path, place};
 use crate::source::store::{Store, Volume};
-use crate::source::tables::TableRoot;
+use crate::source::tables::{FoundFile, TableRoot};
 
 /// One file below a folder, by its path from there.
 pub(in crate::source) async fn file_below(
@@ -22,6 +23,64 @@ pub(in crate::source) async fn file_below(
         (_, TableRoot::Folder(folder)) => {
             let path = folder.join(relative);
             store.blocking(move || local::file::file(path, volume)).await
+        }
+        _ => Err(Error::new(ErrorKind::Internal, "a key on the local disk")),
+    }
+}
+
+/// The folder of a table, as an absolute path or URL without a `/` at the end.
+pub(in crate::source) fn location(store: &Store, volume: usize, root: &TableRoot) -> Result<String> {
+    match (store.volume(volume)?, root) {
+        (Volume::Remote(remote), TableRoot::Key(key)) => {
+            Ok(remote.shown(key).trim_end_matches('/').to_owned())
+        }
+        (_, TableRoot::Folder(folder)) => {
+            let absolute = local::file::absolute(folder)?;
+            let text = paths::text(&absolute).map_err(|error| error.at(place(folder)))?;
+            Ok(text.trim_end_matches('/').to_owned())
+        }
+        _ => Err(Error::new(ErrorKind::Internal, "a key on the local disk")),
+    }
+}
+
+/// The files right in a folder below that of a table; none where there is no such folder.
+pub(in crate::source) async fn files_in(
+    store: &Store,
+    volume: usize,
+    root: &TableRoot,
+    relative: &str,
+) -> Result<Vec<FoundFile>> {
+    match (store.volume(volume)?, root) {
+        (Volume::Remote(remote), TableRoot::Key(key)) => remote::file::files_in(remote, key, relative).await,
+        (_, TableRoot::Folder(folder)) => {
+            let folder = folder.join(relative);
+            store.blocking(move || local::file::files_in(&folder)).await
+        }
+        _ => Err(Error::new(ErrorKind::Internal, "a key on the local disk")),
+    }
+}
+
+/// A file below the folder of a table by its path, size and version.
+pub(in crate::source) fn written(
+    store: &Store,
+    volume: usize,
+    root: &TableRoot,
+    relative: &str,
+    (size, version): (u64, FileVersion),
+) -> Result<DataFile> {
+    let pin = |path| Pin { path, size, version };
+    match (store.volume(volume)?, root) {
+        (Volume::Remote(remote), TableRoot::Key(key)) => {
+            let key = remote::file::joined(key, relative);
+            let whole = remote.shown(&key);
+            let path = remote::file::path(&key).map_err(|error| error.at(Place::file(whole.as_str())))?;
+            Ok(DataFile::plain(whole.as_str().into(), whole, volume, pin(path)))
+        }
+        (_, TableRoot::Folder(folder)) => {
+            let (shown, absolute) = (folder.join(relative), local::file::absolute(folder)?.join(relative));
+            let path = object_path(&absolute)?;
+            let whole = absolute.to_string_lossy().into_owned();
+            Ok(DataFile::plain(shown.to_string_lossy().into(), whole, volume, pin(path)))
         }
         _ => Err(Error::new(ErrorKind::Internal, "a key on the local disk")),
     }

@@ -1,11 +1,11 @@
 //! The files of all locations together.
 
-use forebay_base::{Error, ErrorKind, Result};
+use forebay_base::{Error, ErrorKind, Place, Result};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::location::Location;
 use super::{local, remote, splits};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{AsOf, Snapshot};
 use crate::source::clouds::Meaning;
 use crate::source::store::{Store, Volume};
 use crate::source::tables::TableFolder;
@@ -15,13 +15,19 @@ use crate::source::url::Target;
 const AT_ONCE: usize = 32;
 
 /// Finds the files of all targets, each with the store's volume that it is in.
-pub(in crate::source) async fn find(store: &Store, targets: Vec<(usize, Target)>) -> Result<Snapshot> {
-    let finds = targets.into_iter().map(|(volume, target)| find_one(store, volume, target).boxed());
+///
+/// Fails with `Invalid` for a version of what is no table.
+pub(in crate::source) async fn find(
+    store: &Store,
+    targets: Vec<(usize, Target)>,
+    as_of: AsOf,
+) -> Result<Snapshot> {
+    let finds = targets.into_iter().map(|(volume, target)| find_one(store, volume, target, as_of).boxed());
     let all = Snapshot::union(stream::iter(finds).buffered(AT_ONCE).try_collect().await?)?;
     store.blocking(move || local::refuse_twins(&all.files).map(|()| all)).await
 }
 
-async fn find_one(store: &Store, volume: usize, target: Target) -> Result<Snapshot> {
+async fn find_one(store: &Store, volume: usize, target: Target, as_of: AsOf) -> Result<Snapshot> {
     let location = match (store.volume(volume)?, target) {
         (Volume::Remote(remote), Target::Remote(address)) => match address.lists() {
             true => remote::find(remote, volume, &address.meanings()).await?,
@@ -29,7 +35,7 @@ async fn find_one(store: &Store, volume: usize, target: Target) -> Result<Snapsh
         },
         (_, target) => store.blocking(move || local::find(&target, volume)).await?,
     };
-    snapshot(store, volume, location).await
+    snapshot(store, volume, location, as_of).await
 }
 
 /// Finds the files below a prefix of a store that the user brought.
@@ -38,17 +44,22 @@ pub(in crate::source) async fn find_in(store: &Store, volume: usize, key: &str) 
         return Err(Error::new(ErrorKind::Internal, "the volume is not a store"));
     };
     let location = remote::find(remote, volume, &[Meaning::of(key)]).await?;
-    Snapshot::union(vec![snapshot(store, volume, location).await?])
+    Snapshot::union(vec![snapshot(store, volume, location, AsOf::Newest).await?])
 }
 
-async fn snapshot(store: &Store, volume: usize, location: Location) -> Result<Snapshot> {
+async fn snapshot(store: &Store, volume: usize, location: Location, as_of: AsOf) -> Result<Snapshot> {
     match location {
+        Location::Files(snapshot) if as_of != AsOf::Newest => {
+            Err(Error::invalid("this is no table, and has no versions")
+                .at(Place::file(snapshot.root))
+                .hint("open it without `version` and `timestamp`"))
+        }
         Location::Files(mut snapshot) => {
             let paths = snapshot.files.iter().filter_map(|file| file.whole.strip_prefix(&*snapshot.root));
             let paths = paths.map(|path| path.trim_start_matches('/'));
             snapshot.splits = splits::several(&snapshot.root, paths).into_iter().collect();
             Ok(snapshot)
         }
-        Location::Table(format, root) => format.snapshot(&TableFolder { store, volume, root }).await,
+        Location::Table(format, root) => format.snapshot(&TableFolder { store, volume, root, as_of }).await,
     }
 }

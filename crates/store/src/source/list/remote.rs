@@ -152,7 +152,16 @@ impl Here<'_> {
         let is_folder = key.is_empty() || key.ends_with('/');
         let key = key.trim_end_matches('/');
         let prefix = path(key)?;
-        let (listed, ()) = futures::try_join!(self.remote.list(&prefix), self.refuse_above(key))?;
+        let (few, ()) =
+            futures::try_join!(self.remote.list_at_most(&prefix, FLAT_PAGES), self.refuse_above(key))?;
+        let listed = match few {
+            Some(few) => few,
+            // A table has a list of its own.
+            None => match self.table(key).await? {
+                Some(format) => return Ok(Location::Table(format, TableRoot::Key(prefix.to_string()))),
+                None => self.remote.list(&prefix).await?,
+            },
+        };
         let place = Place::file(self.remote.shown(key));
         let all = below(&listed, &prefix);
         if all.is_empty() {
@@ -329,6 +338,13 @@ impl Here<'_> {
             }
             None => Ok(()),
         }
+    }
+
+    /// The format of the table that a folder with many files is.
+    async fn table(&self, folder: &str) -> Result<Option<&'static dyn TableFormat>> {
+        let looks = tables::of_parquet().map(|format| self.look(folder, format).boxed());
+        let looked = try_join_all(looks).await?;
+        Ok(looked.into_iter().flatten().next().map(|(_, format)| format))
     }
 
     /// The folder, if it is that of such a table.

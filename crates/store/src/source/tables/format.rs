@@ -1,5 +1,6 @@
 //! A table format, and the folder that it reads.
 
+use std::ops::Range;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -7,7 +8,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use futures::future::BoxFuture;
 
 use super::root::TableRoot;
-use crate::snapshot::{DataFile, Snapshot};
+use crate::snapshot::{AsOf, DataFile, FileVersion, Pin, Snapshot};
 use crate::source::list;
 use crate::source::local::place;
 use crate::source::store::{Store, Volume};
@@ -33,7 +34,8 @@ pub struct Sign {
     pub format: &'static str,
     /// The folder in the table's own that its list is in.
     pub folder: &'static str,
-    /// The suffix of a file in that folder; if it is `None`, the folder alone is the sign, even if it is empty.
+    /// The suffix of a file in that folder; if it is `None`, the folder alone is the sign, even if it is
+    /// empty.
     pub suffix: Option<&'static str>,
     /// Whether such tables hold Parquet, so that a folder in one could be read by mistake.
     pub holds_parquet: bool,
@@ -61,9 +63,77 @@ pub struct TableFolder<'a> {
     pub(in crate::source) store: &'a Store,
     pub(in crate::source) volume: usize,
     pub(in crate::source) root: TableRoot,
+    pub(in crate::source) as_of: AsOf,
+}
+
+/// A file that a listing of a table's folder found.
+#[derive(Clone, Debug)]
+pub struct FoundFile {
+    /// Its name in the folder.
+    pub name: String,
+    /// When it was changed last, in milliseconds since 1970.
+    pub modified: i64,
+    /// Its address, size and version.
+    pub pin: Pin,
 }
 
 impl TableFolder<'_> {
+    /// Which version of the table is wanted.
+    pub fn as_of(&self) -> AsOf {
+        self.as_of
+    }
+
+    /// The folder, as an absolute path or URL without a `/` at the end.
+    ///
+    /// # Errors
+    /// The folder that the process works in is gone, or has a name that is not UTF-8.
+    pub fn location(&self) -> Result<String> {
+        list::location(self.store, self.volume, &self.root)
+    }
+
+    /// The files right in a folder below this one; none where there is no such folder.
+    ///
+    /// # Errors
+    /// The folder may not be listed, or the store cannot be reached.
+    pub async fn list(&self, relative: &str) -> Result<Vec<FoundFile>> {
+        list::files_in(self.store, self.volume, &self.root, relative).await
+    }
+
+    /// A file of the table by its path below the folder and its size, without a look at it. The table, which
+    /// has `version` now, must not write it again.
+    ///
+    /// # Errors
+    /// `Invalid` for a path that no file has.
+    pub fn written(&self, relative: &str, size: u64, version: u64) -> Result<DataFile> {
+        list::written(self.store, self.volume, &self.root, relative, (size, FileVersion::OfTable(version)))
+    }
+
+    /// Byte ranges of a file, each in full.
+    ///
+    /// # Errors
+    /// The file is gone, was changed, or cannot be read.
+    pub async fn ranges(&self, file: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        if let Some(beyond) = ranges.iter().find(|range| range.end > file.size) {
+            let cause = format!("it ends at byte {}, before byte {}", file.size, beyond.end);
+            return Err(Error::new(ErrorKind::Corrupt, cause));
+        }
+        self.store.read(self.volume, file, ranges).await
+    }
+
+    /// All bytes of a file.
+    ///
+    /// # Errors
+    /// As [`ranges`](Self::ranges).
+    pub async fn bytes(&self, file: &Pin) -> Result<Bytes> {
+        let mut read = self.ranges(file, std::slice::from_ref(&(0..file.size))).await?;
+        read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
+    }
+
+    /// Keeps a warning until someone takes it.
+    pub fn warn(&self, warning: String) {
+        self.store.warn(warning);
+    }
+
     /// Its place, for messages.
     pub fn place(&self) -> Place {
         match (&self.root, self.store.volume(self.volume)) {
@@ -81,10 +151,7 @@ impl TableFolder<'_> {
     /// All bytes of the file at a path below the folder.
     pub async fn read(&self, relative: &str) -> Result<Bytes> {
         let file = self.file(relative).await?;
-        let range = 0..file.pin.size;
-        let read = self.store.read(self.volume, &file.pin, &[range]).await;
-        let mut read = read.map_err(|error| error.at(file.place()))?;
-        read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
+        self.bytes(&file.pin).await.map_err(|error| error.at(file.place()))
     }
 }
 

@@ -10,7 +10,12 @@ use super::refused;
 use crate::source::local::place;
 
 /// The formats of this crate, which go before those that others [register](register_table_format).
-const OWN: [&dyn TableFormat; 4] = [&refused::DELTA, &refused::HUDI, &refused::ICEBERG, &refused::LANCE];
+const OWN: [&dyn TableFormat; 4] = [DELTA, &refused::HUDI, &refused::ICEBERG, &refused::LANCE];
+
+#[cfg(feature = "delta")]
+const DELTA: &dyn TableFormat = &super::delta::Delta;
+#[cfg(not(feature = "delta"))]
+const DELTA: &dyn TableFormat = &refused::DELTA;
 
 /// The formats of others, in the order in which they were registered.
 static REGISTERED: RwLock<Vec<&dyn TableFormat>> = RwLock::new(Vec::new());
@@ -97,7 +102,7 @@ mod tests {
     fn a_table_is_refused_by_the_name_of_its_format() {
         let refused = |format: &dyn TableFormat| refusal(format, Place::default()).cause().to_owned();
         assert!(refused(&refused::ICEBERG).starts_with("this is the folder of an Iceberg table: "));
-        assert!(refused(&refused::DELTA).starts_with("this is the folder of a Delta table: "));
+        assert!(refused(DELTA).starts_with("this is the folder of a Delta table: "));
     }
 
     #[test]

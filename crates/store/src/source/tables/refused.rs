@@ -1,4 +1,4 @@
-//! Formats that are recognised and refused: Delta, Hudi, Iceberg and Lance.
+//! Formats that are recognised and refused: Hudi, Iceberg and Lance, and Delta where its feature is off.
 
 use std::future::ready;
 
@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use super::format::{Sign, TableFolder, TableFormat, refusal};
 use crate::snapshot::Snapshot;
 
+#[cfg(not(feature = "delta"))]
 pub(super) const DELTA: Refused =
     Refused(Sign { format: "Delta", folder: "_delta_log", suffix: None, holds_parquet: true });
 pub(super) const HUDI: Refused =

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use forebay_arrow::fail::Foreign;
@@ -15,6 +15,7 @@ use crate::snapshot::{DataFile, Pin};
 use crate::source::list::names::empty;
 use crate::source::local::{object_path, place, version_at};
 use crate::source::shown::shown;
+use crate::source::tables::FoundFile;
 
 /// Names in a folder that a missing one is compared with.
 const NAMES_COMPARED: usize = 10_000;
@@ -23,6 +24,29 @@ const NAMES_COMPARED: usize = 10_000;
 pub(in crate::source::list) fn file(path: PathBuf, volume: usize) -> Result<DataFile> {
     let metadata = look(&path)?;
     Ok(DataFile { volume, ..entry(path, &metadata)? })
+}
+
+/// The files right in a folder; none where there is no such folder.
+pub(in crate::source::list) fn files_in(folder: &Path) -> Result<Vec<FoundFile>> {
+    let failed = |error: io::Error| error.into_error().at(place(folder));
+    let listed = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed.map_err(failed)?,
+    };
+    let absolute = absolute(folder)?;
+    let mut found = Vec::new();
+    for item in listed {
+        let item = item.map_err(failed)?;
+        let path = absolute.join(item.file_name());
+        let (Ok(name), Ok(about)) = (item.file_name().into_string(), fs::metadata(&path)) else { continue };
+        if about.is_file() {
+            let modified = about.mtime() * 1_000 + about.mtime_nsec() / 1_000_000;
+            let version = version_at(&path, &about);
+            let pin = Pin { path: object_path(&path)?, size: about.len(), version };
+            found.push(FoundFile { name, modified, pin });
+        }
+    }
+    Ok(found)
 }
 
 /// What is at a path, or at the end of the link that it is.

@@ -7,6 +7,7 @@ use object_store::path::Path;
 use crate::snapshot::{DataFile, Pin};
 use crate::source::list::names::empty;
 use crate::source::remote::Remote;
+use crate::source::tables::FoundFile;
 
 /// The file at a path below a prefix.
 pub(in crate::source::list) async fn file_below(
@@ -20,6 +21,24 @@ pub(in crate::source::list) async fn file_below(
     let meta = meta.ok_or_else(|| Error::new(ErrorKind::NotFound, "object not found"));
     let file = meta.and_then(|meta| data_file(remote, volume, &meta));
     file.map_err(|error| error.at(Place::file(remote.shown(&key))))
+}
+
+/// The objects right below a prefix below that of a table; none where there is no such prefix.
+pub(in crate::source::list) async fn files_in(
+    remote: &Remote,
+    prefix: &str,
+    relative: &str,
+) -> Result<Vec<FoundFile>> {
+    let folder = joined(prefix, relative);
+    let listed = match remote.list_folder(&path(&folder)?).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed.map_err(|error| error.at(Place::file(remote.shown(&folder))))?,
+    };
+    let found = listed.objects.iter().filter_map(|meta| {
+        let modified = meta.last_modified.timestamp_millis();
+        Some(FoundFile { name: meta.location.filename()?.to_owned(), modified, pin: Pin::of(meta) })
+    });
+    Ok(found.collect())
 }
 
 pub(in crate::source::list) fn path(key: &str) -> Result<Path> {
