@@ -19,7 +19,7 @@ fn schema(message: &str) -> SchemaDescPtr {
 }
 
 fn lean(metadata: &ParquetMetaData) -> Footer {
-    let columns = KnownColumns::default().of_file(metadata.file_metadata()).unwrap();
+    let columns = KnownColumns::default().of_file(metadata.file_metadata(), false).unwrap();
     Footer::new(7, columns, metadata).unwrap()
 }
 
@@ -119,7 +119,7 @@ fn every_foreign_footer_is_kept() {
         };
         let mut groups = metadata.row_groups().iter();
         if groups.all(|group| group.num_columns() == columns && group.columns().iter().all(is_sound))
-            && KnownColumns::default().of_file(metadata.file_metadata()).is_ok()
+            && KnownColumns::default().of_file(metadata.file_metadata(), false).is_ok()
         {
             compare(&metadata);
             compared += 1;
