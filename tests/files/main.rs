@@ -2,6 +2,7 @@
 
 mod catalog;
 mod column_decoder;
+mod delta;
 mod filters;
 mod foreign;
 mod nulls;

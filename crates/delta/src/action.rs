@@ -182,6 +182,9 @@ mod tests {
         assert!(refused(b"{}\n{\"add\":{\"path\":").starts_with("line 2 cannot be read: EOF"));
         assert!(refused(b"{\"add\":{\"path\":\"a\",\"size\":-1}}").starts_with("line 1 cannot be read: "));
         let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
-        assert!(refused(&[b"{\"x\":", &deep[..], b"}"].concat()).contains("recursion limit"));
+        assert!(
+            each(&[b"{\"x\":", &deep[..], b"}"].concat(), |_| Ok(())).is_ok(),
+            "passed over, however deep"
+        );
     }
 }

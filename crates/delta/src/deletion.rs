@@ -144,6 +144,9 @@ mod tests {
         DeletionVector { storage: storage.to_owned(), text: text.to_owned(), offset: Some(4), size, count }
     }
 
+    /// Six rows as text.
+    const INLINE: &str = "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L";
+
     /// The examples of the protocol.
     #[test]
     fn vectors_are_in_the_log_or_in_files_of_the_table() {
@@ -152,7 +155,7 @@ mod tests {
         assert_eq!(of_table, VectorPlace::File { path: path.clone(), range: 4..52 });
         let absolute = format!("s3://acme/t/{path}");
         assert_eq!(vector("p", &absolute, 40, 6).place("s3://acme/t").unwrap(), of_table);
-        let inline = vector("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40, 6);
+        let inline = vector("i", INLINE, 44, 6);
         let VectorPlace::Inline(bytes) = inline.place("s3://acme/t").unwrap() else { panic!("in a file") };
         assert_eq!(inline.rows(&bytes).unwrap(), [3..5, 7..8, 11..12, 18..19, 29..30]);
     }
@@ -170,17 +173,17 @@ mod tests {
         ] {
             assert!(refused(&of).contains(why), "{}", refused(&of));
         }
-        let inline = vector("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40, 6);
+        let inline = vector("i", INLINE, 44, 6);
         let VectorPlace::Inline(data) = inline.place("t").unwrap() else { panic!("in a file") };
-        let stored = [&40u32.to_be_bytes()[..], &data, &crc32fast::hash(&data).to_be_bytes()].concat();
-        let of_file = vector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6);
+        let stored = [&44u32.to_be_bytes()[..], &data, &crc32fast::hash(&data).to_be_bytes()].concat();
+        let of_file = vector("u", "ab^-aqEH.-t@S}K{vb[*k^", 44, 6);
         assert_eq!(of_file.rows(&stored).unwrap(), inline.rows(&data).unwrap());
         let refused = |vector: &DeletionVector, bytes: &[u8]| vector.rows(bytes).unwrap_err().to_string();
         let mut flipped = stored.clone();
         flipped[20] ^= 1;
         assert!(refused(&of_file, &flipped).contains("its checksum is wrong"));
         assert!(refused(&of_file, &stored[..5]).contains("it ends early"));
-        assert!(refused(&vector("u", "x", 41, 6), &stored).contains("it has 40 bytes, and 41 by the log"));
-        assert!(refused(&vector("u", "x", 40, 7), &stored).contains("it has 6 rows, and 7 by the log"));
+        assert!(refused(&vector("u", "x", 45, 6), &stored).contains("it has 44 bytes, and 45 by the log"));
+        assert!(refused(&vector("u", "x", 44, 7), &stored).contains("it has 6 rows, and 7 by the log"));
     }
 }

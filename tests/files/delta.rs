@@ -1,0 +1,309 @@
+//! Tables of Delta Lake, as a loader reads them: deleted rows, columns of other names and types, and logs that lie.
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+
+use forebay::arrow::array::*;
+use forebay::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
+use forebay::object_store::ObjectStoreExt;
+use forebay::object_store::memory::InMemory;
+use forebay::{Dataset, ErrorKind, OpenOptions, Shard, Shuffle};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Rows of a row group of the files.
+const GROUP: usize = 4;
+
+/// The number of a file with deletion vectors.
+const UUID: [u8; 16] =
+    [0xd2, 0xc6, 0x39, 0xaa, 0x88, 0x16, 0x43, 0x1a, 0xaa, 0xf6, 0xd3, 0xfe, 0x25, 0x12, 0xff, 0x61];
+
+/// A table whose log is written by hand.
+struct Table(TempDir);
+
+impl Table {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::create_dir(folder.path().join("_delta_log")).unwrap();
+        Table(folder)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn commit(&self, version: u64, actions: &[Value]) {
+        let lines: String = actions.iter().map(|action| format!("{action}\n")).collect();
+        fs::write(self.path().join(format!("_delta_log/{version:020}.json")), lines).unwrap();
+    }
+
+    /// Writes a file, and returns what adds it.
+    fn file(&self, name: &str, columns: Vec<(Field, ArrayRef)>) -> Value {
+        let (fields, arrays): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap();
+        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(GROUP)).build();
+        let file = File::create(self.path().join(name)).unwrap();
+        let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties)).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+        let size = fs::metadata(self.path().join(name)).unwrap().len();
+        let stats = json!({"numRecords": rows.num_rows()}).to_string();
+        json!({"add": {"path": name, "partitionValues": {}, "size": size, "modificationTime": 1,
+            "dataChange": true, "stats": stats}})
+    }
+
+    fn ids(&self, name: &str, ids: std::ops::Range<i64>) -> Value {
+        self.file(name, vec![(Field::new("id", DataType::Int64, true), Arc::new(Int64Array::from_iter(ids)))])
+    }
+
+    fn open(&self) -> forebay::Result<Dataset> {
+        Dataset::open(self.path())
+    }
+}
+
+fn protocol(features: &[&str]) -> Value {
+    json!({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}})
+}
+
+fn metadata(fields: &Value, mapping: &str) -> Value {
+    let schema = json!({"type": "struct", "fields": fields}).to_string();
+    json!({"metaData": {"id": "t", "schemaString": schema, "partitionColumns": [],
+        "configuration": {"delta.columnMapping.mode": mapping}}})
+}
+
+fn field(name: &str, of: &Value) -> Value {
+    json!({"name": name, "type": of, "nullable": true, "metadata": {}})
+}
+
+fn mapped(name: &str, of: &Value, (stored, id): (&str, i32)) -> Value {
+    json!({"name": name, "type": of, "nullable": true, "metadata":
+        {"delta.columnMapping.id": id, "delta.columnMapping.physicalName": stored}})
+}
+
+fn only_ids() -> [Value; 2] {
+    [protocol(&["deletionVectors"]), metadata(&json!([field("id", &json!("long"))]), "none")]
+}
+
+/// Rows as a deletion vector.
+fn vector(rows: &BTreeSet<u16>) -> Vec<u8> {
+    let mut bytes = 1_681_511_377u32.to_le_bytes().to_vec();
+    bytes.extend(1u64.to_le_bytes());
+    bytes.extend([0u32, 12_346, 1].map(u32::to_le_bytes).concat());
+    bytes.extend([0, rows.len() as u16 - 1].map(u16::to_le_bytes).concat());
+    bytes.extend(0u32.to_le_bytes());
+    bytes.extend(rows.iter().flat_map(|row| row.to_le_bytes()));
+    bytes
+}
+
+fn z85(bytes: &[u8]) -> String {
+    const CHARACTERS: &[u8] =
+        b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
+    let mut bytes = bytes.to_vec();
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    let five = |four: &[u8]| {
+        let number = u32::from_be_bytes(four.try_into().unwrap());
+        (0..5u32).rev().map(move |power| CHARACTERS[(number / 85u32.pow(power) % 85) as usize] as char)
+    };
+    bytes.chunks(4).flat_map(five).collect()
+}
+
+fn inline(rows: &BTreeSet<u16>) -> Value {
+    let bytes = vector(rows);
+    json!({"storageType": "i", "pathOrInlineDv": z85(&bytes), "sizeInBytes": bytes.len(), "cardinality": rows.len()})
+}
+
+/// The action that adds a file, with deleted rows.
+fn without(mut add: Value, deleted: Value) -> Value {
+    add["add"]["deletionVector"] = deleted;
+    add
+}
+
+/// The ids that a loader delivers, as stored.
+fn ids(dataset: &Dataset) -> Vec<i64> {
+    let loader = dataset.loader().shuffle(Shuffle::stored()).batch_size(3).build().unwrap();
+    let batches =
+        loader.epoch(0).map(|batch| batch.unwrap()["id"].as_primitive::<Int64Type>().values().to_vec());
+    batches.flatten().collect()
+}
+
+#[test]
+fn deleted_rows_are_not_rows_wherever_their_vectors_are() {
+    let table = Table::new();
+    let rows = BTreeSet::from([0, 5, 9]);
+    let bytes = vector(&rows);
+    let stored =
+        [&[1u8][..], &(bytes.len() as u32).to_be_bytes(), &bytes, &crc32fast::hash(&bytes).to_be_bytes()];
+    fs::write(table.path().join("deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"), stored.concat())
+        .unwrap();
+    let in_file = json!({"storageType": "u", "pathOrInlineDv": z85(&UUID), "offset": 1,
+        "sizeInBytes": bytes.len(), "cardinality": 3});
+    let [of_protocol, of_schema] = only_ids();
+    let (a, b) = (table.ids("a.parquet", 0..10), table.ids("b.parquet", 10..16));
+    table.commit(0, &[of_protocol, of_schema, a.clone(), b.clone()]);
+    table.commit(1, &[json!({"remove": {"path": "a.parquet"}}), without(a, in_file)]);
+    let inlined = without(b, inline(&BTreeSet::from([1, 2])));
+    table.commit(2, &[json!({"remove": {"path": "b.parquet"}}), inlined]);
+    let dataset = table.open().unwrap();
+    assert_eq!((dataset.rows(), dataset.tables()[0].version, dataset.tables()[0].deleted), (11, 2, 5));
+    assert_eq!(ids(&dataset), [1, 2, 3, 4, 6, 7, 8, 10, 13, 14, 15]);
+    let first = OpenOptions::new().version(0).open(table.path()).unwrap();
+    assert_eq!(ids(&first), (0..16).collect::<Vec<_>>());
+
+    let store = Arc::new(InMemory::new());
+    futures::executor::block_on(async {
+        for folder in ["", "_delta_log/"] {
+            for item in fs::read_dir(table.path().join(folder)).unwrap().map(Result::unwrap) {
+                if item.path().is_file() {
+                    let key = format!("data/t/{folder}{}", item.file_name().to_str().unwrap());
+                    store.put(&key.into(), fs::read(item.path()).unwrap().into()).await.unwrap();
+                }
+            }
+        }
+    });
+    let remote = Dataset::from_store(store, "data/t").unwrap();
+    assert_eq!(remote.catalog().fingerprint, dataset.catalog().fingerprint);
+    assert_eq!(ids(&remote), ids(&dataset));
+}
+
+/// A file from before the table's columns were renamed, dropped, added and widened, and one from after.
+#[test]
+fn columns_have_the_names_and_types_that_the_table_gives_them_now() {
+    let numbered = |name: &str, of: DataType, id: i32| {
+        let number = HashMap::from([("PARQUET:field_id".to_owned(), id.to_string())]);
+        Field::new(name, of, true).with_metadata(number)
+    };
+    let fields = json!([
+        mapped("old", &json!("double"), ("c2", 2)),
+        mapped("id", &json!("long"), ("c1", 1)),
+        mapped("added", &json!("string"), ("c3", 3)),
+    ]);
+    for (mapping, stored) in [("name", ["c1", "c2", "old"]), ("id", ["x", "y", "old"])] {
+        let table = Table::new();
+        let one = table.file(
+            "a.parquet",
+            vec![
+                (numbered(stored[0], DataType::Int32, 1), Arc::new(Int32Array::from(vec![1, 2]))),
+                (numbered(stored[1], DataType::Float32, 2), Arc::new(Float32Array::from(vec![0.5, 1.5]))),
+                (
+                    numbered(stored[2], DataType::Utf8, 9),
+                    Arc::new(StringArray::from(vec!["of a", "dropped one"])),
+                ),
+            ],
+        );
+        let two = table.file(
+            "b.parquet",
+            vec![
+                (numbered("c3", DataType::Utf8, 3), Arc::new(StringArray::from(vec!["new"]))),
+                (numbered("c1", DataType::Int64, 1), Arc::new(Int64Array::from(vec![3]))),
+                (numbered("c2", DataType::Float64, 2), Arc::new(Float64Array::from(vec![2.5]))),
+            ],
+        );
+        table
+            .commit(0, &[protocol(&["columnMapping", "typeWidening"]), metadata(&fields, mapping), one, two]);
+        let dataset = table.open().unwrap();
+        let names: Vec<String> = dataset.schema().fields().iter().map(|field| field.name().clone()).collect();
+        assert_eq!(names, ["old", "id", "added"]);
+        assert_eq!(ids(&dataset), [1, 2, 3], "{mapping}");
+        let loader = dataset.loader().columns(["old", "added"]).shuffle(Shuffle::stored()).batch_size(3);
+        let batch = loader.build().unwrap().epoch(0).next().unwrap().unwrap();
+        assert_eq!(batch["old"].as_primitive::<Float64Type>().values(), &[0.5, 1.5, 2.5]);
+        assert_eq!(batch["added"].null_count(), 2, "{mapping}");
+    }
+}
+
+#[test]
+fn what_a_log_cannot_say_is_an_error_with_its_place() {
+    let refused = |add: &dyn Fn(&Table) -> Value| {
+        let table = Table::new();
+        let [of_protocol, of_schema] = only_ids();
+        let add = add(&table);
+        table.commit(0, &[of_protocol, of_schema, add]);
+        let error = table.open().unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    let file = |table: &Table| table.ids("a.parquet", 0..10);
+    let beyond = |table: &Table| without(file(table), inline(&BTreeSet::from([10])));
+    let (kind, said) = refused(&beyond);
+    assert!(
+        kind == ErrorKind::Corrupt && said.contains("a.parquet: the table deletes rows beyond the 10"),
+        "{said}"
+    );
+    let miscounted = |table: &Table| {
+        let mut add = file(table);
+        add["add"]["stats"] = json!({"numRecords": 11}).to_string().into();
+        add
+    };
+    let (kind, said) = refused(&miscounted);
+    assert!(kind == ErrorKind::Corrupt && said.contains("declares 11 rows, the file has 10"), "{said}");
+    let elsewhere = |table: &Table| {
+        let mut add = file(table);
+        add["add"]["path"] = "../a.parquet".into();
+        add
+    };
+    let (kind, said) = refused(&elsewhere);
+    assert!(kind == ErrorKind::Unsupported && said.contains("leads out of the table"), "{said}");
+    let damaged = |table: &Table| {
+        let mut vector = inline(&BTreeSet::from([1]));
+        vector["cardinality"] = 7.into();
+        without(file(table), vector)
+    };
+    let (kind, said) = refused(&damaged);
+    assert!(kind == ErrorKind::Corrupt && said.contains("it has 1 rows, and 7 by the log"), "{said}");
+    let table = Table::new();
+    table.commit(0, &[protocol(&["variantType"])]);
+    let error = table.open().unwrap_err();
+    assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("variantType"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Over all ranks each row that is not deleted comes in an epoch, once but for what fills the last step, and all
+    /// ranks have as many batches.
+    #[test]
+    fn the_laws_hold_on_tables_with_deleted_rows(
+        files in prop::collection::vec((1u16..30, prop::collection::btree_set(0u16..30, 0..20)), 1..5),
+        world in 1u32..4,
+        batch_size in 1u64..6,
+        seed in any::<u64>(),
+    ) {
+        let table = Table::new();
+        let mut actions = only_ids().to_vec();
+        let (mut live, mut next) = (Vec::new(), 0i64);
+        for (at, (rows, deleted)) in files.iter().enumerate() {
+            let deleted: BTreeSet<u16> = deleted.iter().copied().filter(|row| row < rows).collect();
+            let add = table.ids(&format!("{at}.parquet"), next..next + i64::from(*rows));
+            live.extend((0..*rows).filter(|row| !deleted.contains(row)).map(|row| next + i64::from(row)));
+            next += i64::from(*rows);
+            actions.push(if deleted.is_empty() { add } else { without(add, inline(&deleted)) });
+        }
+        table.commit(0, &actions);
+        let dataset = table.open().unwrap();
+        prop_assert_eq!(dataset.rows(), live.len() as u64);
+        if live.is_empty() {
+            return Ok(());
+        }
+        let (mut delivered, mut steps) = (Vec::<i64>::new(), BTreeSet::new());
+        for rank in 0..world {
+            let loader = dataset.loader().shard(Shard::new(rank, world).unwrap());
+            let loader = loader.shuffle(Shuffle::seeded(seed)).batch_size(batch_size).build().unwrap();
+            let batches: Vec<RecordBatch> = loader.epoch(1).map(Result::unwrap).collect();
+            steps.insert(batches.len());
+            for batch in &batches {
+                delivered.extend(batch["id"].as_primitive::<Int64Type>().values());
+            }
+        }
+        delivered.sort_unstable();
+        let padding = delivered.len() - live.len();
+        delivered.dedup();
+        prop_assert_eq!(delivered, live);
+        prop_assert!(padding < world as usize, "{} rows that fill the last step", padding);
+        prop_assert_eq!(steps.len(), 1);
+    }
+}
