@@ -8,8 +8,9 @@ use super::array::{
     TimestampMicrosecondArray,
 };
 use super::common::common;
-use super::convert::{Misfit, Trouble, converted};
 use super::datatypes::*;
+use super::misfit::{Misfit, Trouble};
+use super::widen::widen;
 
 const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
 
@@ -87,7 +88,7 @@ pub(super) fn evolved(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Troub
         }
         (DataType::Utf8View, _) => Ok(Arc::new(array.as_string_view().clone().to_binary_view())),
         (_, DataType::Decimal128(digits, scale)) => {
-            let numbers = whole(array)?;
+            let numbers = whole(array);
             let factor = 10i128.pow(u32::from(scale.unsigned_abs()));
             let most = 10i128.pow(u32::from(*digits));
             let fits = |row: usize| {
@@ -109,8 +110,9 @@ pub(super) fn evolved(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Troub
 }
 
 /// Whole numbers of any width as those of 64 bits.
-fn whole(array: &ArrayRef) -> Result<Int64Array, Trouble> {
-    Ok(converted(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+fn whole(array: &ArrayRef) -> Int64Array {
+    let wide = widen(array, &DataType::Int64).unwrap_or_else(|| array.clone());
+    wide.as_primitive::<Int64Type>().clone()
 }
 
 /// Whole numbers as shorter ones, where all of them fit.
@@ -121,7 +123,7 @@ fn narrow<T: ArrowPrimitiveType>(
 where
     T::Native: TryFrom<i64>,
 {
-    let numbers = whole(array)?;
+    let numbers = whole(array);
     let each = (0..array.len()).map(|row| match array.is_valid(row) {
         true => match T::Native::try_from(numbers.value(row)) {
             Ok(number) => Ok(Some(number)),
@@ -137,6 +139,7 @@ mod tests {
     use super::super::array::{
         BinaryViewArray, Date32Array, Int32Array, StringViewArray, StructArray, TimestampNanosecondArray,
     };
+    use super::super::convert::converted;
     use super::*;
 
     fn decimal(digits: u8, scale: i8) -> DataType {

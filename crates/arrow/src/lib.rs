@@ -7,6 +7,7 @@ pub mod common;
 pub mod convert;
 pub mod evolve;
 pub mod fail;
+mod misfit;
 pub mod names;
 pub mod nested;
 pub mod vectors;
