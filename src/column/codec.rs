@@ -82,6 +82,23 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
         Ok(column)
     }
 
+    /// The type of the values that [`hold`](Self::hold) makes of stored ones, where it does.
+    fn held(&self) -> Option<&DataType> {
+        None
+    }
+
+    /// Makes the values that batches are gathered from, of a column of a whole row group: one for each row, null where the
+    /// stored one is null.
+    fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
+        Ok(column)
+    }
+
+    /// As [`gather`](Self::gather), of columns that [`hold`](Self::hold) made. A source whose rows were lost has nulls of the
+    /// stored type.
+    fn gather_held(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        self.gather(sources, selection)
+    }
+
     /// Values so far that are delivered as the code for unknown ones.
     fn unknown_values(&self) -> u64 {
         0
@@ -308,6 +325,22 @@ impl Codec {
     pub(crate) fn prepare(&self, column: ArrayRef) -> Result<ArrayRef> {
         match self {
             Codec::Gather(gather) => gather.prepare(column),
+            _ => Ok(column),
+        }
+    }
+
+    /// As [`Gather::held`], of the column's own values.
+    pub(crate) fn held(&self) -> Option<&DataType> {
+        match self {
+            Codec::Gather(gather) => gather.held(),
+            _ => None,
+        }
+    }
+
+    /// As [`Gather::hold`].
+    pub(crate) fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
+        match self {
+            Codec::Gather(gather) => gather.hold(column),
             _ => Ok(column),
         }
     }

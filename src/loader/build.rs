@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use rayon::ThreadPool;
 
 use super::buffer_pool::BufferPool;
-use super::collate::Collator;
+use super::collate::{Collator, held_schema};
 use super::dataset::Dataset;
 use super::handle::Loader;
 use super::lengths::Lengths;
@@ -180,7 +180,13 @@ impl LoaderBuilder {
             };
             Arc::new(Tiers::new(cache.tier, forms, decoded as u64, &fetcher.reads))
         });
+        // What a cache keeps is as it is stored.
+        let held = match fetcher.reads.row_cache.is_none() && form.is_rows() {
+            true => held_schema(fetcher.reads.projection.schema(), &codecs, &lengths.keys),
+            false => None,
+        };
         let collator = Collator {
+            held,
             tags: self.tags(&codecs, &fetcher.reads.projection),
             catalog: self.dataset.catalog.clone(),
             codecs,

@@ -3,6 +3,7 @@
 mod choice;
 mod codec;
 mod counts;
+mod held;
 mod items;
 mod vocabulary;
 
