@@ -8,7 +8,7 @@ use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_base::{Error, Result};
 use forebay_image::{RowKey, Size, Workspace};
 
-use super::{Cell, KeptForm, Noun, RowCells};
+use super::{Cell, CodeValues, KeptForm, Noun, RowCells};
 use crate::batch::Selection;
 use crate::monitor::Stage;
 
@@ -87,8 +87,13 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The codes of its values, where the column may be read as codes instead of what is stored.
+    fn codes(&self) -> Option<Arc<dyn CodeValues>> {
+        None
+    }
+
     /// Makes the values that batches are gathered from, of a column of a whole row group: one for each row, null where the
-    /// stored one is null.
+    /// stored one is null. A column that was read as codes is taken as it is.
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
         Ok(column)
     }
@@ -333,6 +338,14 @@ impl Codec {
     pub(crate) fn held(&self) -> Option<&DataType> {
         match self {
             Codec::Gather(gather) => gather.held(),
+            _ => None,
+        }
+    }
+
+    /// As [`Gather::codes`].
+    pub(crate) fn codes(&self) -> Option<Arc<dyn CodeValues>> {
+        match self {
+            Codec::Gather(gather) => gather.codes(),
             _ => None,
         }
     }

@@ -44,6 +44,7 @@ pub(crate) use codec::{
 };
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
+pub(crate) use encoding::CodeValues;
 pub use encoding::{Categories, CategoryCounts, Encoding, Hash, Vocabulary};
 pub use extension::is_packed;
 pub(crate) use extension::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};

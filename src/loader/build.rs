@@ -40,6 +40,7 @@ use crate::cache::{DiskCache, Tier};
 use crate::column::{CacheForm, Decoder};
 use crate::monitor::{Monitor, Trace};
 use crate::reader::Filter;
+use crate::reader::coded::CodedColumns;
 use crate::shard::row_key;
 use columns::Delivered;
 use forebay_base::promise::Promise;
@@ -167,7 +168,7 @@ impl LoaderBuilder {
         monitor: Arc<Monitor>,
         first_number: u64,
     ) -> Source {
-        let Settled { spec, threads, columns, fetcher, selected, order, sizing, .. } = settled;
+        let Settled { spec, threads, columns, mut fetcher, selected, order, sizing, .. } = settled;
         let Delivered { codecs, decoded, schema, form, lengths, .. } = columns;
         let promise = Promise::new(sizing.promised());
         let means = Means { io, pool, _reading: settled.reading, _promise: promise };
@@ -185,6 +186,11 @@ impl LoaderBuilder {
             true => held_schema(fetcher.reads.projection.schema(), &codecs, &lengths.keys),
             false => None,
         };
+        if held.is_some() {
+            let columns = codecs.iter().zip(&lengths.keys);
+            let codes = columns.map(|(codec, is_key)| codec.codes().filter(|_| !is_key));
+            fetcher.reads.coded = CodedColumns::new(codes.collect()).map(Arc::new);
+        }
         let collator = Collator {
             held,
             tags: self.tags(&codecs, &fetcher.reads.projection),

@@ -135,10 +135,11 @@ pub(crate) fn read_head(
     chunks: Chunks,
     limit: u64,
 ) -> Result<RecordBatch> {
-    let Reads { catalog, projection, .. } = &fetcher.reads;
+    let Reads { catalog, projection, coded, .. } = &fetcher.reads;
     let selection = samples.rows_of_head(head).selection();
     let (group, pages) = (head.group as usize, fetcher.head_pages(head));
-    let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages };
+    let coded = coded.as_deref();
+    let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages, coded };
     rows::read_fetched(catalog, projection, rows, limit_for(limit))
 }
 

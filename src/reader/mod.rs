@@ -14,6 +14,7 @@ mod beyond;
 pub(crate) mod budget;
 mod bunches;
 pub(crate) mod chunk_pages;
+pub(crate) mod coded;
 pub(crate) mod fetch;
 pub(crate) mod filter;
 pub(crate) mod heads;
@@ -165,11 +166,12 @@ pub(crate) fn read(
     chunks: Chunks,
     limit: u64,
 ) -> Result<RecordBatch> {
-    let Reads { catalog, projection, .. } = &fetcher.reads;
+    let Reads { catalog, projection, coded, .. } = &fetcher.reads;
     let selection = samples.rows_of(part).selection();
     let group = part.group as usize;
     let pages = fetcher.pages_of(part);
-    let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages };
+    let coded = coded.as_deref();
+    let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages, coded };
     rows::read_fetched(catalog, projection, rows, limit_for(limit))
 }
 
@@ -180,13 +182,14 @@ pub(crate) fn read_together(
     parts: Vec<(Part, Chunks)>,
     limit: u64,
 ) -> Result<RecordBatch> {
-    let Reads { catalog, projection, .. } = &fetcher.reads;
+    let Reads { catalog, projection, coded, .. } = &fetcher.reads;
     let selections: Vec<_> = parts.iter().map(|(part, _)| samples.rows_of(part).selection()).collect();
     let parts = parts.into_iter().zip(&selections).map(|((part, chunks), selection)| rows::FetchedRows {
         group: part.group as usize,
         selection: selection.as_ref(),
         chunks,
         pages: fetcher.pages_of(&part),
+        coded: coded.as_deref(),
     });
     rows::read_parts(catalog, projection, parts.collect(), limit_for(limit))
 }

@@ -302,7 +302,7 @@ async fn columns_of(
     let permit = scanner.budget.acquire(scanner.reads.cost(&part).total()).await;
     let chunks = scanner.reads.read_pages(group, pages).await?;
     let selection = live.selection(0..live.count());
-    let rows = FetchedRows { group, selection: selection.as_ref(), chunks, pages };
+    let rows = FetchedRows { group, selection: selection.as_ref(), chunks, pages, coded: None };
     let batch = read_fetched(
         &scanner.reads.catalog,
         &scanner.reads.projection,

@@ -17,7 +17,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh64::xxh64;
 
 use super::choice::{Encoding, Hash};
-use super::held::{UncodedValues, codes};
+use super::held::{CodeValues, UncodedValues, codes};
 use super::items::{Item, Items};
 use super::vocabulary::{Categories, Places};
 use crate::batch::{Fill, Number, Selection, gather};
@@ -26,13 +26,21 @@ use crate::column::{Gather, GatheredRows, RowSize};
 /// Delivers codes in place of values.
 #[derive(Debug)]
 pub(super) struct EncodeCodec {
-    coder: Coder,
-    data_type: DataType,
+    codes: Arc<Codes>,
     rows: Rows,
+    /// Whether values are texts or binary ones of any length, so that they may be read as codes.
+    are_texts: bool,
     /// The code of a null.
     fill: Option<i64>,
     /// Values so far that were unknown and have the code for those.
     unknown: AtomicU64,
+}
+
+/// The codes of values.
+#[derive(Debug)]
+struct Codes {
+    coder: Coder,
+    data_type: DataType,
     /// Values that have no code, where columns are held as codes.
     uncoded: UncodedValues,
 }
@@ -92,6 +100,23 @@ impl Coder {
     }
 }
 
+impl Codes {
+    /// The code of a value that is held; negative for one that has none.
+    fn held(&self, item: Item<'_>) -> i64 {
+        self.coder.code(item).unwrap_or_else(|| self.uncoded.number(item))
+    }
+}
+
+impl CodeValues for Codes {
+    fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    fn code(&self, value: &[u8]) -> i64 {
+        self.held(Item::Bytes(value))
+    }
+}
+
 impl EncodeCodec {
     pub(super) fn new(encoding: &Encoding, stored: &DataType, fill: Option<&Fill>) -> Result<Self> {
         encoding.validate()?;
@@ -126,21 +151,21 @@ impl EncodeCodec {
             let unknown = || Error::invalid(format!("the vocabulary has no {fill}, which replaces nulls"));
             code.ok_or_else(|| unknown().hint("add it, or give unknown values a code"))
         });
+        let codes = Codes { coder, data_type: encoding.data_type(), uncoded: UncodedValues::default() };
         Ok(EncodeCodec {
-            coder,
-            data_type: encoding.data_type(),
+            codes: Arc::new(codes),
             rows,
+            are_texts: matches!(stored, DataType::Utf8View | DataType::BinaryView),
             fill: fill.transpose()?,
             unknown: AtomicU64::new(0),
-            uncoded: UncodedValues::default(),
         })
     }
 
     /// The code of a value, or why it has none.
     fn code(&self, item: Option<Item<'_>>) -> Result<i64> {
         let Some(item) = item else { return self.null_code() };
-        let code = self.coder.code(item);
-        if code.is_some() && code == self.coder.unknown() {
+        let code = self.codes.coder.code(item);
+        if code.is_some() && code == self.codes.coder.unknown() {
             self.unknown.fetch_add(1, Relaxed);
         }
         code.ok_or_else(|| uncoded(&item))
@@ -155,7 +180,7 @@ impl EncodeCodec {
     /// Codes that were gathered, with those of nulls and of values that have none.
     fn checked<T: ArrowPrimitiveType<Native: Into<i64>>>(&self, codes: &PrimitiveArray<T>) -> GatheredRows {
         let values = codes.values();
-        if let Some(unknown) = self.coder.unknown() {
+        if let Some(unknown) = self.codes.coder.unknown() {
             let count = match codes.nulls() {
                 None => values.iter().filter(|code| (**code).into() == unknown).count(),
                 Some(_) => codes.iter().flatten().filter(|code| (*code).into() == unknown).count(),
@@ -164,13 +189,13 @@ impl EncodeCodec {
         }
         let is_coded = values.iter().all(|code| (*code).into() >= 0);
         if is_coded && codes.null_count() == 0 {
-            return (Arc::new(codes.clone().with_data_type(self.data_type.clone())), Vec::new());
+            return (Arc::new(codes.clone().with_data_type(self.codes.data_type.clone())), Vec::new());
         }
         let mut bad = Vec::new();
         let each = codes.iter().enumerate().map(|(row, code)| {
             let code = match code.map(Into::into) {
                 None => self.null_code(),
-                Some(number) if number < 0 => Err(uncoded(&self.uncoded.text(number))),
+                Some(number) if number < 0 => Err(uncoded(&self.codes.uncoded.text(number))),
                 Some(code) => Ok(code),
             };
             code.unwrap_or_else(|error| {
@@ -183,7 +208,7 @@ impl EncodeCodec {
     }
 
     fn array(&self, codes: Vec<i64>) -> ArrayRef {
-        match self.data_type {
+        match self.codes.data_type {
             // A vocabulary has fewer values.
             DataType::Int32 => {
                 Arc::new(Int32Array::from_iter_values(codes.into_iter().map(|code| code as i32)))
@@ -254,14 +279,14 @@ impl EncodeCodec {
 
     /// The field of the codes in a list.
     fn item(&self) -> FieldRef {
-        Arc::new(Field::new("item", self.data_type.clone(), false))
+        Arc::new(Field::new("item", self.codes.data_type.clone(), false))
     }
 }
 
 impl Gather for EncodeCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let data_type = match self.rows {
-            Rows::Values => self.data_type.clone(),
+            Rows::Values => self.codes.data_type.clone(),
             Rows::Lists => DataType::LargeList(self.item()),
             Rows::FixedLists(length) => DataType::FixedSizeList(self.item(), length),
         };
@@ -288,33 +313,40 @@ impl Gather for EncodeCodec {
     }
 
     fn held(&self) -> Option<&DataType> {
-        matches!(self.rows, Rows::Values).then_some(&self.data_type)
+        matches!(self.rows, Rows::Values).then_some(&self.codes.data_type)
+    }
+
+    fn codes(&self) -> Option<Arc<dyn CodeValues>> {
+        self.are_texts.then(|| self.codes.clone() as Arc<dyn CodeValues>)
     }
 
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
-        let code = |item: Item<'_>| self.coder.code(item);
-        match self.data_type {
-            DataType::Int32 => codes::<Int32Type>(&column, code, &self.uncoded),
-            _ => codes::<Int64Type>(&column, code, &self.uncoded),
+        // It was read as codes.
+        if self.are_texts && *column.data_type() == self.codes.data_type {
+            return Ok(column);
+        }
+        match self.codes.data_type {
+            DataType::Int32 => codes::<Int32Type>(&column, |item| self.codes.held(item)),
+            _ => codes::<Int64Type>(&column, |item| self.codes.held(item)),
         }
     }
 
     fn gather_held(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        let nulls = |source: &&dyn Array| match *source.data_type() == self.data_type {
+        let nulls = |source: &&dyn Array| match *source.data_type() == self.codes.data_type {
             true => None,
-            false => Some(new_null_array(&self.data_type, source.len())),
+            false => Some(new_null_array(&self.codes.data_type, source.len())),
         };
         let lost: Vec<Option<ArrayRef>> = sources.iter().map(nulls).collect();
         let held = sources.iter().zip(&lost).map(|(source, lost)| lost.as_deref().unwrap_or(*source));
         let gathered = gather(&held.collect::<Vec<_>>(), selection, None)?;
-        Ok(match self.data_type {
+        Ok(match self.codes.data_type {
             DataType::Int32 => self.checked(gathered.as_primitive::<Int32Type>()),
             _ => self.checked(gathered.as_primitive::<Int64Type>()),
         })
     }
 
     fn size(&self) -> RowSize {
-        let width = self.data_type.primitive_width().unwrap_or(0) as u64;
+        let width = self.codes.data_type.primitive_width().unwrap_or(0) as u64;
         let bytes = match self.rows {
             Rows::Values => Some(width),
             Rows::Lists => None,

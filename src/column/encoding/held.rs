@@ -1,9 +1,11 @@
 //! Codes of whole row groups, made once, which batches are then gathered from.
 //!
-//! A value that occurs many times is looked up once: a dictionary page has its texts in one place, so that equal rows have
-//! equal views. A value without a code is held as a negative number, which tells it in an error.
+//! A value that occurs many times is looked up once. Pages with a dictionary are read as codes without their texts
+//! ([`CodeValues`]); of texts that the Parquet crate read, equal ones of a dictionary have equal views. A value without a
+//! code is held as a negative number, which tells it in an error.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
@@ -24,6 +26,15 @@ const MAX_TOLD: usize = 1 << 16;
 /// The code of a value without one that no error can tell.
 const UNTOLD: i64 = -1;
 
+/// Codes of texts or binary values, for a column that is read as codes.
+pub(crate) trait CodeValues: fmt::Debug + Send + Sync {
+    /// The type of the codes, `Int32` or `Int64`.
+    fn data_type(&self) -> &DataType;
+
+    /// The code of a value; a negative number stands for one that has none.
+    fn code(&self, value: &[u8]) -> i64;
+}
+
 /// The values without a code that were seen, as errors tell them.
 #[derive(Debug, Default)]
 pub(super) struct UncodedValues(Mutex<Told>);
@@ -40,7 +51,7 @@ impl UncodedValues {
     }
 
     /// The negative number that stands for a value.
-    fn number(&self, item: Item<'_>) -> i64 {
+    pub(super) fn number(&self, item: Item<'_>) -> i64 {
         let text = item.to_string();
         let mut told = self.lock();
         let place = match told.places.get(&text) {
@@ -68,11 +79,9 @@ impl UncodedValues {
 /// The codes of a column's values, of integers of the type `T`; nulls stay nulls.
 pub(super) fn codes<T: ArrowPrimitiveType>(
     column: &ArrayRef,
-    code: impl Fn(Item<'_>) -> Option<i64>,
-    uncoded: &UncodedValues,
+    code: impl Fn(Item<'_>) -> i64,
 ) -> Result<ArrayRef> {
-    let number = |item: Item<'_>| code(item).unwrap_or_else(|| uncoded.number(item));
-    let native = |item| T::Native::usize_as(number(item) as usize);
+    let native = |item: Item<'_>| T::Native::usize_as(code(item) as usize);
     let items = Items::of(column.as_ref())?;
     let views = match column.data_type() {
         DataType::Utf8View => Some(column.as_string_view().views()),

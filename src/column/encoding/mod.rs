@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 pub use choice::{Encoding, Hash};
 pub use counts::CategoryCounts;
+pub(crate) use held::CodeValues;
 pub use vocabulary::{Categories, Vocabulary};
 
 use forebay_arrow::datatypes::Field;

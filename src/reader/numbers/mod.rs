@@ -10,6 +10,8 @@
 //!                      values ─ plain, dictionary, differences, split bytes ─► Vec<u32 or u64> ─► the array's buffer
 //! ```
 //!
+//! Texts and binary values that are delivered as codes come as codes: those of a dictionary are looked up once.
+//!
 //! Cells of a fixed length are written once, too, and large ones in one page that is not compressed not at all.
 //!
 //! Whatever is unusual is left to the Parquet crate, which decodes it or says what is wrong: a type or codec that is not
@@ -17,6 +19,7 @@
 //! column is decoded here as a whole, or `None` is returned. The crate takes some damage for rows, though: levels and values
 //! that end early, and lists that go on where none is. What was seen of that is [remembered](Column::is_damaged).
 
+mod form;
 mod lists;
 mod stored;
 #[cfg(test)]
@@ -35,12 +38,14 @@ use forebay_store::catalog::page_header::Kind;
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
+use self::form::Form;
 use self::lists::Lists;
 use self::stored::Stored;
 use self::validity::Validity;
 use self::values::Value;
 use super::integers::Runs;
 use super::pages::{StoredPage, split_levels, whole_deltas};
+use crate::column::CodeValues;
 
 /// A thread keeps its memory for a page up to this many bytes, and that for a dictionary and for dense values.
 const KEPT_PAGE: usize = 4 << 20;
@@ -87,6 +92,7 @@ macro_rules! each_width {
 /// A column with values of one width.
 struct Typed<'a, T> {
     field: &'a Field,
+    form: Form<'a>,
     /// Of the numbers, which lists are of.
     item: &'a DataType,
     column: &'a ColumnDescriptor,
@@ -157,7 +163,15 @@ thread_local! {
 impl<'a> Column<'a> {
     /// One of `rows` rows that becomes an array of the type of `field`; `None` leaves it to the Parquet crate, as it does in
     /// [`append`](Self::append) and [`finish`](Self::finish). Takes no memory yet.
-    pub(super) fn of(field: &'a Field, column: &'a ColumnDescriptor, rows: usize) -> Option<Self> {
+    pub(super) fn of(
+        field: &'a Field,
+        column: &'a ColumnDescriptor,
+        codes: Option<&'a dyn CodeValues>,
+        rows: usize,
+    ) -> Option<Self> {
+        if let Some(codes) = codes {
+            return Column::coded(field, column, codes, rows);
+        }
         let item = match field.data_type() {
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
                 item.data_type()
@@ -191,6 +205,27 @@ impl<'a> Column<'a> {
         width.map(Column)
     }
 
+    /// The same of texts or binary values, as codes.
+    fn coded(
+        field: &'a Field,
+        column: &'a ColumnDescriptor,
+        codes: &'a dyn CodeValues,
+        rows: usize,
+    ) -> Option<Self> {
+        let form = Form::Codes { codes, are_texts: *field.data_type() == DataType::Utf8View };
+        let item = codes.data_type();
+        match (column.physical_type(), item) {
+            (Type::BYTE_ARRAY, DataType::Int32) => {
+                Typed::flat(field, form, item, column, rows).map(Width::Four)
+            }
+            (Type::BYTE_ARRAY, DataType::Int64) => {
+                Typed::flat(field, form, item, column, rows).map(Width::Eight)
+            }
+            _ => None,
+        }
+        .map(Column)
+    }
+
     /// Decodes the next column chunk.
     pub(super) fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         each_width!(&mut self.0, column => column.append(chunk))
@@ -214,7 +249,20 @@ impl<'a, T: Value> Typed<'a, T> {
             true => Shape::Flat(Flat::of(column)?),
             false => Shape::Lists(Lists::of(column)?),
         };
-        Some(Typed { field, item, column, rows, shape, out: Vec::new(), damaged: false })
+        let form = Form::Numbers;
+        Some(Typed { field, form, item, column, rows, shape, out: Vec::new(), damaged: false })
+    }
+
+    /// A column of values in a form, which become those of the type `item`.
+    fn flat(
+        field: &'a Field,
+        form: Form<'a>,
+        item: &'a DataType,
+        column: &'a ColumnDescriptor,
+        rows: usize,
+    ) -> Option<Self> {
+        let shape = Shape::Flat(Flat::of(column)?);
+        Some(Typed { field, form, item, column, rows, shape, out: Vec::new(), damaged: false })
     }
 
     fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
@@ -268,7 +316,7 @@ impl<'a, T: Value> Typed<'a, T> {
                     return None;
                 }
                 memory.dictionary.reserve_exact(count.min(values.len()));
-                values::plain(values, count, &mut memory.dictionary)?;
+                self.form.plain(values, count, &mut memory.dictionary)?;
                 continue;
             }
             let page = DataPage::of(stored, self.column, levels, values)?;
@@ -276,8 +324,9 @@ impl<'a, T: Value> Typed<'a, T> {
             let there = self.shape.page(&page);
             self.damaged |= there.is_none();
             let there = there?;
-            let appended = page.values(there, from, self.shape.validity(), memory, &mut self.out);
-            self.damaged |= appended.is_none() && page.ends_early::<T>(there);
+            let appended =
+                page.values(self.form, (there, from), self.shape.validity(), memory, &mut self.out);
+            self.damaged |= appended.is_none() && self.form.ends_early::<T>(&page, there);
             appended?;
         }
         let ended = self.shape.end();
@@ -407,8 +456,8 @@ impl<'a> DataPage<'a> {
     /// Appends the values, `there` of which are stored: those from `from` on that `validity` says are there.
     fn values<T: Value>(
         &self,
-        there: usize,
-        from: usize,
+        form: Form<'_>,
+        (there, from): (usize, usize),
         validity: &Validity,
         Memory { dictionary, dense }: &mut Memory<T>,
         out: &mut Vec<T>,
@@ -418,12 +467,13 @@ impl<'a> DataPage<'a> {
         let target = if has_nulls { &mut *dense } else { &mut *out };
         match self.encoding {
             _ if there == 0 => {}
-            encoding if is(encoding, Encoding::PLAIN) => values::plain(self.values, there, target)?,
+            encoding if is(encoding, Encoding::PLAIN) => form.plain(self.values, there, target)?,
             encoding
                 if is(encoding, Encoding::RLE_DICTIONARY) || is(encoding, Encoding::PLAIN_DICTIONARY) =>
             {
                 values::indexed(self.values, there, dictionary, target)?;
             }
+            _ if !form.are_numbers() => return None,
             encoding if is(encoding, Encoding::BYTE_STREAM_SPLIT) => {
                 values::split(self.values, there, target)?
             }
