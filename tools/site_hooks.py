@@ -23,7 +23,6 @@ PAGES = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
-    "DESIGN.md": "design.md",
     "RELEASING.md": "releasing.md",
     "SECURITY.md": "security.md",
 }
