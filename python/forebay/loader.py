@@ -166,8 +166,8 @@ class Loader:
         A function from one row, a :class:`Row`, to the dict that is delivered. It runs before ``transform``, where that
         does. :func:`rng` has the random numbers of a row. Default: none.
     collate : callable, optional
-        A function from a list of rows, each a dict, to a dict of columns. Default: values become one array of each
-        column.
+        A function from a list of rows, each a dict, to a dict of columns. Default: each column
+        becomes one array.
     transform : callable, optional
         A function from a dict of numpy arrays to a dict of arrays with as many rows. It runs a few batches ahead.
         Default: none.
