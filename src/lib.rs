@@ -135,7 +135,8 @@
 //!
 //! # What it is not
 //!
-//! * Not a query engine: a filter looks at one row at a time; there are no joins and no groups.
+//! * Not a query engine: a filter is one condition on the stored values of a row, with arithmetic and
+//!   comparisons; there are no joins, no groups and no computed columns.
 //! * Not a writer: it reads data sets that others wrote, and never changes them. Only [`write_index`](Dataset::write_index)
 //!   adds a file, if you call it. The program's `pack` and `unpack` write copies, elsewhere.
 //! * Not a format: there is nothing to convert to. The [row cache](DiskCache) can be deleted at any time.
@@ -190,8 +191,8 @@ pub mod bindings {
 }
 
 pub mod filter {
-    //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`], or terms of a column, an operator and
-    //! a value.
+    //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`] or [`row_fraction`], and
+    //! terms, each a column, an operator and a value.
     //!
     //! ```
     //! use forebay::Filter;

@@ -77,133 +77,114 @@ class Loader:
     A loader takes the place of a ``torch.utils.data.DataLoader``, and cannot be wrapped in one: iterate over
     ``forebay.torch.batches(loader)``, and pass ``forebay.keras.batches(loader)`` to Keras' ``fit``.
 
+    Options by what they do, with the pages that explain them:
+
+    - Where the data is (``docs/stores/index.md``): ``urls``, ``storage_options``, ``merge_schema``, ``partition_types``.
+    - Which rows (``docs/guide/filters.md``, ``docs/guide/rows.md``): ``filter``, ``deny``, ``skip_steps``,
+      ``row_id``, ``row_mask``.
+    - Which columns, and their form (``docs/guide/batches.md``, ``docs/guide/images.md``): ``columns``, ``rename``,
+      ``flatten``, ``cast``, ``decode``, ``encode``, ``pad``, ``fill_null``, ``null_mask``.
+    - Batches and samples (``docs/guide/samples.md``): ``batch_size``, ``global_batch_size``, ``drop_last``,
+      ``samples``.
+    - Order (``docs/guide/order.md``, ``docs/guide/sharding.md``): ``shuffle``, ``shard``, ``epochs``.
+    - Functions of yours (``docs/guide/transforms.md``): ``transform_rows``, ``collate``, ``transform``,
+      ``transform_workers``.
+    - Running (``docs/guide/memory.md``, ``docs/guide/cache.md``, ``docs/guide/bad-rows.md``): ``memory``, ``cache``,
+      ``threads``, ``on_bad_row``, ``trace``.
+
     Parameters
     ----------
     urls : str, os.PathLike, iterable of them, or Dataset
         A path, URL or glob, a list of them, or a :class:`Dataset` that is open already.
+    storage_options : mapping of str, optional
+        Credentials and settings of the store, by the names that pandas and fsspec use. Not with a :class:`Dataset`,
+        which has its own.
+    merge_schema : bool, default False
+        Read files whose columns differ, as :class:`Dataset` does. Not with one.
+    partition_types : mapping from str to str, optional
+        Types of the keys of folders, as for :class:`Dataset`. Not with one.
+    filter : Expression, list of tuple or list of list of tuple, optional
+        Rows to read: ``fb.col("label") < 100`` (see :func:`col` and :func:`row_fraction`), ``[("label", "<", 100)]``
+        whose terms all hold, or a list of such lists, of which one holds. Operators: ``=``, ``==``, ``!=``, ``<``,
+        ``<=``, ``>``, ``>=``, ``in`` and ``not in``. Expressions of ``pyarrow.compute`` and Polars are taken where they
+        mean the same. Default: all rows.
+    deny : str, os.PathLike, iterable of int or mapping, optional
+        Rows to leave out of every epoch: row ids, a file of them, values of a column (``{"url": ["https://..."]}``) or
+        a file of these, the result of :meth:`which` or :meth:`skipped`, or a list of several. Files are read once,
+        here. Default: none.
+    skip_steps : iterable of (int, int), optional
+        Ranges of steps to pass over, without their ends: ``[(4000, 4010)]``. Counted through all epochs. A state brings
+        its own where none are given. Default: none.
+    row_id : bool, default False
+        Add a column ``row_id`` of int64 that names each row: see :class:`RowId`.
+    row_mask : bool, default False
+        Add a column ``row_mask`` of booleans, in which each row of an epoch is True once over all ranks. For exact
+        evaluation: a row is repeated, and False, where a rank would lack a batch.
     columns : iterable of str, optional
-        Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several:
-        ``"feature_*"``; a column that is also named is where it is named. They do so in ``decode``, ``encode``,
-        ``pad``, ``fill_null``, ``null_mask`` and ``cast`` as well, where a name decides before a pattern.
-        ``"meta.author"`` is that field of a structure, which is delivered with the fields that are named alone; the
-        others are not fetched. Vectors of Spark ML, dense and sparse ones, are lists of all their values, and the other
-        arguments see these lists. Default: all columns.
+        Columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several. ``"meta.author"`` is that
+        field of a structure; the others are not fetched. Default: all columns.
+    rename : mapping from str to str, optional
+        Columns to deliver under another name: ``{"img": "image"}``. Other arguments use the new name, except
+        ``columns``, ``flatten`` and ``filter``, which use stored names. Default: none.
+    flatten : bool or iterable of str, default False
+        Deliver fields of structures as columns, ``meta.author``, at any depth: of all structures, or of the named ones.
+    cast : mapping from str to dtype, optional
+        Types to cast values to: ``{"price": "float32", "feature_*": "float16"}``. A value that the type does not have
+        is a bad row. Other arguments see the new type; ``filter`` sees the stored one. Default: none.
     decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text or Json, optional
-        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
-        ``{"boxes": forebay.Boxes(of="image")}`` for what is cropped and mirrored with them, and ``{"x":
-        forebay.Tensor("float32", (3, 32, 32))}`` for arrays of one shape; ``forebay.Text()`` for numpy's strings, and
-        ``forebay.Json()`` for what JSON says. Default: no column is decoded; images are delivered as ``bytes``.
+        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``. Default: no column is
+        decoded; images are delivered as ``bytes``.
     encode : mapping from str to Vocabulary or Hash, optional
-        Columns that are delivered as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``, or
-        ``{"user": forebay.Hash(1000)}``. A null has the code of its ``fill_null``, or is a bad row. Default: none.
+        Columns to deliver as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``. Default: none.
     pad : mapping from str to Pad, optional
-        Columns of lists that are delivered as rows of one length: ``{"tokens": forebay.Pad(2048)}``. Default: lists are
+        Columns of lists to deliver as rows of one length: ``{"tokens": forebay.Pad(2048)}``. Default: lists are
         :class:`Ragged`.
+    fill_null : mapping from str to int, float, str or bytes, optional
+        Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. In a column of lists it replaces each null
+        inside. Default: nulls stay.
+    null_mask : iterable of str, optional
+        Columns beside which a column ``<name>.mask`` is False where a value is null. Default: none.
     batch_size : int, default 32
-        Rows in a batch of this process, not of all ranks together. Of ``samples`` that are not rows, so many of them;
-        of buckets 1 by default.
+        Rows in a batch of this process, or samples where ``samples`` is given; buckets: 1.
     global_batch_size : int, optional
-        Rows in a step of all ranks together, instead of ``batch_size``. Any number of ranks shares them, so that their
-        batches differ by a row at most, and a run that resumes on another number of ranks has the same rows in each
-        step.
+        Rows in a step of all ranks together, instead of ``batch_size``. Batches of ranks then differ by a row at most,
+        and a step has the same rows on any number of ranks.
     drop_last : bool, default False
         Leave out the rows that do not fill a batch on every rank.
-    epochs : int, optional
-        How many epochs there will be; nothing is prefetched after the last one. Default: unknown, so toward the end of
-        an epoch, the beginning of the next one is prefetched.
-    filter : Expression, list of tuple or list of list of tuple, optional
-        Which rows to read: ``fb.col("label") < 100``, see :func:`col` and :func:`row_fraction`. Or as in pyarrow:
-        ``[("label", "<", 100), ("split", "in", ["a", "b"])]`` selects rows for which all terms hold, and a list of such
-        lists those for which one list does. Operators: ``=``, ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and
-        ``not in``. Expressions of ``pyarrow.compute`` and Polars are taken where they mean the same. Default: all rows.
-    deny : str, os.PathLike, iterable of int or mapping, optional
-        Rows to leave out of every epoch, as if they were not stored. A list of row ids, or a file of one: text with a
-        row id in each line, remarks after ``#``, or Parquet with a column ``row_id``. Values of a column: ``{"url":
-        ["https://..."]}``, or ``{"url": "urls.txt"}`` for a file, of text with a value in each line or of Parquet with
-        a column of that name: numbers, booleans, dates, times and text. Or what :meth:`which` and :meth:`skipped`
-        return, or a list of several of these. Files are read once, here. A state that was saved with other rows left
-        out is taken between two epochs only. Default: none.
-    skip_steps : iterable of (int, int), optional
-        Steps to pass over, each range its first step and the one after its last: ``[(4000, 4010)]``. They are counted
-        through all epochs from the first step of epoch 0, as if none were passed over. A state brings its own where
-        none are given. Default: none.
-    row_id : bool, default False
-        Deliver which row each one is as a column ``row_id`` of int64: see :class:`RowId`.
-    row_mask : bool, default False
-        Deliver a column ``row_mask`` of booleans, in which each row of an epoch is True once over all ranks: a row is
-        repeated, and False, where a rank would be without a batch. For exact evaluation.
     samples : Window, Pack, Bucket or Sample, optional
-        What one sample is, if it is not a row: ``forebay.Window(16, by="time", within="episode")`` for windows of
-        consecutive rows, ``forebay.Pack("tokens", 2048)`` for lists in rows of one length, ``forebay.Bucket("tokens",
-        tokens=16384)`` for batches of rows of similar length; or which rows an epoch has,
-        ``forebay.Sample(by="label")`` for classes that come alike. ``batch_size``, plans and states then count samples.
-        Default: a row.
+        What a sample is: ``forebay.Window(16)`` for windows of consecutive rows, ``forebay.Pack("tokens", 2048)`` for
+        packed lists, ``forebay.Bucket("tokens", tokens=16384)`` for rows of similar length, or
+        ``forebay.Sample(by="label")`` for rows drawn by weight. Default: a row.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
     shard : Shard, optional
         The share of this process: ``forebay.Shard.from_env()``, or ``forebay.Shard(rank=3, world=8)``. Default: all
         rows.
-    cache : DiskCache, optional
-        ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk. Default: no cache.
+    epochs : int, optional
+        How many epochs there will be; nothing is prefetched after the last one. Default: unknown.
+    transform_rows : callable, optional
+        A function from one row, a :class:`Row`, to the dict that is delivered. It runs before ``transform``, where that
+        does. :func:`rng` has the random numbers of a row. Default: none.
+    collate : callable, optional
+        A function from a list of rows, each a dict, to a dict of columns. Default: each column
+        becomes one array.
+    transform : callable, optional
+        A function from a dict of numpy arrays to a dict of arrays with as many rows. It runs a few batches ahead.
+        Default: none.
+    transform_workers : int or Workers, default 0
+        How many batches these functions work on at a time: 0 for one thread of this process, ``N`` for ``N`` processes,
+        ``forebay.Workers(4, threads=True)`` for threads. The order of batches does not depend on it.
     memory : int or str, optional
         Budget in bytes for all rows in flight: a number, ``"12GB"``, ``"4g"``, ``"4GiB"`` or ``"4Gi"``. Default: 4 GiB,
         or half of the memory of the machine or container if that is less.
-    transform : callable, optional
-        A function from a dict of numpy arrays to a dict of arrays with as many rows. Values that are not arrays, such
-        as a number for the whole batch, are passed on. It runs a few batches ahead, on one thread of its own or where
-        ``transform_workers`` says, and its results arrive in order. Default: no transform.
-    transform_rows : callable, optional
-        A function from one row to the row that is delivered: a :class:`Row`, which is a dict of the columns' values,
-        in, a dict out. The values of a column, which are numpy arrays or tensors of one shape, or numbers, become one
-        array; text and other objects become an array of objects. :func:`rng` has the random numbers of a row. It runs
-        where ``transform`` does, before it. Default: none.
-    collate : callable, optional
-        A function from a list of rows, each a dict, to a dict of columns, instead of making one array of each column.
-        Default: none.
-    transform_workers : int or Workers, default 0
-        How many batches these functions work on at a time. With 0 they run on one thread of this process; with ``N`` in
-        ``N`` processes, which share the batches' memory and end with the loader, and when an epoch is left early. The
-        functions are then pickled, so a lambda is refused. ``forebay.Workers(4, threads=True)`` has threads instead,
-        for functions that release the GIL. Batches, their order and :func:`rng` do not depend on it.
+    cache : DiskCache, optional
+        ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk. Default: no cache.
     threads : int, optional
         Threads that decode. Default: one for each processor that the process may use.
-    storage_options : mapping of str, optional
-        Credentials and settings of the store, by the names that pandas and fsspec use. Not with a :class:`Dataset`,
-        which has its own.
-    merge_schema : bool, default False
-        Read files whose columns differ, as :class:`Dataset`. Not with one.
-    partition_types : mapping from str to str, optional
-        Types of the keys of folders, as :class:`Dataset`. Not with one.
     on_bad_row : {"raise"} or Skip, default "raise"
         ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them; ``"raise"`` ends the epoch at the first one.
-    fill_null : mapping from str to int, float, str or bytes, optional
-        Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1),
-        times (in the column's own unit) and each byte of binary of fixed length, which takes as many bytes as well; an
-        int is exact in columns of integers and times. For a column of lists it replaces each null inside; a list that
-        is null becomes empty or, where all have as many numbers, a list of that value. All numbers of an image, mask or
-        tensor that is null have it, as they are delivered: of an image after normalisation. An image in its own size is
-        empty. A pattern, ``{"*": 0}``, means those of its columns that can have the value.
-    null_mask : iterable of str, optional
-        Columns, or patterns of their names as in ``columns``, beside which ``<name>.mask`` says which values are there:
-        False where one is null. The array has the value of ``fill_null`` there, or else 0, ``""`` or ``b""``. For
-        numbers, booleans, times, text, binary, lists of so many numbers, images, masks and tensors; and for boxes and
-        points, of which a null has none. What follows an image that is null is empty or 0. A pattern means those of its
-        columns that can have a mask. Default: none.
-    flatten : bool or iterable of str, default False
-        Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or
-        of the columns that are named. What is null in a structure that is null is null. The other arguments name such a
-        column as it is delivered, but for ``filter``, which names stored ones; structures that ``decode`` or ``encode``
-        names stay whole, and so do vectors of Spark ML.
-    cast : mapping from str to dtype, optional
-        Types that the values of columns are cast to: ``{"price": "float32", "feature_*": "float16"}``. For numbers,
-        booleans, decimals, text that is a number, times (to integers, in their own unit), and lists of these, by their
-        values. A value that the type does not have is a bad row; floats are rounded to the nearest. The other arguments
-        see the type that a column is cast to, ``filter`` sees what is stored. Default: none.
-    rename : mapping from str to str, optional
-        Columns that are delivered under another name: ``{"img": "image", "meta.label": "label"}``. The other arguments
-        name such a column as it is delivered; ``columns``, ``flatten`` and ``filter`` have stored names. Default: none.
     trace : str or os.PathLike, optional
-        File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
+        File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. For a
         long run it holds the end. Default: no timeline.
 
     Notes

@@ -411,7 +411,7 @@ def test_codes_are_those_of_the_rows_whatever_holds_them(tmp_path: Path, use_dic
     }
     places = {value: place for place, value in enumerate(texts.values)}
     filtered = fb.col("id") % 3 != 0
-    for more, kept in [({}, rows), ({"cache": fb.DiskCache(tmp_path / "cache")}, rows), ({"filter": filtered}, None)]:
+    for more, kept in [({}, rows), ({"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")}, rows), ({"filter": filtered}, None)]:
         loader = fb.Loader(tmp_path, **options, **more)
         for epoch in range(2):
             seen = 0
