@@ -6,7 +6,7 @@ use forebay_arrow::array::{Array, ArrayRef, AsArray, LargeListArray, ListArray, 
 use forebay_arrow::datatypes::DataType;
 use forebay_arrow::error::ArrowError;
 
-use super::{fixed_lists, structure};
+use super::nested::{fixed_lists, structure};
 
 /// The column with each array of views in it exchanged for another with the same values.
 pub(crate) fn exchange_views(
@@ -39,7 +39,9 @@ pub(crate) fn exchange_views(
         }
         DataType::Struct(fields) => {
             let columns = array.as_struct().columns().iter();
-            let columns = columns.map(|column| exchange_views(column, exchange)).collect::<Result<_, _>>()?;
+            let columns = columns
+                .map(|column| exchange_views(column, exchange))
+                .collect::<Result<_, _>>()?;
             Arc::new(structure(fields.clone(), columns, nulls, array.len())?)
         }
         _ => array.clone(),

@@ -25,10 +25,6 @@ const CRATES: [&str; 8] = [
 /// Folders within which circles are left, each with its reason.
 const EXCUSED: &[(&str, &str)] = &[
     (
-        "src/batch",
-        "lists of lists are gathered by what gathers any column, and a fill is checked as it is written",
-    ),
-    (
         "src/column",
         "codecs name the forms of their cells, and these name codecs; formats of tensors name their parent",
     ),
