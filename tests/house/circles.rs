@@ -30,7 +30,6 @@ const EXCUSED: &[(&str, &str)] = &[
     ),
     ("src/loader/build", "options check each other's columns"),
     ("src/loader/repack", "the columns and the file of a copy are told of by its options"),
-    ("src/shard", "a walk moves a cursor, which deals from several walks"),
 ];
 
 /// A module by the names on the way to it from the root of its crate.
