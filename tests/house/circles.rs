@@ -29,7 +29,6 @@ const EXCUSED: &[(&str, &str)] = &[
         "codecs name the forms of their cells, and these name codecs; formats of tensors name their parent",
     ),
     ("src/loader/build", "options check each other's columns"),
-    ("src/loader/repack", "the columns and the file of a copy are told of by its options"),
 ];
 
 /// A module by the names on the way to it from the root of its crate.
