@@ -28,7 +28,6 @@ const EXCUSED: &[(&str, &str)] = &[
         "src/column",
         "codecs name the forms of their cells, and these name codecs; formats of tensors name their parent",
     ),
-    ("src/loader/build", "options check each other's columns"),
 ];
 
 /// A module by the names on the way to it from the root of its crate.
