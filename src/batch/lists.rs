@@ -31,7 +31,8 @@ impl StoredList {
     }
 }
 
-/// Selected lists or maps of differing length, whose values are gathered beside them. A map is a list of its entries.
+/// Selected lists or maps of differing length, whose values are gathered beside them. A map is a list of its
+/// entries.
 pub(super) struct Lists {
     /// As a batch has it.
     data_type: DataType,
@@ -128,7 +129,8 @@ impl FixedLists {
         Ok((lists, Items { values, selection: runs.finish()? }))
     }
 
-    /// The array of the lists, of their gathered values. `fill` replaces all that are null or in a list that is.
+    /// The array of the lists, of their gathered values. `fill` replaces all that are null or in a list that
+    /// is.
     pub(super) fn with_values(self, values: ArrayRef, fill: Option<&Fill>) -> Result<ArrayRef> {
         let FixedLists { item, length, nulls, rows } = self;
         let (values, nulls) = match fill {

@@ -31,8 +31,8 @@ use super::spec::LoaderSpec;
 use crate::cache::{DiskCache, Tier};
 use crate::column::Decoder;
 
-/// The options of a [`Loader`](crate::Loader). [`Dataset::loader`] creates a builder with every option at its default, and
-/// [`Loader::mix`](crate::Loader::mix) one of several sources.
+/// The options of a [`Loader`](crate::Loader). [`Dataset::loader`] creates a builder with every option at its
+/// default, and [`Loader::mix`](crate::Loader::mix) one of several sources.
 ///
 /// ```no_run
 /// use forebay::{Dataset, DiskCache, Image, OnBadRow, Shard, Shuffle};

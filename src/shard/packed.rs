@@ -1,7 +1,7 @@
 //! The rows of a slot as a list to be mixed: each a part and a place in its [deal](super::deal).
 //!
-//! Of narrow rows such lists would be larger than the rows: so part and place are packed into 4 bytes where they fit, and a
-//! list gives back [what was taken](Blocks) from it.
+//! Of narrow rows such lists would be larger than the rows: so part and place are packed into 4 bytes where they
+//! fit, and a list gives back [what was taken](Blocks) from it.
 
 use std::ops::Range;
 

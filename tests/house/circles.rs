@@ -23,12 +23,10 @@ const CRATES: [&str; 8] = [
 ];
 
 /// Folders within which circles are left, each with its reason.
-const EXCUSED: &[(&str, &str)] = &[
-    (
-        "src/column",
-        "codecs name the forms of their cells, and these name codecs; formats of tensors name their parent",
-    ),
-];
+const EXCUSED: &[(&str, &str)] = &[(
+    "src/column",
+    "codecs name the forms of their cells, and these name codecs; formats of tensors name their parent",
+)];
 
 /// A module by the names on the way to it from the root of its crate.
 type Module = Vec<String>;

@@ -56,8 +56,8 @@ struct Pages {
     statistics: Vec<Statistics>,
 }
 
-/// The parts of indexes that may decide rows of a group by `columns`, of which `equalities` are compared for being equal, as the
-/// whole footer of its file says.
+/// The parts of indexes that may decide rows of a group by `columns`, as the whole footer of its file says. Of
+/// these, `equalities` are compared for being equal, or not.
 pub(super) fn parts(
     columns: &[String],
     equalities: &BTreeSet<&str>,

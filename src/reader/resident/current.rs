@@ -1,4 +1,5 @@
-//! The rows of a part in their present place: in memory of this process, or mapped and exchanged if they were changed.
+//! The rows of a part in their present place: in memory of this process, or mapped, and exchanged if they were
+//! changed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
