@@ -14,8 +14,9 @@ use forebay_store::source::Store;
 use super::budget::Budget;
 use super::chunk_pages::GroupPages;
 use super::coded::CodedColumns;
+use super::cost::Cost;
 use super::heads::Heads;
-use super::pieces::{Cost, Piece, Pieces};
+use super::pieces::{Piece, Pieces};
 use super::row_cache::RowCache;
 use crate::shard::Part;
 

@@ -5,18 +5,18 @@ use std::iter::{repeat, repeat_n};
 use std::sync::Arc;
 
 use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use forebay_base::{Error, Place, Result};
+use forebay_base::{Error, Result};
 use forebay_store::catalog::{Catalog, Projection};
 
 use super::LoaderBuilder;
 use super::casts::cast_schema;
 use super::null_masks::{Masked, no_mask};
 use super::patterns::check_is_name;
+use super::places::of_column;
+use super::plain::plain;
 use super::vectors::{after_vectors, listed_schema, mask_of_vectors};
-use crate::batch::{Fill, is_variable, longest};
-use crate::column::{
-    Codec, Column, ColumnSpec, Declared, DecoderCodec, Gather, Pad, PadMaskCodec, PlainCodec,
-};
+use crate::batch::{is_variable, longest};
+use crate::column::{Codec, Column, ColumnSpec, Declared, DecoderCodec, Pad, PadMaskCodec};
 use crate::loader::collate::SampleForm;
 
 /// The name of the column of row numbers.
@@ -304,26 +304,12 @@ fn row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
     (held / catalog.rows().max(1)).max(1)
 }
 
-/// The codec of a column that nobody asks to decode: values as they are stored, or as the files declare them.
-pub(super) fn plain(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Result<Column> {
-    Column::of(Codec::Gather(gatherer(declared, stored, fill)), stored)
-        .map_err(|error| error.at(of_column(stored.name())))
-}
-
-pub(super) fn gatherer(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Arc<dyn Gather> {
-    declared.codec(stored, fill).unwrap_or_else(|| Arc::new(PlainCodec { fill: fill.cloned() }))
-}
-
 /// Words as a sentence has them: "decode, encode or pad".
 fn one_of(words: &[&str]) -> String {
     match words {
         [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
         words => words.concat(),
     }
-}
-
-pub(super) fn of_column(name: &str) -> Place {
-    Place::default().column(name)
 }
 
 /// Whether a slice of a column is as good as a column: its values lie at multiples of a width.

@@ -8,7 +8,8 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
-use super::columns::{gatherer, of_column};
+use super::places::of_column;
+use super::plain::gatherer;
 use crate::column::{
     Codec, Column, Declared, Fill, MaskedCodec, NullMaskCodec, NullOptions, Pad, masked_fill,
 };

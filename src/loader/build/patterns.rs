@@ -8,7 +8,7 @@ use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
 use super::casts::cast_schema;
-use super::columns::of_column;
+use super::places::of_column;
 use super::vectors::listed_schema;
 use crate::batch::Fill;
 use crate::column::{ColumnSpec, EachOption, Follow, Setting, TypedOption};

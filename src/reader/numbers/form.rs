@@ -1,6 +1,5 @@
 //! What the stored values of a column are.
 
-use super::DataPage;
 use super::values::{self, Value};
 use crate::column::CodeValues;
 
@@ -36,11 +35,5 @@ impl Form<'_> {
             out.push(code);
         }
         rest.is_empty().then_some(())
-    }
-
-    /// Whether values of a page that could not be decoded are too few, name what is not there, or may begin elsewhere. Of
-    /// texts the Parquet crate says so.
-    pub(super) fn ends_early<T: Value>(self, page: &DataPage<'_>, there: usize) -> bool {
-        self.are_numbers() && page.ends_early::<T>(there)
     }
 }

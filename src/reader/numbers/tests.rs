@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use forebay_arrow::array::*;
-use forebay_arrow::buffer::OffsetBuffer;
+use forebay_arrow::buffer::{NullBuffer, OffsetBuffer};
 use forebay_arrow::datatypes::{Schema, SchemaRef, TimeUnit};
+use forebay_store::catalog::ColumnChunk;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{BrotliLevel, Compression, Encoding, ZstdLevel};

@@ -11,9 +11,9 @@ use forebay_store::row_set::RowSet;
 use forebay_store::source::KeptRows;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::super::compact;
 use super::super::reads::Reads;
 use super::{Scanner, columns_of, is_dear, waiting};
+use crate::batch::compact;
 use crate::samples::{Deciding, SequenceStarts, Stretches, Window};
 
 /// The selected rows of a row group as the columns that decide say, and its first row and its last one of these.
