@@ -1,9 +1,10 @@
 //! The index of samples: how many samples each row group gives, and the stored rows that a sample is made of.
 //!
-//! Composed before anything is planned, and pure. First the rows of each row group are chosen as a [`RowSet`]: without those
-//! that a table has deleted, then those of them that a filter selects. A [`SampleKind`] then defines one sample; without one,
-//! a sample is a row. The plan permutes counts of samples and depends on nothing else, so order, exact lengths, equal steps
-//! and resuming on another world hold for any kind.
+//! Composed before anything is planned, and pure. First the rows of each row group are chosen as a
+//! [`RowSet`]: without those that a table has deleted, then those of them that a filter selects. A
+//! [`SampleKind`] then defines one sample; without one, a sample is a row. The plan permutes counts of
+//! samples and depends on nothing else, so order, exact lengths, equal steps and resuming on another world
+//! hold for any kind.
 //!
 //! ```text
 //! stored rows ─ deleted ─► live rows ─ filter ─► selected rows ─ kind ─► samples ─► counts, to be planned
@@ -11,9 +12,10 @@
 //! part of the plan: samples 1..3 of the row group ─► selected rows 1 2, 2 3 ─► stored rows 2 4, 4 6
 //! ```
 //!
-//! Rows of a part are decoded as they are needed; samples of any other kind may share rows, and take them from anywhere in
-//! their row group, so all selected rows of it are decoded for each of its parts. A sample may run on into the row groups after
-//! it: their first rows, as many as are needed, are its [`Head`]s, and count on from its own rows.
+//! Rows of a part are decoded as they are needed; samples of any other kind may share rows, and take them
+//! from anywhere in their row group, so all selected rows of it are decoded for each of its parts. A sample
+//! may run on into the row groups after it: their first rows, as many as are needed, are its [`Head`]s, and
+//! count on from its own rows.
 //!
 //! ```text
 //! row group 7          0 1 2 3 4│         windows of 4 rows: four begin in row group 7,
@@ -97,7 +99,8 @@ impl Samples {
         matches!(self, Samples::Rows | Samples::Weighted(_))
     }
 
-    /// What of it decides the order, as a text that a position has; `None` for rows. `stored` is the stored name of a column.
+    /// What of it decides the order, as a text that a position has; `None` for rows. `stored` is the stored
+    /// name of a column.
     pub(crate) fn canonical(&self, stored: impl Fn(&str) -> String) -> Option<String> {
         let deciding = match self {
             Samples::Rows => return None,
@@ -164,8 +167,8 @@ pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Appends the rows of a sample, at least one: their ordinals among the `selected` rows of the row group, where those of the
-    /// row groups after it count on.
+    /// Appends the rows of a sample, at least one: their ordinals among the `selected` rows of the row group,
+    /// where those of the row groups after it count on.
     fn rows(&self, group: usize, sample: u32, selected: &RowSet, rows: &mut SampleRows);
 
     /// The samples of one row group, where it takes work to find them that is to be done once.

@@ -1,7 +1,8 @@
 //! The window: the parts whose rows are being mixed.
 //!
-//! Which parts those are, and which of their rows come next, is the plan's decision (`shard`); the window only keeps
-//! the parts that the plan still needs, and releases the others. It is generic in the type of a part's rows.
+//! Which parts those are, and which of their rows come next, is the plan's decision (`shard`); the window
+//! only keeps the parts that the plan still needs, and releases the others. It is generic in the type of a
+//! part's rows.
 
 use std::sync::Arc;
 

@@ -30,10 +30,12 @@ use parquet::schema::parser::parse_message_type;
 /// What decoding one row group may take, in all these tests.
 const LIMIT: u64 = 16 << 20;
 
-/// What opening and reading a file of a few hundred bytes may take at once: the limit, and what decoders need themselves.
+/// What opening and reading a file of a few hundred bytes may take at once: the limit, and what decoders need
+/// themselves.
 const MOST_MEMORY: usize = 40 << 20;
 
-// Memory ---------------------------------------------------------------------------------------------------------------
+// Memory
+// ---------------------------------------------------------------------------------------------------------------
 
 /// Counts what is allocated at present, and the most that would have been.
 struct Counting;
@@ -81,7 +83,8 @@ fn weighed<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (made, MOST.load(Relaxed).saturating_sub(before))
 }
 
-// Thrift ---------------------------------------------------------------------------------------------------------------
+// Thrift
+// ---------------------------------------------------------------------------------------------------------------
 
 const I16: u8 = 4;
 const I32: u8 = 5;
@@ -186,7 +189,8 @@ impl Value {
     }
 }
 
-// Parquet --------------------------------------------------------------------------------------------------------------
+// Parquet
+// --------------------------------------------------------------------------------------------------------------
 
 const INT32: i64 = 1;
 const BYTE_ARRAY: i64 = 6;
@@ -380,7 +384,8 @@ fn refusal(rows: i64, columns: &[Column]) -> Error {
     read_columns(rows, columns).unwrap_err()
 }
 
-/// Four rows of four columns: plain numbers, texts with a dictionary, lists, and texts with their lengths first.
+/// Four rows of four columns: plain numbers, texts with a dictionary, lists, and texts with their lengths
+/// first.
 fn honest() -> Vec<Column> {
     let numbers: Vec<u8> = (1..=4i32).flat_map(i32::to_le_bytes).collect();
     let lists = [&[8, 0, 8, 1][..], &numbers].concat();
@@ -412,7 +417,8 @@ fn deltas(count: u64, number: u8) -> Vec<u8> {
     bytes
 }
 
-// Tests ----------------------------------------------------------------------------------------------------------------
+// Tests
+// ----------------------------------------------------------------------------------------------------------------
 
 #[test]
 fn an_honest_file_is_read() {
@@ -541,7 +547,8 @@ fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
         write(&path, data, &footer.bytes());
         [None, Some(&last)].map(|selection| read_rows(&path, selection))
     };
-    // None; three; three and the end; one whose value is missing; a run of 2^63 - 1 whose length is cut off, and whole.
+    // None; three; three and the end; one whose value is missing; a run of 2^63 - 1 whose length is cut off,
+    // and whole.
     let endless = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0];
     let few: [&[u8]; 6] = [&[], &[6, 0], &[6, 0, 0, 0], &[8], &endless[..7], &endless];
     for (repetition, is_sound) in few.map(|levels| (levels, false)).into_iter().chain([(&[8, 0][..], true)]) {
@@ -577,7 +584,8 @@ fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
     }
 }
 
-/// Behind the last level there may be zeros, a further run, or what makes no sense: DuckDB 1.3 ends levels with a run of 256.
+/// Behind the last level there may be zeros, a further run, or what makes no sense: DuckDB 1.3 ends levels
+/// with a run of 256.
 #[test]
 fn what_is_behind_the_last_level_is_not_looked_at() {
     let _alone = alone();
@@ -610,7 +618,8 @@ fn what_is_behind_the_last_level_is_not_looked_at() {
     }
 }
 
-/// Arrow before 12 said of a page of lists that it has as many rows as values, and began the next one within a row.
+/// Arrow before 12 said of a page of lists that it has as many rows as values, and began the next one within
+/// a row.
 #[test]
 fn rows_and_nulls_of_a_page_are_those_of_its_levels() {
     let _alone = alone();
@@ -681,7 +690,8 @@ fn more_rows_than_the_row_group_has_are_refused() {
     }
 }
 
-/// DuckDB before 0.6 said that they take nothing, others what they take as they are stored. What they do is in their headers.
+/// DuckDB before 0.6 said that they take nothing, others what they take as they are stored. What they do is
+/// in their headers.
 #[test]
 fn sizes_that_the_footer_does_not_tell_are_those_of_the_pages() {
     let _alone = alone();
@@ -703,7 +713,8 @@ fn sizes_that_the_footer_does_not_tell_are_those_of_the_pages() {
         let held = catalog.held_bytes(&catalog.groups[0], &catalog.project_all().unwrap());
         assert!(held >= texts.len() as u64, "memory for {held} of {} bytes", texts.len());
     }
-    // A claim that could be true is held against the pages, and so are numbers, which are as long as they are many.
+    // A claim that could be true is held against the pages, and so are numbers, which are as long as they are
+    // many.
     let little = Column { uncompressed: stored * 2, ..column("s", BYTE_ARRAY, REQUIRED, 50).codec(GZIP) };
     assert_eq!(refusal(50, &[little.page(page, &packed)]).kind(), ErrorKind::Corrupt);
     let bomb = gzip(&vec![0; 1 << 20]);
@@ -950,8 +961,8 @@ fn a_footer_of_gigabytes_is_not_read() {
     assert!(weight < MOST_MEMORY, "{weight}");
 }
 
-/// Nanoseconds in 64 bits cover the years 1677 to 2262; the old form of times covers more, and the Parquet crate would
-/// wrap.
+/// Nanoseconds in 64 bits cover the years 1677 to 2262; the old form of times covers more, and the Parquet
+/// crate would wrap.
 #[test]
 fn a_time_that_nanoseconds_cannot_tell_is_refused() {
     const EPOCH: u32 = 2_440_588;
@@ -1022,7 +1033,8 @@ fn whatever_is_changed_it_is_an_error_or_rows_in_little_memory() {
         i64::MIN,
     ];
     let (mut read_whole, mut wrong) = (0, Vec::new());
-    // The Parquet crate panics on some of these; that is caught, but to tell of it takes memory that is not its own.
+    // The Parquet crate panics on some of these; that is caught, but to tell of it takes memory that is not
+    // its own.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     for case in 0..CASES {

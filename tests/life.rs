@@ -19,8 +19,8 @@ const MB: usize = 1_000 * KB;
 /// Longer than any epoch of these tests takes on any machine.
 const FOR_EVER: Duration = Duration::from_secs(120);
 
-/// One file with a row group for each of `groups`: a number of rows, each with a blob of a number of bytes. Blobs
-/// differ, and are stored as they are. Row `i` has `id = i`.
+/// One file with a row group for each of `groups`: a number of rows, each with a blob of a number of bytes.
+/// Blobs differ, and are stored as they are. Row `i` has `id = i`.
 fn written(groups: impl IntoIterator<Item = (usize, usize)>) -> TempDir {
     let dir = TempDir::new().unwrap();
     let schema = Arc::new(Schema::new(vec![
@@ -254,7 +254,8 @@ fn a_position_after_the_last_step_goes_on_with_the_next_epoch() {
     assert_eq!((epoch.number(), epoch.count()), (1, 10));
 }
 
-/// Numbers that divide neither the lanes nor the global batch are among them, and so are other threads and a cache.
+/// Numbers that divide neither the lanes nor the global batch are among them, and so are other threads and a
+/// cache.
 #[test]
 fn a_run_that_is_resumed_on_other_worlds_has_the_steps_of_one_that_was_not() {
     const GLOBAL: u64 = 23;
@@ -427,7 +428,8 @@ fn a_batch_that_would_break_the_bound_is_refused_with_a_size_that_fits() {
 
 #[test]
 fn the_last_step_of_a_rank_may_lie_in_another_lane_than_those_before() {
-    // Of 124 rows in 3 lanes for 6 ranks the last 16 are shared evenly: rank 2 reads lane 1, and then lane 0 as well.
+    // Of 124 rows in 3 lanes for 6 ranks the last 16 are shared evenly: rank 2 reads lane 1, and then lane 0
+    // as well.
     let dir = written([(124, KB)]);
     let build = |rank, memory| {
         let shuffle = Shuffle::seeded(1).window_rows(200).lanes(3);

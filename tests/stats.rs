@@ -84,7 +84,8 @@ fn remote(dir: &TempDir, link: Link) -> (FaultServer, Dataset) {
     (server, dataset)
 }
 
-/// Takes an epoch, with a step of so long for each batch. Returns the seconds that `next()` took by a clock of our own.
+/// Takes an epoch, with a step of so long for each batch. Returns the seconds that `next()` took by a clock
+/// of our own.
 fn consumed(loader: &Loader, step: Duration) -> f64 {
     let (mut epoch, mut waited) = (loader.epoch(0), 0.0);
     loop {
@@ -123,8 +124,8 @@ fn round(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) -> Res
     if named < NAMED {
         return Err(format!("{stage:?} was named {named} times of {RUNS}\n{shown}"));
     }
-    // The machine may take the processor away between the loader's clock and ours: the run in the middle tells. A loop
-    // that hardly waits measures little else than its own clock.
+    // The machine may take the processor away between the loader's clock and ours: the run in the middle
+    // tells. A loop that hardly waits measures little else than its own clock.
     missing.sort_by(f64::total_cmp);
     let usual = missing[RUNS / 2];
     match usual <= UNACCOUNTED || stage == Stage::Consumer {

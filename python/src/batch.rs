@@ -25,14 +25,14 @@ pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
 
 /// Rows for one step: a mapping from column name to numpy array, in the order of the schema.
 ///
-/// An array is made when it is first asked for, and is the same object from then on. It is a view of the batch's
-/// memory, which it keeps alive, and writable, because nothing else uses that memory. Of ``N`` rows:
+/// An array is made when it is first asked for, and is the same object from then on. It is a view of the
+/// batch's memory, which it keeps alive, and writable, because nothing else uses that memory. Of ``N`` rows:
 ///
 /// - numbers and booleans have shape ``(N,)`` and their own type,
 /// - decoded images have shape ``(N, H, W, C)`` or ``(N, C, H, W)``,
 /// - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
-/// - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries, and a vector of
-///   Spark ML, dense or sparse, one of all its values,
+/// - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries, and
+///   a vector of Spark ML, dense or sparse, one of all its values,
 /// - a structure is a dict of its fields, each of them any of these again,
 /// - times are ``datetime64`` or ``timedelta64``,
 /// - text, other binary and decimals are arrays of Python objects, copied one by one; text that is decoded as
@@ -106,8 +106,8 @@ impl Batch {
         (&self.batch.schema_ref().fields()[place], self.batch.column(place))
     }
 
-    /// Makes the arrays of all columns of numbers, when one is first asked for: they are views, and to note the time of each
-    /// would take longer than to make it.
+    /// Makes the arrays of all columns of numbers, when one is first asked for: they are views, and to note
+    /// the time of each would take longer than to make it.
     fn make_numbers(&self, py: Python<'_>) -> PyResult<()> {
         if self.has_numbers.set(py, ()).is_err() {
             return Ok(());

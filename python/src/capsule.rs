@@ -17,8 +17,8 @@ const ARRAY: &std::ffi::CStr = c"arrow_array";
 /// A pair of capsules, schema first.
 pub(crate) type Pair<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
-/// Refuses a column whose names Arrow's interface, whose texts end at the first zero byte, cannot hand over: its own, those of
-/// the fields in it, and those of time zones.
+/// Refuses a column whose names Arrow's interface, whose texts end at the first zero byte, cannot hand over:
+/// its own, those of the fields in it, and those of time zones.
 fn check_names(py: Python<'_>, column: &Field) -> PyResult<()> {
     let Some((what, name)) = unspoken(column) else { return Ok(()) };
     let (name_of, next) = match what {

@@ -31,7 +31,8 @@ impl Counts {
         added.map_err(|error| self.raised(py, error))
     }
 
-    /// The values that were counted `at_least` times or more, the most frequent one first; of these the first `at_most`.
+    /// The values that were counted `at_least` times or more, the most frequent one first; of these the first
+    /// `at_most`.
     fn values<'py>(
         &self,
         py: Python<'py>,

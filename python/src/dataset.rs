@@ -13,7 +13,8 @@ use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
 use crate::schema::Schema;
 
-/// Files that were found and footers that were read. A forked child may use it: it connects to the stores again.
+/// Files that were found and footers that were read. A forked child may use it: it connects to the stores
+/// again.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Dataset {
     dataset: Inner,
@@ -28,8 +29,8 @@ pub(crate) fn opened(dataset: &Bound<'_, PyAny>) -> PyResult<Inner> {
 
 #[pymethods]
 impl Dataset {
-    /// Finds the files and reads their footers, so it waits without the interpreter. Those of folders in which a filter, given
-    /// as JSON, matches no row are left out.
+    /// Finds the files and reads their footers, so it waits without the interpreter. Those of folders in
+    /// which a filter, given as JSON, matches no row are left out.
     #[new]
     #[pyo3(signature = (urls, storage_options, filter=None, merge_schema=false, partition_types=BTreeMap::new(),
         index=None, hand_on=false))]

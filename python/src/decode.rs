@@ -95,7 +95,8 @@ pub(crate) fn decode_image<'py>(
     let count = files.len() * spec.bytes_per_image();
     if let Some(out) = out {
         let address = writable(out, &shape, spec.pixel_type())?;
-        // SAFETY: numpy says that the array is writable, contiguous and of this shape and type, and `out` keeps it.
+        // SAFETY: numpy says that the array is writable, contiguous and of this shape and type, and `out`
+        // keeps it.
         let slots = unsafe { slice::from_raw_parts_mut(address as *mut u8, count) };
         py.detach(|| decode(&spec, &files, key, is_batch, slots)).or_raise(py)?;
         return Ok(out.clone());
@@ -118,7 +119,8 @@ fn any_key(value: &Bound<'_, PyAny>) -> PyResult<u64> {
     int(value, 0..=u64::MAX).ok_or_else(|| refused(value, "key", "an int from 0 to 2**64 - 1"))
 }
 
-/// The bytes of a file, which nobody changes while they are decoded: `bytes` as they are, and a copy of others.
+/// The bytes of a file, which nobody changes while they are decoded: `bytes` as they are, and a copy of
+/// others.
 fn bytes<'py>(file: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     if let Ok(bytes) = file.cast::<PyBytes>() {
         return Ok(bytes.clone());

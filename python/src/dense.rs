@@ -112,8 +112,8 @@ pub(crate) struct Dense {
     pub(crate) element: Element,
 }
 
-/// The element type and the shape of one row, if a column of this type is a rectangular block; `None` in the shape is a side
-/// that differs from batch to batch. Nulls do not matter here.
+/// The element type and the shape of one row, if a column of this type is a rectangular block; `None` in the
+/// shape is a side that differs from batch to batch. Nulls do not matter here.
 pub(crate) fn layout(field: &Field) -> Option<(Element, Vec<Option<usize>>)> {
     let (element, shape) = match field.data_type() {
         DataType::LargeList(item) if field.metadata().contains_key(PADDED) => {

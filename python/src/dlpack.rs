@@ -1,8 +1,8 @@
 //! A block of memory as a DLPack capsule, of both generations of the protocol.
 //!
-//! The capsule is consumed at most once: the consumer renames it to `used_…` and from then on calls the tensor's own
-//! deleter. An unconsumed capsule calls it when it is destroyed. The deleter may run on any thread and without the
-//! interpreter, so it touches nothing but Arrow memory.
+//! The capsule is consumed at most once: the consumer renames it to `used_…` and from then on calls the
+//! tensor's own deleter. An unconsumed capsule calls it when it is destroyed. The deleter may run on any
+//! thread and without the interpreter, so it touches nothing but Arrow memory.
 
 #![allow(unsafe_code, reason = "DLPack is a C protocol of raw pointers")]
 
@@ -97,8 +97,8 @@ fn data_type(element: Element) -> Option<DataType> {
     Some(DataType { code, bits: bytes * 8, lanes: 1 })
 }
 
-/// A capsule over `dense`: `dltensor_versioned` for a consumer that knows version 1, else `dltensor`. `None` for an
-/// element without a DLPack type.
+/// A capsule over `dense`: `dltensor_versioned` for a consumer that knows version 1, else `dltensor`. `None`
+/// for an element without a DLPack type.
 pub(crate) fn capsule(
     py: Python<'_>,
     dense: Dense,

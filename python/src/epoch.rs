@@ -180,8 +180,8 @@ impl Epoch {
         self.skipped.clone_ref(py)
     }
 
-    /// The next step, which does not count as handed over yet; `None` after the last. `asks` is true if the user's
-    /// own thread calls it.
+    /// The next step, which does not count as handed over yet; `None` after the last. `asks` is true if the
+    /// user's own thread calls it.
     #[pyo3(signature = (asks=false))]
     fn pull(&self, py: Python<'_>, asks: bool) -> PyResult<Option<Step>> {
         let epoch = self.epoch.get(py)?;
@@ -230,8 +230,8 @@ impl Epoch {
         }
     }
 
-    /// Takes the rows that functions rejected of the next step, by their ordinals among its rows, each with the reason.
-    /// Returns the step that counts them, or raises where there may be no more of them.
+    /// Takes the rows that functions rejected of the next step, by their ordinals among its rows, each with
+    /// the reason. Returns the step that counts them, or raises where there may be no more of them.
     fn settle(&self, py: Python<'_>, step: &Step, rejected: Vec<(usize, String)>) -> PyResult<Step> {
         let rejections = self.rejections.get(py)?;
         let mut listed = self.skipped.get().lock();

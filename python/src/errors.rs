@@ -1,5 +1,5 @@
-//! One library error to one Python exception. The classes are written in Python (`forebay/errors.py`), where they can
-//! also derive from built-in exceptions; this file only maps kinds to classes.
+//! One library error to one Python exception. The classes are written in Python (`forebay/errors.py`), where
+//! they can also derive from built-in exceptions; this file only maps kinds to classes.
 
 use forebay::{Error, ErrorKind};
 use pyo3::exceptions::PyRuntimeError;

@@ -1,7 +1,7 @@
 //! Values with threads, which belong to the process that made them.
 //!
-//! A forked child has the memory of such a value but not its threads: using it would wait for ever, and so would its
-//! destructor. Here, use raises at once, and the destructor does nothing.
+//! A forked child has the memory of such a value but not its threads: using it would wait for ever, and so
+//! would its destructor. Here, use raises at once, and the destructor does nothing.
 
 use forebay::bindings::forked;
 use pyo3::prelude::*;

@@ -17,10 +17,10 @@ use crate::errors::IntoPython;
 
 /// How an encoded image becomes pixels: a frozen value.
 ///
-/// Made by :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` or :meth:`fit` and adjusted by the other
-/// methods, each of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with
-/// antialiasing. Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without
-/// :meth:`normalize`.
+/// Made by :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` or :meth:`fit` and adjusted by
+/// the other methods, each of which returns a new value. Names and meanings follow torchvision; every resize
+/// is bilinear with antialiasing. Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in
+/// [0, 1] without :meth:`normalize`.
 ///
 /// Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
 ///
@@ -147,11 +147,11 @@ impl Image {
 
     /// The whole image in its own shape, in the upper left corner of a canvas of this size.
     ///
-    /// An image that is larger is shrunk until it fits; one that is smaller keeps its size, unless ``resize`` says
-    /// otherwise. With a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
+    /// An image that is larger is shrunk until it fits; one that is smaller keeps its size, unless ``resize``
+    /// says otherwise. With a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
     ///
-    /// Beside it, a column ``<column>.size`` is delivered after the stored ones: two ``int32`` numbers for each row,
-    /// the height and width of the image on its canvas in pixels. Boxes, points and masks follow.
+    /// Beside it, a column ``<column>.size`` is delivered after the stored ones: two ``int32`` numbers for
+    /// each row, the height and width of the image on its canvas in pixels. Boxes, points and masks follow.
     ///
     /// Parameters
     /// ----------
@@ -192,9 +192,10 @@ impl Image {
 
     /// Delivers each image in its own size, without a canvas; for :meth:`fit`.
     ///
-    /// The size of :meth:`fit` is then the largest that an image may have, and a batch takes the memory of images of that
-    /// size while it is made. The column is a :class:`Ragged`: ``batch["image"][i]`` is a view of shape ``(height, width,
-    /// channels)``, and all pixels of the batch are one array. The layout is "NHWC".
+    /// The size of :meth:`fit` is then the largest that an image may have, and a batch takes the memory of
+    /// images of that size while it is made. The column is a :class:`Ragged`: ``batch["image"][i]`` is a view
+    /// of shape ``(height, width, channels)``, and all pixels of the batch are one array. The layout is
+    /// "NHWC".
     ///
     /// Returns
     /// -------
@@ -253,8 +254,8 @@ impl Image {
 
     /// Turns about its centre at random, counter-clockwise, as torchvision's ``RandomRotation``.
     ///
-    /// It comes after the flips. What no pixel is turned to is filled, and what is turned out of the image is lost. It does
-    /// not change the crops and flips that are drawn.
+    /// It comes after the flips. What no pixel is turned to is filled, and what is turned out of the image is
+    /// lost. It does not change the crops and flips that are drawn.
     ///
     /// Parameters
     /// ----------
@@ -576,11 +577,12 @@ impl Image {
 
     /// Delivers one more column, ``<column>.geometry``: how each image was cropped and mirrored.
     ///
-    /// It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height and width of
-    /// the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0;
-    /// the same top to bottom; and height and width of the whole image. Where images are turned, a ninth number is the
-    /// degrees by which they are, counter-clockwise. All are of the image as it is seen: with
-    /// :meth:`exif_orientation`, after it was turned. The part of a centre crop need not begin at a whole pixel.
+    /// It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height
+    /// and width of the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored
+    /// left to right, else 0; the same top to bottom; and height and width of the whole image. Where images
+    /// are turned, a ninth number is the degrees by which they are, counter-clockwise. All are of the image
+    /// as it is seen: with :meth:`exif_orientation`, after it was turned. The part of a centre crop need not
+    /// begin at a whole pixel.
     ///
     /// Returns
     /// -------
@@ -592,10 +594,11 @@ impl Image {
 
     /// Shows the same part as the image in another column of the same row, mirrored and rotated alike.
     ///
-    /// Without it, images of two columns are cropped, mirrored and changed in colour each for itself. The part is a share
-    /// of the width and height, so a depth map of half the size has the same crop. Size, colours, number type and layout
-    /// are this image's own; what is drawn for both, such as the factors of a :meth:`color_jitter` that both have, is the
-    /// same. The crop, flips and rotation may be left out here, and are not allowed to differ.
+    /// Without it, images of two columns are cropped, mirrored and changed in colour each for itself. The
+    /// part is a share of the width and height, so a depth map of half the size has the same crop. Size,
+    /// colours, number type and layout are this image's own; what is drawn for both, such as the factors of a
+    /// :meth:`color_jitter` that both have, is the same. The crop, flips and rotation may be left out here,
+    /// and are not allowed to differ.
     ///
     /// Parameters
     /// ----------

@@ -11,12 +11,12 @@ use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, internal};
 
-/// The time between two checks for Ctrl-C during a wait: a quarter of the promised 0.2 s, and long enough to cost
-/// nothing.
+/// The time between two checks for Ctrl-C during a wait: a quarter of the promised 0.2 s, and long enough to
+/// cost nothing.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
-/// Runs `work` on a thread of its own, without the interpreter. Ctrl-C ends the wait; the work then ends by itself, and
-/// its result is dropped.
+/// Runs `work` on a thread of its own, without the interpreter. Ctrl-C ends the wait; the work then ends by
+/// itself, and its result is dropped.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> forebay::Result<T> + Send + 'static,
@@ -61,8 +61,8 @@ impl Advance {
     }
 }
 
-/// As [`interruptible`], for work that says how far it is: `report` is called with that whenever it changes. Ctrl-C, and an
-/// exception that `report` raises, end the work too.
+/// As [`interruptible`], for work that says how far it is: `report` is called with that whenever it changes.
+/// Ctrl-C, and an exception that `report` raises, end the work too.
 pub(crate) fn reported<T: Send + 'static>(
     py: Python<'_>,
     report: Option<&Bound<'_, PyAny>>,

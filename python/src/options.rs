@@ -1,5 +1,5 @@
-//! Python values as serde reads them: the keywords of `forebay.Loader` become the options of the library by their names, so
-//! that a new option needs no line here.
+//! Python values as serde reads them: the keywords of `forebay.Loader` become the options of the library by
+//! their names, so that a new option needs no line here.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};

@@ -1,8 +1,9 @@
 //! Slots of a loader that are registered with the runtime of a device, by an object in Python.
 //!
-//! A registration ends by a call of Python, and a slot can go on any thread, under any lock, and after the interpreter. So the
-//! memory moves into a Python object, and the reference to that is dropped: on a thread without the interpreter this is put
-//! off until a thread has it. Only then the registration ends, and after it the memory is freed.
+//! A registration ends by a call of Python, and a slot can go on any thread, under any lock, and after the
+//! interpreter. So the memory moves into a Python object, and the reference to that is dropped: on a thread
+//! without the interpreter this is put off until a thread has it. Only then the registration ends, and after
+//! it the memory is freed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,8 +48,9 @@ impl Registration for Pinned {
     }
 }
 
-/// Whether the memory at an address is registered with a device. The first who asks for a slot registers it: by
-/// `registrar.register(address, bytes)`, which says whether that was possible, and later by `registrar.unregister(address)`.
+/// Whether the memory at an address is registered with a device. The first who asks for a slot registers it:
+/// by `registrar.register(address, bytes)`, which says whether that was possible, and later by
+/// `registrar.unregister(address)`.
 pub(crate) fn is_pinned(
     py: Python<'_>,
     pages: Option<Arc<Pages>>,

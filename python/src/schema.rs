@@ -123,7 +123,8 @@ pub(crate) fn described(schema: &SchemaRef) -> Vec<String> {
     schema.fields().iter().map(describe).collect()
 }
 
-/// The type in words: its name, or element type and shape of a tensor. Control characters in names are escaped.
+/// The type in words: its name, or element type and shape of a tensor. Control characters in names are
+/// escaped.
 pub(crate) fn describe(field: &FieldRef) -> String {
     let nullable = if field.is_nullable() { "" } else { " not null" };
     let described = match dense::layout(field) {

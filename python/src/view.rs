@@ -1,8 +1,8 @@
 //! numpy arrays over memory that is not numpy's, made by the functions that numpy exports to C.
 //!
-//! `numpy.asarray` asks an object for its memory, in a text that it then parses; that takes six times as long, for each
-//! array of each batch. Source: "Array API" in numpy's reference. The table of functions is a part of numpy's stable
-//! interface: the place of a function in it does not change.
+//! `numpy.asarray` asks an object for its memory, in a text that it then parses; that takes six times as
+//! long, for each array of each batch. Source: "Array API" in numpy's reference. The table of functions is a
+//! part of numpy's stable interface: the place of a function in it does not change.
 #![allow(unsafe_code, reason = "numpy's interface is a table of C functions")]
 
 use std::ffi::{c_int, c_void};
@@ -18,8 +18,8 @@ use pyo3::types::PyCapsule;
 use crate::dense::{Dense, Element};
 use crate::memory::Memory;
 
-/// `PyArray_NewFromDescr`: type, dtype (which it takes over), dimensions, shape, strides, memory, flags, and an object for
-/// subclasses.
+/// `PyArray_NewFromDescr`: type, dtype (which it takes over), dimensions, shape, strides, memory, flags, and
+/// an object for subclasses.
 type NewFromDescr = unsafe extern "C" fn(
     *mut PyTypeObject,
     *mut PyObject,
@@ -36,8 +36,8 @@ type SetBaseObject = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> c_int
 
 /// `NPY_ARRAY_C_CONTIGUOUS`, `NPY_ARRAY_ALIGNED` and `NPY_ARRAY_WRITEABLE`.
 ///
-/// Writable: a batch owns its memory alone, nothing in the library reads it again, and `torch.from_numpy` warns about
-/// arrays that are not.
+/// Writable: a batch owns its memory alone, nothing in the library reads it again, and `torch.from_numpy`
+/// warns about arrays that are not.
 const FLAGS: c_int = 0x1 | 0x100 | 0x400;
 
 /// What is used of numpy's table.
@@ -86,7 +86,8 @@ pub(crate) fn of(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     let shape: Vec<isize> = dense.shape.iter().map(|side| side.cast_signed()).collect();
     let memory = dense.buffer.as_ptr().cast_mut().cast();
     let base = Bound::new(py, Memory::new(dense))?.into_ptr();
-    // SAFETY: the memory has the shape's elements, one after the other, and belongs to `base`, which the array keeps.
+    // SAFETY: the memory has the shape's elements, one after the other, and belongs to `base`, which the
+    // array keeps.
     unsafe {
         let array = (api.new_from_descr)(
             api.array_type,

@@ -14,11 +14,12 @@ use super::stats::Counters;
 
 /// The verified rows of one row group from the cache. Cheap to clone.
 ///
-/// On a local disk they are in the page cache, not in the process's own memory: a page is read when one of its rows is, and
-/// the kernel may drop it again. They stay readable whatever happens to the folder, but another program may change them in
-/// place: values read from a mapped entry are right if [`is_intact`](Self::is_intact) is true afterwards. Arrow does not
-/// check offsets and views again when it reads a value; a caller that cannot rule out such programs, and does not check
-/// offsets itself, takes a copy ([`DiskCache::get_copy`](super::DiskCache::get_copy)).
+/// On a local disk they are in the page cache, not in the process's own memory: a page is read when one of
+/// its rows is, and the kernel may drop it again. They stay readable whatever happens to the folder, but
+/// another program may change them in place: values read from a mapped entry are right if
+/// [`is_intact`](Self::is_intact) is true afterwards. Arrow does not check offsets and views again when it
+/// reads a value; a caller that cannot rule out such programs, and does not check offsets itself, takes a
+/// copy ([`DiskCache::get_copy`](super::DiskCache::get_copy)).
 #[derive(Clone)]
 pub struct Entry {
     pub(super) batch: RecordBatch,
@@ -43,9 +44,9 @@ impl Entry {
         self.seal.is_some()
     }
 
-    /// Whether everything read from the rows so far is what was kept: no program wrote to the entry's file, truncated,
-    /// exchanged or removed it, and the disk delivered all of it. Always true for rows that are not mapped. Costs one read
-    /// of a file's metadata.
+    /// Whether everything read from the rows so far is what was kept: no program wrote to the entry's file,
+    /// truncated, exchanged or removed it, and the disk delivered all of it. Always true for rows that are
+    /// not mapped. Costs one read of a file's metadata.
     pub fn is_intact(&self) -> bool {
         self.seal.as_ref().is_none_or(|seal| seal.is_intact())
     }
@@ -56,7 +57,8 @@ impl Entry {
         self.batch.clone()
     }
 
-    /// The given rows, in that order; a row may come twice. Of a mapped entry only the pages of these rows are touched.
+    /// The given rows, in that order; a row may come twice. Of a mapped entry only the pages of these rows
+    /// are touched.
     ///
     /// Fixed-size values are copied; strings and binary values are not, their views point into the entry.
     ///

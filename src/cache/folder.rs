@@ -10,8 +10,8 @@
 //!       3f…9c.part                0600; locked by the thread that fetches or writes it; without a lock, an orphan
 //! ```
 //!
-//! Symbolic links are never followed: a link in the place of a file or a folder of ours is removed, one in the place of a
-//! `.used` file with its entry.
+//! Symbolic links are never followed: a link in the place of a file or a folder of ours is removed, one in
+//! the place of a `.used` file with its entry.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -75,8 +75,8 @@ pub(super) struct Scan {
 }
 
 impl Folder {
-    /// Opens or creates the folder `given`. Fails with `Invalid` for one that a cache must not use, and with `Io` where it
-    /// cannot be created or looked at.
+    /// Opens or creates the folder `given`. Fails with `Invalid` for one that a cache must not use, and with
+    /// `Io` where it cannot be created or looked at.
     pub(super) fn open(given: &Path) -> Result<Folder> {
         let at = |error: Error| {
             let error = match error.kind() {
@@ -105,7 +105,8 @@ impl Folder {
         &self.given
     }
 
-    /// A sign to all processes that the cache is in use, until it is dropped. `None` where files cannot be locked.
+    /// A sign to all processes that the cache is in use, until it is dropped. `None` where files cannot be
+    /// locked.
     pub(super) fn hold(&self) -> Option<File> {
         let folder = File::open(&self.given).ok()?;
         folder.try_lock_shared().ok().map(|()| folder)
@@ -121,8 +122,8 @@ impl Folder {
         &self.root
     }
 
-    /// Checks again that the folder may be used, and creates its subfolders. The user's folder itself is not created
-    /// again: if a disk was unmounted, the rows would fill the one below.
+    /// Checks again that the folder may be used, and creates its subfolders. The user's folder itself is not
+    /// created again: if a disk was unmounted, the rows would fill the one below.
     pub(super) fn prepare(&self) -> Result<()> {
         self.check()?;
         make_private(&self.root).map_err(|error| failed("written to", &error))?;
@@ -294,16 +295,16 @@ pub(super) fn create(path: &Path, or_open: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether an operation failed because of the item at one path, not because of the disk: a link or a folder, or a file
-/// that may not be read or removed.
+/// Whether an operation failed because of the item at one path, not because of the disk: a link or a folder,
+/// or a file that may not be read or removed.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
     matches!(code, Some(rustix::io::Errno::LOOP | rustix::io::Errno::MLINK | rustix::io::Errno::NXIO))
         || matches!(error.kind(), Io::IsADirectory | Io::DirectoryNotEmpty | Io::PermissionDenied)
 }
 
-/// Makes sure that nothing but a file of ours is at `path`: links, pipes, sockets, devices and empty folders are removed.
-/// Returns whether something that is not our file remains.
+/// Makes sure that nothing but a file of ours is at `path`: links, pipes, sockets, devices and empty folders
+/// are removed. Returns whether something that is not our file remains.
 pub(super) fn clear(path: &Path) -> io::Result<bool> {
     let kind = match path.symlink_metadata() {
         Ok(found) => found.file_type(),
@@ -359,8 +360,8 @@ fn check_private(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether files there may be mapped. On a network file system pages are lost with the connection, and times show
-/// changes late; there, rows are read into memory and checked.
+/// Whether files there may be mapped. On a network file system pages are lost with the connection, and times
+/// show changes late; there, rows are read into memory and checked.
 #[cfg(target_os = "linux")]
 fn is_local(path: &Path) -> bool {
     /// ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay, bcachefs: `statfs(2)` and linux/magic.h.

@@ -6,9 +6,9 @@
 //! -40      magic "fbrows1\n" | rows u64 | stream bytes u64 | key bytes u64 | xxh3-64 of all before it
 //! ```
 //!
-//! Why Arrow IPC: it is the memory layout itself, so a mapped entry is a batch without a byte moved, it has every type
-//! that the reader delivers, and others can read it: `pyarrow.ipc.open_stream` reads an entry and stops before the key.
-//! Why the proof is at the end: a torn or truncated file lacks it.
+//! Why Arrow IPC: it is the memory layout itself, so a mapped entry is a batch without a byte moved, it has
+//! every type that the reader delivers, and others can read it: `pyarrow.ipc.open_stream` reads an entry and
+//! stops before the key. Why the proof is at the end: a torn or truncated file lacks it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -63,10 +63,11 @@ impl Encoded {
         Ok(Encoded { buffers, tail, bytes })
     }
 
-    /// Writes all of it, or stops when `goes_on` returns false: then `false`. `half_way` is called once, between two
-    /// buffers.
+    /// Writes all of it, or stops when `goes_on` returns false: then `false`. `half_way` is called once,
+    /// between two buffers.
     ///
-    /// Bytes are hashed right before they are written: so the second of the two finds them in a cache of the processor.
+    /// Bytes are hashed right before they are written: so the second of the two finds them in a cache of the
+    /// processor.
     pub(super) fn write(
         &self,
         file: &File,
@@ -104,12 +105,12 @@ impl Encoded {
     }
 }
 
-/// The most unused bytes of views that are written as they are, as a part of the used ones. In pages of Parquet a
-/// length precedes each value; to remove them would cost a copy of everything.
+/// The most unused bytes of views that are written as they are, as a part of the used ones. In pages of
+/// Parquet a length precedes each value; to remove them would cost a copy of everything.
 const MAX_UNUSED_DIVISOR: usize = 16;
 
-/// The rows without the bytes that their views do not use: a view may point into a page of which only a few values are
-/// left.
+/// The rows without the bytes that their views do not use: a view may point into a page of which only a few
+/// values are left.
 fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns = rows.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
@@ -149,8 +150,8 @@ pub(super) struct Body {
     pub(super) bytes: u64,
 }
 
-/// Reads all of `file` and returns whether it is a whole entry with a key for which `belongs` is true. Fails only if
-/// reading fails.
+/// Reads all of `file` and returns whether it is a whole entry with a key for which `belongs` is true. Fails
+/// only if reading fails.
 pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Result<Integrity> {
     let length = file.metadata()?.len();
     let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(Integrity::Damaged) };
@@ -220,8 +221,8 @@ impl Trailer {
     }
 }
 
-/// The offset of the buffers of an entry's batch: the bytes before them decide how they are read. `None` if the
-/// stream of `length` is not one of ours.
+/// The offset of the buffers of an entry's batch: the bytes before them decide how they are read. `None` if
+/// the stream of `length` is not one of ours.
 pub(super) fn head(file: &File, length: usize) -> io::Result<Option<usize>> {
     /// The schema, which has no buffers, and the batch.
     const MESSAGES: usize = 2;

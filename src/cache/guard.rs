@@ -1,10 +1,11 @@
-//! Maps whose pages may vanish: a page that cannot be read becomes zeros, and its map is marked, where the process
-//! would die of SIGBUS.
+//! Maps whose pages may vanish: a page that cannot be read becomes zeros, and its map is marked, where the
+//! process would die of SIGBUS.
 //!
-//! A page of a mapped file is gone when another program truncates the file, or when the disk fails under it; a thread that
-//! touches it then gets SIGBUS. The handler here looks the address up among our own maps. If it is one of them, it puts zero
-//! pages in the place of the whole map, marks the map as broken and lets the reader continue; rows that were read from a
-//! broken map are never delivered. Any other SIGBUS goes to the previous handler.
+//! A page of a mapped file is gone when another program truncates the file, or when the disk fails under it;
+//! a thread that touches it then gets SIGBUS. The handler here looks the address up among our own maps. If it
+//! is one of them, it puts zero pages in the place of the whole map, marks the map as broken and lets the
+//! reader continue; rows that were read from a broken map are never delivered. Any other SIGBUS goes to the
+//! previous handler.
 //!
 //! The handler only reads atomics and calls `mmap` and `sigaction`, which a signal handler may do.
 #![allow(unsafe_code)]
@@ -57,10 +58,11 @@ impl Guarded {
     pub(super) fn new(file: &File, length: usize) -> io::Result<Option<Guarded>> {
         take_over()?;
         let Some(slot) = take_slot() else { return Ok(None) };
-        // SAFETY: bytes of a map must not change under a reference to them, and others may write to the file: this cannot
-        // be guaranteed, only be made harmless. Lengths, offsets and views, which memory safety depends on, are either
-        // read from private memory or checked again at each use, and values that were read from a map are delivered only
-        // if the file is found unchanged after they were read. Pages that vanish are replaced by the handler.
+        // SAFETY: bytes of a map must not change under a reference to them, and others may write to the file:
+        // this cannot be guaranteed, only be made harmless. Lengths, offsets and views, which memory safety
+        // depends on, are either read from private memory or checked again at each use, and values that were
+        // read from a map are delivered only if the file is found unchanged after they were read. Pages that
+        // vanish are replaced by the handler.
         let map = match unsafe { MmapOptions::new().len(length).map(file) } {
             Ok(map) => map,
             Err(error) => {
@@ -138,7 +140,8 @@ fn take_slot() -> Option<usize> {
 fn take_over() -> io::Result<()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: `sigaction` is plain data for which zeros are a value; both calls get pointers to live values of it.
+    // SAFETY: `sigaction` is plain data for which zeros are a value; both calls get pointers to live values
+    // of it.
     unsafe {
         let mut current: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut current) != 0 {
@@ -151,8 +154,8 @@ fn take_over() -> io::Result<()> {
         BEFORE.store(Box::into_raw(Box::new(current)), Release);
         let mut ours: libc::sigaction = std::mem::zeroed();
         ours.sa_sigaction = handler as libc::sighandler_t;
-        // On the stack for signals where the thread has one: a stack that overflowed is a fault of another kind, but the
-        // handler before us may need it.
+        // On the stack for signals where the thread has one: a stack that overflowed is a fault of another
+        // kind, but the handler before us may need it.
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
         libc::sigemptyset(&raw mut ours.sa_mask);
         if libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) != 0 {
@@ -168,10 +171,11 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _: *
     if by_kernel && replace_map_at(address) {
         return;
     }
-    // Not ours. The previous handler takes over: the fault recurs as soon as we return, and a signal that a process sent
-    // is sent again.
+    // Not ours. The previous handler takes over: the fault recurs as soon as we return, and a signal that a
+    // process sent is sent again.
     let before = BEFORE.swap(ptr::null_mut(), AcqRel);
-    // SAFETY: `before` is null or was leaked by `take_over`; zeros are the default action, which ends the process.
+    // SAFETY: `before` is null or was leaked by `take_over`; zeros are the default action, which ends the
+    // process.
     unsafe {
         let default: libc::sigaction = std::mem::zeroed();
         let before = if before.is_null() { &raw const default } else { before.cast_const() };

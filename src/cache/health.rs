@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// How long a cache that failed is not used. If the disk recovers, the cache is used again after at most this long.
+/// How long a cache that failed is not used. If the disk recovers, the cache is used again after at most this
+/// long.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 const WARN_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 

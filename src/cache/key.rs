@@ -7,8 +7,9 @@ use xxhash_rust::xxh3::xxh3_128;
 
 /// Names the rows of one row group, as one selection of columns delivers them.
 ///
-/// Two keys are equal only if file, size, version, row group and columns are: a file that was rewritten, or columns that
-/// are delivered as other types, have another key, and the rows that were kept under the old one are not used again.
+/// Two keys are equal only if file, size, version, row group and columns are: a file that was rewritten, or
+/// columns that are delivered as other types, have another key, and the rows that were kept under the old one
+/// are not used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     text: String,
@@ -18,10 +19,11 @@ pub struct Key {
 impl Key {
     /// The key of a row group.
     ///
-    /// `file` identifies the file, in the same way in each process and each run; it is written into the entry, so it must hold
-    /// no credentials. `bytes` is the file's size, `version` what distinguishes one version of it from the next, `row_group`
-    /// the ordinal in the file, `rows` the selection of its rows, in the caller's words. `columns` are those that are
-    /// delivered, in that order: names, types and nullability count, the schema's own metadata does not.
+    /// `file` identifies the file, in the same way in each process and each run; it is written into the
+    /// entry, so it must hold no credentials. `bytes` is the file's size, `version` what distinguishes one
+    /// version of it from the next, `row_group` the ordinal in the file, `rows` the selection of its rows, in
+    /// the caller's words. `columns` are those that are delivered, in that order: names, types and
+    /// nullability count, the schema's own metadata does not.
     pub fn new(file: &str, bytes: u64, version: &str, row_group: usize, rows: &str, columns: &Schema) -> Key {
         use fmt::Write;
         // Debug quotes and escapes: no name can pass for the next line.

@@ -1,8 +1,9 @@
-//! When an entry was used last: the time of modification of an empty file beside it, which all processes share.
+//! When an entry was used last: the time of modification of an empty file beside it, which all processes
+//! share.
 //!
-//! Not a time of the entry's own file: the kernel notes the setting of a time as a change, and could then not tell what
-//! others did to the entry since. A folder or a link in the place of the empty file has such a time too, which serves as
-//! well.
+//! Not a time of the entry's own file: the kernel notes the setting of a time as a change, and could then not
+//! tell what others did to the entry since. A folder or a link in the place of the empty file has such a time
+//! too, which serves as well.
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use rustix::io::Errno;

@@ -1,7 +1,8 @@
 //! The ledger: total sizes and hits, in a file that every process of the node changes under its lock.
 //!
-//! The ledger may count more than there is, never less: bytes are added before a file grows and taken off after it is
-//! gone, so a process that is killed in between leaves too high a number, which the next count of the folder corrects.
+//! The ledger may count more than there is, never less: bytes are added before a file grows and taken off
+//! after it is gone, so a process that is killed in between leaves too high a number, which the next count of
+//! the folder corrects.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -14,8 +15,8 @@ use super::folder::{self, Folder, Scan, footprint};
 use super::pause::Pause;
 use super::stats::PastStats;
 
-/// How long to wait for other processes that change the ledger. They need microseconds, or a fraction of a second for a
-/// count.
+/// How long to wait for other processes that change the ledger. They need microseconds, or a fraction of a
+/// second for a count.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes, entries, hits, misses, damaged, and xxh3-64 of them.
 const NUMBERS: usize = 5;
@@ -54,7 +55,8 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Locks the ledger; one that is new or torn is filled by a count. `None` if other processes held it for too long.
+    /// Locks the ledger; one that is new or torn is filled by a count. `None` if other processes held it for
+    /// too long.
     pub(super) fn lock(folder: &Folder, pause: &Pause) -> io::Result<Option<Ledger>> {
         Ledger::lock_within(folder, pause, PATIENCE)
     }

@@ -10,8 +10,8 @@ use forebay_arrow::buffer::{Buffer, MutableBuffer};
 
 use super::guard::Guarded;
 
-/// The first `length` bytes of `file` without reading them: all processes that map it share one copy in the page cache.
-/// `None` where no more can be mapped. Only where [`Folder`](super::folder::Folder) allows it.
+/// The first `length` bytes of `file` without reading them: all processes that map it share one copy in the
+/// page cache. `None` where no more can be mapped. Only where [`Folder`](super::folder::Folder) allows it.
 pub(super) fn map(file: &File, length: usize) -> io::Result<Option<(Buffer, Arc<Guarded>)>> {
     let Some(guarded) = Guarded::new(file, length)? else { return Ok(None) };
     let guarded = Arc::new(guarded);

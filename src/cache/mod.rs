@@ -1,8 +1,8 @@
 //! Rows on local disk, after Parquet decoding and before image decoding: `std::fs` only.
 //!
-//! From the second epoch on, rows come from here: without a request to a store, without decoding Parquet, and, since
-//! entries are mapped, one by one as well as whole. The loader decides what is kept and when; this module does not
-//! know sources or plans.
+//! From the second epoch on, rows come from here: without a request to a store, without decoding Parquet,
+//! and, since entries are mapped, one by one as well as whole. The loader decides what is kept and when; this
+//! module does not know sources or plans.
 //!
 //! ```text
 //! get ─ index ──────────────► Entry         found before: the map is still there
@@ -27,13 +27,13 @@
 //!
 //! Invariants:
 //!
-//! - **It is only a cache.** A damaged, truncated, misplaced, foreign or missing entry is a miss; a full, failing or
-//!   vanished disk is a reason in [`CacheStats`]. No lookup and no write is ever an error, and none waits for a dead
-//!   process.
-//! - **Never a wrong row.** Rows are handed out after their checksum and their whole key were compared, once for each
-//!   process and entry. An entry is written under another name, renamed, and from then on only ever unlinked, by us. If
-//!   another program changes a file whose rows are in use, [`seal`] detects it, and [`guard`] survives it. There is no
-//!   fsync: the checksum detects entries that a power cut tore.
+//! - **It is only a cache.** A damaged, truncated, misplaced, foreign or missing entry is a miss; a full,
+//!   failing or vanished disk is a reason in [`CacheStats`]. No lookup and no write is ever an error, and
+//!   none waits for a dead process.
+//! - **Never a wrong row.** Rows are handed out after their checksum and their whole key were compared, once
+//!   for each process and entry. An entry is written under another name, renamed, and from then on only ever
+//!   unlinked, by us. If another program changes a file whose rows are in use, [`seal`] detects it, and
+//!   [`guard`] survives it. There is no fsync: the checksum detects entries that a power cut tore.
 //! - **Never more than agreed.** See [`space`] for the limit and for the rule of eviction.
 //! - **Private.** The folder belongs to one user, no one else may write to it, and no link is followed.
 
@@ -89,14 +89,15 @@ pub use stats::{CacheStats, DeclinedStats, PastStats};
 pub use tier::Tier;
 pub use upkeep::{Cleared, Report};
 
-/// How long to wait for another thread or process that fetches the same rows: the time that a slow store may need for a
-/// row group.
+/// How long to wait for another thread or process that fetches the same rows: the time that a slow store may
+/// need for a row group.
 pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A folder of cached rows, bounded in bytes, shared by the processes of a machine. Cheap to clone.
 ///
-/// From the second epoch on, rows come from here: without a request to a store, and without decoding Parquet. It is only a
-/// cache: it can be deleted at any time, and a damaged entry or a full disk is a miss, not an error.
+/// From the second epoch on, rows come from here: without a request to a store, and without decoding Parquet.
+/// It is only a cache: it can be deleted at any time, and a damaged entry or a full disk is a miss, not an
+/// error.
 ///
 /// ```no_run
 /// use forebay::{Dataset, DiskCache};
@@ -144,18 +145,20 @@ pub struct Guard {
 }
 
 impl DiskCache {
-    /// Opens the cache in `folder`, of at most `max_bytes` bytes, and creates the folder if it does not exist. A `~` is the
-    /// user's home folder.
+    /// Opens the cache in `folder`, of at most `max_bytes` bytes, and creates the folder if it does not
+    /// exist. A `~` is the user's home folder.
     ///
-    /// All processes of a machine may open the same folder. Each has its own limit, which bounds what that process adds. A
-    /// tenth of the disk, and at least 1 GiB, is left free whatever the limit. If the folder holds more than the limit, and
-    /// no loader has it open, the least recently used entries are removed.
+    /// All processes of a machine may open the same folder. Each has its own limit, which bounds what that
+    /// process adds. A tenth of the disk, and at least 1 GiB, is left free whatever the limit. If the folder
+    /// holds more than the limit, and no loader has it open, the least recently used entries are removed.
     ///
-    /// A folder that cannot be written to is not an error: [`stats`](Self::stats) gives the reason why nothing is kept.
+    /// A folder that cannot be written to is not an error: [`stats`](Self::stats) gives the reason why
+    /// nothing is kept.
     ///
     /// # Errors
-    /// `Invalid` for a limit of 0, for an empty path or a URL, and for a folder that is a symbolic link, belongs to another
-    /// user, can be written to by others, or holds anything but a cache; `Io` where the folder cannot be created or read.
+    /// `Invalid` for a limit of 0, for an empty path or a URL, and for a folder that is a symbolic link,
+    /// belongs to another user, can be written to by others, or holds anything but a cache; `Io` where the
+    /// folder cannot be created or read.
     pub fn open(folder: impl AsRef<Path>, max_bytes: u64) -> Result<DiskCache> {
         if max_bytes == 0 {
             return Err(Error::invalid("a cache of 0 bytes").hint("give it room, or do without it"));
@@ -200,8 +203,8 @@ impl DiskCache {
         self.0.space.folder.entry(key.name()).symlink_metadata().is_ok_and(|found| found.is_file())
     }
 
-    /// Bytes per second of reading an entry from the disk itself, past the page cache. `None` where no entry is large enough
-    /// to measure, or the file system has no direct reads.
+    /// Bytes per second of reading an entry from the disk itself, past the page cache. `None` where no entry
+    /// is large enough to measure, or the file system has no direct reads.
     pub fn disk_rate(&self) -> Option<f64> {
         let folder = &self.0.space.folder;
         let largest = folder.scan().ok()?.entries.into_iter().max_by_key(|found| found.length)?;
@@ -219,13 +222,14 @@ impl DiskCache {
         self.0.index.epoch_begins();
     }
 
-    /// Keeps whoever opens the cache with a lower limit from removing entries that are in use, until the file is dropped.
+    /// Keeps whoever opens the cache with a lower limit from removing entries that are in use, until the file
+    /// is dropped.
     pub(crate) fn hold(&self) -> Option<File> {
         self.0.space.folder.hold()
     }
 
-    /// Maintenance, once in an epoch: notes hits and misses in the ledger, and removes the half-written files of killed
-    /// processes.
+    /// Maintenance, once in an epoch: notes hits and misses in the ledger, and removes the half-written files
+    /// of killed processes.
     pub fn maintain(&self) {
         self.0.note_use(Duration::from_secs(1));
         self.remove_orphans();
@@ -253,7 +257,8 @@ impl DiskCache {
         self.look_up(key, Access::Copied)
     }
 
-    /// As [`get_copy`](Self::get_copy) of rows whose lookup in another form was counted: a second miss is not.
+    /// As [`get_copy`](Self::get_copy) of rows whose lookup in another form was counted: a second miss is
+    /// not.
     pub(crate) fn get_copy_instead(&self, key: &Key) -> Option<Entry> {
         let found = self.find(key, Access::Copied)?;
         count(&self.0.counters.hits);
@@ -266,8 +271,8 @@ impl DiskCache {
         found
     }
 
-    /// Keeps `rows` under `key`, unless they are here already. `false` if they are not kept; [`stats`](Self::stats)
-    /// shows how often and why.
+    /// Keeps `rows` under `key`, unless they are here already. `false` if they are not kept;
+    /// [`stats`](Self::stats) shows how often and why.
     ///
     /// `rows` may be slices, and may have views into larger buffers: unused bytes are not written.
     pub fn put(&self, key: &Key, rows: &RecordBatch) -> bool {
@@ -280,9 +285,9 @@ impl DiskCache {
         }
     }
 
-    /// Looks `key` up. If it is missing, one thread of one process is to fetch it. The others wait until it is there, for
-    /// `patience` at most ([`CLAIM_PATIENCE`] is a good one), and then fetch without the cache. A process that dies while
-    /// it fetches holds up no other.
+    /// Looks `key` up. If it is missing, one thread of one process is to fetch it. The others wait until it
+    /// is there, for `patience` at most ([`CLAIM_PATIENCE`] is a good one), and then fetch without the cache.
+    /// A process that dies while it fetches holds up no other.
     pub fn claim(&self, key: &Key, patience: Duration) -> Claim {
         let claim = self.settle(key, patience);
         let found = matches!(claim, Claim::Ready(_));
@@ -560,8 +565,8 @@ impl DiskCache {
     }
 }
 
-/// The rows of an entry in private memory, where they are also verified: later changes of the file do not matter.
-/// `None` if it is damaged.
+/// The rows of an entry in private memory, where they are also verified: later changes of the file do not
+/// matter. `None` if it is damaged.
 fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::Slot>> {
     let Ok(length) = usize::try_from(file.metadata()?.len()) else { return Ok(None) };
     if !format::may_be_whole(file)? {

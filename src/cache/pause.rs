@@ -1,4 +1,5 @@
-//! Waiting for locks of other processes, which have no wait with a timeout: tries again, with naps in between.
+//! Waiting for locks of other processes, which have no wait with a timeout: tries again, with naps in
+//! between.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

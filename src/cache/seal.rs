@@ -1,20 +1,22 @@
 //! Detects changes of an entry by the metadata of its file.
 //!
-//! An entry is written once, sealed and published; after that we only unlink it. So two of its times stay as they are:
+//! An entry is written once, sealed and published; after that we only unlink it. So two of its times stay as
+//! they are:
 //!
 //! | time | is | until |
 //! |---|---|---|
 //! | of modification | [`SEALED`], a constant | a program writes to the file, truncates it or maps it for writing |
 //! | of change | that of publishing, or of sealing again | anything is done to the file, its times being set included |
 //!
-//! A constant and not the time of writing, because the clock of older kernels (before Linux 6.13) for files ticks in steps
-//! of some milliseconds: two writes within one step have the same time. The time of change also reveals programs that put
-//! back the time of modification; no program can put back that one. The last use is therefore noted in another file:
+//! A constant and not the time of writing, because the clock of older kernels (before Linux 6.13) for files
+//! ticks in steps of some milliseconds: two writes within one step have the same time. The time of change
+//! also reveals programs that put back the time of modification; no program can put back that one. The last
+//! use is therefore noted in another file:
 //! [`last_use`](super::last_use).
 //!
-//! Not detected: a program that has kept an entry mapped for writing since before it was checked, and writes to a page
-//! that it had written to before; with an older kernel, also one that writes and puts back the time of modification
-//! within the clock's step in which the entry was published.
+//! Not detected: a program that has kept an entry mapped for writing since before it was checked, and writes
+//! to a page that it had written to before; with an older kernel, also one that writes and puts back the time
+//! of modification within the clock's step in which the entry was published.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -85,8 +87,8 @@ impl Seal {
     }
 }
 
-/// Seals a file that was written or that lost its seal. The latter must happen before its content is read, so that later
-/// changes show.
+/// Seals a file that was written or that lost its seal. The latter must happen before its content is read, so
+/// that later changes show.
 pub(super) fn seal(file: &File) -> io::Result<()> {
     Ok(futimens(file, &Timestamps { last_access: OMITTED, last_modification: SEALED })?)
 }

@@ -1,16 +1,18 @@
 //! The limit, the free disk, and eviction.
 //!
-//! **The rule.** An entry is evicted only to make space for another, and only if it was last used before this process's
-//! previous epoch began; the longest unused goes first. Until two epochs have begun nothing is evicted. So entries that
-//! epochs still use are never traded for each other: of a data set twice as large as the limit one half stays and is
-//! hit in every epoch, where dropping the least recently used would drop each entry just before its turn. The price: on
-//! a full disk another data set is kept only from its second epoch on.
+//! **The rule.** An entry is evicted only to make space for another, and only if it was last used before this
+//! process's previous epoch began; the longest unused goes first. Until two epochs have begun nothing is
+//! evicted. So entries that epochs still use are never traded for each other: of a data set twice as large as
+//! the limit one half stays and is hit in every epoch, where dropping the least recently used would drop each
+//! entry just before its turn. The price: on a full disk another data set is kept only from its second epoch
+//! on.
 //!
 //! All processes share the time of last use: see [`last_use`](super::last_use).
 //!
-//! **A limit below what is there.** When a cache is opened that no loader has open, no entry is in use: the longest
-//! unused go until the rest is within the limit. Otherwise all stay, and from then on the rule alone holds: a process
-//! whose limit was given too low by mistake must not empty the cache of a training that runs.
+//! **A limit below what is there.** When a cache is opened that no loader has open, no entry is in use: the
+//! longest unused go until the rest is within the limit. Otherwise all stay, and from then on the rule alone
+//! holds: a process whose limit was given too low by mistake must not empty the cache of a training that
+//! runs.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -29,7 +31,8 @@ use super::points::{self, Point};
 const FREE_DISK_DIVISOR: u64 = 10;
 /// or this much, whichever is more.
 const MIN_FREE_DISK: u64 = 1 << 30;
-/// How often the folder is counted while it is full: others may have removed something. 20,000 entries take 50 ms.
+/// How often the folder is counted while it is full: others may have removed something. 20,000 entries take
+/// 50 ms.
 const COUNT_EVERY: Duration = Duration::from_secs(30);
 
 /// How far the kernel's clock for file times may be behind: a step of it takes 1 to 10 ms.
@@ -65,8 +68,8 @@ pub(super) struct Space {
     pub(super) folder: Folder,
     pub(super) pause: Pause,
     limit: u64,
-    /// Bytes of free disk to leave, for a disk of a given size. `None`, in tests that fill a disk: free disk is not
-    /// checked.
+    /// Bytes of free disk to leave, for a disk of a given size. `None`, in tests that fill a disk: free disk
+    /// is not checked.
     pub(super) keep_free: Option<fn(u64) -> u64>,
     pub(super) evictions: AtomicU64,
     state: Mutex<SpaceState>,
@@ -135,8 +138,8 @@ impl Space {
         self.state().full_since.is_some_and(|since| since.elapsed() < COUNT_EVERY)
     }
 
-    /// Counts the folder again, so that bytes that killed processes reserved but did not write leave the ledger. If no
-    /// loader has the cache open, entries go until it is within the limit.
+    /// Counts the folder again, so that bytes that killed processes reserved but did not write leave the
+    /// ledger. If no loader has the cache open, entries go until it is within the limit.
     pub(super) fn recount(&self) {
         if let Ok(Some(mut ledger)) = Ledger::lock(&self.folder, &self.pause) {
             let previous = self.folder.is_unused().then(SystemTime::now);
@@ -165,7 +168,8 @@ impl Space {
         Ok(())
     }
 
-    /// Removes a file of `bytes` that the ledger counts. If the ledger cannot be locked, the next count corrects it.
+    /// Removes a file of `bytes` that the ledger counts. If the ledger cannot be locked, the next count
+    /// corrects it.
     pub(super) fn remove(&self, path: &Path, bytes: u64) -> io::Result<()> {
         let ledger = Ledger::lock(&self.folder, &self.pause);
         fs::remove_file(path)?;

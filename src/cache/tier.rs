@@ -7,7 +7,8 @@ use std::str::FromStr;
 use forebay_base::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The form in which the row cache keeps cells that are decoded. Columns without such a form are kept as they are stored.
+/// The form in which the row cache keeps cells that are decoded. Columns without such a form are kept as they
+/// are stored.
 ///
 /// ```
 /// use forebay::Tier;
@@ -24,10 +25,11 @@ pub enum Tier {
     Auto,
     /// As they are stored: good for every size and augmentation.
     Rows,
-    /// JPEGs of the largest size that is needed: smaller, and faster to decode if images are larger than that.
+    /// JPEGs of the largest size that is needed: smaller, and faster to decode if images are larger than
+    /// that.
     Resized,
-    /// The coefficients of JPEGs, without loss: a quarter to a half larger, good for every size and augmentation, and decoded
-    /// without reading Huffman codes. Other images are kept as they are stored.
+    /// The coefficients of JPEGs, without loss: a quarter to a half larger, good for every size and
+    /// augmentation, and decoded without reading Huffman codes. Other images are kept as they are stored.
     Coefficients,
     /// Pixels, up to the first random step: several times larger, and not decoded again.
     Pixels,

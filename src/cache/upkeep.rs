@@ -39,8 +39,8 @@ pub struct Cleared {
 }
 
 impl DiskCache {
-    /// Reads every entry and compares its checksum; removes those that are damaged. Other processes may use the cache
-    /// meanwhile.
+    /// Reads every entry and compares its checksum; removes those that are damaged. Other processes may use
+    /// the cache meanwhile.
     ///
     /// Fails where the folder cannot be read.
     pub fn verify(&self) -> Result<Report> {
@@ -71,7 +71,8 @@ impl DiskCache {
         }
     }
 
-    /// Removes all entries. Rows that were returned stay readable, and entries that are being written now are kept.
+    /// Removes all entries. Rows that were returned stay readable, and entries that are being written now are
+    /// kept.
     ///
     /// Fails at the first entry that cannot be removed.
     pub fn clear(&self) -> Result<Cleared> {

@@ -1,8 +1,8 @@
 //! The writer of an entry: one thread of one process, that fetches its rows and writes them.
 //!
-//! One file, `….part`, is temporary file and lock at once. Its lock ends with its owner, however that ends; a file without
-//! a lock is an orphan, and the process that finds it removes it. It is never taken over: the finder makes a new one, so
-//! that no file is ever written by two.
+//! One file, `….part`, is temporary file and lock at once. Its lock ends with its owner, however that ends; a
+//! file without a lock is an orphan, and the process that finds it removes it. It is never taken over: the
+//! finder makes a new one, so that no file is ever written by two.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind as Io};

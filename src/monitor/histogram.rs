@@ -1,7 +1,8 @@
 //! Durations by the thousand in fixed memory: a log-linear histogram, as HdrHistogram has it.
 //!
-//! Durations below 2^[`BITS`] ns are distinguished exactly. Above, each doubling is cut into 2^[`BITS`] equal steps, so
-//! that a value which is read back as the middle of its step is off by at most one part in 2^(`BITS` + 1): 0.8 %.
+//! Durations below 2^[`BITS`] ns are distinguished exactly. Above, each doubling is cut into 2^[`BITS`] equal
+//! steps, so that a value which is read back as the middle of its step is off by at most one part in
+//! 2^(`BITS` + 1): 0.8 %.
 
 /// Binary digits that are kept of a duration.
 const BITS: u32 = 6;
@@ -9,7 +10,8 @@ const BITS: u32 = 6;
 /// Steps of a doubling.
 const STEPS: u64 = 1 << BITS;
 
-/// Binary digits of the longest duration that is distinguished from longer ones: 2^43 ns, more than two hours.
+/// Binary digits of the longest duration that is distinguished from longer ones: 2^43 ns, more than two
+/// hours.
 const DIGITS: u32 = 43;
 
 const BUCKETS: usize = ((DIGITS - BITS + 1) as usize) << BITS;

@@ -84,7 +84,8 @@ impl Monitor {
         self.trace.as_ref()?.trace.take_failure()
     }
 
-    /// Notes that a thread of the pool works for `stage`, until what this returns is [done](Task::done) or dropped.
+    /// Notes that a thread of the pool works for `stage`, until what this returns is [done](Task::done) or
+    /// dropped.
     pub(crate) fn task(&self, stage: Stage, about: Option<(&'static str, u64)>) -> Task<'_> {
         let since = self.enter(|timings, now| {
             timings.settle(now);

@@ -1,4 +1,5 @@
-//! Times a row group on its way: each of its phases lasts until the next one begins, or until the watch is dropped.
+//! Times a row group on its way: each of its phases lasts until the next one begins, or until the watch is
+//! dropped.
 
 use super::stage::Stage;
 use super::timings::{Phase, Timings};

@@ -20,8 +20,8 @@ pub enum Stage {
     Fetch,
     /// Memory: the window, and batches that are being made, hold all that row groups may take.
     Memory,
-    /// The row cache: looking rows up, waiting for another process that fetches them, and writing those that are used
-    /// from there.
+    /// The row cache: looking rows up, waiting for another process that fetches them, and writing those that
+    /// are used from there.
     Cache,
     /// Parquet to Arrow.
     Parquet,
@@ -33,8 +33,8 @@ pub enum Stage {
     Decode,
     /// Converting cells to the form in which the row cache keeps them.
     Keep,
-    /// Handing a batch over: waking the thread that waits for it, and converting the batch to arrays of Python
-    /// or of a framework.
+    /// Handing a batch over: waking the thread that waits for it, and converting the batch to arrays of
+    /// Python or of a framework.
     HandOver,
     /// A user's function between the loader and the training loop.
     Transform,

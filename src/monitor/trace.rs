@@ -1,7 +1,8 @@
 //! A timeline of the pipe as a file that Perfetto and chrome://tracing open.
 //!
-//! Spans are kept in a ring of fixed size: of a long run the file holds the end, and says how many spans are missing
-//! before it. What runs side by side has tracks of its own, so that the spans of one track never overlap.
+//! Spans are kept in a ring of fixed size: of a long run the file holds the end, and says how many spans are
+//! missing before it. What runs side by side has tracks of its own, so that the spans of one track never
+//! overlap.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -92,7 +93,8 @@ struct Kept {
 }
 
 impl Trace {
-    /// Makes the file, to be filled in the end, wherever the process works then. A device or a pipe is left alone until then.
+    /// Makes the file, to be filled in the end, wherever the process works then. A device or a pipe is left
+    /// alone until then.
     ///
     /// # Errors
     /// It cannot be created, or there is a file that is not a trace.

@@ -176,7 +176,8 @@ impl Watch {
         self.enter(|timings, now| timings.gets_nothing(now));
     }
 
-    /// The thread between the pipe and the consumer works for a stage; for `None`, it waits for the next batch.
+    /// The thread between the pipe and the consumer works for a stage; for `None`, it waits for the next
+    /// batch.
     pub(crate) fn works(&self, stage: Option<Stage>) {
         self.turn(stage.map_or(Front::Waiting, Front::At));
     }

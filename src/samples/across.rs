@@ -5,8 +5,8 @@ use std::ops::Range;
 use forebay_store::catalog::{Catalog, File};
 use serde::{Deserialize, Serialize};
 
-/// How far a [`Window`](crate::samples::Window) or a [`Pack`](crate::samples::Pack) runs on: to the end of the row group in which it begins, or
-/// into those after it.
+/// How far a [`Window`](crate::samples::Window) or a [`Pack`](crate::samples::Pack) runs on: to the end of
+/// the row group in which it begins, or into those after it.
 ///
 /// ```
 /// use forebay::samples::{Across, Window};
@@ -24,7 +24,8 @@ pub enum Across {
     RowGroup,
     /// Across the row groups of a file.
     File,
-    /// Across the row groups of all files, in the order of their paths; not into a file whose folders have other keys.
+    /// Across the row groups of all files, in the order of their paths; not into a file whose folders have
+    /// other keys.
     Dataset,
 }
 

@@ -1,7 +1,8 @@
-//! Buckets: rows of similar length together, so that little is filled up where they are padded to the longest of them.
+//! Buckets: rows of similar length together, so that little is filled up where they are padded to the longest
+//! of them.
 //!
-//! The rows of each row group are sorted by length and cut into buckets. A bucket is a sample, so the plan gives each rank as many,
-//! however many rows they have.
+//! The rows of each row group are sorted by length and cut into buckets. A bucket is a sample, so the plan
+//! gives each rank as many, however many rows they have.
 
 use forebay_base::{Error, Result};
 use forebay_store::row_set::RowSet;
@@ -42,13 +43,15 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Buckets of `rows` rows. `by` is a column of lists or texts, whose length is meant, or of whole numbers that say it.
+    /// Buckets of `rows` rows. `by` is a column of lists or texts, whose length is meant, or of whole numbers
+    /// that say it.
     pub fn rows(by: impl Into<String>, rows: u32) -> Self {
         Bucket { by: by.into(), rows: Some(rows), tokens: None }
     }
 
-    /// Buckets of as many rows as have `tokens` values together, each counted as long as the longest of them. A row that is
-    /// longer is refused, or left out where [`on_bad_row`](crate::LoaderBuilder::on_bad_row) skips bad rows.
+    /// Buckets of as many rows as have `tokens` values together, each counted as long as the longest of them.
+    /// A row that is longer is refused, or left out where [`on_bad_row`](crate::LoaderBuilder::on_bad_row)
+    /// skips bad rows.
     pub fn tokens(by: impl Into<String>, tokens: u64) -> Self {
         Bucket { by: by.into(), rows: None, tokens: Some(tokens) }
     }

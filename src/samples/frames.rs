@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the images of a [`Window`](crate::samples::Window)'s rows draw: one crop, flip and change of colours for all rows of a window,
-/// or one for each row.
+/// What the images of a [`Window`](crate::samples::Window)'s rows draw: one crop, flip and change of colours
+/// for all rows of a window, or one for each row.
 ///
 /// ```
 /// use forebay::samples::{Frames, Window};
@@ -16,11 +16,12 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Frames {
-    /// All rows of a window draw what its first row does: the frames of a clip are cropped alike. A row that is in several
-    /// windows is drawn anew in each of them.
+    /// All rows of a window draw what its first row does: the frames of a clip are cropped alike. A row that
+    /// is in several windows is drawn anew in each of them.
     #[default]
     Together,
-    /// Each row draws for itself: a row that is in several windows of an epoch has the same pixels in all of them.
+    /// Each row draws for itself: a row that is in several windows of an epoch has the same pixels in all of
+    /// them.
     Alone,
 }
 

@@ -205,7 +205,8 @@ impl EpochSamples {
         })
     }
 
-    /// The row group of a row that a part is decoded to, or of one that counts on from these, and the row's ordinal in it.
+    /// The row group of a row that a part is decoded to, or of one that counts on from these, and the row's
+    /// ordinal in it.
     pub(crate) fn place(&self, part: &Part, row: u32) -> (usize, u32) {
         let group = part.group as usize;
         let own = self.decoded(part);

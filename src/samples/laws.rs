@@ -1,4 +1,5 @@
-//! The laws of samples, as properties over random row groups, selections, kinds, orders, worlds and steps that are passed over.
+//! The laws of samples, as properties over random row groups, selections, kinds, orders, worlds and steps
+//! that are passed over.
 
 use std::collections::BTreeMap;
 
@@ -98,8 +99,8 @@ impl Case {
         }
     }
 
-    /// The samples of each step from a row of the order on, over all ranks of a world, sorted, without those that are
-    /// repeated. All ranks have as many steps, and each a sample in each.
+    /// The samples of each step from a row of the order on, over all ranks of a world, sorted, without those
+    /// that are repeated. All ranks have as many steps, and each a sample in each.
     fn steps(&self, index: &SampleIndex, spec: &OrderSpec, world: u32, start: u64) -> Vec<Vec<Found>> {
         let samples = index.of_epoch(self.epoch);
         let order = EpochOrder::new(samples.counts.clone(), spec, self.epoch);
@@ -202,8 +203,8 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// Each sample comes once over all ranks, a step has the same on any world, to seek is to skip, and steps that are passed
-    /// over change no other.
+    /// Each sample comes once over all ranks, a step has the same on any world, to seek is to skip, and steps
+    /// that are passed over change no other.
     #[test]
     fn samples_of_all_kinds_keep_the_laws(case in cases(), other in 1u32..6, at: u64, skip: (u64, u64)) {
         // Where no row is selected, or none without replacement is left, there is nothing to plan.

@@ -71,7 +71,8 @@ fn of_offsets<'a, O: Copy + Into<i64>>(column: &'a ArrayRef, offsets: &'a [O]) -
     Box::new(lengths.enumerate().map(|(row, length)| column.is_valid(row).then_some(length)))
 }
 
-/// The length of a vector as the list of all its values. A bad one has none: it is refused once it is delivered.
+/// The length of a vector as the list of all its values. A bad one has none: it is refused once it is
+/// delivered.
 fn of_vector(vectors: &Vectors<'_>, row: usize) -> u32 {
     let length = vectors.length(row).ok().flatten();
     length.and_then(|length| u32::try_from(length).ok()).unwrap_or(NO_LENGTH)

@@ -1,7 +1,8 @@
 //! Packs of tokens: lists of numbers, one after the other in rows of one length.
 //!
-//! The lengths of the lists are read once; which lists are in which pack is arithmetic on them, row group by row group, or of
-//! lists that are split, over row groups that follow each other. A pack is of the row group in which it begins.
+//! The lengths of the lists are read once; which lists are in which pack is arithmetic on them, row group by
+//! row group, or of lists that are split, over row groups that follow each other. A pack is of the row group
+//! in which it begins.
 //!
 //! ```text
 //! lists       aaaaa bb cccc d        rows of 4
@@ -21,11 +22,12 @@ use super::lengths::NO_LENGTH;
 use super::unfit::Unfit;
 use super::{SampleKind, SampleRows};
 
-/// Samples of several lists of numbers, such as the tokens of documents, one after the other in a row of one length:
-/// `[packs, length]`.
+/// Samples of several lists of numbers, such as the tokens of documents, one after the other in a row of one
+/// length: `[packs, length]`.
 ///
-/// Lists are packed within their row group, whose last packs are filled up, unless [`across`](Self::across) says otherwise. Each batch also says where the lists of a pack begin
-/// and end: `position_ids` and `segment_ids`, of the packs' shape, and `cu_seqlens`, as flash attention takes it.
+/// Lists are packed within their row group, whose last packs are filled up, unless [`across`](Self::across)
+/// says otherwise. Each batch also says where the lists of a pack begin and end: `position_ids` and
+/// `segment_ids`, of the packs' shape, and `cu_seqlens`, as flash attention takes it.
 ///
 /// ```
 /// use forebay::samples::Pack;
@@ -57,8 +59,8 @@ pub struct Pack {
 }
 
 impl Pack {
-    /// Lists one after the other, cut where a row of `length` numbers ends; the rest of a list begins the next row. The lists of
-    /// several columns are packed alike, and are as long in each row.
+    /// Lists one after the other, cut where a row of `length` numbers ends; the rest of a list begins the
+    /// next row. The lists of several columns are packed alike, and are as long in each row.
     pub fn split<N: Into<String>>(columns: impl IntoIterator<Item = N>, length: u32) -> Self {
         let columns = columns.into_iter().map(Into::into).collect();
         Pack {
@@ -77,14 +79,15 @@ impl Pack {
         Pack { split: false, ..Pack::split(columns, length) }
     }
 
-    /// Whether lists that are longer than a row are cut off, where they are not split. Default: false, they are refused, or left
-    /// out where [`on_bad_row`](crate::LoaderBuilder::on_bad_row) skips bad rows.
+    /// Whether lists that are longer than a row are cut off, where they are not split. Default: false, they
+    /// are refused, or left out where [`on_bad_row`](crate::LoaderBuilder::on_bad_row) skips bad rows.
     #[must_use]
     pub fn truncate(self, truncate: bool) -> Self {
         Pack { truncate, ..self }
     }
 
-    /// The number that fills up a row: of all columns, or of each that is named, where the others have 0. Default: 0.
+    /// The number that fills up a row: of all columns, or of each that is named, where the others have 0.
+    /// Default: 0.
     ///
     /// ```
     /// let pack = forebay::samples::Pack::best_fit(["input_ids", "labels"], 2_048).value([("labels", -100.0)]);
@@ -94,17 +97,18 @@ impl Pack {
         Pack { value: value.into(), ..self }
     }
 
-    /// A column of whole numbers that says how long the list of each row is: packs are then planned without reading the lists. A
-    /// list of another length is a bad row. Default: the lists are read once for it.
+    /// A column of whole numbers that says how long the list of each row is: packs are then planned without
+    /// reading the lists. A list of another length is a bad row. Default: the lists are read once for it.
     #[must_use]
     pub fn lengths(self, column: impl Into<String>) -> Self {
         Pack { lengths: Some(column.into()), ..self }
     }
 
-    /// How far lists that are split run on: one after the other in the order in which they are stored, so that only the last pack
-    /// is filled up. Default: to the end of their row group.
+    /// How far lists that are split run on: one after the other in the order in which they are stored, so
+    /// that only the last pack is filled up. Default: to the end of their row group.
     ///
-    /// The lists of a row group are then read twice: with it, and with the row group before, which runs on into it.
+    /// The lists of a row group are then read twice: with it, and with the row group before, which runs on
+    /// into it.
     #[must_use]
     pub fn across(self, across: Across) -> Self {
         Pack { across, ..self }
@@ -231,8 +235,8 @@ pub(crate) struct PackedGroup {
 
 #[derive(Debug)]
 enum Form {
-    /// Of each pack the first row, and how much of it the packs before have. The rows follow each other, those of the last pack
-    /// until `end`: beyond the row group they count on in those after it.
+    /// Of each pack the first row, and how much of it the packs before have. The rows follow each other,
+    /// those of the last pack until `end`: beyond the row group they count on in those after it.
     Split { begins: Box<[(u32, u32)]>, end: u32 },
     /// The rows of all packs, pack by pack, and where each pack ends among them.
     Whole { rows: Box<[u32]>, ends: Box<[u32]> },
@@ -340,7 +344,8 @@ fn split(lengths: Vec<Vec<u32>>, length: u32) -> Vec<PackedGroup> {
 pub(crate) struct Packs(pub(crate) Vec<PackedGroup>);
 
 impl Packs {
-    /// Those of a range of rows that are not empty, and their lengths: beyond the row group they count on in those after it.
+    /// Those of a range of rows that are not empty, and their lengths: beyond the row group they count on in
+    /// those after it.
     fn some(&self, group: usize, ordinals: Range<u32>, rows: &mut SampleRows) {
         let mut groups = self.0[group..].iter();
         let (mut lengths, mut first) = (groups.next().map_or(&[][..], |group| &*group.lengths), 0);
@@ -401,7 +406,8 @@ mod tests {
 
     use super::*;
 
-    /// The rows of each pack over all row groups, which follow each other, and how much of the first one is of packs before.
+    /// The rows of each pack over all row groups, which follow each other, and how much of the first one is
+    /// of packs before.
     fn packs_across(pack: &Pack, groups: &[Vec<u32>]) -> Vec<(Vec<u32>, u32)> {
         let packs = Packs(pack.of_sequence(groups.to_vec()));
         let (mut first, mut found) = (0, Vec::new());

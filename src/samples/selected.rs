@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use forebay_store::row_set::RowSet;
 
-/// A set of rows for each row group. Where all rows are selected, as they mostly are, it is four bytes for each.
+/// A set of rows for each row group. Where all rows are selected, as they mostly are, it is four bytes for
+/// each.
 #[derive(Clone, Debug)]
 pub(super) enum SelectedRows {
     /// All rows of each row group, of which there are so many.

@@ -73,7 +73,8 @@ impl SequenceStarts {
         }
     }
 
-    /// Takes the `selected` rows of the next row group. `border` says how the first of them follows the last one before.
+    /// Takes the `selected` rows of the next row group. `border` says how the first of them follows the last
+    /// one before.
     pub(crate) fn push(&mut self, selected: &RowSet, stretches: &Stretches, border: Option<Border>) {
         self.groups.push((self.starts.rows, selected.clone()));
         for at in 0..selected.count() {

@@ -37,7 +37,8 @@ impl Stretches {
     /// The stretches of rows that have these values in the columns that decide about `window`.
     ///
     /// # Errors
-    /// The rows are not sorted, with the ordinal of the first that is not; or a column has a type that does not decide.
+    /// The rows are not sorted, with the ordinal of the first that is not; or a column has a type that does
+    /// not decide.
     pub(crate) fn of(
         window: &Window,
         rows: usize,
@@ -84,7 +85,8 @@ impl Stretches {
         Ok(stretches)
     }
 
-    /// How the first of the rows in `after` follows the last one in `before`: of each the columns that decide, with one row.
+    /// How the first of the rows in `after` follows the last one in `before`: of each the columns that
+    /// decide, with one row.
     ///
     /// # Errors
     /// It is less than that one.
@@ -112,7 +114,8 @@ impl Stretches {
         self.cuts[at] = true;
     }
 
-    /// Takes out the rows without a value, and fails at the first one that is less than that before it without a cut between.
+    /// Takes out the rows without a value, and fails at the first one that is less than that before it
+    /// without a cut between.
     fn ascend<T: PartialOrd + Copy>(
         &mut self,
         values: impl Iterator<Item = Option<T>>,
@@ -306,8 +309,8 @@ fn unsorted_across(window: &Window) -> Error {
         .at(at)
 }
 
-/// How far floats are from each other, relative to their size. A step between two of them is as far from the one that was meant: of
-/// 0.3 to 0.4 it is more than 0.1.
+/// How far floats are from each other, relative to their size. A step between two of them is as far from the
+/// one that was meant: of 0.3 to 0.4 it is more than 0.1.
 fn precision(by: &DataType) -> f64 {
     match by {
         DataType::Float16 => f64::from(f16::EPSILON),

@@ -1,4 +1,5 @@
-//! Kinds of samples through the plan: the counts are planned, and each sample is mapped back to its stored rows.
+//! Kinds of samples through the plan: the counts are planned, and each sample is mapped back to its stored
+//! rows.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, Split, Walk};
 
-/// Windows of `length` rows, each beginning `step` rows after the one before, in sequences of so many row groups.
+/// Windows of `length` rows, each beginning `step` rows after the one before, in sequences of so many row
+/// groups.
 fn windows_across(sets: &[RowSet], length: u32, step: u32, sequence: usize) -> SampleIndex {
     let window = Window::rows(length).overlap(length - step);
     let of_sequence = |groups: &[RowSet]| {
@@ -48,7 +50,8 @@ fn decoded(part: &PartRows, group_rows: u32) -> Vec<u32> {
     rows
 }
 
-/// The stored rows of every sample that the ranks of an epoch receive, by row group, in the order of delivery.
+/// The stored rows of every sample that the ranks of an epoch receive, by row group, in the order of
+/// delivery.
 fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) -> Vec<Vec<(u32, u32)>> {
     let spec = OrderSpec::new(&Shuffle::seeded(5), index.most(), world, 64);
     let of_epoch = index.of_epoch(epoch);
@@ -134,7 +137,8 @@ proptest! {
     }
 }
 
-/// Samples may take rows from anywhere in their row group: what is decoded for a part does not depend on where it is cut.
+/// Samples may take rows from anywhere in their row group: what is decoded for a part does not depend on
+/// where it is cut.
 #[test]
 fn the_selected_rows_of_a_row_group_are_decoded_for_each_of_its_parts() {
     let selected = RowSet::from_runs(10, [1..4, 6..10]);

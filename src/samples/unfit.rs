@@ -1,4 +1,5 @@
-//! Rows of which no sample is made, though they are selected: bad rows that are known before anything is planned.
+//! Rows of which no sample is made, though they are selected: bad rows that are known before anything is
+//! planned.
 
 use forebay_base::{Error, ErrorKind};
 

@@ -1,19 +1,20 @@
 //! Rows by weight: how often each row comes in an epoch.
 //!
-//! One column decides: it holds the weight of each row, or its class. It is read once, and all else is arithmetic on its
-//! values:
+//! One column decides: it holds the weight of each row, or its class. It is read once, and all else is
+//! arithmetic on its values:
 //!
 //! ```text
 //! values ─► classes, whole weights ─► draws of each class ─► draws of each row group ─► rows of a part
 //!           values, population         strata, each epoch      draws, each epoch          rows, when it is decoded
 //! ```
 //!
-//! An epoch draws by systematic sampling (Madow, "On the theory of systematic sampling, II", 1949) over rows in random order
-//! (Goodman and Kish, "Controlled selection", 1950), which filters of particles know as low-variance resampling. The rows of
-//! a class are laid end to end, each as long as its weight, and cut at points of equal distance from a random offset: a row
-//! comes as often as points fall on it. So it comes as often as its weight says, rounded down or up, and on average exactly
-//! that often. The numbers of points in a class, and in the rows that a row group has of it, are rounded in the same way. Of
-//! a row group its number of draws follows from sums, without a look at its rows.
+//! An epoch draws by systematic sampling (Madow, "On the theory of systematic sampling, II", 1949) over rows
+//! in random order (Goodman and Kish, "Controlled selection", 1950), which filters of particles know as
+//! low-variance resampling. The rows of a class are laid end to end, each as long as its weight, and cut at
+//! points of equal distance from a random offset: a row comes as often as points fall on it. So it comes as
+//! often as its weight says, rounded down or up, and on average exactly that often. The numbers of points in
+//! a class, and in the rows that a row group has of it, are rounded in the same way. Of a row group its
+//! number of draws follows from sums, without a look at its rows.
 
 mod draws;
 mod population;
@@ -35,12 +36,13 @@ pub(crate) use values::ColumnValues;
 /// More rows than an epoch has.
 const MOST_ROWS: u64 = 1 << 40;
 
-/// Rows drawn by weight, in each epoch anew: some come several times, some not at all. A sample is then a row, and batches,
-/// lengths, plans and positions count rows as they are drawn.
+/// Rows drawn by weight, in each epoch anew: some come several times, some not at all. A sample is then a
+/// row, and batches, lengths, plans and positions count rows as they are drawn.
 ///
-/// How often a row comes follows its weight: on average exactly, and in each epoch rounded down or up. The same holds for all
-/// rows of a class together. All ranks have the same number of batches, and an epoch depends on the data, the seed and its
-/// number alone. Of a row that comes several times each has its own random crop.
+/// How often a row comes follows its weight: on average exactly, and in each epoch rounded down or up. The
+/// same holds for all rows of a class together. All ranks have the same number of batches, and an epoch
+/// depends on the data, the seed and its number alone. Of a row that comes several times each has its own
+/// random crop.
 ///
 /// ```
 /// use forebay::samples::Sample;
@@ -100,8 +102,8 @@ impl Sample {
         Sample::of(column, Weights::Values)
     }
 
-    /// Each row by the weight of its class: of its value in a column of whole numbers, booleans or texts. A class that has no
-    /// weight here is an error, unless [`others`](Self::others) gives one.
+    /// Each row by the weight of its class: of its value in a column of whole numbers, booleans or texts. A
+    /// class that has no weight here is an error, unless [`others`](Self::others) gives one.
     pub fn classes<C: Into<Class>>(
         column: impl Into<String>,
         weights: impl IntoIterator<Item = (C, f64)>,
@@ -110,7 +112,8 @@ impl Sample {
         Sample::of(column, Weights::Classes { weights, others: None })
     }
 
-    /// As many rows of each class: of each value of a column of whole numbers, booleans or texts. To within a row.
+    /// As many rows of each class: of each value of a column of whole numbers, booleans or texts. To within a
+    /// row.
     pub fn balanced(column: impl Into<String>) -> Self {
         Sample::of(column, Weights::Balanced)
     }
@@ -124,15 +127,16 @@ impl Sample {
         self
     }
 
-    /// Whether a row may come several times in an epoch. If not, a row whose weight would have it come more than once comes
-    /// once, and the others share the rest by their weights. Default: true.
+    /// Whether a row may come several times in an epoch. If not, a row whose weight would have it come more
+    /// than once comes once, and the others share the rest by their weights. Default: true.
     #[must_use]
     pub fn replacement(self, replacement: bool) -> Self {
         Sample { replacement, ..self }
     }
 
-    /// Rows of an epoch. Default: with replacement as many as there are rows with a weight over 0, without as many as all
-    /// weights permit without a row that comes for certain: of balanced classes as many of each as the rarest has.
+    /// Rows of an epoch. Default: with replacement as many as there are rows with a weight over 0, without as
+    /// many as all weights permit without a row that comes for certain: of balanced classes as many of each
+    /// as the rarest has.
     #[must_use]
     pub fn rows(self, rows: u64) -> Self {
         Sample { rows: Some(rows), ..self }

@@ -1,8 +1,8 @@
 //! Windows of rows: so many consecutive rows, in the order in which they are stored.
 //!
-//! The columns that decide are read once, and of each row group the rows with which a window begins are kept as a set. All else
-//! is arithmetic: the windows of a row group are numbered as these rows are. A window is of the row group in which it begins, and
-//! may have rows of those after it.
+//! The columns that decide are read once, and of each row group the rows with which a window begins are kept
+//! as a set. All else is arithmetic: the windows of a row group are numbered as these rows are. A window is
+//! of the row group in which it begins, and may have rows of those after it.
 //!
 //! ```text
 //! by      1 2 3 9 10 11 12      gap 1, windows of 3 rows
@@ -23,8 +23,8 @@ use super::{SampleKind, SampleRows};
 /// More rows than one sample has.
 const MOST_ROWS: i64 = 1 << 16;
 
-/// Samples of several consecutive rows, which Petastorm calls an NGram and forecasters a sequence: each column is delivered with
-/// a value for each row, `[windows, rows, ...]`.
+/// Samples of several consecutive rows, which Petastorm calls an NGram and forecasters a sequence: each
+/// column is delivered with a value for each row, `[windows, rows, ...]`.
 ///
 /// The rows of a window follow each other, as they are stored and among those that a filter selects. With
 /// [`by`](Self::by) they ascend in a column, and with [`gap`](Self::gap) by no more than so much; with
@@ -124,9 +124,9 @@ impl Window {
         }
     }
 
-    /// Windows with the columns that are listed for each offset, from the lowest offset to the highest. A column that is listed
-    /// for `k` of them has `k` values in each window, by ascending offset. Columns have the names that they are delivered
-    /// under.
+    /// Windows with the columns that are listed for each offset, from the lowest offset to the highest. A
+    /// column that is listed for `k` of them has `k` values in each window, by ascending offset. Columns have
+    /// the names that they are delivered under.
     pub fn offsets<N: Into<String>>(fields: impl IntoIterator<Item = (i64, Vec<N>)>) -> Self {
         let named = |(offset, names): (i64, Vec<N>)| (offset, names.into_iter().map(Into::into).collect());
         let fields: BTreeMap<i64, Vec<String>> = fields.into_iter().map(named).collect();
@@ -135,28 +135,31 @@ impl Window {
         Window { first, last, fields, ..Window::rows(0) }
     }
 
-    /// The column by which the rows of a window ascend: numbers or times. Row groups that are not sorted by it, within
+    /// The column by which the rows of a window ascend: numbers or times. Row groups that are not sorted by
+    /// it, within
     /// [`within`](Self::within), are an error. Default: none.
     #[must_use]
     pub fn by(self, column: impl Into<String>) -> Self {
         Window { by: Some(column.into()), ..self }
     }
 
-    /// The most that a row may be after the one before in [`by`](Self::by): of floats, to their precision. Default: any number.
+    /// The most that a row may be after the one before in [`by`](Self::by): of floats, to their precision.
+    /// Default: any number.
     #[must_use]
     pub fn gap(self, gap: impl Into<Gap>) -> Self {
         Window { gap: Some(gap.into()), ..self }
     }
 
-    /// Rows that a window shares with the one before: with 0 none, and a window without overlap also begins later in
+    /// Rows that a window shares with the one before: with 0 none, and a window without overlap also begins
+    /// later in
     /// [`by`](Self::by) than the one before ends. Default: a window begins with each row.
     #[must_use]
     pub fn overlap(self, rows: u32) -> Self {
         Window { overlap: Some(rows), ..self }
     }
 
-    /// The column in which all rows of a window have one value, such as an episode, whose rows are stored one after the other.
-    /// Default: none.
+    /// The column in which all rows of a window have one value, such as an episode, whose rows are stored one
+    /// after the other. Default: none.
     #[must_use]
     pub fn within(self, column: impl Into<String>) -> Self {
         Window { within: Some(column.into()), ..self }
@@ -164,8 +167,9 @@ impl Window {
 
     /// How far a window runs on. Default: to the end of the row group in which it begins.
     ///
-    /// A row group is then read with the first rows of those after it, as far as its windows run on. Of columns without lists these
-    /// are read by pages, where the file has an offset index or is local and the column is large; all else is read whole.
+    /// A row group is then read with the first rows of those after it, as far as its windows run on. Of
+    /// columns without lists these are read by pages, where the file has an offset index or is local and the
+    /// column is large; all else is read whole.
     #[must_use]
     pub fn across(self, across: Across) -> Self {
         Window { across, ..self }
@@ -182,7 +186,8 @@ impl Window {
         u32::try_from(self.last.saturating_sub(self.first).saturating_add(1)).unwrap_or(0)
     }
 
-    /// The columns that are listed for offsets, each once, in the order in which they are found; empty for all columns.
+    /// The columns that are listed for offsets, each once, in the order in which they are found; empty for
+    /// all columns.
     pub fn columns(&self) -> Vec<&str> {
         let mut columns: Vec<&str> = Vec::new();
         for name in self.fields.values().flatten() {

@@ -276,7 +276,8 @@ fn tables_with_a_list_of_live_files_are_refused_as_folders_and_their_files_are_r
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
             let sentence = error.to_string();
             assert!(sentence.contains(&format!("this is the folder of {name} table")), "{sentence}");
-            // A list of its files would not be the table: rows are deleted and columns renamed outside of them.
+            // A list of its files would not be the table: rows are deleted and columns renamed outside of
+            // them.
             assert!(sentence.contains("(write the table's rows to plain Parquet"), "{sentence}");
         }
         assert_eq!(open_one(&data).unwrap().1.rows(), 1);

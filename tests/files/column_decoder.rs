@@ -1,4 +1,5 @@
-//! A user's own column type, through the public interface alone: run-length encoded bytes, delivered as tensors.
+//! A user's own column type, through the public interface alone: run-length encoded bytes, delivered as
+//! tensors.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::BTreeSet;

@@ -73,7 +73,8 @@ fn holds(cell: &Cell, op: Op, value: &Value) -> bool {
     }
 }
 
-/// How an integer compares with a float: in 64 bits, and of those that round to the same float by what was rounded off.
+/// How an integer compares with a float: in 64 bits, and of those that round to the same float by what was
+/// rounded off.
 fn exactly(whole: i64, float: f64) -> Option<std::cmp::Ordering> {
     let rounded = whole as f64;
     let order = rounded.partial_cmp(&float)?;
@@ -115,8 +116,8 @@ fn rows(store: &Store, catalog: &Catalog, group: usize) -> RecordBatch {
     read_part(catalog, &projection, group, None, ranges.into_iter().zip(bytes).collect(), PLENTY).unwrap()
 }
 
-/// Tries filters over a file of the given columns; `want` says whether a filter, by its index, holds for a row. Gives how
-/// often the statistics decided.
+/// Tries filters over a file of the given columns; `want` says whether a filter, by its index, holds for a
+/// row. Gives how often the statistics decided.
 fn compare(batch: &RecordBatch, filters: &[Filter], want: impl Fn(usize, usize) -> bool) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");

@@ -1,9 +1,9 @@
 //! Parquet by other writers, sound and damaged: each file has its expected outcome in `foreign.txt`.
 //!
 //! The files are not kept here. `FOREBAY_TEST_DATA` names the folder that has `parquet-testing` (of
-//! github.com/apache/parquet-testing) and `petastorm-legacy` (of github.com/uber/petastorm); without it the test is
-//! skipped. `FOREBAY_OUTCOMES=file` writes what was seen to a file in the table's form, `FOREBAY_TEXTS=folder` all values
-//! that were read, to compare them with another reader's.
+//! github.com/apache/parquet-testing) and `petastorm-legacy` (of github.com/uber/petastorm); without it the
+//! test is skipped. `FOREBAY_OUTCOMES=file` writes what was seen to a file in the table's form,
+//! `FOREBAY_TEXTS=folder` all values that were read, to compare them with another reader's.
 
 #![allow(
     clippy::unwrap_used,
@@ -264,7 +264,8 @@ fn text(
     Ok(text)
 }
 
-/// A value in a form that another program can give as well: numbers as they are stored, floats and bytes in hexadecimal.
+/// A value in a form that another program can give as well: numbers as they are stored, floats and bytes in
+/// hexadecimal.
 fn value(out: &mut String, array: &ArrayRef, row: usize) {
     if array.is_null(row) {
         out.push_str("null");

@@ -1,4 +1,5 @@
-//! Nulls of columns that are decoded: what is delivered in their place, and of what follows an image that is null.
+//! Nulls of columns that are decoded: what is delivered in their place, and of what follows an image that is
+//! null.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::path::Path;

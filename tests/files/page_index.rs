@@ -295,7 +295,8 @@ fn a_damaged_index_gives_the_same_rows_or_an_error() {
     assert!(refused > 0);
 }
 
-/// The second start with a filter reads none of its columns, unless the file was written again, or what was kept is damaged.
+/// The second start with a filter reads none of its columns, unless the file was written again, or what was
+/// kept is damaged.
 #[test]
 fn the_rows_of_a_filter_are_counted_once() {
     const MANY: usize = 1 << 20;

@@ -66,7 +66,8 @@ fn words(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
 }
 
-/// Halves and leaves out what can be, as long as the case fails in the same words. One that hangs is left as it is.
+/// Halves and leaves out what can be, as long as the case fails in the same words. One that hangs is left as
+/// it is.
 fn simplest(mut case: Case, mut failure: String) -> (Case, String) {
     let until = Instant::now() + SIMPLIFYING;
     let kind = |failure: &str| {

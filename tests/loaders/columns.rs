@@ -71,8 +71,8 @@ fn stretch(numbers: &Int64Array, data_type: &DataType) -> ArrayRef {
     make_array(data.add_buffer(bits).align_buffers(true).build().unwrap())
 }
 
-/// The default window is part of the order: as many rows as 1 GiB of memory holds. Here a row takes 1 MiB, by its type,
-/// and a row group has 60 rows.
+/// The default window is part of the order: as many rows as 1 GiB of memory holds. Here a row takes 1 MiB, by
+/// its type, and a row group has 60 rows.
 #[test]
 fn the_default_window_is_1_gib_of_rows() {
     const ROWS: usize = 60;

@@ -1,7 +1,8 @@
 //! The pixels that a loader delivers: part of the image, random draws, and form.
 //!
-//! The pictures here say where each of their pixels was: red is its column, green its row, blue a number of the picture. A
-//! crop that is not resized is then a copy, from which its place, its size and its flip can be read.
+//! The pictures here say where each of their pixels was: red is its column, green its row, blue a number of
+//! the picture. A crop that is not resized is then a copy, from which its place, its size and its flip can be
+//! read.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,7 +136,8 @@ fn a_row_shows_the_same_pixels_however_the_data_set_is_stored_dealt_and_shared_o
     }
 }
 
-/// A lane that begins in the middle of a row group has a part of it, whose rows have the numbers that they have in it.
+/// A lane that begins in the middle of a row group has a part of it, whose rows have the numbers that they
+/// have in it.
 #[test]
 fn a_row_group_that_lanes_share_shows_each_row_as_a_whole_one_does() {
     let image = crops();
@@ -220,7 +222,8 @@ fn areas_are_drawn_evenly_and_shapes_evenly_on_a_logarithmic_scale() {
     let crop = || Image::random_resized_crop(side as u32);
     let squares = drawn(crop().scale((0.08, 0.5)).ratio((1.0, 1.0)));
     let mean = squares.iter().map(|(w, h)| w * h).sum::<f64>() / squares.len() as f64;
-    // A mean of 0.29, less what the filter leaves out at the borders. Even sides instead of even areas would have 0.25.
+    // A mean of 0.29, less what the filter leaves out at the borders. Even sides instead of even areas would
+    // have 0.25.
     assert!((0.267..0.287).contains(&mean), "a mean area of {mean}");
     let shapes = drawn(crop().scale((0.1, 0.1)).ratio((0.25, 4.0)));
     let wide = shapes.iter().filter(|(w, h)| w > h).count();
@@ -346,7 +349,8 @@ fn with_chunk(png: &[u8], kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
 
 #[test]
 fn each_orientation_brings_each_corner_where_it_belongs() {
-    // The pixel of the stored 3x2 picture that is seen in the upper left corner, and the one to the right of it.
+    // The pixel of the stored 3x2 picture that is seen in the upper left corner, and the one to the right of
+    // it.
     let corners: [(u8, [u8; 2], [u8; 2]); 8] = [
         (1, [0, 0], [1, 0]),
         (2, [2, 0], [1, 0]),
@@ -373,8 +377,8 @@ fn each_orientation_brings_each_corner_where_it_belongs() {
     }
 }
 
-/// Pictures that would take more memory than the budget has for one: each is named with what it takes, and the rows beside
-/// it are delivered.
+/// Pictures that would take more memory than the budget has for one: each is named with what it takes, and
+/// the rows beside it are delivered.
 #[test]
 fn an_image_that_would_take_more_memory_than_there_is_is_refused_with_its_place() {
     let large =

@@ -168,8 +168,8 @@ impl Trial<'_> {
         assert!(again == 0 || (!case.drop_last && in_last > 0 && again < u64::from(case.world)));
     }
 
-    /// The stored order, worked out from nothing but its words: lanes are equal runs of the selected rows, global row `i`
-    /// is the next row of lane `i mod lanes`, and a step's rows are sorted by lane.
+    /// The stored order, worked out from nothing but its words: lanes are equal runs of the selected rows,
+    /// global row `i` is the next row of lane `i mod lanes`, and a step's rows are sorted by lane.
     fn as_stored(&self, epoch: u64) {
         let (rows, lanes) = (self.selected.len(), self.case.lanes() as usize);
         let mut starts = vec![0];
@@ -363,7 +363,8 @@ impl Trial<'_> {
         assert_ne!(steps, self.epochs[&0][0], "each seed has an order of its own");
     }
 
-    /// Law 7: with one bad row more than may be skipped, or none allowed, the epoch ends with that row's place.
+    /// Law 7: with one bad row more than may be skipped, or none allowed, the epoch ends with that row's
+    /// place.
     fn bad_rows(&self) {
         let skips = |rank: &Vec<Step>| -> u64 { rank.iter().map(|step| step.skipped.len() as u64).sum() };
         let Some(rank) = self.epochs[&0].iter().position(|rank| skips(rank) > 0) else { return };
@@ -410,7 +411,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Law 8: after `close()` there is one error, and then nothing; batches that were made before may still come.
+    /// Law 8: after `close()` there is one error, and then nothing; batches that were made before may still
+    /// come.
     fn closed(&self, loaders: &[Loader]) {
         let truth = &self.epochs[&0][0];
         let taken = (truth.len() as u64 * self.case.closed_at / 1_000) as usize;

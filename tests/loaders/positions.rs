@@ -136,7 +136,8 @@ fn epochs_are_numbered_on_from_the_last_one() {
     let mut state = loader.position();
     (state.epoch, state.row) = (2, 40);
     loader.restore(&state).unwrap();
-    // Another epoch than the restored one begins at its beginning, and so does the restored one the second time.
+    // Another epoch than the restored one begins at its beginning, and so does the restored one the second
+    // time.
     assert_eq!(loader.epoch(4).remaining(), 10);
     loader.restore(&state).unwrap();
     assert_eq!((loader.epoch(2).remaining(), loader.epoch(2).remaining()), (6, 10));

@@ -16,8 +16,8 @@ use crate::table::Table;
 /// What takes the place of nulls, where that is asked for.
 const FILL: i32 = -7;
 
-/// How far pixels may be off on average where a cache keeps images in another form, of 255. A crop of another place, or
-/// an image that is flipped, is several times as far off.
+/// How far pixels may be off on average where a cache keeps images in another form, of 255. A crop of another
+/// place, or an image that is flipped, is several times as far off.
 const LOSS: f64 = 8.0;
 
 /// What of a loader varies within a case.
@@ -158,7 +158,8 @@ fn present(column: &dyn Array) -> BooleanArray {
     (0..column.len()).map(|row| Some(column.is_valid(row))).collect()
 }
 
-/// Each image is the one that its own key makes of it: seed, epoch, the row's place in the data set, and its column.
+/// Each image is the one that its own key makes of it: seed, epoch, the row's place in the data set, and its
+/// column.
 fn pixels(case: &Case, table: &Table, epoch: u64, ids: &[u64], column: &Arc<dyn Array>, image: &Image) {
     assert_eq!(column.null_count(), 0);
     let values = column.as_fixed_size_list().values().to_data();

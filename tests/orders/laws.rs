@@ -1,5 +1,5 @@
-//! The laws of order, as properties over random data sets, worlds, lanes, batches, windows, seeds, epochs and resume
-//! points. Nothing here reads data: plans are arithmetic.
+//! The laws of order, as properties over random data sets, worlds, lanes, batches, windows, seeds, epochs and
+//! resume points. Nothing here reads data: plans are arithmetic.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -146,15 +146,16 @@ proptest! {
         prop_assert_eq!(seen.len() as u64, total - dropped);
     }
 
-    /// Law 4 (elastic): with the global batch and the lanes constant, a step holds the same rows on any world, whether the
-    /// number of ranks divides anything or not.
+    /// Law 4 (elastic): with the global batch and the lanes constant, a step holds the same rows on any
+    /// world, whether the number of ranks divides anything or not.
     #[test]
     fn a_step_holds_the_same_rows_on_any_world(case in cases(), world in 1u32..14, global in 1u64..250) {
         let global = global.max(world.into());
         prop_assert_eq!(case.together(1, global, 0), case.together(world, global, 0));
     }
 
-    /// Law 4: stopped and resumed again and again, each time on another world, the steps are those of a run that was not.
+    /// Law 4: stopped and resumed again and again, each time on another world, the steps are those of a run
+    /// that was not.
     #[test]
     fn steps_do_not_show_on_how_many_ranks_they_were_resumed(
         case in cases(), worlds in prop::collection::vec(1u32..14, 1..6), global in 14u64..250, at in any::<u64>(),
@@ -198,8 +199,8 @@ proptest! {
         prop_assert_eq!(seen.len() as u64, total);
     }
 
-    /// Laws 1 and 5: the tail after any resume point is the tail of the undisturbed walk, and only what it needs of
-    /// the pool is read for it.
+    /// Laws 1 and 5: the tail after any resume point is the tail of the undisturbed walk, and only what it
+    /// needs of the pool is read for it.
     #[test]
     fn resuming_gives_the_undisturbed_tail_and_reads_no_more_than_a_pool(
         case in cases(), world in 1u32..5, batch in 1u64..70, at in 0.0f64..1.0,
@@ -226,8 +227,8 @@ proptest! {
         }
     }
 
-    /// Who brings a part's rows into the order of its deal finds at the picked places the rows of the plan, from wherever the
-    /// epoch is begun, and neighbours where nothing else is mixed with them.
+    /// Who brings a part's rows into the order of its deal finds at the picked places the rows of the plan,
+    /// from wherever the epoch is begun, and neighbours where nothing else is mixed with them.
     #[test]
     fn places_in_deals_are_the_rows_of_the_plan(
         case in cases(), world in 1u32..5, rank in 0u32..4, batch in 1u64..70, at in 0.0f64..1.0,
@@ -259,8 +260,9 @@ proptest! {
         }
     }
 
-    /// What the reader is told agrees with what the consumer needs: a scout sees the same parts at the same steps, every
-    /// row picked is of a part at hand, every part enters and leaves once, and no lane holds more than its pool.
+    /// What the reader is told agrees with what the consumer needs: a scout sees the same parts at the same
+    /// steps, every row picked is of a part at hand, every part enters and leaves once, and no lane holds
+    /// more than its pool.
     #[test]
     fn parts_are_at_hand_when_needed_and_gone_after(case in cases(), rank in 0u32..4, batch in 1u64..70) {
         let order = case.order();

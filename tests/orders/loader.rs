@@ -19,8 +19,8 @@ use tempfile::TempDir;
 
 use super::kit::write_batch;
 
-/// A data set of `files` files with `groups` row groups of `rows` rows each. Row `i` holds `id = i`, a score that is
-/// null in every fifth row, a name, and a blob of `blob` bytes.
+/// A data set of `files` files with `groups` row groups of `rows` rows each. Row `i` holds `id = i`, a score
+/// that is null in every fifth row, a name, and a blob of `blob` bytes.
 fn written(files: usize, groups: usize, rows: usize, blob: usize) -> TempDir {
     let dir = TempDir::new().unwrap();
     let schema = Arc::new(Schema::new(vec![
@@ -349,8 +349,8 @@ fn write(dir: &TempDir, rows: usize, columns: Vec<(&str, ArrayRef)>) {
     write_batch(&dir.path().join("a.parquet"), &batch, rows);
 }
 
-/// Thirty rows of every kind of column, each null in a row of its own: `number` in 3, `flag` in 7, a value of `list` in 11,
-/// `list` in 12, a value of `pair` in 20, `cell` in 25, `text` in 28.
+/// Thirty rows of every kind of column, each null in a row of its own: `number` in 3, `flag` in 7, a value of
+/// `list` in 11, `list` in 12, a value of `pair` in 20, `cell` in 25, `text` in 28.
 fn with_nulls() -> TempDir {
     let dir = TempDir::new().unwrap();
     let but = |null: i64| (0..30).map(move |row| (row != null).then_some(row));
@@ -458,8 +458,8 @@ fn nulls_are_delivered_where_bad_rows_raise_and_filled_where_a_value_is_given() 
     }
 }
 
-/// Settings that once were accepted and then waited for ever: lanes that share row groups, steps that do not divide by
-/// lanes, a lane that many ranks share, row groups much smaller than the budget's unit.
+/// Settings that once were accepted and then waited for ever: lanes that share row groups, steps that do not
+/// divide by lanes, a lane that many ranks share, row groups much smaller than the budget's unit.
 #[test]
 fn what_is_accepted_runs_to_its_end() {
     let wide = written(1, 2, 5_000, 100);
@@ -499,7 +499,8 @@ fn a_position_does_not_move_for_an_epoch_that_does_not_begin() {
     assert_eq!((loader.position().epoch, loader.position().row), (3, 20));
 }
 
-/// Reads epoch 0 to its end, then waits until nothing more is read; the bytes read and those needed, less the footer's.
+/// Reads epoch 0 to its end, then waits until nothing more is read; the bytes read and those needed, less the
+/// footer's.
 fn traffic_of_one_epoch(loader: &Loader) -> (u64, u64) {
     const QUIET: Duration = Duration::from_millis(200);
     let footers = loader.stats().traffic;
@@ -668,8 +669,8 @@ fn of_small_row_groups_that_are_read_together_one_is_damaged() {
     }
 }
 
-/// Files of one data set that are stored differently: the same columns in another order, required or nullable, with and
-/// without a dictionary.
+/// Files of one data set that are stored differently: the same columns in another order, required or
+/// nullable, with and without a dictionary.
 #[test]
 fn small_row_groups_of_files_that_are_stored_differently_are_not_mixed_up() {
     let dir = TempDir::new().unwrap();

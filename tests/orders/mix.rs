@@ -1,4 +1,5 @@
-//! Mixes as a user of the library has them: random topologies, whose rows are held against the plan, and resumed anywhere.
+//! Mixes as a user of the library has them: random topologies, whose rows are held against the plan, and
+//! resumed anywhere.
 
 #![allow(
     clippy::unwrap_used,

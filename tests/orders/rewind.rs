@@ -19,7 +19,8 @@ use forebay::{
 
 use super::kit::{Draw, write_batch};
 
-/// Files with these numbers of rows in row groups of `group`; column `n` counts all rows from 0, `url` names them.
+/// Files with these numbers of rows in row groups of `group`; column `n` counts all rows from 0, `url` names
+/// them.
 fn write(folder: &Path, rows: &[usize], group: usize) {
     let mut first = 0i64;
     for (at, rows) in rows.iter().enumerate() {

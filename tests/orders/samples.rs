@@ -1,5 +1,5 @@
-//! Samples of several rows over random topologies: what comes is what the plan says, each sample once, and a position resumes
-//! on other ranks.
+//! Samples of several rows over random topologies: what comes is what the plan says, each sample once, and a
+//! position resumes on other ranks.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,8 +23,8 @@ use super::kit::{Draw, write_batch};
 
 const CASES: u64 = 90;
 
-/// Files with these numbers of rows in row groups of `group`. Column `n` counts all rows from 1, `t` ascends, `c` is one of
-/// four classes, and `tokens` has up to 8 times `n` in row `n`.
+/// Files with these numbers of rows in row groups of `group`. Column `n` counts all rows from 1, `t` ascends,
+/// `c` is one of four classes, and `tokens` has up to 8 times `n` in row `n`.
 fn write(draw: &mut Draw, folder: &Path, rows: &[u64], group: usize) {
     let (mut n, mut time) = (0, 0);
     for (at, rows) in rows.iter().enumerate() {
@@ -376,7 +376,8 @@ fn a_batch_of_windows_fits_the_memory_or_is_refused() {
     assert_eq!(made(400).unwrap_err().kind(), ErrorKind::TooLarge);
 }
 
-/// Row groups as large as the memory pass one at a time: what a step takes of those that leave is copied out of them.
+/// Row groups as large as the memory pass one at a time: what a step takes of those that leave is copied out
+/// of them.
 #[test]
 fn windows_come_the_same_in_little_memory() {
     const ROWS: i64 = 120;

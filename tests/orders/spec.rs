@@ -1,4 +1,5 @@
-//! A loader's options as one value: those that a loader returns, and the plan that they make without a loader.
+//! A loader's options as one value: those that a loader returns, and the plan that they make without a
+//! loader.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::path::Path;

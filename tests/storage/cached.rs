@@ -41,7 +41,8 @@ fn warm(loader: &Loader) {
     panic!("not all rows are kept: {}", loader.stats().cache.unwrap());
 }
 
-/// The files of entries: all that are larger than the other files of a cache. A cache in use may remove one meanwhile.
+/// The files of entries: all that are larger than the other files of a cache. A cache in use may remove one
+/// meanwhile.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     files_below(folder)
         .into_iter()

@@ -1,4 +1,5 @@
-//! Bytes that are turned over on their way: found by the pages' checksums, fetched once more, and then an error.
+//! Bytes that are turned over on their way: found by the pages' checksums, fetched once more, and then an
+//! error.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -51,7 +52,8 @@ fn a_bit_that_turns_over_is_always_found() {
         let when = Match::get().key_ends_with(name_of(file)).covers(offset);
         let fault = Fault::FlipBit { offset, bit };
 
-        // A request of the case before, which is given up but on its way, may meet the fault in place of this one's.
+        // A request of the case before, which is given up but on its way, may meet the fault in place of this
+        // one's.
         let is_met = (0..3).any(|_| {
             server.clear_rules();
             server.reset();

@@ -62,7 +62,8 @@ pub(crate) fn rewrite(bucket: &Path, file: usize) {
     let written = path.with_extension("new");
     write(&written, file, 1);
     let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
-    // The copy may be younger than one tick of the file system's clock, by which a writing of a local file is known.
+    // The copy may be younger than one tick of the file system's clock, by which a writing of a local file is
+    // known.
     while modified(&written) == modified(&path) {
         std::thread::sleep(std::time::Duration::from_millis(1));
         write(&written, file, 1);

@@ -80,7 +80,8 @@ fn who_is_handed_an_index_reads_no_footer() {
     for bytes in [index.clone(), again] {
         let (gets, other) = found(OpenOptions::new().index(bytes));
         assert_eq!((gets, other.take_warning()), (0, None));
-        // A filter looks for statistics in the footers, which it takes from the index. There are none: the row groups are read.
+        // A filter looks for statistics in the footers, which it takes from the index. There are none: the
+        // row groups are read.
         let none = Filter::all_of([Term::new("id", Op::Less, -1i64)]);
         assert!(other.loader().columns(["id"]).filter(none).build().is_err(), "no row is selected");
         assert_eq!(reads(&server).len(), FILES * GROUPS);

@@ -183,8 +183,8 @@ pub(crate) fn settled(server: &FaultServer) {
     }
 }
 
-/// What was read since the log was emptied: each range of an object once, though the request for it was sent a second time because
-/// the first was late, as happens on a machine that is busy.
+/// What was read since the log was emptied: each range of an object once, though the request for it was sent
+/// a second time because the first was late, as happens on a machine that is busy.
 pub(crate) fn reads(server: &FaultServer) -> Vec<Exchange> {
     let mut reads: Vec<Exchange> = server.log();
     reads.retain(|asked| asked.operation == Operation::Get && asked.status.is_some());

@@ -1,4 +1,5 @@
-//! The schema that Petastorm keeps beside the files of a data set: where it is sought, and what is read for it.
+//! The schema that Petastorm keeps beside the files of a data set: where it is sought, and what is read for
+//! it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Storage that refuses or is missing: hosts without an address, credentials that are refused, expire or are missing.
+//! Storage that refuses or is missing: hosts without an address, credentials that are refused, expire or are
+//! missing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -226,8 +227,8 @@ fn a_web_server_without_ranges_is_an_error_that_says_so() {
     assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
 }
 
-/// Runs a test again in a process without the user's credentials: the home folder to use there, or `None` in the
-/// process that only started it and saw it succeed.
+/// Runs a test again in a process without the user's credentials: the home folder to use there, or `None` in
+/// the process that only started it and saw it succeed.
 fn alone(test: &str) -> Option<PathBuf> {
     if let Some(home) = std::env::var_os(ALONE) {
         return Some(home.into());

@@ -57,7 +57,8 @@ fn silent_connections_are_given_up_and_cost_less_than_half_of_the_rate() {
 
 #[test]
 fn silence_is_noticed_in_time_where_nothing_else_helps() {
-    // Every answer is silent for ever, so that no second request overtakes: what is left is to give up and ask again.
+    // Every answer is silent for ever, so that no second request overtakes: what is left is to give up and
+    // ask again.
     let stall = Duration::from_secs(times(2, 10));
     let server = server();
     let dataset = open(&server, &[("stall_timeout", &format!("{}s", stall.as_secs()))]).unwrap();

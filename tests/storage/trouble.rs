@@ -9,7 +9,8 @@ use forebay::{Dataset, ErrorKind, LoaderBuilder, Shuffle};
 use crate::data::{BUCKET, FILES, GROUPS};
 use crate::kit::*;
 
-/// With one lane, so that a row group is read once: one that two lanes share is read by each, and not by agreement.
+/// With one lane, so that a row group is read once: one that two lanes share is read by each, and not by
+/// agreement.
 fn one_lane(dataset: &Dataset) -> LoaderBuilder {
     shuffled(dataset).shuffle(Shuffle::seeded(7).window_rows(150).lanes(1))
 }
@@ -48,7 +49,8 @@ fn one_error_in_five_answers_costs_a_few_requests_and_no_row() {
     }
 }
 
-/// How often a store asked to be left alone for a while, and was, and was not: the same range was asked for sooner.
+/// How often a store asked to be left alone for a while, and was, and was not: the same range was asked for
+/// sooner.
 fn left_alone(log: &[Exchange]) -> (u64, u64) {
     let asks = |exchange: &Exchange| match &exchange.fault {
         Some(Fault::Status { retry_after: Some(wait), .. }) => Some(*wait),

@@ -1,8 +1,8 @@
 //! One type for the values of several, which files have for one column.
 //!
-//! Types may differ in form alone: lists with offsets of 32 or 64 bits, or of one length; the names of UTC; how many digits a
-//! decimal may have; the order of a structure's fields. What has another unit, scale or width is a wider type, which is only
-//! taken where that is asked for.
+//! Types may differ in form alone: lists with offsets of 32 or 64 bits, or of one length; the names of UTC;
+//! how many digits a decimal may have; the order of a structure's fields. What has another unit, scale or
+//! width is a wider type, which is only taken where that is asked for.
 
 use std::sync::Arc;
 
@@ -32,8 +32,9 @@ const DIGITS: [u8; 4] = [9, 18, 38, 76];
 const UNITS: [TimeUnit; 4] =
     [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
 
-/// The type that holds the values of all; `None` where there is none. Without `widens` the types must be of one form but for
-/// what changes no value. The order of the types makes no difference, but for the names and metadata of nested fields.
+/// The type that holds the values of all; `None` where there is none. Without `widens` the types must be of
+/// one form but for what changes no value. The order of the types makes no difference, but for the names and
+/// metadata of nested fields.
 pub fn common(types: &[&DataType], widens: bool) -> Option<DataType> {
     let (first, others) = types.split_first()?;
     if others.iter().all(|other| other == first) {
@@ -164,8 +165,8 @@ fn times(types: &[&DataType], widens: bool) -> Option<DataType> {
     })
 }
 
-/// The zone of timestamps: none, or one that all have under any of its names. Those of several zones are the same moments in
-/// UTC.
+/// The zone of timestamps: none, or one that all have under any of its names. Those of several zones are the
+/// same moments in UTC.
 fn zone(types: &[&DataType], widens: bool) -> Option<Option<Arc<str>>> {
     let zones: Vec<Option<&Arc<str>>> = types
         .iter()

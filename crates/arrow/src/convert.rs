@@ -1,4 +1,5 @@
-//! Arrays in a type that they have in [common](super::common) with others. Every value stays what it is, or is refused.
+//! Arrays in a type that they have in [common](super::common) with others. Every value stays what it is, or
+//! is refused.
 
 use std::sync::Arc;
 
@@ -86,7 +87,8 @@ pub fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
 
 const MILLISECONDS_A_DAY: i64 = 86_400_000;
 
-/// The array under a type that differs inside alone: in the names and nullability of nested fields, and in their own types.
+/// The array under a type that differs inside alone: in the names and nullability of nested fields, and in
+/// their own types.
 fn inside(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let fields: Vec<&DataType> = match to {
         DataType::List(field) | DataType::FixedSizeList(field, _) | DataType::Map(field, _) => {

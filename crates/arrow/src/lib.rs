@@ -1,5 +1,5 @@
-//! Arrow as [forebay](https://docs.rs/forebay) uses it: its parts under the paths of the `arrow` crate, and beside them names
-//! of types, nested types, and conversions between the forms of one value.
+//! Arrow as [forebay](https://docs.rs/forebay) uses it: its parts under the paths of the `arrow` crate, and
+//! beside them names of types, nested types, and conversions between the forms of one value.
 //!
 //! Not all of the `arrow` crate, of which these are the smaller part.
 

@@ -1,7 +1,7 @@
 //! Types as messages show them: by the names that the documentation, numpy and pyarrow give them.
 //!
-//! Arrow's own names tell how values lie in memory, which a user did not choose: a text is `Utf8View` where it is read, and
-//! `LargeUtf8` where it is delivered.
+//! Arrow's own names tell how values lie in memory, which a user did not choose: a text is `Utf8View` where
+//! it is read, and `LargeUtf8` where it is delivered.
 
 use std::fmt;
 

@@ -28,7 +28,8 @@ pub fn with_times(field: &Field, times: &DataType) -> Field {
     field.clone().with_data_type(data_type)
 }
 
-/// A structure of the fields of two. Fields that both have are structures themselves. What is none is as `other` has it.
+/// A structure of the fields of two. Fields that both have are structures themselves. What is none is as
+/// `other` has it.
 ///
 /// # Errors
 /// They are not null in the same rows.

@@ -7,7 +7,8 @@ use super::datatypes::*;
 
 /// The narrowest type of numbers that holds every value of all; `None` where there is none.
 pub(super) fn widest(types: &[&DataType]) -> Option<DataType> {
-    // Floats first: one that holds each of several integers need not hold the integer that holds all of these.
+    // Floats first: one that holds each of several integers need not hold the integer that holds all of
+    // these.
     let (floats, others): (Vec<&DataType>, Vec<&DataType>) =
         types.iter().partition(|data_type| data_type.is_floating());
     let mut all = floats.into_iter().chain(others);
@@ -46,7 +47,8 @@ fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// An array of numbers in a type that is [wider](widest), or of nulls in any; `None` for any other pair of types.
+/// An array of numbers in a type that is [wider](widest), or of nulls in any; `None` for any other pair of
+/// types.
 pub(super) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     macro_rules! from {
         ($from:ty => $($to:ident as $into:ty),*) => {

@@ -1,15 +1,15 @@
 //! The one error type: what went wrong, where, and what to do next.
 //!
-//! An error is opaque on purpose: callers branch on [`Error::kind`], people read the sentence. The sentence has up to
-//! three parts, `place: cause (hint)`. It is one line: control characters in it are [escaped].
+//! An error is opaque on purpose: callers branch on [`Error::kind`], people read the sentence. The sentence
+//! has up to three parts, `place: cause (hint)`. It is one line: control characters in it are [escaped].
 //!
 //! ```text
 //! data/part-0031.parquet, row group 7, row 512, column "image": corrupt JPEG: premature end
 //! there is no column "lable" (did you mean "label"? the columns are image, label)
 //! ```
 //!
-//! A hint that names an option has it in backquotes, by its name in the builder of a loader: Python and the program write it in
-//! their own form (`columns=[...]`, `--columns`) with [`Error::sentence`].
+//! A hint that names an option has it in backquotes, by its name in the builder of a loader: Python and the
+//! program write it in their own form (`columns=[...]`, `--columns`) with [`Error::sentence`].
 
 mod escape;
 
@@ -57,7 +57,8 @@ pub enum ErrorKind {
     DatasetChanged,
     /// A saved position that does not belong to this loader.
     StateMismatch,
-    /// A row group, batch or image that does not fit the memory budget, or an image over the limit on its pixels.
+    /// A row group, batch or image that does not fit the memory budget, or an image over the limit on its
+    /// pixels.
     TooLarge,
     /// A store refuses the credentials, or they do not permit the read.
     Denied,
@@ -141,8 +142,8 @@ impl fmt::Display for Place {
 
 /// A failure: its [kind](ErrorKind), its [place](Place), its cause in words and, where there is one, a hint.
 ///
-/// Cheap to clone. Its [`source`](std::error::Error::source) is the error of I/O, Arrow or Parquet that it came from, where
-/// there is one; errors of stores are not kept, since their texts may hold secrets.
+/// Cheap to clone. Its [`source`](std::error::Error::source) is the error of I/O, Arrow or Parquet that it
+/// came from, where there is one; errors of stores are not kept, since their texts may hold secrets.
 ///
 /// ```
 /// # use forebay_base as forebay;
@@ -203,8 +204,8 @@ impl Error {
         self
     }
 
-    /// A panic as an error: `whose` bug it is, and its message. Tokio panics where the system refuses it a thread, which is
-    /// nobody's bug.
+    /// A panic as an error: `whose` bug it is, and its message. Tokio panics where the system refuses it a
+    /// thread, which is nobody's bug.
     pub fn panicked(whose: &str, panic: &Panic) -> Self {
         match panic.words().strip_prefix(NO_THREAD) {
             Some(why) => Error::not_started("a thread that reads", &why),
@@ -219,8 +220,8 @@ impl Error {
         )
     }
 
-    /// The same failure with a hint: what the user can do, a clause without a full stop. Options are in backquotes, with a
-    /// value or without: "leave it out with `columns`", "`batch_size=64` fits".
+    /// The same failure with a hint: what the user can do, a clause without a full stop. Options are in
+    /// backquotes, with a value or without: "leave it out with `columns`", "`batch_size=64` fits".
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.inner().hint = Some(hint.into());
@@ -301,7 +302,8 @@ impl Error {
         &self.0.cause
     }
 
-    /// The sentence, with each option of the hint as `option` writes its name and, where there is one, its value.
+    /// The sentence, with each option of the hint as `option` writes its name and, where there is one, its
+    /// value.
     pub fn sentence(&self, option: impl Fn(&str, Option<&str>) -> String) -> String {
         let mut sentence = String::new();
         if !self.0.place.is_empty() {
@@ -358,7 +360,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// The name among `candidates` that a misspelt `name` most likely meant, if one is near: for "did you mean" hints.
+/// The name among `candidates` that a misspelt `name` most likely meant, if one is near: for "did you mean"
+/// hints.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let furthest = name.chars().count() / 3 + 1;
     candidates

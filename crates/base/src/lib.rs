@@ -1,5 +1,5 @@
-//! What every part of [forebay](https://docs.rs/forebay) builds on: its error, panics as values, sizes and paths as people
-//! write them.
+//! What every part of [forebay](https://docs.rs/forebay) builds on: its error, panics as values, sizes and
+//! paths as people write them.
 //!
 //! Users meet these types in `forebay` itself.
 

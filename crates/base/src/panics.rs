@@ -1,9 +1,9 @@
 //! Panics that become errors: caught, and not printed.
 //!
-//! Decoders panic on malformed bytes, and a store may be the user's own. A panic that is caught here becomes an error with a
-//! place; a message on standard error as well would only confuse. Rust prints that message before the panic can be caught,
-//! from a hook that the whole process shares. Our hook is silent on a thread that is inside [`caught`], and passes every other
-//! panic to the hook that was set before.
+//! Decoders panic on malformed bytes, and a store may be the user's own. A panic that is caught here becomes
+//! an error with a place; a message on standard error as well would only confuse. Rust prints that message
+//! before the panic can be caught, from a hook that the whole process shares. Our hook is silent on a thread
+//! that is inside [`caught`], and passes every other panic to the hook that was set before.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -54,7 +54,8 @@ impl Panic {
 /// Runs `work`; returns a panic as a value, and prints nothing.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
-    // A hook cannot be set by a thread that is unwinding. Such a thread has nothing to catch that must be silent.
+    // A hook cannot be set by a thread that is unwinding. Such a thread has nothing to catch that must be
+    // silent.
     if !std::thread::panicking() {
         HOOK.call_once(install);
     }

@@ -33,8 +33,8 @@ pub fn absolute(path: &Path) -> Result<PathBuf> {
 /// A file or folder to write: the path as given, with `~` expanded to the user's home, as a shell does.
 ///
 /// # Errors
-/// `Invalid` for an empty path, for a URL (not repeated, since it may hold a password), and for a `~` where the home folder
-/// is not known.
+/// `Invalid` for an empty path, for a URL (not repeated, since it may hold a password), and for a `~` where
+/// the home folder is not known.
 pub fn local(path: impl AsRef<Path>) -> Result<PathBuf> {
     let path = path.as_ref();
     // For these two questions only; the path itself stays as it is.
@@ -48,7 +48,8 @@ pub fn local(path: impl AsRef<Path>) -> Result<PathBuf> {
     expanded(path.to_path_buf())
 }
 
-/// Whether a text begins like a URL: `s3://b`, and also `https:/h`, a URL that lost a slash when it became a path.
+/// Whether a text begins like a URL: `s3://b`, and also `https:/h`, a URL that lost a slash when it became a
+/// path.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.trim_start().split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())

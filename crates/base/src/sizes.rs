@@ -7,8 +7,8 @@ use crate::{Error, Result};
 /// Units by their first letter, as powers of their base.
 const LETTERS: [&str; 4] = ["k", "m", "g", "t"];
 
-/// Bytes from "200GB" or "200g" (powers of 1000), "4GiB" or "4Gi" (powers of 1024), or "65536". Case and a space before the unit do
-/// not matter, and the number may have decimals.
+/// Bytes from "200GB" or "200g" (powers of 1000), "4GiB" or "4Gi" (powers of 1024), or "65536". Case and a
+/// space before the unit do not matter, and the number may have decimals.
 ///
 /// ```
 /// assert_eq!(forebay_base::sizes::parse("4 GiB")?, 4 << 30);

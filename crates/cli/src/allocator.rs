@@ -1,7 +1,8 @@
-//! The allocator of the program and of the wheel, which declare it as theirs. The library leaves the choice to its users.
+//! The allocator of the program and of the wheel, which declare it as theirs. The library leaves the choice
+//! to its users.
 //!
-//! Row groups and batches are large, short-lived and made by many threads: the system's allocator maps their pages, has
-//! them cleared and unmaps them once for each.
+//! Row groups and batches are large, short-lived and made by many threads: the system's allocator maps their
+//! pages, has them cleared and unmaps them once for each.
 
 mod kept;
 
@@ -11,8 +12,8 @@ use std::ffi::c_long;
 use libmimalloc_sys::{mi_option_get, mi_option_set, mi_option_t};
 use mimalloc::MiMalloc;
 
-/// Blocks of so many bytes are the system's, which takes them back at once: kept for the next one, and lying between others,
-/// a few of them would take as much memory as all that a loader may have.
+/// Blocks of so many bytes are the system's, which takes them back at once: kept for the next one, and lying
+/// between others, a few of them would take as much memory as all that a loader may have.
 const LARGE: usize = 64 << 20;
 
 /// The type that a binary declares as its `#[global_allocator]`: mimalloc, except for large blocks.
@@ -21,7 +22,8 @@ pub struct Allocator;
 /// The value of it.
 pub const ALLOCATOR: Allocator = Allocator;
 
-// SAFETY: each block is of the allocator that its size says, and is given back to it, as its layout has the size.
+// SAFETY: each block is of the allocator that its size says, and is given back to it, as its layout has the
+// size.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -80,8 +82,8 @@ fn counted(block: *mut u8, bytes: usize) -> *mut u8 {
     block
 }
 
-/// `mi_option_purge_delay` of mimalloc 3, which the crate does not name: the milliseconds after which free memory is
-/// returned to the system.
+/// `mi_option_purge_delay` of mimalloc 3, which the crate does not name: the milliseconds after which free
+/// memory is returned to the system.
 const PURGE_DELAY: mi_option_t = 15;
 /// The default of mimalloc, in milliseconds.
 const DEFAULT: c_long = 1_000;
@@ -92,8 +94,8 @@ const PATIENCE: c_long = 10_000;
 /// Keeps free memory for a while, since the next batch takes as much. `MIMALLOC_PURGE_DELAY` overrides it.
 #[allow(unsafe_code)]
 pub fn settle() {
-    // SAFETY: both take any option's number, and one that is not known is refused; they are called before other threads
-    // are started that could change options.
+    // SAFETY: both take any option's number, and one that is not known is refused; they are called before
+    // other threads are started that could change options.
     unsafe {
         if mi_option_get(PURGE_DELAY) == DEFAULT {
             mi_option_set(PURGE_DELAY, PATIENCE);

@@ -1,7 +1,8 @@
-//! The only file that prints: results to standard output, everything else to standard error. Characters that a terminal
-//! would obey are escaped.
+//! The only file that prints: results to standard output, everything else to standard error. Characters that
+//! a terminal would obey are escaped.
 //!
-//! With `--json -` standard output carries one JSON object and nothing else, so that `forebay … | jq` always works.
+//! With `--json -` standard output carries one JSON object and nothing else, so that `forebay … | jq` always
+//! works.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -16,7 +17,8 @@ use serde::Serialize;
 
 use super::output::Output;
 
-/// Where there is no terminal, progress is a line now and then: often enough to see that it lives, rare enough for a log.
+/// Where there is no terminal, progress is a line now and then: often enough to see that it lives, rare
+/// enough for a log.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 /// On a terminal the text changes slowly enough to be read.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
@@ -38,7 +40,8 @@ enum Json {
 }
 
 impl Console {
-    /// A console for a verb that was given `--json`, or not. Fails with `Io` for a file that cannot be written.
+    /// A console for a verb that was given `--json`, or not. Fails with `Io` for a file that cannot be
+    /// written.
     pub(crate) fn new(json: Option<&Path>) -> Result<Self> {
         let json = match json {
             None => Json::Nowhere,

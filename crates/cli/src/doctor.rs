@@ -20,13 +20,15 @@ use super::machine::{self, Clock};
 use super::options::LoaderOptions;
 use super::units::{self, count, counted, percent, seconds};
 
-/// Measures the store, this machine and a cache, predicts whether an accelerator would wait, and says what to change.
+/// Measures the store, this machine and a cache, predicts whether an accelerator would wait, and says what to
+/// change.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     loader: LoaderOptions,
-    /// Time that the accelerator takes for a batch, in milliseconds [default: none, which reports rates alone]
+    /// Time that the accelerator takes for a batch, in milliseconds [default: none, which reports rates
+    /// alone]
     #[arg(long, value_name = "MS", value_parser = units::parse_milliseconds)]
     step_ms: Option<Duration>,
     /// Ranks that train on this machine: each takes a batch in a step

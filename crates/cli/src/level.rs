@@ -1,7 +1,8 @@
 //! The program for this processor.
 //!
-//! Beside a program that runs on any x86-64 there may be one for a level of the x86-64 psABI, whose wider instructions scan
-//! tables about half as fast again: `forebay.x86-64-v3` beside `forebay`. It takes over if the processor has the level.
+//! Beside a program that runs on any x86-64 there may be one for a level of the x86-64 psABI, whose wider
+//! instructions scan tables about half as fast again: `forebay.x86-64-v3` beside `forebay`. It takes over if
+//! the processor has the level.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -15,8 +16,8 @@ const WANTED: &str = "FOREBAY_LEVEL";
 /// The level that every such processor has.
 const ANY: &str = "x86-64";
 
-/// Becomes the program for the highest level that the processor has, if it is in the same folder. Returns otherwise;
-/// with an error if the requested level is not available.
+/// Becomes the program for the highest level that the processor has, if it is in the same folder. Returns
+/// otherwise; with an error if the requested level is not available.
 pub(super) fn take_over() -> Result<(), String> {
     // A program for a level was chosen already.
     if LEVEL != ANY {

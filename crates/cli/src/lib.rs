@@ -1,10 +1,11 @@
 //! The command line: parse, do, report. One file per verb; what they share is in `units` and `console`.
 //!
-//! Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupted. The program leaves SIGINT to the
-//! system, which ends it at once; a host with a handler of its own (Python) restores the default before calling [`run`].
+//! Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupted. The program leaves
+//! SIGINT to the system, which ends it at once; a host with a handler of its own (Python) restores the
+//! default before calling [`run`].
 //!
-//! It is part of the library so that the binary and the wheel link one program. It uses the library as any other user
-//! does, and the library does not know it.
+//! It is part of the library so that the binary and the wheel link one program. It uses the library as any
+//! other user does, and the library does not know it.
 
 mod allocator;
 mod bench;
@@ -121,8 +122,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
-/// Reads a value that begins with a minus as a value, so that the error is about the value, and not about how to pass it as
-/// a file.
+/// Reads a value that begins with a minus as a value, so that the error is about the value, and not about how
+/// to pass it as a file.
 fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let command = Cli::command().mut_subcommands(|verb| {
         verb.mut_args(|arg| match arg.is_positional() || !arg.get_action().takes_values() {

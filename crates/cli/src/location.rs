@@ -12,7 +12,8 @@ use super::console;
 /// The data, and the options of its store.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Location {
-    /// Path, URL or glob of the Parquet files (s3://, gs://, az://, https://, hdfs://, hf://); several are one data set
+    /// Path, URL or glob of the Parquet files (s3://, gs://, az://, https://, hdfs://, hf://); several are
+    /// one data set
     #[arg(required = true, value_name = "URL")]
     locations: Vec<String>,
     /// Option of the store, such as aws_region=eu-west-1; credentials are better left to the environment
@@ -62,7 +63,8 @@ pub(super) fn open(locations: Vec<String>, storage_options: &[String]) -> Result
     Ok(dataset)
 }
 
-/// The options by name. They are read after the arguments, whose parser would repeat what it refuses: it may be a secret.
+/// The options by name. They are read after the arguments, whose parser would repeat what it refuses: it may
+/// be a secret.
 pub(super) fn parse_options(given: &[String]) -> Result<BTreeMap<String, String>> {
     let pairs = given.iter().map(|option| match option.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

@@ -1,6 +1,7 @@
 //! The resources that this process has used, from Linux; nothing on other systems.
 
-/// Ticks in a second of `/proc/stat`: Linux promises programs this number on every architecture that runs it here.
+/// Ticks in a second of `/proc/stat`: Linux promises programs this number on every architecture that runs it
+/// here.
 const TICKS: f64 = 100.0;
 const NANOS: f64 = 1e9;
 const KIB: u64 = 1 << 10;

@@ -24,8 +24,8 @@ pub(crate) struct LoaderOptions {
     /// Columns to read [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
-    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width); with :COLUMN
-    /// behind it, cropped and mirrored as the image in that column
+    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width);
+    /// with :COLUMN behind it, cropped and mirrored as the image in that column
     #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image)]
     pub(crate) image: Vec<(String, Image)>,
     /// Deliver images as normalised float32, channels first, instead of uint8
@@ -34,7 +34,8 @@ pub(crate) struct LoaderOptions {
     /// Rows in a batch of one rank
     #[arg(long, default_value_t = LoaderSpec::BATCH_SIZE, value_parser = units::whole::<u64, 1>)]
     pub(crate) batch_size: u64,
-    /// How rows are mixed. The default is that of most training; a Loader without shuffle= reads rows as stored
+    /// How rows are mixed. The default is that of most training; a Loader without shuffle= reads rows as
+    /// stored
     #[arg(long, value_enum, default_value_t = Order::Window)]
     pub(crate) order: Order,
     /// Seed of the order and of random crops

@@ -1,4 +1,5 @@
-//! Files that options name and that are written once the work is done. Whether they can be is asked before it begins.
+//! Files that options name and that are written once the work is done. Whether they can be is asked before it
+//! begins.
 
 use std::fs;
 use std::io;
@@ -15,7 +16,8 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Nothing is made or opened yet: a pipe would keep its opener waiting, and a failed run should leave no empty file.
+    /// Nothing is made or opened yet: a pipe would keep its opener waiting, and a failed run should leave no
+    /// empty file.
     ///
     /// # Errors
     /// `Io` where the file cannot be written.

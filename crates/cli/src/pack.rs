@@ -1,4 +1,5 @@
-//! `forebay pack` and `forebay unpack`: a data set written again with its JPEGs as coefficients, or as files again.
+//! `forebay pack` and `forebay unpack`: a data set written again with its JPEGs as coefficients, or as files
+//! again.
 
 use std::path::PathBuf;
 

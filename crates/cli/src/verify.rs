@@ -1,9 +1,10 @@
-//! `forebay verify`: whether each row comes once, in the planned order, also where ranks are killed and resumed.
+//! `forebay verify`: whether each row comes once, in the planned order, also where ranks are killed and
+//! resumed.
 //!
-//! Each rank is a process of its own, as in training. All ranks take a step before any takes the next one, and a checkpoint is
-//! the position that any of them has after a step. Ranks that are killed resume from the last checkpoint, on another number of
-//! ranks; the steps after it are taken again, and those that were lost do not count. What came is then held against the plan,
-//! and against the rows as they are stored.
+//! Each rank is a process of its own, as in training. All ranks take a step before any takes the next one,
+//! and a checkpoint is the position that any of them has after a step. Ranks that are killed resume from the
+//! last checkpoint, on another number of ranks; the steps after it are taken again, and those that were lost
+//! do not count. What came is then held against the plan, and against the rows as they are stored.
 
 mod args;
 mod feed;

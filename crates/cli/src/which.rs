@@ -19,8 +19,8 @@ use super::console::Console;
 use super::location::Location;
 use super::units::{self, counted};
 
-/// Shows which rows a step holds, past or to come: from a saved position, without reading any. For the state of a mix give
-/// the location of each source, in their order.
+/// Shows which rows a step holds, past or to come: from a saved position, without reading any. For the state
+/// of a mix give the location of each source, in their order.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -41,8 +41,8 @@ pub(crate) struct Args {
     /// Also read these columns of the rows: numbers, booleans and text
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     columns: Vec<String>,
-    /// What the run denied: a list of row ids, or COLUMN=FILE for a list of the column's values; may be repeated. For a mix
-    /// SOURCE:FILE, or SOURCE:COLUMN=FILE: sources count from 0
+    /// What the run denied: a list of row ids, or COLUMN=FILE for a list of the column's values; may be
+    /// repeated. For a mix SOURCE:FILE, or SOURCE:COLUMN=FILE: sources count from 0
     #[arg(long, value_name = "FILE")]
     deny: Vec<String>,
     /// Report as one JSON array, to a file or to standard output (-)

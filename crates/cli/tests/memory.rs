@@ -45,7 +45,8 @@ fn status(field: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1_024
 }
 
-/// Reads two epochs of a data set in a process of its own: the most that it took meanwhile, beyond what it began with.
+/// Reads two epochs of a data set in a process of its own: the most that it took meanwhile, beyond what it
+/// began with.
 fn resident(shape: &str, dir: &Path, memory: u64) -> u64 {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "reads_two_epochs", "--ignored", "--nocapture"])
@@ -175,7 +176,8 @@ fn numbers(rows: usize, of_group: usize) -> TempDir {
 #[test]
 fn many_files_of_many_columns_take_little() {
     const FILES: u64 = 10_000;
-    // Footers while they are parsed, and threads. Without what the allocator keeps: there is no loader that it keeps to.
+    // Footers while they are parsed, and threads. Without what the allocator keeps: there is no loader that
+    // it keeps to.
     const ONCE: u64 = 32 * MIB;
     let fields: Vec<Field> =
         (0..200).map(|at| Field::new(format!("c{at}"), DataType::Int32, at < 100)).collect();
@@ -310,7 +312,8 @@ fn one_page_of_large_cells_stays_within_the_budget() {
     }
 }
 
-/// A page of numbers lies beside its rows while it is decompressed: the row group takes twice the memory of its rows.
+/// A page of numbers lies beside its rows while it is decompressed: the row group takes twice the memory of
+/// its rows.
 #[test]
 fn one_page_of_numbers_stays_within_the_budget_or_is_refused() {
     let fields = || vec![Field::new("number", DataType::Int64, false)];
@@ -336,8 +339,8 @@ fn named(dir: &TempDir, memory: u64) -> u64 {
     (number.parse::<f64>().unwrap() * MIB as f64).ceil() as u64
 }
 
-/// The order in which a row group is dealt takes four bytes a row, more than narrow rows, and a column is there twice while it is
-/// brought into it.
+/// The order in which a row group is dealt takes four bytes a row, more than narrow rows, and a column is
+/// there twice while it is brought into it.
 #[test]
 fn a_large_row_group_is_shuffled_within_the_budget_or_refused() {
     let of = |rows: usize, data_type: DataType, column: fn(std::ops::Range<usize>) -> ArrayRef| {

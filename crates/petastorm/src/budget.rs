@@ -6,7 +6,8 @@ use forebay_base::{Error, ErrorKind, Result};
 /// 50 of them.
 pub(crate) const MAX_STEPS: usize = 1 << 20;
 
-/// Bytes for the values of one schema. It leaves 4 of 16 MiB for what an allocator adds. A field takes 2 to 4 KiB.
+/// Bytes for the values of one schema. It leaves 4 of 16 MiB for what an allocator adds. A field takes 2 to 4
+/// KiB.
 pub(crate) const MAX_BYTES: usize = 12 << 20;
 
 /// What an allocator takes beside each block.

@@ -25,7 +25,8 @@ pub enum Codec {
     CompressedImage {
         /// The name of the format as OpenCV or PIL takes it, without a dot: `png`, `jpeg`, `jpg`.
         format: String,
-        /// The quality that was asked for, 80 unless chosen; JPEG uses it. Schemas before Petastorm 0.3 have none.
+        /// The quality that was asked for, 80 unless chosen; JPEG uses it. Schemas before Petastorm 0.3 have
+        /// none.
         quality: Option<u32>,
     },
 }

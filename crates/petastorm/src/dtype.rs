@@ -6,9 +6,9 @@ use Dtype::*;
 
 /// The type of a field's values, as numpy names it.
 ///
-/// Byte order, the length of texts (`U5`) and the unit of times (`M8[ns]`) are left out: arrays say them in their own
-/// headers, and columns in theirs. Python's `int`, `float`, `bool`, `str` and `bytes` are the types of numpy that they
-/// become there.
+/// Byte order, the length of texts (`U5`) and the unit of times (`M8[ns]`) are left out: arrays say them in
+/// their own headers, and columns in theirs. Python's `int`, `float`, `bool`, `str` and `bytes` are the types
+/// of numpy that they become there.
 ///
 /// ```
 /// use forebay_petastorm::Dtype;

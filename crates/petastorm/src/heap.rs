@@ -1,7 +1,7 @@
 //! The values of a pickle, as plain data.
 //!
-//! Values refer to each other by number, as a pickle may share them and close rings. So nothing here is recursive:
-//! neither making values nor dropping them.
+//! Values refer to each other by number, as a pickle may share them and close rings. So nothing here is
+//! recursive: neither making values nor dropping them.
 
 use forebay_base::Result;
 

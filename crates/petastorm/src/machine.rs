@@ -1,7 +1,7 @@
 //! The machine of a pickle: a stack and a memory of values.
 //!
-//! A pickle is a program for that machine. Two of its instructions import and call. Here a name stays a [`Name`], and
-//! a call is noted as an [`Object`].
+//! A pickle is a program for that machine. Two of its instructions import and call. Here a name stays a
+//! [`Name`], and a call is noted as an [`Object`].
 
 use std::collections::HashMap;
 
@@ -347,7 +347,8 @@ impl Machine<'_, '_> {
         self.set_items(self.stack.len() - from)
     }
 
-    /// Stores the last `count` values, which are keys and their values, in the dictionary or object below them.
+    /// Stores the last `count` values, which are keys and their values, in the dictionary or object below
+    /// them.
     fn set_items(&mut self, count: usize) -> Result<()> {
         let from = self.place_of(count)?;
         if !count.is_multiple_of(2) {

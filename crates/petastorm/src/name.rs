@@ -1,4 +1,5 @@
-//! The names that a schema may have in its pickle. There is nothing behind a name here: it is a value of an enum.
+//! The names that a schema may have in its pickle. There is nothing behind a name here: it is a value of an
+//! enum.
 
 use forebay_base::{Error, Result};
 

@@ -31,7 +31,8 @@ pub(crate) fn array<'py>(
     delivered(py, field, column)
 }
 
-/// The array of a column of numbers that lie in memory as numpy has them, with no value missing; `None` of another.
+/// The array of a column of numbers that lie in memory as numpy has them, with no value missing; `None` of
+/// another.
 pub(crate) fn numbers<'py>(
     py: Python<'py>,
     field: &Field,

@@ -1,6 +1,7 @@
 //! Columns that numpy has no type for, as Python objects: the one place where values are copied one by one.
 //!
-//! Text is `str`, binary is `bytes`, a decimal is `decimal.Decimal`, a null is `None`. If such columns must be fast, read the batch through Arrow.
+//! Text is `str`, binary is `bytes`, a decimal is `decimal.Decimal`, a null is `None`. If such columns must
+//! be fast, read the batch through Arrow.
 
 use forebay::arrow::array::{Array, ArrayRef, AsArray};
 use forebay::arrow::datatypes::{
@@ -15,7 +16,8 @@ use super::memory;
 use crate::dense::{self, Dense, Element};
 use crate::{errors, view};
 
-/// Texts that are remembered while a column is made: enough for the names of categories, and in the first-level cache.
+/// Texts that are remembered while a column is made: enough for the names of categories, and in the
+/// first-level cache.
 const KNOWN_TEXTS: usize = 64;
 
 /// A one-dimensional numpy array of objects.

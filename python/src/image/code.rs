@@ -9,7 +9,8 @@ use serde_json::Value;
 pub(super) fn of(image: &Spec) -> PyResult<String> {
     let spec: Value = serde_json::to_value(image).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let pair = |value: &Value| format!("({}, {})", value[0], value[1]);
-    // As they were written: the library holds them in 32 bits, and as 64-bit numbers they would have other digits.
+    // As they were written: the library holds them in 32 bits, and as 64-bit numbers they would have other
+    // digits.
     let single = |value: &Value| value.as_f64().unwrap_or(f64::NAN) as f32;
     let triple = |value: &Value| {
         format!("({:?}, {:?}, {:?})", single(&value[0]), single(&value[1]), single(&value[2]))

@@ -16,8 +16,8 @@ fn impatient(folder: &Path) -> DiskCache {
     cache
 }
 
-/// Group 0 is kept. Then something breaks: nothing more is kept, with `why`, one warning and no delay. Then it is
-/// repaired, and the cache recovers by itself.
+/// Group 0 is kept. Then something breaks: nothing more is kept, with `why`, one warning and no delay. Then
+/// it is repaired, and the cache recovers by itself.
 fn breaks_and_heals(cache: &DiskCache, why: &str, break_it: impl FnOnce(), heal_it: impl FnOnce()) {
     assert!(cache.put(&key(0), &rows(0)));
     assert!(cache.get(&key(0)).is_some());

@@ -1,5 +1,5 @@
-//! Changes of an entry while its rows are in use are detected and harmless. An item in the place of an entry keeps only
-//! that entry out.
+//! Changes of an entry while its rows are in use are detected and harmless. An item in the place of an entry
+//! keeps only that entry out.
 
 use std::fs::{self, FileTimes, OpenOptions};
 use std::os::unix::fs::FileExt;

@@ -8,8 +8,8 @@ use super::*;
 const SIGKILL: i32 = 9;
 const OLD: u64 = 7;
 
-/// After a kill: what is there is right, what is half-written goes, the ledger counts no less than there is, and the cache
-/// takes new rows.
+/// After a kill: what is there is right, what is half-written goes, the ledger counts no less than there is,
+/// and the cache takes new rows.
 fn unharmed(dir: &Path, context: &str) {
     let kept = || files(dir).into_iter().filter(|(path, _)| path.extension().is_some());
     let cache = DiskCache::open(dir, PLENTY).unwrap();

@@ -14,8 +14,8 @@ fn on_disk(dir: &Path) -> u64 {
     kept.map(|(_, length)| folder::footprint(length)).sum()
 }
 
-/// One epoch over `groups` in the order of `seed`, as a loader goes: missing rows are fetched and put. Returns the
-/// hits.
+/// One epoch over `groups` in the order of `seed`, as a loader goes: missing rows are fetched and put.
+/// Returns the hits.
 fn epoch(cache: &DiskCache, groups: std::ops::Range<u64>, seed: u64) -> u64 {
     epoch_begins(cache);
     let mut order: Vec<u64> = groups.collect();
@@ -183,7 +183,8 @@ fn four_processes_together_stay_within_the_limit_at_every_moment() {
     let (ours, pause) = (Folder::open(dir.path()).unwrap(), pause::Pause::default());
     ours.prepare().unwrap();
     while writers.iter_mut().any(|writer| writer.try_wait().unwrap().is_none()) {
-        // Files come and go under this lock alone: without it a list would have some that went before others came.
+        // Files come and go under this lock alone: without it a list would have some that went before others
+        // came.
         if let Some(_still) = Ledger::lock(&ours, &pause).unwrap() {
             most = on_disk(dir.path()).max(most);
             samples += 1;

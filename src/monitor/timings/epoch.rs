@@ -119,7 +119,8 @@ impl EpochTimings {
         if let Some(stage) = self.near.or(self.next_at) {
             return Owner::One(stage);
         }
-        // A batch that is ready and not taken is about to be: the thread that waits for it has still to wake up.
+        // A batch that is ready and not taken is about to be: the thread that waits for it has still to wake
+        // up.
         let otherwise = if self.ready > 0 { Stage::HandOver } else { Stage::Gather };
         match (self.front, self.assembly) {
             (Front::At(stage), _) => Owner::One(stage),

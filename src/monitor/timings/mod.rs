@@ -1,8 +1,8 @@
 //! Timings: what each stage is doing now, and how long it worked and waited so far.
 //!
-//! Every change of activity is an entry. Before it is made, the time since the last one is [added](Timings::settle) to
-//! what was going on until then: so all times are exact, however short, and nothing is sampled. Arithmetic only; times
-//! are nanoseconds since the loader was built.
+//! Every change of activity is an entry. Before it is made, the time since the last one is
+//! [added](Timings::settle) to what was going on until then: so all times are exact, however short, and
+//! nothing is sampled. Arithmetic only; times are nanoseconds since the loader was built.
 
 mod consumer;
 mod epoch;
@@ -216,7 +216,8 @@ impl Timings {
         }
     }
 
-    /// The thread between the pipe and the consumer changes its activity; returns the previous one, and since when.
+    /// The thread between the pipe and the consumer changes its activity; returns the previous one, and since
+    /// when.
     pub(super) fn turns(&mut self, epoch: u64, now: u64, front: Front) -> Option<(Stage, u64)> {
         self.settle(now);
         let epoch = self.epoch(epoch)?;

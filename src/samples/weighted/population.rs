@@ -6,7 +6,8 @@ use super::strata::{Strata, check_there, none};
 use super::values::{ColumnValues, RefusedRow};
 use super::{Class, Sample, Weights};
 
-/// The largest weight of a row, as a whole number; others are in proportion, and at least 1 if they are over 0.
+/// The largest weight of a row, as a whole number; others are in proportion, and at least 1 if they are over
+/// 0.
 const LARGEST: u32 = 1 << 31;
 
 /// Classes and weights of all rows, by row group.
@@ -26,7 +27,8 @@ pub(crate) struct Population {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     pub(super) class: u32,
-    /// Their weights together. A row of a class has weight 1: what its class weighs is in the number of draws.
+    /// Their weights together. A row of a class has weight 1: what its class weighs is in the number of
+    /// draws.
     pub(super) weight: u64,
 }
 
@@ -46,7 +48,8 @@ impl Population {
     /// Of the values of the column that decides, with the classes that have a weight and no row.
     ///
     /// # Errors
-    /// A class has no weight: with the row group and the row of one of it. Or no row can be drawn, or too many are to be.
+    /// A class has no weight: with the row group and the row of one of it. Or no row can be drawn, or too
+    /// many are to be.
     pub(crate) fn new(sample: &Sample, values: ColumnValues) -> Result<(Self, Vec<Class>), RefusedRow> {
         let without_place = |error: Error| (None, error);
         let (population, unused) = match sample.has_classes() {
@@ -212,8 +215,8 @@ fn sum(weights: &[u32]) -> u64 {
     weights.iter().map(|weight| u64::from(*weight)).sum()
 }
 
-/// The weight of a row that comes for certain, where no row comes twice: heavier ones count no more. The largest `most` for
-/// which `most * draws` is no more than all weights, none above `most`, together.
+/// The weight of a row that comes for certain, where no row comes twice: heavier ones count no more. The
+/// largest `most` for which `most * draws` is no more than all weights, none above `most`, together.
 fn largest_of_one_draw(rows: &[Vec<u32>], draws: u64) -> u32 {
     let fits = |most: u32| {
         let all: u64 = rows.iter().flatten().map(|weight| u64::from((*weight).min(most))).sum();

@@ -7,9 +7,9 @@ use super::strata::Points;
 use crate::samples::{SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
 
-/// The drawn rows of a row group, each as often as it comes. Rows that come once are in the order in which they are stored;
-/// the repeats of a row are at equal distances among them. So they are apart, and a row group that two lanes share gives each
-/// its share of them.
+/// The drawn rows of a row group, each as often as it comes. Rows that come once are in the order in which
+/// they are stored; the repeats of a row are at equal distances among them. So they are apart, and a row
+/// group that two lanes share gives each its share of them.
 #[derive(Debug)]
 pub(super) struct DrawnRows {
     rows: Box<[u32]>,

@@ -1,8 +1,8 @@
 //! How many rows an epoch draws of each class.
 //!
-//! Classes have shares. Each epoch gives a class as many draws as its share is of all, rounded down or up by points of equal
-//! distance, so that all together are exact. Without replacement a class that would need more rows than it has gives all of
-//! them, and the others share the rest.
+//! Classes have shares. Each epoch gives a class as many draws as its share is of all, rounded down or up by
+//! points of equal distance, so that all together are exact. Without replacement a class that would need more
+//! rows than it has gives all of them, and the others share the rest.
 
 use forebay_base::{Error, Result};
 
@@ -11,7 +11,8 @@ use crate::shard::{Draws, Purpose};
 /// What shares of all classes add up to, at most.
 const SHARES: f64 = (1u64 << 62) as f64;
 
-/// A number of rows this close below a whole one is that, so that rounding of weights takes no row away: as `1 / CLOSE`.
+/// A number of rows this close below a whole one is that, so that rounding of weights takes no row away: as
+/// `1 / CLOSE`.
 const CLOSE: u128 = 1 << 24;
 
 /// A class, or all rows where these have weights of their own.
@@ -35,7 +36,8 @@ pub(super) struct Strata {
 }
 
 impl Strata {
-    /// Of classes with these weights of a row and numbers of rows. `rows` are the draws of an epoch, if they are given.
+    /// Of classes with these weights of a row and numbers of rows. `rows` are the draws of an epoch, if they
+    /// are given.
     pub(super) fn of_classes(
         classes: &[(f64, u64)],
         is_balanced: bool,

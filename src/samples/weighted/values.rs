@@ -116,8 +116,8 @@ impl ColumnValues {
         ColumnValues { classes: places.into_keys().collect(), numbers }
     }
 
-    /// The weight of each class, in their order, and the classes that have a weight and no row; or the class that has none,
-    /// with a row of it.
+    /// The weight of each class, in their order, and the classes that have a weight and no row; or the class
+    /// that has none, with a row of it.
     pub(super) fn weights(&self, sample: &Sample) -> Result<(Vec<f64>, Vec<Class>), RefusedRow> {
         let Weights::Classes { weights, others } = &sample.weights else {
             return Ok((vec![1.0; self.classes.len()], Vec::new()));

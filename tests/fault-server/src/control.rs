@@ -12,8 +12,8 @@
 //! | `POST /_credentials` | `{"access_key_id": "AKIA...", "session_token": "..."}`, or `null` to let everybody in |
 //! | `POST /_etag` | `{"path": "bucket/key", "etag": "v2"}`; `null` for the file's own |
 //!
-//! These requests meet no fault, are not logged, and pass no slow link. During an outage they are not heard either: that
-//! is why an outage has an end.
+//! These requests meet no fault, are not logged, and pass no slow link. During an outage they are not heard
+//! either: that is why an outage has an end.
 
 use std::time::Duration;
 

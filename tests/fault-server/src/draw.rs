@@ -1,4 +1,5 @@
-//! Random numbers that are functions of a seed and a count: SplitMix64's finaliser, nothing kept between draws.
+//! Random numbers that are functions of a seed and a count: SplitMix64's finaliser, nothing kept between
+//! draws.
 
 /// The increment of SplitMix64: odd, and without a pattern in its bits (2⁶⁴ over the golden ratio).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

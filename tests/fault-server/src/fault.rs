@@ -1,7 +1,8 @@
 //! Faults, named after their appearance on the wire.
 //!
-//! A fault does one of two things, or neither: it changes the answer ([`Fault::change`]), and it writes another script
-//! for sending it ([`script`]). Both are plain values, so that this file is the whole list of what can happen.
+//! A fault does one of two things, or neither: it changes the answer ([`Fault::change`]), and it writes
+//! another script for sending it ([`script`]). Both are plain values, so that this file is the whole list of
+//! what can happen.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -11,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::answer::{Answer, Body, Framing};
 use crate::request::{Operation, Request};
 
-/// One way to misbehave. In JSON `"reset"` or `{"stall_after": {"bytes": 4096, "lasting": 2.5}}`; durations are seconds.
+/// One way to misbehave. In JSON `"reset"` or `{"stall_after": {"bytes": 4096, "lasting": 2.5}}`; durations
+/// are seconds.
 ///
-/// A fault never acts where it would mean nothing (a false `Content-Range` where no range was asked for): such a
-/// request is no candidate for its rule.
+/// A fault never acts where it would mean nothing (a false `Content-Range` where no range was asked for):
+/// such a request is no candidate for its rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -44,16 +46,19 @@ pub enum Fault {
         /// At least one byte is always left out.
         bytes: u64,
     },
-    /// `Content-Length` tells of the whole body; half of it follows, and an orderly end of the connection (FIN).
+    /// `Content-Length` tells of the whole body; half of it follows, and an orderly end of the connection
+    /// (FIN).
     ShortContentLength,
     /// Chunked encoding, half of the body, then the end.
     ChunkedEnd {
-        /// With the last, empty chunk: nothing on the wire tells that bytes are missing. Without it: FIN inside the body.
+        /// With the last, empty chunk: nothing on the wire tells that bytes are missing. Without it: FIN
+        /// inside the body.
         clean: bool,
     },
     /// A 206 with the first half of the range, and `Content-Range` says so.
     Short206,
-    /// A 206 with the first half of the range, `Content-Length` says so, and `Content-Range` tells of all of it.
+    /// A 206 with the first half of the range, `Content-Length` says so, and `Content-Range` tells of all of
+    /// it.
     Short206FullContentRange,
     /// A 206 with the right bytes, and a `Content-Range` that begins one byte later and ends one byte later.
     WrongContentRange,
@@ -80,8 +85,8 @@ pub enum Fault {
         /// Bytes per second.
         rate: u64,
     },
-    /// A page of a list that cannot be relied on. Only pages that are like that are candidates: those after which the list
-    /// goes on, and for [`ListFault::SameToken`] those that were asked for by a token.
+    /// A page of a list that cannot be relied on. Only pages that are like that are candidates: those after
+    /// which the list goes on, and for [`ListFault::SameToken`] those that were asked for by a token.
     List {
         /// What is wrong with it.
         page: ListFault,
@@ -101,7 +106,8 @@ pub enum Fault {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ListFault {
-    /// It says that the list goes on, and gives no token; so does a server that knows only version 1 of the list.
+    /// It says that the list goes on, and gives no token; so does a server that knows only version 1 of the
+    /// list.
     NoToken,
     /// It does not say whether the list goes on, and gives no token.
     Silent,
@@ -154,7 +160,8 @@ impl Fault {
         Fault::StallBeforeHead { lasting: Some(by) }
     }
 
-    /// Whether this fault has a meaning for an answer of this kind; `None` stands for a connection without a request.
+    /// Whether this fault has a meaning for an answer of this kind; `None` stands for a connection without a
+    /// request.
     pub(crate) fn fits(&self, operation: Operation, answer: Option<&Answer>) -> bool {
         let Some(answer) = answer else {
             return matches!(self, Fault::Reset | Fault::StallBeforeHead { .. });

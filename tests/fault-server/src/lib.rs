@@ -1,8 +1,9 @@
 //! An object store on loopback that serves local folders the way S3 does, and misbehaves on command.
 //!
-//! It lists (ListObjectsV2), serves whole objects and ranges, and answers conditional requests. It checks no signature,
-//! takes objects whole, and speaks HTTP/1.1 by hand, because most of what it is for cannot be said through an HTTP
-//! library: a connection that is reset after 4,096 bytes, a `Content-Length` that the body does not keep.
+//! It lists (ListObjectsV2), serves whole objects and ranges, and answers conditional requests. It checks no
+//! signature, takes objects whole, and speaks HTTP/1.1 by hand, because most of what it is for cannot be said
+//! through an HTTP library: a connection that is reset after 4,096 bytes, a `Content-Length` that the body
+//! does not keep.
 //!
 //! ```text
 //!            ┌ server ────────────────────────────────────────────────────────────────┐
@@ -42,8 +43,8 @@
 //! # std::io::Result::Ok(())
 //! ```
 //!
-//! Whatever is drawn at random is a function of the seed and a count: of requests for latencies, of candidates for
-//! rules with a probability. The same requests in the same order meet the same faults.
+//! Whatever is drawn at random is a function of the seed and a count: of requests for latencies, of
+//! candidates for rules with a probability. The same requests in the same order meet the same faults.
 
 mod answer;
 mod connection;
@@ -70,7 +71,8 @@ pub use rule::Match;
 pub use server::{Builder, FaultServer, Outage};
 pub use store::Credentials;
 
-/// The lock, also after a thread that held it panicked: what these locks guard is whole between any two statements.
+/// The lock, also after a thread that held it panicked: what these locks guard is whole between any two
+/// statements.
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -31,8 +31,8 @@ const NORMAL_P99: f64 = 2.326_347_874;
 const STREAM: u64 = u64::MAX;
 
 impl Latency {
-    /// Log-normal, as the first bytes of object stores are: half of all waits are below `median`, one in a hundred is
-    /// above `p99`.
+    /// Log-normal, as the first bytes of object stores are: half of all waits are below `median`, one in a
+    /// hundred is above `p99`.
     pub fn log_normal(median: Duration, p99: Duration) -> Latency {
         Latency { median, p99: p99.max(median) }
     }
@@ -51,15 +51,16 @@ impl Latency {
     }
 }
 
-/// Hands out the right to send bytes at a steady rate, to any number of senders in the order in which they ask.
+/// Hands out the right to send bytes at a steady rate, to any number of senders in the order in which they
+/// ask.
 pub(crate) struct Pace {
     rate: u64,
     /// When all bytes handed out so far will have passed.
     free_at: Mutex<Instant>,
 }
 
-/// How far a sender may lag behind and catch up: timers are late by milliseconds, and a busy machine by more. It is also
-/// what a link that was idle lets through at once.
+/// How far a sender may lag behind and catch up: timers are late by milliseconds, and a busy machine by more.
+/// It is also what a link that was idle lets through at once.
 const SLACK: Duration = Duration::from_millis(20);
 /// A slice is what passes in this time, so that a slow link drips and does not gush.
 const SLICE: Duration = Duration::from_millis(10);

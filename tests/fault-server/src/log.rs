@@ -100,7 +100,8 @@ pub(crate) struct Log {
 
 #[derive(Default)]
 struct Kept {
-    /// The next number. Numbers go on when the log is reset, so that what still runs finds that its place is gone.
+    /// The next number. Numbers go on when the log is reset, so that what still runs finds that its place is
+    /// gone.
     next: u64,
     /// Exchanges in order, the last one with the number before `next`.
     exchanges: Vec<Exchange>,

@@ -13,8 +13,9 @@ use fault_server::{Credentials, Fault, FaultServer, Latency, Link, Match};
 
 /// Serves folders as an S3-shaped object store on loopback, and misbehaves on command.
 ///
-/// The first line on standard output is its URL. It ends when it is killed, and, where its standard input is a pipe,
-/// when that is closed. GET /_stats gives sums, /_reset begins anew; src/control.rs lists what else can be asked.
+/// The first line on standard output is its URL. It ends when it is killed, and, where its standard input is
+/// a pipe, when that is closed. GET /_stats gives sums, /_reset begins anew; src/control.rs lists what else
+/// can be asked.
 #[derive(Parser)]
 #[command(name = "fault-server", version)]
 struct Args {
@@ -103,7 +104,8 @@ fn start(args: Args) -> io::Result<FaultServer> {
     builder.start()
 }
 
-/// Returns when the pipe on standard input is closed. Where there is no pipe (a terminal, `/dev/null`), never.
+/// Returns when the pipe on standard input is closed. Where there is no pipe (a terminal, `/dev/null`),
+/// never.
 fn wait() -> io::Result<()> {
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let kind = input.metadata()?.file_type();

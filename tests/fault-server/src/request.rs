@@ -35,7 +35,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The request at the beginning of `bytes`, and how many of them its head takes; `None` if more are needed.
+    /// The request at the beginning of `bytes`, and how many of them its head takes; `None` if more are
+    /// needed.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, httparse::Error> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut head = httparse::Request::new(&mut headers);

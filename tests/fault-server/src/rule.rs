@@ -12,8 +12,9 @@ use crate::{draw, held};
 
 /// Which requests a fault is for.
 ///
-/// Requests that meet every condition of kind, key, range, connection and time are candidates. They are counted from
-/// one, and of the candidates [`nth`](Match::nth), [`from`](Match::from), [`times`](Match::times) and
+/// Requests that meet every condition of kind, key, range, connection and time are candidates. They are
+/// counted from one, and of the candidates [`nth`](Match::nth), [`from`](Match::from),
+/// [`times`](Match::times) and
 /// [`probability`](Match::probability) choose. In JSON an object with the fields' names; what is left out asks nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -58,8 +59,8 @@ impl Match {
         Match::operation(Operation::List)
     }
 
-    /// Connections, at the moment when they are accepted. Only [`Fault::Reset`] and [`Fault::StallBeforeHead`] mean
-    /// something there.
+    /// Connections, at the moment when they are accepted. Only [`Fault::Reset`] and
+    /// [`Fault::StallBeforeHead`] mean something there.
     pub fn connect() -> Match {
         Match::operation(Operation::Connect)
     }
@@ -194,7 +195,8 @@ impl Rules {
         held(&self.rules).iter().map(|counted| counted.rule.clone()).collect()
     }
 
-    /// The fault of the first rule, in the order of adding, that chooses this candidate. The others count it only.
+    /// The fault of the first rule, in the order of adding, that chooses this candidate. The others count it
+    /// only.
     pub(crate) fn fault(&self, of: &Candidate<'_>) -> Option<Fault> {
         let mut chosen = None;
         for (stream, counted) in held(&self.rules).iter_mut().enumerate() {

@@ -224,8 +224,8 @@ impl FaultServer {
 
     /// From now on nobody is served, and connections are reset. `None` ends it, on the same port.
     ///
-    /// With [`Outage::Refuse`] the listener closes and opens within a moment, not at once: until it closes, connections
-    /// are reset; until it opens, they are refused.
+    /// With [`Outage::Refuse`] the listener closes and opens within a moment, not at once: until it closes,
+    /// connections are reset; until it opens, they are refused.
     pub fn outage(&self, outage: Option<Outage>) {
         self.shared.outage.send_replace(outage);
     }
@@ -235,8 +235,8 @@ impl FaultServer {
         self.shared.store.require(credentials);
     }
 
-    /// Gives an object another ETag than its file has, or with `None` its file's again: a new version, byte for byte the
-    /// same.
+    /// Gives an object another ETag than its file has, or with `None` its file's again: a new version, byte
+    /// for byte the same.
     pub fn set_etag(&self, bucket: &str, key: &str, etag: Option<&str>) {
         self.shared.store.set_etag(format!("{bucket}/{key}"), etag.map(String::from));
     }
@@ -268,8 +268,8 @@ impl Drop for FaultServer {
     }
 }
 
-/// A socket that holds its port and does not listen yet. Connecting to it is refused. The port may be shared, so that
-/// during an outage the next socket has it before this one gives it up.
+/// A socket that holds its port and does not listen yet. Connecting to it is refused. The port may be shared,
+/// so that during an outage the next socket has it before this one gives it up.
 fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;

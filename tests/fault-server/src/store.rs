@@ -94,8 +94,8 @@ impl Store {
         }
     }
 
-    /// Says no to whoever does not carry what is asked for. S3 itself says 400 ExpiredToken for a token that was good
-    /// once; a rule with that status is the way to say it.
+    /// Says no to whoever does not carry what is asked for. S3 itself says 400 ExpiredToken for a token that
+    /// was good once; a rule with that status is the way to say it.
     fn refusal(&self, request: &Request) -> Option<Answer> {
         let credentials = held(&self.credentials).clone()?;
         if request.access_key_id() != Some(&credentials.access_key_id) {
@@ -167,8 +167,8 @@ impl Store {
         (plain && !key.contains('\0')).then_some(self.folders.get(bucket)?.join(key))
     }
 
-    /// The identity of an object's content as far as the file system tells: another one for another file under the same
-    /// name and for a file written again.
+    /// The identity of an object's content as far as the file system tells: another one for another file
+    /// under the same name and for a file written again.
     pub(crate) fn etag(&self, bucket: &str, key: &str, metadata: &Metadata) -> String {
         if let Some(etag) = held(&self.etags).get(&format!("{bucket}/{key}")) {
             return format!("\"{etag}\"");

@@ -13,8 +13,8 @@ use crate::fault::Act;
 use crate::link::{LARGEST_SLICE, Pace};
 use crate::log::Open;
 
-/// What a socket without a limit is given at a time. Below the second-level cache of a core, so that bytes are copied
-/// from the page cache to the socket through fast memory.
+/// What a socket without a limit is given at a time. Below the second-level cache of a core, so that bytes
+/// are copied from the page cache to the socket through fast memory.
 const SLICE: u64 = 256 << 10;
 /// How long bytes may travel before a reset, which throws away what is still in the socket.
 const SETTLE: Duration = Duration::from_millis(20);

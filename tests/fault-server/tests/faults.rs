@@ -205,7 +205,8 @@ fn a_fault_without_a_meaning_for_a_request_passes_it_by() {
         server.add(Match::request(), fault);
     }
     server.add(Match::request(), Fault::ShortContentLength);
-    // A whole object has no range to be wrong about, its byte 9 is there; a part without it; a head without a body.
+    // A whole object has no range to be wrong about, its byte 9 is there; a part without it; a head without a
+    // body.
     assert_eq!(ask(&server, "GET /bucket/dir/digits", &[]).body, b"012345678\x38");
     server.clear_rules();
     server.add(Match::request(), Fault::FlipBit { offset: 9, bit: 0 });

@@ -42,7 +42,8 @@ fn the_rate_of_the_link_is_kept_by_all_connections_together() {
         (2, Link { rate_per_connection: Some(10_000_000), ..Link::default() }, 1.0),
     ] {
         let server = builder(&dir).link(link).start().unwrap();
-        // The best of three, since the machine may have other things to do; faster than the rate is never right.
+        // The best of three, since the machine may have other things to do; faster than the rate is never
+        // right.
         let seconds = (0..3).map(|_| seconds_to_read(server.address(), 10_000_000, connections));
         let seconds = seconds.fold(f64::INFINITY, f64::min);
         assert!((0.95..1.25).contains(&(seconds / expected)), "{seconds} s, not {expected}: {link:?}");
@@ -77,8 +78,8 @@ fn the_first_byte_comes_when_it_is_drawn_to() {
     }
 }
 
-/// Tries again until `expected` is how connecting goes. Not without a pause: a full backlog holds a try up for a second,
-/// and what was expected may be over by then.
+/// Tries again until `expected` is how connecting goes. Not without a pause: a full backlog holds a try up
+/// for a second, and what was expected may be over by then.
 fn connecting_comes_to(address: SocketAddr, expected: Result<(), ErrorKind>) {
     let patience = Instant::now();
     loop {
@@ -178,7 +179,8 @@ impl Program {
         Wire::to(self.1).ask(&format!("GET {path}"), &[])
     }
 
-    /// Asks again until `expected` is the answer: the program sees a little later than its client that a connection ended.
+    /// Asks again until `expected` is the answer: the program sees a little later than its client that a
+    /// connection ended.
     fn answer_comes_to(&self, path: &str, expected: &str) {
         let patience = Instant::now();
         loop {

@@ -9,7 +9,8 @@ use super::{DENSE, SPARSE, SparkMl};
 
 /// The vectors of a column, field by field.
 ///
-/// Other processes may change those of mapped rows at any time, so a list is limited to the numbers that there are.
+/// Other processes may change those of mapped rows at any time, so a list is limited to the numbers that
+/// there are.
 pub struct Vectors<'a> {
     nulls: Option<&'a NullBuffer>,
     types: &'a Int8Array,

@@ -1,12 +1,12 @@
 //! Text from files, made safe for a terminal and a log.
 //!
-//! Names of columns, programs that wrote a file, keys of a store: any of them may hold characters that a terminal obeys
-//! instead of showing, or that make one line of a log look like two.
+//! Names of columns, programs that wrote a file, keys of a store: any of them may hold characters that a
+//! terminal obeys instead of showing, or that make one line of a log look like two.
 
 use std::borrow::Cow;
 
-/// `text` with control characters, line separators and marks that change the direction of writing escaped, as in
-/// `\u{1b}`, `\n` and `\u{202e}`. Everything else is unchanged.
+/// `text` with control characters, line separators and marks that change the direction of writing escaped, as
+/// in `\u{1b}`, `\n` and `\u{202e}`. Everything else is unchanged.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_but(text, |_| false)
 }
@@ -31,8 +31,9 @@ fn escaped_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Whether a terminal obeys a character instead of showing it: C0, DEL and C1; the separators of lines and paragraphs; and the
-/// marks, embeddings, overrides and isolates of the Unicode bidirectional algorithm, the deprecated ones too.
+/// Whether a terminal obeys a character instead of showing it: C0, DEL and C1; the separators of lines and
+/// paragraphs; and the marks, embeddings, overrides and isolates of the Unicode bidirectional algorithm, the
+/// deprecated ones too.
 pub fn is_obeyed(character: char) -> bool {
     character.is_control()
         || matches!(character,

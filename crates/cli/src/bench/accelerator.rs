@@ -1,11 +1,11 @@
 //! A simulated accelerator: it takes a batch, is busy for a fixed time, and asks for the next.
 //!
-//! The measure is that of MLPerf Storage: the share of the time that it is busy. A step ends at an absolute deadline
-//! after the batch is in hand. Long steps sleep; the system wakes sleepers tens of microseconds late, so the last
-//! millisecond of shorter ones is spun, and the shortest are spun from end to end.
+//! The measure is that of MLPerf Storage: the share of the time that it is busy. A step ends at an absolute
+//! deadline after the batch is in hand. Long steps sleep; the system wakes sleepers tens of microseconds
+//! late, so the last millisecond of shorter ones is spun, and the shortest are spun from end to end.
 //!
-//! Steps of real models differ: with a jitter their times are drawn evenly around the mean. The draw belongs to the
-//! step and not to the rank, since an all-reduce makes the steps of all ranks end together.
+//! Steps of real models differ: with a jitter their times are drawn evenly around the mean. The draw belongs
+//! to the step and not to the rank, since an all-reduce makes the steps of all ranks end together.
 
 use std::time::{Duration, Instant};
 
@@ -64,14 +64,14 @@ impl Accelerator {
         }
     }
 
-    /// The excess of a step over its time when the next batch is always there: the cost of the harness, not of the
-    /// loader.
+    /// The excess of a step over its time when the next batch is always there: the cost of the harness, not
+    /// of the loader.
     pub(super) fn floor(self) -> Duration {
         if self.step.is_zero() {
             return Duration::ZERO;
         }
-        // A sleep is as late after 10 ms as after a second, and many short ones are a better measurement than one long
-        // one.
+        // A sleep is as late after 10 ms as after a second, and many short ones are a better measurement than
+        // one long one.
         let step = self.step.min(SLEEPS_FROM);
         let fitting = FLOOR_TIME.as_nanos() / step.as_nanos();
         let mut costs: Vec<Duration> = (0..fitting.clamp(1, FLOOR_STEPS))

@@ -12,7 +12,8 @@ use crate::machine;
 use crate::options::{LoaderOptions, Order, check_threads};
 use crate::units;
 
-/// Measures the loader: rows a second, the wait for each batch, and how busy it keeps a simulated accelerator.
+/// Measures the loader: rows a second, the wait for each batch, and how busy it keeps a simulated
+/// accelerator.
 #[derive(clap::Args, Clone)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("locations", |arg| arg.required(false)))]
@@ -21,10 +22,12 @@ pub(crate) struct Args {
     pub(super) loader: LoaderOptions,
     #[command(flatten)]
     pub(super) workload: workload::Options,
-    /// Simulate an accelerator that takes this long for a batch, in milliseconds [default: as fast as it goes]
+    /// Simulate an accelerator that takes this long for a batch, in milliseconds [default: as fast as it
+    /// goes]
     #[arg(long, value_name = "MS", value_parser = units::parse_milliseconds)]
     pub(super) step_ms: Option<Duration>,
-    /// Draw each step evenly from its time less and plus this share of it, from --seed; all ranks draw the same
+    /// Draw each step evenly from its time less and plus this share of it, from --seed; all ranks draw the
+    /// same
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, hide_default_value = true, value_parser = units::parse_share)]
     pub(super) jitter: f32,
     /// Keep so many threads busy beside the run, at the loader's own priority, as other programs would
@@ -48,10 +51,12 @@ pub(crate) struct Args {
     /// Run so many ranks in this process, which wait for each other after each step
     #[arg(long, default_value_t = 1, value_parser = units::whole::<u32, 1>)]
     pub(super) world: u32,
-    /// Stop at a stage: fetch (bytes alone), rows (no shuffle, no decoding), decode (no shuffle), batch (everything)
+    /// Stop at a stage: fetch (bytes alone), rows (no shuffle, no decoding), decode (no shuffle), batch
+    /// (everything)
     #[arg(long, value_enum, default_value_t = Until::Batch)]
     pub(super) until: Until,
-    /// Afterwards, read epoch 0 once in this order and once as stored, images not decoded, and compare row by row
+    /// Afterwards, read epoch 0 once in this order and once as stored, images not decoded, and compare row by
+    /// row
     #[arg(long)]
     pub(super) check_order: bool,
     /// With it, or instead of it, count the classes in each batch: the different values of this column

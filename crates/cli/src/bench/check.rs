@@ -1,8 +1,9 @@
 //! `--check-order` and `--classes-of`: whether every row comes once, and rows are well mixed.
 //!
-//! A pass of its own, after the run, so that it costs the measurement nothing. It reads epoch 0 in the order that was
-//! measured, without decoding images, and digests every row; then all rows as they are stored, by one rank. That the
-//! two passes of an epoch hand over the same rows is a law of the loader, which its own tests hold it to.
+//! A pass of its own, after the run, so that it costs the measurement nothing. It reads epoch 0 in the order
+//! that was measured, without decoding images, and digests every row; then all rows as they are stored, by
+//! one rank. That the two passes of an epoch hand over the same rows is a law of the loader, which its own
+//! tests hold it to.
 
 use std::collections::HashMap;
 use std::fmt;

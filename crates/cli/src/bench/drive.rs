@@ -33,7 +33,8 @@ pub(super) struct Course<'a> {
 pub(super) struct Run {
     /// Its steps, in seconds since the run's origin.
     pub(super) laps: Vec<Lap>,
-    /// What it had waited for when its first batch was in hand: the start of the run, which differs from the rest.
+    /// What it had waited for when its first batch was in hand: the start of the run, which differs from the
+    /// rest.
     pub(super) first_wait: Waits,
     /// Columns of its first batch that hold encoded images.
     pub(super) undecoded: Vec<String>,
@@ -67,8 +68,8 @@ impl Mark {
     }
 }
 
-/// Runs all ranks, each on a thread of its own, with times since `origin`. `on_step` is called for the steps of
-/// rank 0.
+/// Runs all ranks, each on a thread of its own, with times since `origin`. `on_step` is called for the steps
+/// of rank 0.
 pub(super) fn drive(
     loaders: &[Loader],
     course: &Course<'_>,

@@ -58,7 +58,8 @@ pub(super) fn epochs(ranks: &[Run]) -> Vec<Epoch> {
         .collect()
 }
 
-/// Processor time of the loader between two marks: that of the process, less the training loops and the pressure.
+/// Processor time of the loader between two marks: that of the process, less the training loops and the
+/// pressure.
 pub(super) fn cpu_seconds(ranks: &[Run], from: usize, to: usize) -> Option<f64> {
     let first = ranks.first()?;
     let (before, after) = (first.marks.get(from)?, first.marks.get(to)?);

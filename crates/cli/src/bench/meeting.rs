@@ -1,4 +1,5 @@
-//! The barrier at which the ranks of a simulated run wait for each other after each step, as in an all-reduce.
+//! The barrier at which the ranks of a simulated run wait for each other after each step, as in an
+//! all-reduce.
 //!
 //! Not `std::sync::Barrier`: when one rank fails, the others must not wait for it for ever.
 

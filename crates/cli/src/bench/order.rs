@@ -1,7 +1,7 @@
 //! Checks an order by the rows themselves. Arithmetic only.
 //!
-//! A row is identified by a digest of its content, which is searched among the digests of the stored rows. Equal rows
-//! cannot be distinguished: they are matched in turn, so that the counts are right in any case.
+//! A row is identified by a digest of its content, which is searched among the digests of the stored rows.
+//! Equal rows cannot be distinguished: they are matched in turn, so that the counts are right in any case.
 
 /// A row of the stored data, by its place in it.
 type Place = usize;
@@ -67,9 +67,9 @@ impl Matched {
         }
     }
 
-    /// χ² per degree of freedom of a table that says how many rows of each stretch of the stored order came in each
-    /// stretch of the delivered one: about 1 for a uniform permutation, and the larger the more of the stored order is
-    /// left. Rows that are equal to others are left out; `None` if too few remain.
+    /// χ² per degree of freedom of a table that says how many rows of each stretch of the stored order came
+    /// in each stretch of the delivered one: about 1 for a uniform permutation, and the larger the more of
+    /// the stored order is left. Rows that are equal to others are left out; `None` if too few remain.
     pub(super) fn chi_squared(&self) -> Option<f64> {
         /// Fewer rows to a cell, and the sum is not distributed as χ² is.
         const ROWS_TO_A_CELL: usize = 16;

@@ -1,5 +1,5 @@
-//! `--report`: one self-contained page. It has no scripts and loads nothing: plots are SVG that is made here, and the
-//! element `report` has the whole report as JSON.
+//! `--report`: one self-contained page. It has no scripts and loads nothing: plots are SVG that is made here,
+//! and the element `report` has the whole report as JSON.
 //!
 //! `plotters` writes colours into its SVG, where these follow the page's light and dark.
 

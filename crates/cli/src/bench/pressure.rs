@@ -1,4 +1,5 @@
-//! `--pressure`: threads that keep processors busy beside the run, as other programs of a training machine do.
+//! `--pressure`: threads that keep processors busy beside the run, as other programs of a training machine
+//! do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

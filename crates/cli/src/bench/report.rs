@@ -77,8 +77,8 @@ pub(super) struct Report {
     pub(super) stages: Stages,
     /// The bottleneck as the loaders see it.
     verdict: Verdict,
-    /// Of the loader, the simulated training loops and the pressure apart. Batches that were made ahead and not handed
-    /// over are among it, which counts in short runs.
+    /// Of the loader, the simulated training loops and the pressure apart. Batches that were made ahead and
+    /// not handed over are among it, which counts in short runs.
     pub(super) cpu_seconds_per_1000_rows: Option<f64>,
     /// Processors that other programs kept busy meanwhile.
     pub(super) others_cores: Option<f64>,
@@ -178,7 +178,8 @@ impl Report {
         let stats: Vec<Stats> = loaders.iter().map(Loader::stats).collect();
         stats.iter().zip(ranks).for_each(|(stats, run)| report.add(stats, run));
         report.verdict = Stats::verdict_of(&stats);
-        // Images are counted when they are decoded, ahead of the consumer: limit them to the rows that arrived.
+        // Images are counted when they are decoded, ahead of the consumer: limit them to the rows that
+        // arrived.
         report.images = report.stages.decode.items.min(rows.saturating_mul(args.loader.image.len() as u64));
         report.images_per_second = report.images as f64 / time;
         report.stored_bytes_per_second = report.stages.fetch.bytes as f64 / time;

@@ -38,10 +38,11 @@ pub(super) struct Waits {
 /// How busy the accelerator of one rank was.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Utilisation {
-    /// Sum of the steps' meant times over wall time, the first wait apart and the harness's own cost taken off.
+    /// Sum of the steps' meant times over wall time, the first wait apart and the harness's own cost taken
+    /// off.
     pub(super) mean: f64,
-    /// The share of that time by which steps were too long: the simulation's thread was woken late because all
-    /// processors were busy. A training loop's own thread would be late as well.
+    /// The share of that time by which steps were too long: the simulation's thread was woken late because
+    /// all processors were busy. A training loop's own thread would be late as well.
     pub(super) late: f64,
     /// Standard deviation over mean of one-second windows; absent in runs of less than two.
     pub(super) variation: Option<f64>,
@@ -61,7 +62,8 @@ pub(super) struct Bin {
 
 /// Bins for each power of ten: one is a quarter longer than the one before, finer than latencies repeat.
 const BINS: f64 = 10.0;
-/// The upper limit of the first bin, in milliseconds. A batch that is ready is in hand within about a microsecond.
+/// The upper limit of the first bin, in milliseconds. A batch that is ready is in hand within about a
+/// microsecond.
 const SHORTEST: f64 = 1e-3;
 
 /// All calls of `next()` but the first of the run.
@@ -158,7 +160,8 @@ pub(super) fn epoch_gap<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Optio
     later.map(|lap| lap.got - lap.asked).max_by(f64::total_cmp)
 }
 
-/// The rows that all ranks got in one epoch, and the time from the first request of any to the last step of any.
+/// The rows that all ranks got in one epoch, and the time from the first request of any to the last step of
+/// any.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct EpochSpan {
     pub(super) rows: u64,

@@ -1,4 +1,5 @@
-//! One sentence that names the bottleneck and a remedy: the accelerator, if it is kept busy, or the library's verdict.
+//! One sentence that names the bottleneck and a remedy: the accelerator, if it is kept busy, or the library's
+//! verdict.
 
 use forebay::stats::Stage;
 use forebay::stats::Verdict;
@@ -8,7 +9,8 @@ use crate::units::percent;
 /// From this utilisation on, the accelerator has nothing to wait for.
 const FED: f64 = 0.99;
 
-/// The bottleneck in a sentence; `accelerator` is the utilisation of the worst rank, and the margin where it is known.
+/// The bottleneck in a sentence; `accelerator` is the utilisation of the worst rank, and the margin where it
+/// is known.
 pub(super) fn sentence(found: &Verdict, accelerator: Option<(f64, Option<f64>)>) -> String {
     match accelerator {
         Some((busy, margin)) if busy >= FED => {

@@ -11,11 +11,11 @@
 //! The files are in `configs/dlio/workload/` of github.com/mlcommons/storage, and `rn18_configs/` of
 //! github.com/libffcv/ffcv-imagenet. In v3.0 the first two are previews, and not for submissions.
 //!
-//! Not published, and chosen here: the sides of the pictures, which give files of the published size on average; the
-//! transform (random resized crops of 224 for ResNet, which is the 150,528 B that MLPerf Storage gives as decoded size;
-//! 800×800 for RetinaNet, as in MLPerf Training); and how pictures are grouped in Parquet, since there they are single
-//! files. A run here shows whether this loader meets such a demand. It is not an MLPerf result: those require data of
-//! five times the memory, among other things.
+//! Not published, and chosen here: the sides of the pictures, which give files of the published size on
+//! average; the transform (random resized crops of 224 for ResNet, which is the 150,528 B that MLPerf Storage
+//! gives as decoded size; 800×800 for RetinaNet, as in MLPerf Training); and how pictures are grouped in
+//! Parquet, since there they are single files. A run here shows whether this loader meets such a demand. It
+//! is not an MLPerf result: those require data of five times the memory, among other things.
 
 mod data;
 mod resolve;
@@ -36,8 +36,8 @@ pub(super) struct Options {
     /// Instead of a URL, a published demand on data of the published shape, which is made once
     #[arg(long, value_enum, conflicts_with_all = ["locations", "batch_size", "step_ms", "columns", "image"])]
     workload: Option<Workload>,
-    /// Accelerator of the demand [default: the first published one: b200 for mlperf-*, h100 for resnet50, a100 for
-    /// resnet18]
+    /// Accelerator of the demand [default: the first published one: b200 for mlperf-*, h100 for resnet50,
+    /// a100 for resnet18]
     #[arg(long, value_enum, requires = "workload")]
     accelerator: Option<Device>,
     /// Multiply the demand: each step takes the published time divided by this
@@ -57,8 +57,8 @@ impl Options {
         self.workload.is_some()
     }
 
-    /// Refuses what says something of a workload where there is none. A required argument that conflicts with one that is given, as
-    /// a workload does with a URL, is not required of the parser.
+    /// Refuses what says something of a workload where there is none. A required argument that conflicts with
+    /// one that is given, as a workload does with a URL, is not required of the parser.
     pub(super) fn check(&self) -> Result<()> {
         let of_workloads = [
             ("--accelerator", self.accelerator.is_some()),

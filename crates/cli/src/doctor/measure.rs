@@ -1,4 +1,5 @@
-//! The measurements: the store alone, the loader with the given options, and the loader with its rows in a cache.
+//! The measurements: the store alone, the loader with the given options, and the loader with its rows in a
+//! cache.
 
 use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
@@ -19,7 +20,8 @@ use crate::options::{LoaderOptions, Order};
 
 /// Row groups that trials mix. The rate hardly depends on the window, and a small one is full at once.
 const WINDOW_GROUPS: u64 = 4;
-/// Row groups that trials from a cache have in memory: few, so that they fetch no further ahead than they run.
+/// Row groups that trials from a cache have in memory: few, so that they fetch no further ahead than they
+/// run.
 const GROUPS_AT_HAND: u64 = 10;
 const BATCHES_AT_HAND: u64 = 24;
 /// Bytes of rows, or of pixels, that are put on the local disk to be measured.
@@ -165,8 +167,8 @@ impl Bench<'_> {
         Ok(trial::run(&loader, self.time, Some(batches))?.rate)
     }
 
-    /// Fetches more and more row groups, and discards them. Returns the store's rate, and the processor seconds of
-    /// this process for a row.
+    /// Fetches more and more row groups, and discards them. Returns the store's rate, and the processor
+    /// seconds of this process for a row.
     fn store(&self) -> Result<(Store, f64)> {
         let (projection, most) =
             (self.options.projection(self.dataset)?, self.dataset.catalog().groups.len());
@@ -201,7 +203,8 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// Runs `work`, and records the bytes received over time. Row groups arrive in order and in bursts; bytes do not.
+    /// Runs `work`, and records the bytes received over time. Row groups arrive in order and in bursts; bytes
+    /// do not.
     fn watched<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<(T, Vec<Mark>)> {
         let (before, started) = (self.dataset.traffic().bytes_read, Instant::now());
         let read = || self.dataset.traffic().bytes_read - before;

@@ -1,12 +1,13 @@
 //! Predicts the rate of a loader after a change: arithmetic on the measurements.
 //!
-//! A batch is there when its bytes are fetched and when it is prepared, and the two run in parallel, so the slower of
-//! them is the rate of both; that is how DS-Analyzer predicts data stalls (Mohan, Phanishayee, Raniwala and Chidambaram,
-//! *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021). Where all processors are busy, the time that
-//! fetching takes is lost to preparing.
+//! A batch is there when its bytes are fetched and when it is prepared, and the two run in parallel, so the
+//! slower of them is the rate of both; that is how DS-Analyzer predicts data stalls (Mohan, Phanishayee,
+//! Raniwala and Chidambaram, *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021). Where all
+//! processors are busy, the time that fetching takes is lost to preparing.
 //!
-//! Preparing with `t` threads follows Amdahl's law through the rates of one thread and of all. Fetching follows Little's law:
-//! the bytes that may be in flight arrive once in a request's time, until the link is full.
+//! Preparing with `t` threads follows Amdahl's law through the rates of one thread and of all. Fetching
+//! follows Little's law: the bytes that may be in flight arrive once in a request's time, until the link is
+//! full.
 
 use std::fmt;
 
@@ -85,7 +86,8 @@ pub(super) struct Measured {
     /// Bytes a second of the cache's disk, past the page cache, and bytes of a row there.
     pub(super) disk: Option<f64>,
     pub(super) row_bytes: f64,
-    /// Rows of the data set, and bytes that the page cache is trusted to keep of them from one epoch to the next.
+    /// Rows of the data set, and bytes that the page cache is trusted to keep of them from one epoch to the
+    /// next.
     pub(super) rows: u64,
     pub(super) remembered: u64,
 }
@@ -126,7 +128,8 @@ impl Measured {
     /// The rate after a change; `None` if the measurements do not allow a prediction.
     pub(super) fn predict(&self, change: Change) -> Option<Rate> {
         Some(match change {
-            // If the store is the limit, bytes that were fetched before the first batch would distort the rate.
+            // If the store is the limit, bytes that were fetched before the first batch would distort the
+            // rate.
             Change::None if self.is_bound_by_store() => self.store.rate,
             Change::None => self.now,
             Change::Threads(threads) => self.fetched_and_prepared(threads, self.store.rate),

@@ -29,9 +29,9 @@ pub(super) struct Mark {
     pub(super) amount: u64,
 }
 
-/// Runs epochs for `time`, or until there is a second batch. After `again_after` batches, if given, the same epoch is begun
-/// again, so that its rows were read before. The row groups that were fetched ahead are then wasted, so an epoch that has
-/// no more batches is followed by the next one.
+/// Runs epochs for `time`, or until there is a second batch. After `again_after` batches, if given, the same
+/// epoch is begun again, so that its rows were read before. The row groups that were fetched ahead are then
+/// wasted, so an epoch that has no more batches is followed by the next one.
 pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> Result<Trial> {
     let before = loader.stats();
     let mut marks = vec![Mark::default()];

@@ -1,7 +1,8 @@
-//! `forebay verify --trainer`: the loader inside a framework of Python, and beside it the framework's own loader over the same rows.
+//! `forebay verify --trainer`: the loader inside a framework of Python, and beside it the framework's own
+//! loader over the same rows.
 //!
-//! The frameworks are Python, so the interpreter that started this program runs them. This file says what is to be done, and
-//! prints what came back.
+//! The frameworks are Python, so the interpreter that started this program runs them. This file says what is
+//! to be done, and prints what came back.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -44,7 +44,8 @@ impl Run {
         self.rewind.world()
     }
 
-    /// The rows of a rank's batch in a step, of an epoch if there is one; without a step, in the one that comes next.
+    /// The rows of a rank's batch in a step, of an epoch if there is one; without a step, in the one that
+    /// comes next.
     pub(super) fn rows(&self, epoch: Option<u64>, step: Option<u64>, rank: u32) -> Result<Vec<RowPlace>> {
         match (step, epoch) {
             (None, _) => self.rewind.next(rank),

@@ -420,7 +420,8 @@ fn bench_draws_the_lengths_of_steps_under_pressure() {
     assert!(report["seconds"].as_f64().unwrap() > 40.0 * 0.015, "{report}");
     assert!(simulated["utilisation_min"].as_f64().unwrap() > 0.0);
     if cfg!(target_os = "linux") {
-        // The burner had a processor for 600 ms and more; 240 tiny pictures take some ten, and the start a hundred.
+        // The burner had a processor for 600 ms and more; 240 tiny pictures take some ten, and the start a
+        // hundred.
         let cpu = report["cpu_seconds_per_1000_rows"].as_f64().unwrap();
         assert!(cpu < 0.4 / 0.24, "the burner is counted: {cpu} s for 1,000 rows");
     }
@@ -546,7 +547,8 @@ fn a_demand_that_nobody_published_is_refused() {
     assert!(contents(temp.path()).is_empty(), "data was made for nothing");
 }
 
-/// A figure as the page shows it, in the unit of the JSON: "1,234" or "97.3 %" or "12.5 ms" where that is in seconds.
+/// A figure as the page shows it, in the unit of the JSON: "1,234" or "97.3 %" or "12.5 ms" where that is in
+/// seconds.
 fn shown_value(text: &str, field: &str) -> f64 {
     let words: Vec<&str> = text.split_whitespace().collect();
     let number: f64 = words[0].replace(',', "").parse().unwrap();
@@ -1222,7 +1224,8 @@ fn an_index_is_written_used_and_written_again() {
     assert!(refused.contains("open the folder itself"), "{refused}");
 }
 
-/// Samples and mixes on ranks that are killed, each held against its plan and against the rows as they are stored.
+/// Samples and mixes on ranks that are killed, each held against its plan and against the rows as they are
+/// stored.
 #[test]
 fn samples_and_mixes_are_proved_as_rows_are() {
     let (temp, dir) = pictures();

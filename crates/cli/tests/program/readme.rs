@@ -1,5 +1,5 @@
-//! README.md can be followed as it is: its Rust is an example that runs, and its commands are run. The Rust in docs/ is part
-//! of an example too; `python/tests/test_docs.py` runs the rest of docs/.
+//! README.md can be followed as it is: its Rust is an example that runs, and its commands are run. The Rust
+//! in docs/ is part of an example too; `python/tests/test_docs.py` runs the rest of docs/.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::fs;

@@ -58,7 +58,8 @@ fn bytes_before(pickle: &str, place: usize) -> usize {
 #[test]
 fn names_that_schemas_have_do_nothing_in_other_places() {
     for pickle in [
-        // What is called is not a name: the result of a call, a number, a name that is called in its own arguments.
+        // What is called is not a name: the result of a call, a number, a name that is called in its own
+        // arguments.
         "ccollections\nOrderedDict\n(tR(tR.",
         "I1\n(tR.",
         "ccopy_reg\n_reconstructor\nccopy_reg\n_reconstructor\nR.",

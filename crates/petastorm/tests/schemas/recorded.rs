@@ -1,6 +1,7 @@
 //! Schemas of data sets that early versions of Petastorm wrote.
 //!
-//! They are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests report it and pass.
+//! They are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests report it and
+//! pass.
 
 #![allow(
     clippy::print_stdout,

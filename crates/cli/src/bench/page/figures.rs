@@ -1,4 +1,5 @@
-//! The figures of a report as a table. Each is taken from the JSON by its path, so that page and JSON cannot differ.
+//! The figures of a report as a table. Each is taken from the JSON by its path, so that page and JSON cannot
+//! differ.
 
 use std::fmt::Write;
 

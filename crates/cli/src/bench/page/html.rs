@@ -1,6 +1,7 @@
 //! Text that is safe inside a page.
 
-/// `text` as the content of an element or of a quoted attribute, with what would turn or break its line spelled out.
+/// `text` as the content of an element or of a quoted attribute, with what would turn or break its line
+/// spelled out.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in forebay_base::error::escaped(text).chars() {

@@ -1,4 +1,5 @@
-//! Plots as SVG: marks between two axes. Colours come from the page's style, so that they follow light and dark.
+//! Plots as SVG: marks between two axes. Colours come from the page's style, so that they follow light and
+//! dark.
 
 use std::fmt::Write;
 
