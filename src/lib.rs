@@ -15,9 +15,10 @@
 //! # let folder = std::env::temp_dir().join(format!("forebay-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
 //! # let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
-//! # let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..1_000).map(|id| format!("text {id}"))));
-//! # let rows = RecordBatch::try_from_iter([("label", ids), ("text", texts)])?;
-//! # let mut writer = ArrowWriter::try_new(std::fs::File::create(folder.join("a.parquet"))?, rows.schema(), None)?;
+//! # let texts = StringArray::from_iter_values((0..1_000).map(|id| format!("text {id}")));
+//! # let rows = RecordBatch::try_from_iter([("label", ids), ("text", Arc::new(texts) as ArrayRef)])?;
+//! # let file = std::fs::File::create(folder.join("a.parquet"))?;
+//! # let mut writer = ArrowWriter::try_new(file, rows.schema(), None)?;
 //! # writer.write(&rows)?;
 //! # writer.close()?;
 //!
@@ -77,9 +78,9 @@
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
 //! | all options as one value | [`LoaderSpec`], [`column::ColumnSpec`], [`CacheSpec`] |
-//! | know the plan | [`plan`]: what a rank would read, and the order as arithmetic |
+//! | see the plan | [`plan`]: what a rank would read, and the order as arithmetic |
 //! | resume | [`Position`] |
-//! | find a row again | [`Rewind`], [`RowPlace`] |
+//! | find the file and the row behind a delivered row | [`Rewind`], [`RowPlace`] |
 //! | bad rows | [`OnBadRow`], [`BadRow`] |
 //! | cache | [`DiskCache`], [`Tier`] |
 //! | measure | [`Stats`], with its parts in [`stats`] |
@@ -89,9 +90,9 @@
 //! | bind another language | [`bindings`] |
 //! | fail | [`Error`], [`ErrorKind`], [`Place`], [`Result`] |
 //!
-//! Types of other crates that appear in signatures are here as well: [`arrow`] has the parts of Arrow that
-//! are used, and
-//! [`parquet`](https://docs.rs/parquet) and [`object_store`](https://docs.rs/object_store) are re-exported.
+//! Types of other crates that appear in signatures are exported too: [`arrow`] has the parts of Arrow that
+//! are used, and [`parquet`](https://docs.rs/parquet) and [`object_store`](https://docs.rs/object_store) are
+//! re-exported.
 //!
 //! # What you can rely on
 //!
@@ -122,8 +123,8 @@
 //! assert_eq!(error.kind(), ErrorKind::NotFound);
 //! ```
 //!
-//! A panic does not end the process. One of an image decoder or of a [`column::Decoder`] is a bad row, one of
-//! the Parquet decoder is [`ErrorKind::Corrupt`], and any other, such as one of a store, is
+//! A panic does not end the process. A panic of an image decoder or of a [`column::Decoder`] makes a bad row,
+//! a panic of the Parquet decoder is [`ErrorKind::Corrupt`], and any other, such as a panic of a store, is
 //! [`ErrorKind::Internal`].
 //!
 //! # Cargo features
@@ -176,20 +177,20 @@ pub use reader::Filter;
 pub use shard::{Position, Shard, Shuffle, Stop};
 
 pub mod arrow {
-    //! The parts of [Arrow](https://docs.rs/arrow) that the interface speaks of: arrays, buffers, types, and
-    //! what takes and joins rows.
+    //! The parts of [Arrow](https://docs.rs/arrow) that appear in this library's interface: arrays, buffers,
+    //! types, and the functions that take and join rows.
     //!
-    //! They are the types of the `arrow` crate of the same version, under the same paths. That crate also
-    //! brings the rest of Arrow, casts, comparisons and regular expressions among it, which is half a minute
-    //! of everybody's build and is not needed here; a program that wants it depends on `arrow` beside this
-    //! library, and passes its batches on as they are.
+    //! They are the types of the `arrow` crate of the same version, under the same paths. The rest of Arrow,
+    //! such as casts, comparisons and regular expressions, is not needed here and would add half a minute to
+    //! every build; a program that wants it depends on `arrow` beside this library, and passes its batches on
+    //! as they are.
 
     pub use forebay_arrow::{array, buffer, compute, datatypes, error, ffi, ipc, record_batch};
 }
 
 pub mod bindings {
-    //! What a binding to another language builds on: batches in memory of its own, a consumer that may be
-    //! interrupted, and the rows that it rejects.
+    //! What a binding to another language builds on: batches in memory that the binding provides, a consumer
+    //! that can be interrupted, and the rows that it rejects.
 
     pub use crate::batch::{needs_values, null_field, null_rows};
     pub use crate::loader::{
@@ -198,8 +199,8 @@ pub mod bindings {
 }
 
 pub mod filter {
-    //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`], or terms of a column,
-    //! an operator and a value.
+    //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`], and terms, which have
+    //! a column, an operator and a value.
     //!
     //! ```
     //! use forebay::Filter;
@@ -229,19 +230,19 @@ pub mod image {
 }
 
 pub mod petastorm {
-    //! The schema of a [Petastorm](https://github.com/uber/petastorm) data set: which array or image is in
-    //! the cells of each column.
+    //! The schema of a [Petastorm](https://github.com/uber/petastorm) data set, which says which array or
+    //! image is in the cells of each column.
     //!
-    //! Petastorm keeps it pickled in the file `_common_metadata` beside the data. It is read as plain values:
-    //! nothing that it names is imported, called or run.
+    //! Petastorm keeps the schema pickled in the file `_common_metadata` beside the data. It is read as plain
+    //! values: nothing that it names is imported, called or run.
 
     pub use crate::loader::petastorm_schema as schema;
     pub use forebay_petastorm::{Codec, Dtype, Field, SparkType, Unischema};
 }
 
 pub mod plan {
-    //! The order of an epoch as arithmetic: row groups into lanes, lanes into steps, steps into rows; what a
-    //! rank would read; and what a position keeps of the plan. Nothing here reads data.
+    //! The order of an epoch as arithmetic: row groups into lanes, lanes into steps, steps into rows. Also
+    //! what a rank would read, and what a position keeps of the plan. Nothing in this module reads data.
 
     pub use crate::loader::{BetterMixing, MixingOption, RankPlan, RankReads, SourcePlan};
     pub use crate::shard::{
@@ -252,14 +253,15 @@ pub mod plan {
 }
 
 pub mod repack {
-    //! Copies of data sets whose images are coefficients, which decode in half of the time; and back.
+    //! Copies of data sets in which images are stored as coefficients, which decode in half the time, and
+    //! copies back.
 
     pub use crate::column::is_packed;
     pub use crate::loader::{Repack, RepackOptions, RepackReport, RepackedColumn};
 }
 
 pub mod rows {
-    //! Rows without a loader: those of one row group read, gathered into a batch, and kept on disk.
+    //! Rows without a loader: read a row group, gather rows into a batch, and keep rows on disk.
 
     pub use crate::batch::{Run, Selection, gather};
     pub use crate::cache::{Entry, Key};

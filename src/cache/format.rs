@@ -1,4 +1,5 @@
-//! One entry as bytes: an Arrow IPC stream of one batch, then a trailer that proves that it is whole.
+//! One entry as bytes: an Arrow IPC stream of one batch, followed by a trailer that proves that the entry is
+//! whole.
 //!
 //! ```text
 //! 0        schema message, batch message, end of stream      buffers at multiples of 64 bytes, uncompressed
@@ -6,9 +7,9 @@
 //! -40      magic "fbrows1\n" | rows u64 | stream bytes u64 | key bytes u64 | xxh3-64 of all before it
 //! ```
 //!
-//! Why Arrow IPC: it is the memory layout itself, so a mapped entry is a batch without a byte moved, it has
-//! every type that the reader delivers, and others can read it: `pyarrow.ipc.open_stream` reads an entry and
-//! stops before the key. Why the proof is at the end: a torn or truncated file lacks it.
+//! Why Arrow IPC: it is the memory layout itself, so a mapped entry is a batch without any copy. It has every
+//! type that the reader delivers, and other programs can read it: `pyarrow.ipc.open_stream` reads an entry
+//! and stops before the key. The trailer is at the end because a torn or truncated file then lacks it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -29,20 +30,22 @@ use crate::batch::exchange_views;
 const MAGIC: &[u8; 8] = b"fbrows1\n";
 const TRAILER: usize = 40;
 const HASH: usize = 8;
-/// How much of an entry is read at a time to check it: fits the second-level cache.
+/// How many bytes of an entry are read at a time to check it; they fit the second-level cache.
 const CHECKED_AT_A_TIME: usize = 256 << 10;
-/// Small buffers, such as those of a table of many columns, are collected up to this before they are written.
+/// How many bytes of small buffers, such as those of a table of many columns, are collected before they are
+/// written.
 const WRITTEN_AT_A_TIME: usize = 256 << 10;
-/// Bytes between two checks whether to continue: a slow disk takes some tenths of a second for them.
+/// How many bytes are written between two calls of `goes_on`; a slow disk takes some tenths of a second for
+/// them.
 const ASKED_EVERY: usize = 1 << 20;
 
-/// An entry that is ready to be written. Its buffers are those of the rows, not copies.
+/// An entry that is ready to be written. It shares its buffers with the rows.
 pub(super) struct Encoded {
-    /// The stream.
+    /// The buffers of the Arrow IPC stream.
     buffers: Vec<Buffer>,
-    /// What follows it, but for the hash.
+    /// The bytes after the stream, without the hash.
     tail: Vec<u8>,
-    /// Length of the file.
+    /// The length of the file.
     pub(super) bytes: u64,
 }
 
@@ -63,10 +66,10 @@ impl Encoded {
         Ok(Encoded { buffers, tail, bytes })
     }
 
-    /// Writes all of it, or stops when `goes_on` returns false: then `false`. `half_way` is called once,
-    /// between two buffers.
+    /// Writes the whole entry, or stops and returns `false` when `goes_on` returns false. Calls `half_way`
+    /// once, between two buffers.
     ///
-    /// Bytes are hashed right before they are written: so the second of the two finds them in a cache of the
+    /// Bytes are hashed right before they are written, so that the write finds them in a cache of the
     /// processor.
     pub(super) fn write(
         &self,
@@ -105,12 +108,12 @@ impl Encoded {
     }
 }
 
-/// The most unused bytes of views that are written as they are, as a part of the used ones. In pages of
-/// Parquet a length precedes each value; to remove them would cost a copy of everything.
+/// The limit of the unused bytes that views may hold when they are written, as a fraction of the used bytes.
+/// In pages of Parquet a length precedes each value; removing those would cost a copy of everything.
 const MAX_UNUSED_DIVISOR: usize = 16;
 
-/// The rows without the bytes that their views do not use: a view may point into a page of which only a few
-/// values are left.
+/// The rows without bytes that no view uses: a view may point into a page of which only a few values are
+/// left.
 fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns = rows.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
@@ -122,7 +125,7 @@ fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let views = array.as_byte_view::<T>();
         let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
         let used = views.total_buffer_bytes_used();
-        // Repeated values may share their bytes, and would take more separately.
+        // Repeated values may share their bytes, and would take more space if they were stored separately.
         if held > used + used / MAX_UNUSED_DIVISOR { Arc::new(views.gc()) } else { array.clone() }
     }
     exchange_views(array, &|views| match views.data_type() {
@@ -133,24 +136,24 @@ fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 
 /// The result of checking a file.
 pub(super) enum Integrity {
-    /// A whole entry of the right key.
+    /// The file is a whole entry with the right key.
     Sound(Body),
-    /// Anything else.
+    /// The file is anything else.
     Damaged,
 }
 
 /// The part of an entry that holds rows.
 #[derive(Clone, Copy)]
 pub(super) struct Body {
-    /// How many.
+    /// The number of rows.
     pub(super) rows: u64,
-    /// Length of the stream, at the start of the file.
+    /// The length of the stream, which is at the beginning of the file.
     pub(super) stream: usize,
-    /// Length of the file.
+    /// The length of the file.
     pub(super) bytes: u64,
 }
 
-/// Reads all of `file` and returns whether it is a whole entry with a key for which `belongs` is true. Fails
+/// Reads all of `file` and says whether it is a whole entry with a key for which `belongs` is true. Fails
 /// only if reading fails.
 pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Result<Integrity> {
     let length = file.metadata()?.len();
@@ -173,13 +176,14 @@ pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Res
     if hash.digest() != expected {
         return Ok(Integrity::Damaged);
     }
-    // The lengths are right from here on. A whole entry under another's name has another key.
+    // The lengths are known to be right from here on. An entry that was moved to another name has another
+    // key.
     let mut text = vec![0u8; key];
     file.read_exact_at(&mut text, body.stream as u64)?;
     Ok(if belongs(&text) { Integrity::Sound(body) } else { Integrity::Damaged })
 }
 
-/// Whether the end of `file` is that of an entry of its length, so that it is worth reading into memory.
+/// Whether `file` ends like an entry of its length, and so is worth reading into memory.
 pub(super) fn may_be_whole(file: &File) -> io::Result<bool> {
     let length = file.metadata()?.len();
     let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(false) };
@@ -188,7 +192,7 @@ pub(super) fn may_be_whole(file: &File) -> io::Result<bool> {
     Ok(Trailer::of(&trailer, length).is_some())
 }
 
-/// As [`check`], for an entry that was read into memory.
+/// Checks an entry that was read into memory, like [`check`].
 pub(super) fn check_bytes(bytes: &[u8], belongs: impl FnOnce(&[u8]) -> bool) -> Integrity {
     let Some((_, trailer)) = bytes.split_last_chunk::<TRAILER>() else { return Integrity::Damaged };
     let Some(Trailer { body, key, expected }) = Trailer::of(trailer, bytes.len() as u64) else {
@@ -202,14 +206,14 @@ pub(super) fn check_bytes(bytes: &[u8], belongs: impl FnOnce(&[u8]) -> bool) -> 
 /// The trailer of an entry.
 struct Trailer {
     body: Body,
-    /// Length of the key.
+    /// The length of the key.
     key: usize,
-    /// The hash of all before it.
+    /// The hash of all bytes before it.
     expected: u64,
 }
 
 impl Trailer {
-    /// The trailer of a file of `length`, if its lengths can be right.
+    /// Parses the trailer of a file of `length` bytes. `None` if its lengths contradict that.
     fn of(trailer: &[u8; TRAILER], length: u64) -> Option<Trailer> {
         let number =
             |at: usize| trailer[at..at + 8].iter().rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
@@ -221,10 +225,10 @@ impl Trailer {
     }
 }
 
-/// The offset of the buffers of an entry's batch: the bytes before them decide how they are read. `None` if
-/// the stream of `length` is not one of ours.
+/// The offset of the batch's buffers in an entry; the bytes before it say how the buffers are read. `None` if
+/// the stream of `length` bytes cannot be part of an entry.
 pub(super) fn head(file: &File, length: usize) -> io::Result<Option<usize>> {
-    /// The schema, which has no buffers, and the batch.
+    /// The schema message, which has no buffers, and the batch message.
     const MESSAGES: usize = 2;
     let mut at = 0;
     for _ in 0..MESSAGES {
@@ -242,7 +246,7 @@ pub(super) fn head(file: &File, length: usize) -> io::Result<Option<usize>> {
     Ok((at < length).then_some(at))
 }
 
-/// The rows of a stream that was checked, cut into pieces; they point into the last one.
+/// Decodes the rows of a checked stream that is cut into pieces. The rows point into the last piece.
 pub(super) fn decode(pieces: impl IntoIterator<Item = Buffer>, rows: u64) -> Result<RecordBatch, ArrowError> {
     let mut decoder = StreamDecoder::new();
     for mut piece in pieces {
