@@ -62,7 +62,7 @@ Examples:
   forebay cache /nvme/forebay --max-bytes 100GB
   forebay cache /nvme/forebay --clear";
 
-/// The results.
+/// The results of one call.
 #[derive(Serialize)]
 struct Outcome {
     folder: PathBuf,
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let cache = DiskCache::open(&args.folder, args.max_bytes.unwrap_or(u64::MAX)).map_err(|error| {
         match error.kind() {
-            // There is no `--cache` here.
+            // The hint of the library names `--cache`, which this verb does not have.
             ErrorKind::Io => error.hint("name a folder that this user can create and write to"),
             _ => error,
         }
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     console.json(&outcome)
 }
 
-/// A form that images can be kept in before any training.
+/// Parses a form in which images can be kept before any training.
 fn parse_tier(text: &str) -> Result<Tier> {
     if text == Tier::Auto.name() {
         return Err(Error::invalid("the tier auto is chosen while training, by measurements")

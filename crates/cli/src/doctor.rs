@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Threads that decode, all ranks together [default: the processors]
     #[arg(long, value_parser = units::whole::<u32, 1>)]
     threads: Option<u32>,
-    /// Predict for so many threads as well; may be repeated
+    /// Predict for this many threads as well; may be repeated
     #[arg(long, value_name = "N", value_parser = units::whole::<u32, 1>)]
     if_threads: Vec<u32>,
     /// Predict for a store whose first byte takes this many milliseconds as well; may be repeated
@@ -66,7 +66,7 @@ cache with all threads, with one, and with images kept as pixels. From these eve
 predicted, each figure with the half width of its 95 % interval. The margin is what is given over \
 what the accelerator takes: below 1 it waits, below 1.3 a hiccup makes it wait.";
 
-/// What was measured, and what follows.
+/// The measurements, and what follows from them.
 #[derive(Serialize)]
 struct Report {
     version: &'static str,
@@ -77,7 +77,7 @@ struct Report {
     demand_rows_per_second: Option<f64>,
     /// The present rate over the demand.
     margin: Option<f64>,
-    /// Processors that other programs kept busy meanwhile.
+    /// How many processors other programs kept busy meanwhile.
     others_cores: Option<f64>,
     bound_by: advice::Bound,
     measured: Measured,
@@ -85,13 +85,13 @@ struct Report {
     advice: Vec<String>,
 }
 
-/// The prediction for a change.
+/// The prediction for one change.
 #[derive(Clone, Serialize)]
 struct Prediction {
     #[serde(rename = "if")]
     change: Change,
     rate: Rate,
-    /// Of the accelerator, from 0 to 1.
+    /// The utilisation of the accelerator, from 0 to 1.
     utilisation: Option<f64>,
     margin: Option<f64>,
 }
@@ -229,7 +229,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A folder that is removed in the end.
+/// A temporary folder, which is removed when it is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -247,7 +247,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Files that cannot be removed are in a folder for temporary ones.
+        // Files that cannot be removed stay in a folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! `forebay which`: the rows of a step, from a saved position.
+//! `forebay which`: the rows of a step, found from a saved position.
 
 mod rewound;
 mod values;
@@ -63,7 +63,7 @@ Steps are counted with the batches and ranks of the run as it was when the state
 /// A row of the step.
 #[derive(Serialize)]
 struct Row {
-    /// Of a mix, which source it is of.
+    /// The source of the row, in a mix.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<usize>,
     file: String,
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     console.json(&rows)
 }
 
-/// The rows of the step that is asked for, and a title.
+/// The rows of the requested step, and a title.
 fn step(args: &Args, run: &Run, ranks: Vec<u32>) -> Result<(String, Vec<RowPlace>)> {
     let mut places = Vec::new();
     for rank in &ranks {
@@ -112,7 +112,7 @@ fn step(args: &Args, run: &Run, ranks: Vec<u32>) -> Result<(String, Vec<RowPlace
     Ok((format!("{step}, {whose}: {}", counted(places.len() as u64, "row")), places))
 }
 
-/// The values of each row, by source and number.
+/// The values of each row, by source and row id.
 fn values_of(
     datasets: &[Dataset],
     columns: &[String],

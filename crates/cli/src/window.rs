@@ -1,20 +1,21 @@
-//! How well the default window of a shuffle mixes a layout: `inspect` and `doctor` advise on it alike.
+//! How well the default window of a shuffle mixes the row groups of a data set, on which both `inspect` and
+//! `doctor` give advice.
 
 use forebay_store::catalog::{Catalog, Projection, WINDOW_BYTES};
 
 use crate::units::{bytes, counted};
 
-/// A window of fewer row groups than this mixes too few places.
+/// The fewest row groups with which a window mixes well.
 const FEW_ROW_GROUPS: u64 = 16;
-/// Row groups of this size once decoded suit a shuffle: the default window holds 32.
+/// The decoded size of row groups that suit a shuffle, in bytes: the default window holds 32 of them.
 const GOOD_ROW_GROUP: u64 = 32 << 20;
 
-/// Row groups beside the default window.
+/// The row groups of a data set, as far as they matter to the default window.
 #[derive(Default)]
 pub(crate) struct Window {
-    /// Bytes of a row once decoded, on average.
+    /// The mean size of a decoded row, in bytes.
     row_bytes: u64,
-    /// Rows of a row group, on average.
+    /// The mean number of rows in a row group.
     group_rows: u64,
     groups: u64,
 }
@@ -27,12 +28,12 @@ impl Window {
         Window { row_bytes, group_rows: catalog.rows() / groups.max(1), groups }
     }
 
-    /// What to change if it holds so few row groups that it mixes poorly.
+    /// Advice to change the row groups, if the window holds so few of them that it mixes poorly.
     pub(crate) fn advice(&self) -> Option<String> {
         let group_bytes = self.row_bytes.saturating_mul(self.group_rows).max(1);
         let held = WINDOW_BYTES / group_bytes;
         let good = (GOOD_ROW_GROUP / self.row_bytes.max(1)).max(1);
-        // Row groups of one row cannot be smaller.
+        // Row groups of one row cannot be made smaller.
         (held < FEW_ROW_GROUPS && self.groups > held && good < self.group_rows).then(|| {
             format!(
                 "Row groups of {} once decoded are too large to shuffle well: a window of {} holds {}. Write row groups of \

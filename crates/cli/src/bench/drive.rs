@@ -1,4 +1,4 @@
-//! Runs ranks against the simulated accelerator, and takes the time of everything.
+//! Runs ranks against the simulated accelerator, and records all times.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -20,36 +20,36 @@ use crate::machine::{self, Clock};
 pub(super) struct Course<'a> {
     pub(super) accelerator: Accelerator,
     pub(super) epochs: Range<u64>,
-    /// Stop after this many steps,
+    /// The number of steps to stop after.
     pub(super) steps: Option<u64>,
-    /// or after this time.
+    /// The time to stop after.
     pub(super) at_most: Option<Duration>,
-    /// The load beside it.
+    /// The load beside the run.
     pub(super) pressure: &'a Pressure,
 }
 
 /// The record of one rank.
 #[derive(Default)]
 pub(super) struct Run {
-    /// Its steps, in seconds since the run's origin.
+    /// The steps of the rank, in seconds since the run's origin.
     pub(super) laps: Vec<Lap>,
-    /// What it had waited for when its first batch was in hand: the start of the run, which differs from the
-    /// rest.
+    /// How long the rank had waited when its first batch arrived: the start of a run differs from the rest.
     pub(super) first_wait: Waits,
-    /// Columns of its first batch that hold encoded images.
+    /// The columns of its first batch that hold encoded images.
     pub(super) undecoded: Vec<String>,
-    /// The counters when the run began and at the end of each epoch, the last of which may be cut short.
+    /// The counters at the beginning of the run and at the end of each epoch; the last epoch may be cut
+    /// short.
     pub(super) marks: Vec<Mark>,
 }
 
-/// Counters at some moment.
+/// The counters at one moment.
 #[derive(Clone, Default)]
 pub(super) struct Mark {
-    /// Processor time of the process and of the machine.
+    /// The processor time of the process and of the machine.
     pub(super) clock: Option<Clock>,
-    /// Processor time of this rank's training loop, which steps are spun in.
+    /// The processor time of this rank's training loop, in which steps spin.
     pub(super) training: f64,
-    /// Processor time of the threads that run for [`Pressure`].
+    /// The processor time of the threads of [`Pressure`].
     pub(super) pressure: f64,
     pub(super) traffic: TrafficStats,
     pub(super) cache: Option<CacheStats>,
@@ -68,8 +68,8 @@ impl Mark {
     }
 }
 
-/// Runs all ranks, each on a thread of its own, with times since `origin`. `on_step` is called for the steps
-/// of rank 0.
+/// Runs all ranks, each on a thread of its own, with times since `origin`. Calls `on_step` for each step of
+/// rank 0.
 pub(super) fn drive(
     loaders: &[Loader],
     course: &Course<'_>,
@@ -91,7 +91,7 @@ pub(super) fn drive(
     })
 }
 
-/// Runs one rank; its end, for any reason, ends the others too.
+/// Runs one rank. When it ends, for any reason, the others end too.
 fn rank(
     loader: &Loader,
     course: &Course<'_>,
@@ -119,7 +119,7 @@ fn rank(
     Ok(run)
 }
 
-/// Runs `loaders` for some `time` without an accelerator.
+/// Runs `loaders` for `time` without an accelerator.
 pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressure) -> Result<Vec<Run>> {
     let course = Course {
         accelerator: Accelerator::new(Duration::ZERO),
@@ -131,7 +131,7 @@ pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressur
     drive(loaders, &course, Instant::now(), |_| ())
 }
 
-/// One epoch; whether it was the last. Times are since `origin`, and the run `started` some time after.
+/// Runs one epoch and returns whether it was the last. Times are since `origin`; the run began at `started`.
 fn epoch(
     number: u64,
     loader: &Loader,

@@ -1,7 +1,7 @@
-//! The run epoch by epoch: the first one is cold, the others profit from caches and memory.
+//! The run epoch by epoch: the first epoch is cold, the others profit from caches and memory.
 //!
-//! The loader fetches the next epoch before the present one ends, so the cost of an epoch is counted a little
-//! before that epoch begins; over all epochs nothing is missing and nothing is counted twice.
+//! The loader fetches the next epoch before the present one ends, so a part of an epoch's cost is counted
+//! with the epoch before. Over all epochs, nothing is missing and nothing is counted twice.
 
 use serde::Serialize;
 
@@ -9,14 +9,14 @@ use super::drive::{Mark, Run};
 use super::tally;
 use crate::machine::Clock;
 
-/// One epoch of all ranks.
+/// One epoch of all ranks together.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Epoch {
     pub(super) epoch: u64,
     pub(super) rows: u64,
     pub(super) seconds: f64,
     pub(super) rows_per_second: f64,
-    /// Of the loader, the simulated training loops and the pressure apart.
+    /// The processor time of the loader alone, without the simulated training loops and the pressure.
     pub(super) cpu_seconds_per_1000_rows: Option<f64>,
     pub(super) requests: u64,
     pub(super) bytes_read: u64,
@@ -58,7 +58,7 @@ pub(super) fn epochs(ranks: &[Run]) -> Vec<Epoch> {
         .collect()
 }
 
-/// Processor time of the loader between two marks: that of the process, less the training loops and the
+/// The processor time of the loader between two marks: that of the process without the training loops and the
 /// pressure.
 pub(super) fn cpu_seconds(ranks: &[Run], from: usize, to: usize) -> Option<f64> {
     let first = ranks.first()?;
@@ -71,12 +71,12 @@ pub(super) fn cpu_seconds(ranks: &[Run], from: usize, to: usize) -> Option<f64> 
     Some((spent - training - (after.pressure - before.pressure)).max(0.0))
 }
 
-/// For each 1,000 of `rows`.
+/// The seconds for each 1,000 of `rows`.
 pub(super) fn per_thousand(seconds: f64, rows: u64) -> f64 {
     seconds / (rows as f64 / 1e3).max(f64::MIN_POSITIVE)
 }
 
-/// The rate of the first epoch, and the median of the others.
+/// The rate of the first epoch, and the median rate of the others.
 pub(super) fn cold_and_warm(epochs: &[Epoch]) -> (Option<f64>, Option<f64>) {
     let Some((first, others)) = epochs.split_first() else { return (None, None) };
     let mut rates: Vec<f64> = others.iter().map(|epoch| epoch.rows_per_second).collect();
@@ -91,7 +91,7 @@ mod tests {
     use super::super::tally::Lap;
     use super::*;
 
-    /// Two epochs of two steps of a second, one row each; the second one sends no requests.
+    /// Two epochs with two steps of a second and one row each; the second epoch sends no requests.
     fn run(training: f64) -> Run {
         let lap = |at: f64, first| Lap {
             asked: at,
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].rows, found[0].requests, found[0].bytes_read), (4, 5, 50));
         assert_eq!((found[1].rows, found[1].requests), (4, 0));
-        // 3 s of the process, less 0.75 of training loops and 0.5 of pressure, for 4 rows.
+        // The process took 3 s, of which training loops took 0.75 and the pressure 0.5; there are 4 rows.
         let cpu = found[0].cpu_seconds_per_1000_rows.unwrap();
         assert!((cpu - 1.75 / 4.0 * 1e3).abs() < 1e-6, "{cpu}");
         assert!((found[0].rows_per_second - 2.0).abs() < 1e-9);

@@ -12,7 +12,7 @@ use crate::console::Console;
 use crate::options::LoaderOptions;
 use crate::units::{bytes, count, seconds};
 
-/// Row groups read in their stored order, several at once, and discarded.
+/// The result of reading row groups in their stored order, several at a time, and discarding them.
 #[derive(Serialize)]
 pub(super) struct Report {
     until: &'static str,

@@ -1,7 +1,8 @@
-//! `--report`: one self-contained page. It has no scripts and loads nothing: plots are SVG that is made here,
-//! and the element `report` has the whole report as JSON.
+//! `--report`: a self-contained page of HTML. It has no scripts and loads nothing: its plots are SVG that is
+//! made here, and its element `report` holds the whole report as JSON.
 //!
-//! `plotters` writes colours into its SVG, where these follow the page's light and dark.
+//! The plots are not made by `plotters`, which writes colours into its SVG: here, colours follow the light or
+//! dark theme of the page.
 
 mod axis;
 mod figures;
@@ -16,7 +17,7 @@ use super::report::Report;
 
 const STYLE: &str = include_str!("page/style.css");
 
-/// The page of `report`.
+/// Renders the page of `report`.
 pub(super) fn of(report: &Report) -> Result<String> {
     let failed = |error| Error::new(ErrorKind::Internal, format!("cannot write JSON: {error}"));
     let value = serde_json::to_value(report).map_err(failed)?;

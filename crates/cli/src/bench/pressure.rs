@@ -1,4 +1,4 @@
-//! `--pressure`: threads that keep processors busy beside the run, as other programs of a training machine
+//! `--pressure`: threads that keep processors busy beside the run, as other programs on a training machine
 //! do.
 
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use std::thread::JoinHandle;
 use crate::machine;
 use crate::random::Random;
 
-/// Numbers drawn between two checks whether to stop: about a millisecond.
+/// How many random numbers are drawn between two checks whether to stop; they take about a millisecond.
 const ROUND: u32 = 1 << 20;
 const NANOS: f64 = 1e9;
 
-/// Threads that compute without a pause, at the same priority as the loader's, until it is dropped. They use
-/// processors, and hardly any memory.
+/// Threads that compute without a pause, at the loader's own priority, until this value is dropped. They use
+/// processors and hardly any memory.
 pub(super) struct Pressure {
     stop: Arc<AtomicBool>,
     burners: Vec<Burner>,
@@ -21,7 +21,7 @@ pub(super) struct Pressure {
 
 struct Burner {
     thread: Option<JoinHandle<()>>,
-    /// Processor time that it took so far.
+    /// The processor time that the thread took so far, in nanoseconds.
     nanos: Arc<AtomicU64>,
 }
 
@@ -32,7 +32,7 @@ impl Pressure {
         Pressure { stop, burners }
     }
 
-    /// Processor time that its threads took so far.
+    /// The processor time that all threads took so far, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.burners.iter().map(|burner| burner.nanos.load(Relaxed) as f64 / NANOS).sum()
     }

@@ -22,76 +22,78 @@ use crate::machine::{self, Clock};
 use crate::options::Order;
 use crate::units::{bytes, count, counted, percent, seconds};
 
-/// If the wait for the first batch takes more than this share of a run, its rates are those of a start.
+/// The largest share of a run that the wait for the first batch may take. Above it, the run's rates are
+/// called those of a start.
 const MOSTLY_START: f64 = 0.25;
 
-/// Shorter waits for a stage, in seconds, are not mentioned.
+/// The shortest wait for a stage that is mentioned, in seconds.
 const SHOWN: f64 = 1e-3;
 
-/// A run of `forebay bench`.
+/// The results of a run of `forebay bench`.
 #[derive(Serialize)]
 pub(super) struct Report {
     pub(super) version: &'static str,
-    /// The processors that it was compiled for.
+    /// The processors that the program was compiled for.
     pub(super) level: &'static str,
     pub(super) locations: Vec<String>,
-    /// The published demand of the run.
+    /// The published demand that the run is compared with.
     pub(super) workload: Option<Held>,
     pub(super) until: Until,
     pub(super) order: Order,
     pub(super) world: u32,
     pub(super) threads: usize,
-    /// Threads that were kept busy beside the run.
+    /// The number of threads that were kept busy beside the run.
     pub(super) pressure: usize,
     pub(super) batch_size: u64,
-    /// Begun, the last of which may be cut short.
+    /// The number of epochs that were begun; the last may be cut short.
     pub(super) epochs: u64,
     pub(super) steps: u64,
     pub(super) rows: u64,
     pub(super) images: u64,
-    /// From the first request for a batch to the end of the last step.
+    /// The time from the first request for a batch to the end of the last step.
     pub(super) seconds: f64,
     pub(super) rows_per_second: f64,
-    /// Whether the wait for the first batch took so much of the time that the rates are those of a start.
+    /// Whether the wait for the first batch took so large a share of the time that the rates are those of a
+    /// start.
     pub(super) too_short: bool,
-    /// The first epoch's.
+    /// The rate of the first epoch.
     pub(super) cold_rows_per_second: Option<f64>,
-    /// The median of the later ones.
+    /// The median rate of the later epochs.
     pub(super) warm_rows_per_second: Option<f64>,
     pub(super) images_per_second: f64,
-    /// Columns of images that came encoded.
+    /// The columns of images that came encoded.
     pub(super) undecoded: Vec<String>,
     pub(super) stored_bytes_per_second: f64,
-    /// From opening the data set to the first batch of the slowest rank.
+    /// The time from opening the data set to the first batch of the slowest rank.
     pub(super) seconds_to_first_batch: f64,
-    /// Rows that all ranks got in each whole second.
+    /// The number of rows that all ranks got in each whole second.
     pub(super) rows_by_second: Vec<u64>,
     pub(super) next_ms: Waits,
     pub(super) next_histogram: Vec<Bin>,
     pub(super) longest_stall_ms: f64,
     pub(super) epoch_gap_ms: Option<f64>,
     pub(super) accelerator: Option<Simulated>,
-    /// Seconds that the ranks waited after their first batch, by the stage that held them up.
+    /// How long the ranks waited after their first batch, in seconds, by the stage that held them up.
     pub(super) waited: stats::Waits,
     /// The work of the stages of all ranks.
     pub(super) stages: Stages,
     /// The bottleneck as the loaders see it.
     verdict: Verdict,
-    /// Of the loader, the simulated training loops and the pressure apart. Batches that were made ahead and
-    /// not handed over are among it, which counts in short runs.
+    /// The processor time of the loader, without the simulated training loops and the pressure. It includes
+    /// batches that were made ahead and not handed over, which matters in short runs.
     pub(super) cpu_seconds_per_1000_rows: Option<f64>,
-    /// Processors that other programs kept busy meanwhile.
+    /// How many processors other programs kept busy meanwhile.
     pub(super) others_cores: Option<f64>,
     pub(super) peak_rss_bytes: Option<u64>,
     pub(super) budget_bytes: u64,
-    /// The requests to the stores, footers included; all ranks together.
+    /// The requests of all ranks to the stores, including those for footers.
     pub(super) traffic: TrafficStats,
     pub(super) requests_per_gb: f64,
-    /// Bytes read for each needed byte.
+    /// The bytes read over the bytes needed.
     pub(super) read_amplification: f64,
     /// The row cache of the first rank.
     pub(super) cache: Option<CacheStats>,
-    /// Lookups of all ranks that found their rows, and that did not.
+    /// How many lookups of all ranks found their rows, and how many did not.
     pub(super) cache_hits: u64,
     pub(super) cache_misses: u64,
     pub(super) skipped_rows: u64,
@@ -103,7 +105,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Sums up `ranks`, the laps that `loaders` ran.
+    /// Sums up `ranks`, the records of what `loaders` ran.
     pub(super) fn new(
         args: &Args,
         loaders: &[Loader],
@@ -178,8 +180,8 @@ impl Report {
         let stats: Vec<Stats> = loaders.iter().map(Loader::stats).collect();
         stats.iter().zip(ranks).for_each(|(stats, run)| report.add(stats, run));
         report.verdict = Stats::verdict_of(&stats);
-        // Images are counted when they are decoded, ahead of the consumer: limit them to the rows that
-        // arrived.
+        // Images are counted when they are decoded, ahead of the consumer, so they are limited to the rows
+        // that arrived.
         report.images = report.stages.decode.items.min(rows.saturating_mul(args.loader.image.len() as u64));
         report.images_per_second = report.images as f64 / time;
         report.stored_bytes_per_second = report.stages.fetch.bytes as f64 / time;

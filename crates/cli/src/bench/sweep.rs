@@ -1,4 +1,4 @@
-//! `--thread-sweep`: the rate without an accelerator by the number of decoding threads.
+//! `--thread-sweep`: the rate without an accelerator, by the number of decoding threads.
 
 use forebay_base::Result;
 use serde::Serialize;
@@ -8,12 +8,13 @@ use super::drive::{Run, unthrottled};
 use super::pressure::Pressure;
 use crate::console::Console;
 
-/// The rate with a number of threads.
+/// The rate that was measured with one number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Point {
-    /// Of each rank.
+    /// The number of threads of each rank.
     pub(super) threads: usize,
-    /// Of all ranks, without the wait for the first batch; `None` if the time was too short for a second one.
+    /// The rate of all ranks, without the wait for the first batch; `None` if the time was too short for a
+    /// second batch.
     pub(super) rows_per_second: Option<f64>,
 }
 
@@ -30,7 +31,8 @@ pub(super) fn measure(args: &Args, pressure: &Pressure, console: &Console) -> Re
     Ok(points)
 }
 
-/// Rows a second of one rank from its first step on: the wait for the first batch is a start, not a rate.
+/// The rate of one rank in rows per second, from its first step on: the wait for the first batch belongs to
+/// the start.
 fn rate(run: &Run) -> Option<f64> {
     let (first, others) = run.laps.split_first()?;
     let time = others.last()?.ended - first.ended;

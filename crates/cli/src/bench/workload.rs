@@ -30,7 +30,7 @@ pub(super) use self::resolve::resolve;
 use crate::synth::{EMBEDDING_BYTES, FEATURE_BYTES, Kind, features_read};
 use crate::units::{self, bytes, count, percent};
 
-/// A published demand.
+/// The options of a published demand.
 #[derive(clap::Args, Clone)]
 pub(super) struct Options {
     /// Instead of a URL, a published demand on data of the published shape, which is made once
@@ -52,13 +52,13 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Whether one was named.
+    /// Whether a workload was named.
     pub(super) fn is_given(&self) -> bool {
         self.workload.is_some()
     }
 
-    /// Refuses what says something of a workload where there is none. A required argument that conflicts with
-    /// one that is given, as a workload does with a URL, is not required of the parser.
+    /// Refuses options of a workload if there is no workload. The parser cannot: it does not require an
+    /// argument that conflicts with a given one, as a workload does with a URL.
     pub(super) fn check(&self) -> Result<()> {
         let of_workloads = [
             ("--accelerator", self.accelerator.is_some()),
@@ -86,7 +86,7 @@ enum Workload {
     MlperfRetinanet,
     /// Classification: JPEG of 115 KB, random crops of 224
     Resnet50,
-    /// The same for a model that is five times as fast
+    /// Classification, for a model that is five times as fast
     Resnet18,
 }
 
@@ -99,7 +99,7 @@ enum Device {
     A100,
 }
 
-/// The demand of one accelerator.
+/// The demand of one accelerator: rows every so often.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Demand {
     rows: u64,
@@ -114,14 +114,14 @@ pub(super) struct Held {
     scale: f64,
     published_step_ms: f64,
     published_rows_per_second: f64,
-    /// Of each rank: the published rate times the scale.
+    /// The demand of each rank: the published rate times the scale.
     demanded_rows_per_second: f64,
     demanded_bytes_per_second: f64,
     /// The least utilisation that MLPerf Storage accepts.
     asked_utilisation: Option<f64>,
 }
 
-/// Images of ImageNet's training set.
+/// The number of images in ImageNet's training set.
 const IMAGENET: f64 = 1_281_167.0;
 
 impl Workload {
@@ -143,7 +143,7 @@ impl Workload {
         }
     }
 
-    /// The requirement of MLPerf Storage; ffcv has none.
+    /// The utilisation that MLPerf Storage requires; ffcv requires none.
     fn asked_utilisation(self) -> Option<f64> {
         match self {
             Workload::MlperfFlux | Workload::Resnet50 => Some(0.90),
@@ -153,7 +153,7 @@ impl Workload {
         }
     }
 
-    /// Bytes of a row as it is read.
+    /// The size of a row as it is read, in bytes.
     fn bytes_per_row(self) -> u64 {
         match self {
             Workload::MlperfFlux => EMBEDDING_BYTES,
@@ -190,7 +190,7 @@ impl Workload {
     }
 }
 
-/// The demand of a workload on a device, or on the first for which there is one.
+/// The demand of a workload on a device, or its first demand if no device is given.
 fn demanded(workload: Workload, device: Option<Device>) -> Result<(Device, Demand)> {
     let demands = workload.demands();
     demands.iter().copied().find(|(of, _)| device.is_none_or(|device| device == *of)).ok_or_else(|| {
@@ -201,7 +201,7 @@ fn demanded(workload: Workload, device: Option<Device>) -> Result<(Device, Deman
     })
 }
 
-/// The name on the command line.
+/// The name of the value on the command line.
 fn name(value: &impl clap::ValueEnum) -> String {
     value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }

@@ -1,4 +1,4 @@
-//! The recommended changes, in words, with their effect.
+//! The recommended changes in words, with their effects.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use crate::options::LoaderOptions;
 use crate::units::{bytes, counted, percent};
 use crate::window::Window;
 
-/// From this margin on, short delays do not reach the accelerator.
+/// The margin from which on short delays do not reach the accelerator.
 const SAFE: f64 = 1.3;
-/// The least gain of a change that is recommended.
+/// The smallest gain for which a change is recommended, as a factor of the margin.
 const WORTH_IT: f64 = 1.05;
 /// The share of Parquet in preparing from which on another codec is recommended.
 const MUCH_PARQUET: f64 = 0.3;
@@ -25,13 +25,13 @@ pub(super) struct Demand {
     pub(super) ranks: u32,
 }
 
-/// The slower of the two parallel halves.
+/// The slower one of fetching and preparing, which run in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Bound {
-    /// The store.
+    /// Fetching is slower: the store is the limit.
     Fetching,
-    /// This machine's processors.
+    /// Preparing is slower: this machine's processors are the limit.
     Preparing,
 }
 
@@ -47,9 +47,9 @@ impl fmt::Display for Bound {
 /// The layout of the data.
 pub(super) struct Layout {
     rows: u64,
-    /// Columns that are read, of how many.
+    /// The number of columns that are read, and the number of columns that the data has.
     columns: (usize, usize),
-    /// Bytes of all rows in memory, and so in a cache.
+    /// The bytes of all rows in memory, and so in a cache.
     held: u64,
     window: Window,
 }
@@ -72,7 +72,7 @@ pub(super) fn bound(measured: &Measured) -> Bound {
     if measured.is_bound_by_store() { Bound::Fetching } else { Bound::Preparing }
 }
 
-/// All advice, the verdict first.
+/// All advice, beginning with the verdict.
 pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &Layout) -> Vec<String> {
     let Some(demand) = demand else {
         let unknown =
@@ -144,7 +144,7 @@ fn verdict(margin: f64, demand: &Demand) -> String {
     }
 }
 
-/// How busy the accelerator is at a margin.
+/// How busy the accelerator is at a margin, in words.
 fn busy(margin: f64) -> String {
     format!("{} utilisation", percent(margin.min(1.0)))
 }

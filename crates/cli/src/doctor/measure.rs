@@ -18,45 +18,49 @@ use crate::console::Progress;
 use crate::machine::{self, Clock};
 use crate::options::{LoaderOptions, Order};
 
-/// Row groups that trials mix. The rate hardly depends on the window, and a small one is full at once.
+/// How many row groups a trial's window holds. The rate hardly depends on the window, and a small one is full
+/// at once.
 const WINDOW_GROUPS: u64 = 4;
-/// Row groups that trials from a cache have in memory: few, so that they fetch no further ahead than they
-/// run.
+/// How many row groups, and batches, a trial from a cache has in memory: few, so that it does not fetch much
+/// further ahead than it runs.
 const GROUPS_AT_HAND: u64 = 10;
 const BATCHES_AT_HAND: u64 = 24;
-/// Bytes of rows, or of pixels, that are put on the local disk to be measured.
+/// How many bytes of rows, or of pixels, may be written to the local disk for a measurement.
 const SCRATCH: u64 = 2 << 30;
-/// Passes in which a cache is filled, at most: a disk that is behind keeps some rows in a later one.
+/// How many passes may be needed to fill a cache: a disk that falls behind keeps some rows only in a later
+/// pass.
 const FILLING: u32 = 4;
-/// Row groups that are fetched at first.
+/// How many row groups the first fetch reads.
 const FIRST_GROUPS: usize = 4;
-/// The most row groups that are fetched, a small data set repeatedly, at any rate.
+/// How many row groups a fetch reads at most; a small data set is read repeatedly.
 const LONGEST_FETCH: usize = 1 << 14;
-/// Time between two readings of the bytes received.
+/// The time between two readings of the bytes received.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The part of the batches that is kept as pixels for the measurement: they take several times as many bytes.
+/// The batches of a trial are divided by this number for the trial with pixels, which takes several times as
+/// many bytes.
 const FEWER: u64 = 4;
 /// The number of measurements.
 pub(super) const TRIALS: u64 = 5;
-/// The most concurrent requests, if the user sets no other limit.
+/// How many requests run at the same time, if the user sets no other limit.
 const AT_ONCE: f64 = 64.0;
 
-/// One machine, one data set, one way to read it.
+/// The data set, the options and the machine to measure.
 pub(super) struct Bench<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) options: &'a LoaderOptions,
     pub(super) threads: u32,
-    /// Of each measurement.
+    /// The duration of each measurement.
     pub(super) time: Duration,
-    /// A folder of our own, on the disk that a cache would be on.
+    /// A folder for this run, on the disk that a cache would be on.
     pub(super) scratch: &'a Path,
 }
 
 impl Bench<'_> {
-    /// Measures everything that predictions need.
+    /// Makes all measurements that predictions need.
     pub(super) fn measure(&self, progress: &mut Progress) -> Result<Measured> {
         let window = self.small_window();
-        // First, so that data that no loader accepts, such as a data set without rows, is not measured.
+        // The loader is built first, so that data that no loader accepts, such as a data set without rows, is
+        // not measured.
         let loader = self.loader(self.threads, window.clone(), None)?;
         let (store, fetch) = self.store()?;
         progress.advance(1);
@@ -76,7 +80,8 @@ impl Bench<'_> {
             false => {
                 let cache = DiskCache::open(self.scratch.join("pixels"), SCRATCH)?;
                 let few = (now.batches / FEWER).max(2);
-                // The cache must hold several row groups of pixels.
+                // The cache must hold several row groups of pixels, so this trial does not have little
+                // memory.
                 let rate = self.cached_rate(self.threads, &window, &cache, Tier::Pixels, few)?;
                 Some((rate, self.kept(&cache)))
             }
@@ -99,13 +104,13 @@ impl Bench<'_> {
         })
     }
 
-    /// Bytes of a row in a cache.
+    /// The size of a row in a cache, in bytes.
     fn kept(&self, cache: &DiskCache) -> f64 {
         let stats = cache.stats();
         stats.bytes as f64 / (stats.entries as f64 * self.group_rows()).max(1.0)
     }
 
-    /// A loader of one rank over everything.
+    /// A loader of a single rank, over the whole data set.
     fn loader(
         &self,
         threads: u32,
@@ -132,7 +137,7 @@ impl Bench<'_> {
         options
     }
 
-    /// The same with little memory.
+    /// The options with little memory, so that the loader does not read far ahead.
     fn near(&self, options: LoaderOptions, now: &Trial) -> LoaderOptions {
         let catalog = self.dataset.catalog();
         let largest = self.options.projection(self.dataset).map_or(0, |projection| {
@@ -167,8 +172,8 @@ impl Bench<'_> {
         Ok(trial::run(&loader, self.time, Some(batches))?.rate)
     }
 
-    /// Fetches more and more row groups, and discards them. Returns the store's rate, and the processor
-    /// seconds of this process for a row.
+    /// Fetches more and more row groups and discards them. Returns the store's rate, and the processor time
+    /// of this process for a row, in seconds.
     fn store(&self) -> Result<(Store, f64)> {
         let (projection, most) =
             (self.options.projection(self.dataset)?, self.dataset.catalog().groups.len());
@@ -190,7 +195,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Fetches this many row groups, the whole data set repeatedly if it has fewer; returns their rows.
+    /// Fetches this many row groups and returns their number of rows. A data set with fewer row groups is
+    /// read repeatedly.
     fn fetch(&self, groups: usize, projection: &Projection) -> Result<u64> {
         let all = &self.dataset.catalog().groups;
         let (mut left, mut rows) = (groups, 0);
@@ -203,8 +209,8 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// Runs `work`, and records the bytes received over time. Row groups arrive in order and in bursts; bytes
-    /// do not.
+    /// Runs `work` and records the bytes received over time. Row groups arrive in order and in bursts, but
+    /// bytes do not.
     fn watched<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<(T, Vec<Mark>)> {
         let (before, started) = (self.dataset.traffic().bytes_read, Instant::now());
         let read = || self.dataset.traffic().bytes_read - before;
@@ -240,7 +246,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Rows of a row group, on average.
+    /// The mean number of rows in a row group.
     fn group_rows(&self) -> f64 {
         let catalog = self.dataset.catalog();
         catalog.rows() as f64 / catalog.groups.len().max(1) as f64

@@ -20,8 +20,8 @@ pub(crate) struct Args {
     /// How many epochs
     #[arg(long, default_value_t = 2, value_parser = units::whole::<u64, 1>)]
     pub(super) epochs: u64,
-    /// Kill all ranks at random steps, so often [5 if given without a number], and resume them on other
-    /// numbers of ranks
+    /// Kill all ranks at random steps, this many times [5 if given without a number], and resume them on
+    /// other numbers of ranks
     #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_value_t = 0,
         default_missing_value = "5", hide_default_value = true, value_parser = units::whole::<u32, 0>)]
     pub(super) kill: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     pub(super) json: Option<PathBuf>,
 }
 
-/// Options that a trainer's run has not: each of them would be passed over.
+/// The options that a run with a trainer does not have and would ignore.
 const NOT_IN_A_TRAINER: [&str; 16] = [
     "plant",
     "deny",
@@ -76,7 +76,7 @@ Examples:
 
 It reads all rows once as they are stored, and once in each epoch. --columns chooses those that are compared.";
 
-/// What can be altered to see that it is found.
+/// A fault to plant, to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Fault {
     /// A row comes twice
@@ -109,7 +109,7 @@ pub(super) enum Trainer {
     Spark,
 }
 
-/// A weight of a mix.
+/// Parses a weight of a mix.
 fn parse_weight(text: &str) -> Result<f64, String> {
     let weight = text.trim().parse::<f64>().ok().filter(|weight| weight.is_finite() && *weight >= 0.0);
     weight.ok_or_else(|| {
