@@ -1,4 +1,5 @@
-//! Columns that numpy has no type for, as Python objects: the one place where values are copied one by one.
+//! Columns of types that numpy does not have, as Python objects: the only place where values are copied one
+//! by one.
 //!
 //! Text is `str`, binary is `bytes`, a decimal is `decimal.Decimal`, a null is `None`. If such columns must
 //! be fast, read the batch through Arrow.
@@ -16,8 +17,8 @@ use super::memory;
 use crate::dense::{self, Dense, Element};
 use crate::{errors, view};
 
-/// Texts that are remembered while a column is made: enough for the names of categories, and in the
-/// first-level cache.
+/// How many texts are remembered while a column is made: enough for the names of categories, and few enough
+/// for the first-level cache.
 const KNOWN_TEXTS: usize = 64;
 
 /// A one-dimensional numpy array of objects.
@@ -40,7 +41,7 @@ pub(crate) fn of<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let values = values.collect::<PyResult<Vec<_>>>()?;
     let (rows, list) = (values.len(), PyList::new(py, values)?);
-    // `numpy.array` would make a list of equal lists two-dimensional.
+    // `numpy.array` would make a two-dimensional array of lists of equal length.
     py.import("numpy")?.call_method1("fromiter", (list, "O", rows))
 }
 
@@ -90,10 +91,10 @@ fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Ve
     Ok(values)
 }
 
-/// Objects, and for each row which of them it has.
+/// Distinct objects, and the index of each row's object among them.
 struct Shared<'py> {
     objects: Vec<Bound<'py, PyAny>>,
-    /// numpy's type of indices.
+    /// The indices of the rows' objects, in numpy's own type of indices.
     indices: Vec<i64>,
 }
 
@@ -103,7 +104,8 @@ impl<'py> Shared<'py> {
         self.indices.iter().map(|&index| self.objects[index as usize].clone()).collect()
     }
 
-    /// A numpy array of the object of each row, which numpy fills at some three times the rate of a list.
+    /// A numpy array of the object of each row. numpy fills it about three times as fast as Python fills a
+    /// list.
     fn array(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (rows, each_its_own) = (self.indices.len(), self.objects.len() == self.indices.len());
         let objects = of(py, self.objects.into_iter().map(Ok))?;
@@ -115,7 +117,7 @@ impl<'py> Shared<'py> {
     }
 }
 
-/// The rows of a column of text, else `None`.
+/// The rows of a column of text; `None` for any other column.
 fn texts<'py>(py: Python<'py>, column: &ArrayRef) -> Option<Shared<'py>> {
     match column.data_type() {
         DataType::Utf8 => Some(shared(py, column.as_string::<i32>().iter())),
@@ -125,7 +127,8 @@ fn texts<'py>(py: Python<'py>, column: &ArrayRef) -> Option<Shared<'py>> {
     }
 }
 
-/// A text that was among the last ones is the same object again: most are names of few things.
+/// Makes objects of texts. A text that equals one of the last is the same object again, because most columns
+/// hold few different names.
 fn shared<'a, 'py>(py: Python<'py>, rows: impl ExactSizeIterator<Item = Option<&'a str>>) -> Shared<'py> {
     let mut known = [None::<(&str, i64)>; KNOWN_TEXTS];
     let mut none = None;
@@ -160,7 +163,7 @@ fn decimals<'py>(py: Python<'py>, rows: impl Iterator<Item = String>) -> PyResul
     rows.map(|digits| class.call1((digits,))).collect()
 }
 
-/// The values of a dictionary that are numbers or times, whatever value is under a null.
+/// The values of a dictionary that are numbers or times; a null has any value.
 fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let Some(Dense { buffer, shape, element }) = dense::dense(field, column.as_ref()) else {
         let error = Error::new(
