@@ -1,4 +1,4 @@
-//! The server as a program, for tests and benches in other languages.
+//! The server as a program, for tests and benchmarks in other languages.
 #![allow(clippy::print_stdout, reason = "the first line is the URL")]
 
 use std::fs::File;
@@ -104,8 +104,8 @@ fn start(args: Args) -> io::Result<FaultServer> {
     builder.start()
 }
 
-/// Returns when the pipe on standard input is closed. Where there is no pipe (a terminal, `/dev/null`),
-/// never.
+/// Returns when the pipe on standard input is closed. Never returns if standard input is not a pipe (a
+/// terminal, `/dev/null`).
 fn wait() -> io::Result<()> {
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let kind = input.metadata()?.file_type();
