@@ -23,13 +23,13 @@ from .choices import (
 )
 
 class Registrar(Protocol):
-    """By which slots are registered with a device."""
+    """Registers the memory of the loader's slots with a device, and ends the registration."""
 
     def register(self, address: int, size: int) -> bool:
-        """Registers whole pages. Whether that was possible."""
+        """Registers whole pages, and returns whether the device accepted them."""
 
     def unregister(self, address: int) -> None:
-        """Ends the registration of the pages that begin here. May be called on any thread."""
+        """Ends the registration of the pages that begin at this address. May be called on any thread."""
 
 __version__: str
 __level__: str
@@ -763,7 +763,7 @@ class Image:
 
 @final
 class Dataset:
-    """The data set as the library has it."""
+    """The compiled half of :class:`forebay.Dataset`."""
 
     def __init__(
         self,
@@ -790,7 +790,7 @@ class Dataset:
 
 @final
 class Loader:
-    """The loader as the library has it."""
+    """The compiled half of :class:`forebay.Loader`."""
 
     def __init__(
         self,
@@ -821,7 +821,7 @@ class Loader:
 
 @final
 class Epoch:
-    """One pass over a rank's share."""
+    """One pass over the rows of a rank."""
 
     @property
     def number(self) -> int: ...
@@ -845,7 +845,7 @@ class Epoch:
 
 @final
 class Reason:
-    """Why an epoch was ended."""
+    """The reason for which an epoch is closed before its end."""
 
     Left: Reason
     Superseded: Reason
@@ -854,13 +854,13 @@ class Reason:
 
 @final
 class Skipped:
-    """The rows that an epoch left out so far; it stays when the epoch is gone."""
+    """The rows that an epoch skipped so far. The list remains when the epoch is gone."""
 
     def rows(self) -> list[tuple[str | None, int | None, int | None, str | None, str, int]]: ...
 
 @final
 class Step:
-    """A batch, and the receipt to count it by."""
+    """A batch, and the receipt by which the loader counts it as handed over."""
 
     @property
     def batch(self) -> Batch: ...

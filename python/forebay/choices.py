@@ -58,5 +58,6 @@ Mixing = Literal["window", "exact", "stored"]
 ColumnKind = Literal["dense", "ragged", "struct", "text", "bytes", "object"]
 """How a column is delivered.
 
-As an array, :class:`forebay.Ragged`, a dict of its fields, or an array of ``str``, ``bytes`` or other objects.
+As an array, :class:`forebay.Ragged`, a dict of its fields, or an array of ``str``, ``bytes`` or other
+objects.
 """

@@ -1,7 +1,8 @@
-"""Memory that two processes share, and values in it: arrays as they are, all else pickled beside them.
+"""Memory that two processes share, with values in it: arrays unchanged, and all other objects pickled beside
+them.
 
-A slot is an anonymous file, known to nobody but the two processes by its descriptor: nothing is left of it when they
-are gone, however they end. Either side may enlarge it.
+A slot is an anonymous file, for which only the two processes have a descriptor: it disappears with the
+processes, however they end. Either process may enlarge it.
 """
 
 from __future__ import annotations
@@ -22,22 +23,23 @@ from .rows import is_tensor
 
 __all__: list[str] = []
 
-#: Arrays begin at multiples of this, a line of the processor's cache.
+#: Alignment of arrays in bytes: a cache line of the processor.
 ALIGNMENT = 64
 
-#: Arrays of fewer bytes are pickled: sharing them costs more.
+#: The smallest array, in bytes, that is shared: pickling a smaller one is cheaper.
 MIN_SHARED = 512
 
-#: What is pickled goes into the slot as well from so many bytes on: a pipe holds little, and who writes more waits.
+#: The smallest pickle, in bytes, that is put into the slot: a pipe has a small buffer, and a process that
+#: writes more than that waits.
 MIN_SHARED_PICKLE = 16 << 10
 
-#: A slot that is too small becomes larger than asked for by one part in so many, as the next batch may be larger still.
-#: Memory that is not used is not taken.
+#: A slot that has to grow gets one part in this number more than it needs, because the next batch may be
+#: larger still. Memory that is not used is not allocated.
 HEADROOM = 4
 
 
 class Span(NamedTuple):
-    """Where the bytes of an array are in a slot."""
+    """The position of an array's bytes in a slot."""
 
     offset: int
     length: int
@@ -50,7 +52,7 @@ class Packed(NamedTuple):
     pickled: bytes | Span
     spans: list[Span]
     size: int
-    """Bytes of the slot's file."""
+    """Size of the slot's file in bytes."""
 
 
 class Slot:
@@ -60,27 +62,27 @@ class Slot:
         self.number = number
         self.descriptor = descriptor
         self._map: mmap.mmap | None = None
-        # Where arrays begin that were made in the slot, by their address.
+        # The positions of arrays that were made in the slot, by their addresses.
         self._made: dict[int, Span] = {}
         self._used = 0
 
     @classmethod
     def new(cls, number: int) -> Slot:
-        """An empty one."""
+        """Creates an empty slot."""
         if hasattr(os, "memfd_create"):
             return cls(number, os.memfd_create("forebay-slot", os.MFD_CLOEXEC))
         with tempfile.TemporaryFile() as file:
             return cls(number, os.dup(file.fileno()))
 
     def close(self) -> None:
-        """Gives the memory back as soon as no array is in it."""
+        """Frees the memory as soon as no array uses it."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
         self.descriptor, self._map = -1, None
         self._made = {}
 
     def clear(self) -> None:
-        """Forgets what is in it."""
+        """Makes the whole slot free for new arrays."""
         self._made, self._used = {}, 0
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -94,11 +96,11 @@ class Slot:
         return array
 
     def pack(self, value: Any) -> Packed:
-        """Copies a value into the slot; what was made in it is not copied."""
+        """Copies a value into the slot. Arrays that were made in the slot are not copied."""
         spans: list[Span] = []
 
         def share(buffer: pickle.PickleBuffer) -> bool:
-            """Whether the bytes are pickled with the rest."""
+            """Whether the bytes of a buffer are pickled with the rest, because they are not shared."""
             content = np.frombuffer(buffer.raw(), np.uint8)
             if content.nbytes < MIN_SHARED:
                 return True
@@ -117,7 +119,8 @@ class Slot:
         return Packed(pickled, spans, 0 if self._map is None else len(self._map))
 
     def unpack(self, packed: Packed) -> tuple[Any, Callable[[], object]]:
-        """The value, whose arrays are views of the slot; and whether one of them still is, as a weak reference."""
+        """The value, whose arrays are views of the slot, and a weak reference that is alive while one of
+        these views is."""
         pickled, spans, _ = packed
         if isinstance(pickled, bytes) and not spans:
             return pickle.loads(pickled), lambda: None
@@ -139,7 +142,7 @@ class Slot:
         return Span(offset, content.nbytes, not content.flags.writeable)
 
     def _bytes(self) -> Any:
-        """All bytes as a new array, which lives as long as anything that views it."""
+        """All bytes of the slot as a new array, which lives as long as any view of it."""
         assert self._map is not None
         return np.frombuffer(self._map, np.uint8)
 
@@ -151,13 +154,13 @@ class Slot:
             size = -(-(self._used + self._used // HEADROOM) // page) * page
             size = max(size, os.fstat(self.descriptor).st_size)
             os.ftruncate(self.descriptor, size)
-            # Arrays in the smaller mapping stay valid: it is the same memory.
+            # Arrays in the old, smaller mapping stay valid, because it maps the same memory.
             self._map = mmap.mmap(self.descriptor, size)
         return offset
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles arrays by their memory where that can be shared."""
+    """Pickles arrays out of band if their memory can be shared."""
 
     def __init__(self, file: io.BytesIO, share: Callable[[pickle.PickleBuffer], bool]) -> None:
         super().__init__(file, protocol=5, buffer_callback=share)
