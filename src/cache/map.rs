@@ -16,7 +16,7 @@ use super::guard::Guarded;
 pub(super) fn map(file: &File, length: usize) -> io::Result<Option<(Buffer, Arc<Guarded>)>> {
     let Some(guarded) = Guarded::new(file, length)? else { return Ok(None) };
     let guarded = Arc::new(guarded);
-    Ok(Some((Buffer::from(Bytes::from_owner(Shared(guarded.clone()))), guarded)))
+    Ok(Some((Buffer::from(Bytes::from_owner(SharedMap(guarded.clone()))), guarded)))
 }
 
 /// Reads the first `length` bytes of `file` into private memory.
@@ -27,9 +27,9 @@ pub(super) fn read(file: &File, length: usize) -> io::Result<Buffer> {
 }
 
 /// A map that is shared by its buffers and its entry.
-struct Shared(Arc<Guarded>);
+struct SharedMap(Arc<Guarded>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for SharedMap {
     fn as_ref(&self) -> &[u8] {
         (*self.0).as_ref()
     }

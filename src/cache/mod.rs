@@ -110,9 +110,9 @@ pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct DiskCache(Arc<Inner>);
+pub struct DiskCache(Arc<CacheInner>);
 
-struct Inner {
+struct CacheInner {
     space: Arc<Space>,
     index: Index,
     health: Health,
@@ -178,7 +178,7 @@ impl DiskCache {
 
     fn new(space: Space, health: Health) -> DiskCache {
         let (space, counters) = (Arc::new(space), Arc::default());
-        DiskCache(Arc::new(Inner { space, index: Index::default(), health, counters }))
+        DiskCache(Arc::new(CacheInner { space, index: Index::default(), health, counters }))
     }
 
     /// Whether both values are clones of one opened cache, and so share their counters.
@@ -351,7 +351,7 @@ impl DiskCache {
 
     /// Looks `key` up without counting a hit or a miss.
     fn find(&self, key: &Key, access: Access) -> Option<Entry> {
-        let Inner { space, index, health, counters } = &*self.0;
+        let CacheInner { space, index, health, counters } = &*self.0;
         let path = space.folder.entry(key.name());
         let access = if space.folder.mapped { access } else { Access::Copied };
         let entry = |slot: index::Slot| Entry {
@@ -497,7 +497,7 @@ impl DiskCache {
 
     /// Creates the folders. If that fails, writing is switched off.
     fn prepare(&self) -> bool {
-        let Inner { space, health, .. } = &*self.0;
+        let CacheInner { space, health, .. } = &*self.0;
         match space.folder.prepare() {
             Ok(()) => true,
             Err(error) => {
@@ -592,7 +592,7 @@ fn decoded(decode: impl FnOnce() -> std::result::Result<RecordBatch, ArrowError>
     caught(decode).ok()?.ok()
 }
 
-impl Inner {
+impl CacheInner {
     /// Adds the hits and misses of this process to the ledger.
     fn note_use(&self, patience: Duration) {
         let news = self.counters.news();
@@ -607,7 +607,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for CacheInner {
     fn drop(&mut self) {
         // Other processes hold the ledger for microseconds; if it is locked right now, only the statistics
         // lose these counts.

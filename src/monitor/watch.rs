@@ -10,10 +10,10 @@ use super::trace::{Places, Track};
 
 /// Times one epoch. Clones share one record; when the last clone is dropped, the epoch is forgotten.
 #[derive(Clone, Debug)]
-pub(crate) struct Watch(Arc<Inner>);
+pub(crate) struct Watch(Arc<WatchInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct WatchInner {
     monitor: Arc<Monitor>,
     id: u64,
     /// The track of the epoch's assembly on the timeline, if a timeline is recorded.
@@ -25,7 +25,7 @@ impl Watch {
         let id = monitor.epochs.fetch_add(1, Relaxed);
         monitor.enter(|timings, _| timings.epochs.push(EpochTimings::new(id)));
         let place = monitor.trace.as_ref().map_or(0, |tracing| places(&tracing.assemblies).take());
-        Watch(Arc::new(Inner { monitor: monitor.clone(), id, place }))
+        Watch(Arc::new(WatchInner { monitor: monitor.clone(), id, place }))
     }
 
     /// A watch for reading that belongs to no loader. Nobody reads its record.
@@ -240,7 +240,7 @@ impl Watch {
     }
 }
 
-impl Drop for Inner {
+impl Drop for WatchInner {
     fn drop(&mut self) {
         if self.monitor.is_foreign() {
             return;
@@ -261,7 +261,7 @@ pub(crate) struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let Inner { monitor, id, place } = &*self.watch.0;
+        let WatchInner { monitor, id, place } = &*self.watch.0;
         let now = self.watch.enter(|timings, now| {
             timings.settle(now);
             timings.epoch(*id).into_iter().for_each(|epoch| epoch.assembly = Assembly::Working);

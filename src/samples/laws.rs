@@ -24,7 +24,7 @@ enum Kind {
 }
 
 #[derive(Clone, Debug)]
-struct Case {
+struct SampledCase {
     groups: Vec<Group>,
     kind: Kind,
     shuffle: Shuffle,
@@ -34,7 +34,7 @@ struct Case {
     epoch: u64,
 }
 
-impl Case {
+impl SampledCase {
     fn sets(&self) -> Vec<RowSet> {
         let selected = |group: &Group| group.iter().map(|row| row.0).collect::<Vec<bool>>();
         self.groups.iter().map(|group| RowSet::from_bits(&selected(group).into())).collect()
@@ -177,7 +177,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
     ]
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = SampledCase> {
     let row = (prop::bool::weighted(0.7), 0u32..9, 0u32..3);
     let groups = prop::collection::vec(prop::collection::vec(row, 0..20), 1..6);
     let order = (0u32..3, any::<u64>(), 1u64..60, 1u32..5);
@@ -189,7 +189,7 @@ fn cases() -> impl Strategy<Value = Case> {
                 _ => Shuffle::seeded(seed).window_rows(window),
             };
             let global_batch = batch.max(world.into());
-            Case { groups, kind, shuffle: shuffle.lanes(lanes), world, global_batch, drop_last, epoch }
+            SampledCase { groups, kind, shuffle: shuffle.lanes(lanes), world, global_batch, drop_last, epoch }
         },
     )
 }

@@ -233,11 +233,11 @@ impl<N: Into<String>, const C: usize> From<[(N, f64); C]> for PackValue {
 pub(crate) struct PackedGroup {
     /// The length of the list in each selected row.
     lengths: Box<[u32]>,
-    form: Form,
+    form: PackBorders,
 }
 
 #[derive(Debug)]
-enum Form {
+enum PackBorders {
     /// Lists that follow each other and are cut at the end of each pack. `begins` has, for each pack, its
     /// first row and how many values of that row's list earlier packs hold. The rows of the last pack end
     /// before `end`, which counts on through later row groups.
@@ -247,9 +247,9 @@ enum Form {
     Whole { rows: Box<[u32]>, ends: Box<[u32]> },
 }
 
-impl Default for Form {
+impl Default for PackBorders {
     fn default() -> Self {
-        Form::Split { begins: Box::default(), end: 0 }
+        PackBorders::Split { begins: Box::default(), end: 0 }
     }
 }
 
@@ -286,28 +286,28 @@ impl PackedGroup {
         });
         let ends = ends.collect();
         let rows = packs.concat().into();
-        PackedGroup { lengths: lengths.into(), form: Form::Whole { rows, ends } }
+        PackedGroup { lengths: lengths.into(), form: PackBorders::Whole { rows, ends } }
     }
 
     fn count(&self) -> u32 {
         match &self.form {
-            Form::Split { begins, .. } => begins.len() as u32,
-            Form::Whole { ends, .. } => ends.len() as u32,
+            PackBorders::Split { begins, .. } => begins.len() as u32,
+            PackBorders::Whole { ends, .. } => ends.len() as u32,
         }
     }
 
     /// The number of rows of later row groups that the last pack runs on into.
     fn beyond(&self) -> u32 {
         match &self.form {
-            Form::Split { end, .. } => end.saturating_sub(self.lengths.len() as u32),
-            Form::Whole { .. } => 0,
+            PackBorders::Split { end, .. } => end.saturating_sub(self.lengths.len() as u32),
+            PackBorders::Whole { .. } => 0,
         }
     }
 
     fn bytes(&self) -> u64 {
         let packs = match &self.form {
-            Form::Split { begins, .. } => size_of_val(&**begins),
-            Form::Whole { rows, ends } => size_of_val(&**rows) + size_of_val(&**ends),
+            PackBorders::Split { begins, .. } => size_of_val(&**begins),
+            PackBorders::Whole { rows, ends } => size_of_val(&**rows) + size_of_val(&**ends),
         };
         (size_of_val(&*self.lengths) + packs) as u64
     }
@@ -337,7 +337,8 @@ fn split(lengths: Vec<Vec<u32>>, length: u32) -> Vec<PackedGroup> {
         }
         before += of_group.len() as u32;
     }
-    let forms = begins.into_iter().zip(ends).map(|(begins, end)| Form::Split { begins: begins.into(), end });
+    let forms =
+        begins.into_iter().zip(ends).map(|(begins, end)| PackBorders::Split { begins: begins.into(), end });
     lengths
         .into_iter()
         .zip(forms)
@@ -382,7 +383,7 @@ impl SampleKind for Packs {
     fn rows(&self, group: usize, sample: u32, _: &RowSet, rows: &mut SampleRows) {
         let (of_group, pack) = (&self.0[group], sample as usize);
         match &of_group.form {
-            Form::Split { begins, end } => {
+            PackBorders::Split { begins, end } => {
                 let (first, skipped) = begins[pack];
                 let end = match begins.get(pack + 1) {
                     // The next pack begins within a list whose beginning is in this pack.
@@ -392,7 +393,7 @@ impl SampleKind for Packs {
                 rows.skipped = skipped;
                 self.some(group, first..end, rows);
             }
-            Form::Whole { rows: all, ends } => {
+            PackBorders::Whole { rows: all, ends } => {
                 let start = pack.checked_sub(1).map_or(0, |before| ends[before]);
                 let of_pack = &all[start as usize..ends[pack] as usize];
                 rows.rows.extend_from_slice(of_pack);

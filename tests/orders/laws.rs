@@ -16,14 +16,14 @@ use proptest::prelude::*;
 type Row = (u32, u32);
 
 #[derive(Clone, Debug)]
-struct Case {
+struct OrderCase {
     groups: Vec<u32>,
     shuffle: Shuffle,
     lanes: u32,
     epoch: u64,
 }
 
-impl Case {
+impl OrderCase {
     fn order(&self) -> EpochOrder {
         EpochOrder::new(
             self.groups.as_slice(),
@@ -73,7 +73,7 @@ fn rows_of(step: &PlannedStep) -> Vec<Row> {
         .collect()
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = OrderCase> {
     let groups = prop_oneof![
         prop::collection::vec(0u32..40, 1..40),
         (1u32..200, 1usize..30).prop_map(|(rows, groups)| vec![rows; groups]),
@@ -98,7 +98,7 @@ fn cases() -> impl Strategy<Value = Case> {
             (Some(Some(window)), None) => Shuffle::seeded(seed).window_rows(window),
             (Some(Some(window)), Some(rows)) => Shuffle::seeded(seed).window_rows(window).piece_rows(rows),
         };
-        Case { groups, shuffle, lanes, epoch }
+        OrderCase { groups, shuffle, lanes, epoch }
     })
 }
 
@@ -291,7 +291,7 @@ proptest! {
 /// Law 1: the order is pinned. A change of one of these hashes is a change of the contract.
 #[test]
 fn the_order_of_a_known_data_set_never_changes() {
-    let case = |rows, groups, window, epoch| Case {
+    let case = |rows, groups, window, epoch| OrderCase {
         groups: vec![rows; groups],
         shuffle: Shuffle::seeded(17).window_rows(window),
         lanes: 4,
@@ -322,14 +322,14 @@ const GROUP: u32 = 512;
 const WINDOW: u64 = 65_536;
 const BATCH: u64 = 256;
 
-fn sorted_by_label(shuffle: Shuffle, epoch: u64) -> Case {
+fn sorted_by_label(shuffle: Shuffle, epoch: u64) -> OrderCase {
     let rows = CLASSES * ROWS_PER_CLASS;
     let groups = (0..rows.div_ceil(GROUP)).map(|g| GROUP.min(rows - g * GROUP)).collect();
-    Case { groups, shuffle, lanes: 1, epoch }
+    OrderCase { groups, shuffle, lanes: 1, epoch }
 }
 
 /// The mean number of distinct classes in a batch, over `steps` batches after the first `skipped`.
-fn distinct_classes(case: &Case, skipped: u64, steps: usize) -> f64 {
+fn distinct_classes(case: &OrderCase, skipped: u64, steps: usize) -> f64 {
     let walk = Walk::new(&case.order(), case.split(0, 1, BATCH, true), skipped * BATCH);
     let class = |(group, row): Row| (group * GROUP + row) / ROWS_PER_CLASS;
     let per_batch =
@@ -390,7 +390,7 @@ fn the_window_fills_no_faster_than_a_link_of_1_5_times_the_demand() {
         (1, 5_000, 100, 8),
     ] {
         let shuffle = Shuffle::seeded(1).window_rows(window);
-        let case = Case { groups: vec![rows; groups], shuffle, lanes: 1, epoch: 0 };
+        let case = OrderCase { groups: vec![rows; groups], shuffle, lanes: 1, epoch: 0 };
         let mut asked = 0.0;
         let mut latest = 0.0_f64;
         for (dealt, step) in case.steps(0, 1, batch, true, 0).iter().enumerate() {
@@ -410,9 +410,9 @@ fn the_window_fills_no_faster_than_a_link_of_1_5_times_the_demand() {
 #[test]
 fn a_window_that_holds_the_data_set_deals_a_uniform_permutation_after_the_first_epoch() {
     let case =
-        Case { groups: vec![50; 10], shuffle: Shuffle::seeded(3).window_rows(500), lanes: 1, epoch: 1 };
+        OrderCase { groups: vec![50; 10], shuffle: Shuffle::seeded(3).window_rows(500), lanes: 1, epoch: 1 };
     let steps = case.steps(0, 1, 50, false, 0);
     assert_eq!(steps[0].entering.len(), 10, "all of it is mixed at once");
-    let in_the_first = Case { epoch: 0, ..case }.steps(0, 1, 50, false, 0)[0].entering.len();
+    let in_the_first = OrderCase { epoch: 0, ..case }.steps(0, 1, 50, false, 0)[0].entering.len();
     assert!(in_the_first < 10, "{in_the_first}");
 }

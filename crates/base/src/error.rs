@@ -157,10 +157,10 @@ impl fmt::Display for Place {
 /// assert_eq!(error.place().row, Some(512));
 /// ```
 #[derive(Clone)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<ErrorInner>);
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorInner {
     kind: ErrorKind,
     place: Place,
     cause: String,
@@ -171,7 +171,7 @@ struct Inner {
 impl Error {
     /// A failure of the given kind; `cause` is a clause without a full stop.
     pub fn new(kind: ErrorKind, cause: impl Into<String>) -> Self {
-        Error(Arc::new(Inner {
+        Error(Arc::new(ErrorInner {
             kind,
             place: Place::default(),
             cause: cause.into(),
@@ -285,7 +285,7 @@ impl Error {
     }
 
     /// The parts of this error for changing them: clones share their parts until one of them is changed.
-    fn inner(&mut self) -> &mut Inner {
+    fn inner(&mut self) -> &mut ErrorInner {
         Arc::make_mut(&mut self.0)
     }
 

@@ -28,7 +28,7 @@ use self::args::Until;
 use self::drive::{Course, drive, unthrottled};
 use self::live::Live;
 use self::pressure::Pressure;
-use self::report::Report;
+use self::report::BenchReport;
 use super::console::{self, Console};
 use super::output::Output;
 
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     console.json(&report)
 }
 
-fn measure(args: &Args, console: &Console) -> Result<Report> {
+fn measure(args: &Args, console: &Console) -> Result<BenchReport> {
     let accelerator = args.accelerator();
     let floor = accelerator.floor();
     let origin = Instant::now();
@@ -72,7 +72,7 @@ fn measure(args: &Args, console: &Console) -> Result<Report> {
     let mut live = Live::new(console, args.expected_steps(each), loaders.first());
     let ranks = drive(&loaders, &course, origin, |lap| live.step(lap))?;
     drop(live);
-    let mut report = Report::new(args, &loaders, &ranks, accelerator.step(), floor);
+    let mut report = BenchReport::new(args, &loaders, &ranks, accelerator.step(), floor);
     for loader in loaders {
         // Closing the loader writes the trace.
         loader.close();

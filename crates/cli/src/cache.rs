@@ -64,7 +64,7 @@ Examples:
 
 /// The results of one call.
 #[derive(Serialize)]
-struct Outcome {
+struct CacheOutcome {
     folder: PathBuf,
     cleared: Option<Cleared>,
     verified: Option<Report>,
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let cleared = args.clear.then(|| cache.clear()).transpose()?;
     let verified = args.verify.then(|| cache.verify()).transpose()?;
-    let outcome = Outcome { folder: args.folder.clone(), cleared, verified, stats: cache.stats() };
+    let outcome = CacheOutcome { folder: args.folder.clone(), cleared, verified, stats: cache.stats() };
     console.say(describe(&outcome))?;
     console.json(&outcome)
 }
@@ -128,8 +128,8 @@ fn warm(args: &Args, cache: &DiskCache, console: &Console) -> Result<()> {
     Ok(())
 }
 
-fn describe(outcome: &Outcome) -> String {
-    let Outcome { cleared, verified, stats, .. } = outcome;
+fn describe(outcome: &CacheOutcome) -> String {
+    let CacheOutcome { cleared, verified, stats, .. } = outcome;
     let mut lines = Vec::new();
     if stats.hits + stats.misses > 0 {
         let not_kept = stats.declined.why().map_or(String::new(), |why| {

@@ -68,7 +68,7 @@ what the accelerator takes: below 1 it waits, below 1.3 a hiccup makes it wait."
 
 /// The measurements, and what follows from them.
 #[derive(Serialize)]
-struct Report {
+struct DoctorReport {
     version: &'static str,
     locations: Vec<String>,
     step_ms: Option<f64>,
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let measured = bench.measure(&mut progress)?;
     let others = Clock::now().zip(before).map(|(now, then)| Clock::between(then, now).others);
     drop(progress);
-    let mut report = Report::new(args, &dataset, measured)?;
+    let mut report = DoctorReport::new(args, &dataset, measured)?;
     report.others_cores = others.map(|seconds| seconds / began.elapsed().as_secs_f64());
     console.say(&report)?;
     console.json(&report)
@@ -141,7 +141,7 @@ impl Args {
     }
 }
 
-impl Report {
+impl DoctorReport {
     fn new(args: &Args, dataset: &forebay::Dataset, measured: Measured) -> Result<Self> {
         let step = args.step_ms.map(|step| step.as_secs_f64());
         let taken = step.map(|step| (u64::from(args.ranks) * args.loader.batch_size) as f64 / step);
@@ -155,7 +155,7 @@ impl Report {
             })
             .collect();
         let demand = taken.map(|rows_per_second| Demand { rows_per_second, ranks: args.ranks });
-        Ok(Report {
+        Ok(DoctorReport {
             version: env!("CARGO_PKG_VERSION"),
             locations: args.loader.location.shown(),
             step_ms: step.map(|step| step * 1e3),
@@ -172,7 +172,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for DoctorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = |rate: f64| format!("{} rows/s", count(rate as u64));
         let error = |rate: Rate| format!("± {}", count(rate.plus_minus.ceil() as u64));

@@ -41,7 +41,7 @@ const RANKS_SHOWN: usize = 16;
 
 /// The plan of an epoch for all ranks.
 #[derive(Serialize)]
-struct Report {
+struct PlanReport {
     epoch: u64,
     world: u32,
     steps: u64,
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     console.json(&report)
 }
 
-fn plan(args: &Args) -> Result<Report> {
+fn plan(args: &Args) -> Result<PlanReport> {
     let dataset = args.loader.open()?;
     let ranks = (0..args.world)
         .map(|rank| {
@@ -80,7 +80,7 @@ fn plan(args: &Args) -> Result<Report> {
     let row_groups = dataset.catalog().groups.len();
     let reads = || ranks.iter().filter_map(|plan| plan.reads.as_ref());
     let sum = |part: fn(&RankReads) -> u64| reads().map(part).sum::<u64>();
-    Ok(Report {
+    Ok(PlanReport {
         epoch: args.epoch,
         world: args.world,
         steps: ranks.first().map_or(0, |plan| plan.steps),
@@ -95,7 +95,7 @@ fn plan(args: &Args) -> Result<Report> {
     })
 }
 
-fn describe(report: &Report) -> String {
+fn describe(report: &PlanReport) -> String {
     let mut text = format!(
         "epoch {}: {} of {} for {}, {} each\n",
         report.epoch,
@@ -154,7 +154,7 @@ fn opening(reads: &RankReads) -> String {
     }
 }
 
-fn summary(report: &Report) -> String {
+fn summary(report: &PlanReport) -> String {
     let rows = |number: u64, what: &str| match number {
         0 => format!("no row is {what}"),
         1 => format!("1 row is {what}"),

@@ -16,7 +16,7 @@ pub(crate) use self::args::Args;
 use self::args::Fault;
 use self::feed::Source;
 use self::judgement::Judgement;
-use self::lives::{Life, Run};
+use self::lives::{Life, VerifyRun};
 pub(super) use self::rank::run as run_rank;
 use forebay::{Dataset, LoaderSpec, Shard};
 use forebay_base::{Error, ErrorKind, Result};
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
     let location = args.loader.location.clone();
-    let run = Run { location, datasets, mix, spec, epochs: args.epochs };
+    let run = VerifyRun { location, datasets, mix, spec, epochs: args.epochs };
     let mut lives = run.lives(args.world, args.kill, &mut Random::new(args.loader.seed, 0), &console)?;
     if let Some(fault) = args.plant {
         plant(fault, &mut lives)?;

@@ -14,7 +14,7 @@ use forebay_store::source;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::rewound::Run;
+use self::rewound::RewoundRun;
 use super::console::Console;
 use super::location::Location;
 use super::units::{self, counted};
@@ -75,7 +75,7 @@ struct Row {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let console = Console::new(args.json.as_deref())?;
-    let (datasets, run) = Run::open(&args.location, &args.state, &args.deny)?;
+    let (datasets, run) = RewoundRun::open(&args.location, &args.state, &args.deny)?;
     let ranks = args.rank.map_or(0..run.world(), |rank| rank..rank.saturating_add(1));
     let (title, places) = step(args, &run, ranks.collect())?;
     let values = match args.columns.as_slice() {
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The rows of the requested step, and a title.
-fn step(args: &Args, run: &Run, ranks: Vec<u32>) -> Result<(String, Vec<RowPlace>)> {
+fn step(args: &Args, run: &RewoundRun, ranks: Vec<u32>) -> Result<(String, Vec<RowPlace>)> {
     let mut places = Vec::new();
     for rank in &ranks {
         places.extend(run.rows(args.epoch, args.step, *rank)?);

@@ -12,7 +12,7 @@ const GOOD_ROW_GROUP: u64 = 32 << 20;
 
 /// The row groups of a data set, as far as they matter to the default window.
 #[derive(Default)]
-pub(crate) struct Window {
+pub(crate) struct WindowSizes {
     /// The mean size of a decoded row, in bytes.
     row_bytes: u64,
     /// The mean number of rows in a row group.
@@ -20,12 +20,12 @@ pub(crate) struct Window {
     groups: u64,
 }
 
-impl Window {
+impl WindowSizes {
     /// The window of a loader that reads the projected columns.
     pub(crate) fn of(catalog: &Catalog, projection: &Projection) -> Self {
         let groups = catalog.groups.len() as u64;
         let row_bytes = catalog.window_row_bytes(projection);
-        Window { row_bytes, group_rows: catalog.rows() / groups.max(1), groups }
+        WindowSizes { row_bytes, group_rows: catalog.rows() / groups.max(1), groups }
     }
 
     /// Advice to change the row groups, if the window holds so few of them that it mixes poorly.
@@ -53,17 +53,21 @@ mod tests {
 
     #[test]
     fn row_groups_of_which_the_window_holds_few_are_to_be_rewritten() {
-        let few = Window { row_bytes: 31_000, group_rows: 10_000, groups: 100 }.advice().unwrap();
+        let few = WindowSizes { row_bytes: 31_000, group_rows: 10_000, groups: 100 }.advice().unwrap();
         assert!(few.contains("of 310.0 MB once decoded") && few.contains("holds only 3"), "{few}");
         assert!(few.ends_with("Write row groups of 1,082 rows."), "{few}");
-        let none = Window { row_bytes: 2 << 30, group_rows: 2, groups: 100 }.advice().unwrap();
+        let none = WindowSizes { row_bytes: 2 << 30, group_rows: 2, groups: 100 }.advice().unwrap();
         assert!(none.contains("holds not even one") && none.ends_with("of 1 row."), "{none}");
     }
 
     #[test]
     fn row_groups_of_which_the_window_holds_many_or_all_are_left() {
-        assert_eq!(Window { row_bytes: 6_000, group_rows: 10_000, groups: 100 }.advice(), None);
-        assert_eq!(Window { row_bytes: 31_000, group_rows: 10_000, groups: 3 }.advice(), None);
-        assert_eq!(Window { row_bytes: 1 << 30, group_rows: 1, groups: 100 }.advice(), None, "of one row");
+        assert_eq!(WindowSizes { row_bytes: 6_000, group_rows: 10_000, groups: 100 }.advice(), None);
+        assert_eq!(WindowSizes { row_bytes: 31_000, group_rows: 10_000, groups: 3 }.advice(), None);
+        assert_eq!(
+            WindowSizes { row_bytes: 1 << 30, group_rows: 1, groups: 100 }.advice(),
+            None,
+            "of one row"
+        );
     }
 }

@@ -33,7 +33,7 @@ const PARTS: [&str; 5] = ["name", "numpy_dtype", "shape", "codec", "nullable"];
 
 /// Reads `value` as a schema.
 pub(crate) fn unischema(value: Value, heap: &Heap, budget: &mut Budget) -> Result<Unischema> {
-    let mut form = Form { heap, budget };
+    let mut form = SchemaReader { heap, budget };
     let (name, state) = form.instance(value).ok_or_else(|| malformed("it is not an object of a class"))?;
     if name != Name::Unischema {
         return Err(malformed("it is an object of another class"));
@@ -43,12 +43,12 @@ pub(crate) fn unischema(value: Value, heap: &Heap, budget: &mut Budget) -> Resul
     Ok(Unischema { name: form.text(name, "its name")?, fields: form.fields(fields)? })
 }
 
-struct Form<'a> {
+struct SchemaReader<'a> {
     heap: &'a Heap,
     budget: &'a mut Budget,
 }
 
-impl<'a> Form<'a> {
+impl<'a> SchemaReader<'a> {
     fn fields(&mut self, value: Value) -> Result<Vec<Field>> {
         let mut names = HashSet::new();
         let mut fields = Vec::new();

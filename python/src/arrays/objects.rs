@@ -92,13 +92,13 @@ fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Ve
 }
 
 /// Distinct objects, and the index of each row's object among them.
-struct Shared<'py> {
+struct SharedObjects<'py> {
     objects: Vec<Bound<'py, PyAny>>,
     /// The indices of the rows' objects, in numpy's own type of indices.
     indices: Vec<i64>,
 }
 
-impl<'py> Shared<'py> {
+impl<'py> SharedObjects<'py> {
     /// The object of each row.
     fn rows(self) -> Vec<Bound<'py, PyAny>> {
         self.indices.iter().map(|&index| self.objects[index as usize].clone()).collect()
@@ -118,7 +118,7 @@ impl<'py> Shared<'py> {
 }
 
 /// The rows of a column of text; `None` for any other column.
-fn texts<'py>(py: Python<'py>, column: &ArrayRef) -> Option<Shared<'py>> {
+fn texts<'py>(py: Python<'py>, column: &ArrayRef) -> Option<SharedObjects<'py>> {
     match column.data_type() {
         DataType::Utf8 => Some(shared(py, column.as_string::<i32>().iter())),
         DataType::LargeUtf8 => Some(shared(py, column.as_string::<i64>().iter())),
@@ -129,7 +129,10 @@ fn texts<'py>(py: Python<'py>, column: &ArrayRef) -> Option<Shared<'py>> {
 
 /// Makes objects of texts. A text that equals one of the last is the same object again, because most columns
 /// hold few different names.
-fn shared<'a, 'py>(py: Python<'py>, rows: impl ExactSizeIterator<Item = Option<&'a str>>) -> Shared<'py> {
+fn shared<'a, 'py>(
+    py: Python<'py>,
+    rows: impl ExactSizeIterator<Item = Option<&'a str>>,
+) -> SharedObjects<'py> {
     let mut known = [None::<(&str, i64)>; KNOWN_TEXTS];
     let mut none = None;
     let (mut objects, mut indices) = (Vec::new(), Vec::with_capacity(rows.len()));
@@ -151,7 +154,7 @@ fn shared<'a, 'py>(py: Python<'py>, rows: impl ExactSizeIterator<Item = Option<&
         };
         indices.push(index);
     }
-    Shared { objects, indices }
+    SharedObjects { objects, indices }
 }
 
 fn binary<'a, 'py>(py: Python<'py>, rows: impl Iterator<Item = Option<&'a [u8]>>) -> Vec<Bound<'py, PyAny>> {

@@ -30,7 +30,7 @@ pub(super) struct Course<'a> {
 
 /// The record of one rank.
 #[derive(Default)]
-pub(super) struct Run {
+pub(super) struct RankRun {
     /// The steps of the rank, in seconds since the run's origin.
     pub(super) laps: Vec<Lap>,
     /// How long the rank had waited when its first batch arrived: the start of a run differs from the rest.
@@ -75,7 +75,7 @@ pub(super) fn drive(
     course: &Course<'_>,
     origin: Instant,
     mut on_step: impl FnMut(&Lap) + Send,
-) -> Result<Vec<Run>> {
+) -> Result<Vec<RankRun>> {
     let meeting = Meeting::new(loaders.len());
     let Some((first, others)) = loaders.split_first() else { return Ok(Vec::new()) };
     std::thread::scope(|scope| {
@@ -98,7 +98,7 @@ fn rank(
     origin: Instant,
     meeting: &Meeting,
     mut on_step: impl FnMut(&Lap),
-) -> Result<Run> {
+) -> Result<RankRun> {
     /// Leaves the meeting when it is dropped, even by a panic.
     struct Leave<'a>(&'a Meeting);
     impl Drop for Leave<'_> {
@@ -107,7 +107,7 @@ fn rank(
         }
     }
     let _leave = Leave(meeting);
-    let mut run = Run { marks: vec![Mark::now(loader, course.pressure)], ..Run::default() };
+    let mut run = RankRun { marks: vec![Mark::now(loader, course.pressure)], ..RankRun::default() };
     let started = Instant::now();
     for number in course.epochs.clone() {
         let over = epoch(number, loader, course, (origin, started), meeting, &mut run, &mut on_step)?;
@@ -120,7 +120,7 @@ fn rank(
 }
 
 /// Runs `loaders` for `time` without an accelerator.
-pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressure) -> Result<Vec<Run>> {
+pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressure) -> Result<Vec<RankRun>> {
     let course = Course {
         accelerator: Accelerator::new(Duration::ZERO),
         epochs: 0..u64::MAX,
@@ -138,7 +138,7 @@ fn epoch(
     course: &Course<'_>,
     (origin, started): (Instant, Instant),
     meeting: &Meeting,
-    run: &mut Run,
+    run: &mut RankRun,
     on_step: &mut impl FnMut(&Lap),
 ) -> Result<bool> {
     let since = |instant: Instant| instant.duration_since(origin).as_secs_f64();

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::drive::{Mark, Run};
+use super::drive::{Mark, RankRun};
 use super::tally;
 use crate::machine::Clock;
 
@@ -26,13 +26,13 @@ pub(super) struct Epoch {
 }
 
 /// The epochs of a run, in order.
-pub(super) fn epochs(ranks: &[Run]) -> Vec<Epoch> {
+pub(super) fn epochs(ranks: &[RankRun]) -> Vec<Epoch> {
     let laps: Vec<_> = ranks.iter().map(|run| run.laps.as_slice()).collect();
     let spans = tally::epochs(&laps).into_iter().enumerate();
     spans
         .map(|(number, span)| {
             let marks =
-                |run: &Run| Some((run.marks.get(number)?.clone(), run.marks.get(number + 1)?.clone()));
+                |run: &RankRun| Some((run.marks.get(number)?.clone(), run.marks.get(number + 1)?.clone()));
             let traffic = ranks
                 .first()
                 .and_then(marks)
@@ -60,7 +60,7 @@ pub(super) fn epochs(ranks: &[Run]) -> Vec<Epoch> {
 
 /// The processor time of the loader between two marks: that of the process without the training loops and the
 /// pressure.
-pub(super) fn cpu_seconds(ranks: &[Run], from: usize, to: usize) -> Option<f64> {
+pub(super) fn cpu_seconds(ranks: &[RankRun], from: usize, to: usize) -> Option<f64> {
     let first = ranks.first()?;
     let (before, after) = (first.marks.get(from)?, first.marks.get(to)?);
     let spent = Clock::between(before.clock?, after.clock?).own;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     /// Two epochs with two steps of a second and one row each; the second epoch sends no requests.
-    fn run(training: f64) -> Run {
+    fn run(training: f64) -> RankRun {
         let lap = |at: f64, first| Lap {
             asked: at,
             got: at,
@@ -108,14 +108,14 @@ mod tests {
             traffic.bytes_read = 10 * requests;
             Mark { clock: Some(Clock { own, all: own }), training, pressure, traffic, cache: None }
         };
-        Run {
+        RankRun {
             laps: vec![lap(0.0, true), lap(1.0, false), lap(2.0, true), lap(3.0, false)],
             marks: vec![
                 mark(5.0, 0.0, 1.0, 2),
                 mark(8.0, training, 1.5, 7),
                 mark(10.0, 2.0 * training, 2.0, 7),
             ],
-            ..Run::default()
+            ..RankRun::default()
         }
     }
 

@@ -13,12 +13,12 @@ mod svg;
 use forebay_base::{Error, ErrorKind, Result};
 
 use self::html::{escaped, script_safe};
-use super::report::Report;
+use super::report::BenchReport;
 
 const STYLE: &str = include_str!("page/style.css");
 
 /// Renders the page of `report`.
-pub(super) fn of(report: &Report) -> Result<String> {
+pub(super) fn of(report: &BenchReport) -> Result<String> {
     let failed = |error| Error::new(ErrorKind::Internal, format!("cannot write JSON: {error}"));
     let value = serde_json::to_value(report).map_err(failed)?;
     let json = serde_json::to_string_pretty(&value).map_err(failed)?;
@@ -58,7 +58,7 @@ pub(super) fn of(report: &Report) -> Result<String> {
 }
 
 /// The machine of the run, as far as figures depend on it.
-fn host(report: &Report) -> String {
+fn host(report: &BenchReport) -> String {
     let processors = crate::machine::processors() as usize;
     let other = match report.others_cores {
         Some(cores) => format!(", of which other programs kept {cores:.1} busy"),

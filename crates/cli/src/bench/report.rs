@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::args::{Args, Until};
 use super::check::OrderCheck;
-use super::drive::Run;
+use super::drive::RankRun;
 use super::epochs::{self, Epoch};
 use super::simulated::Simulated;
 use super::sweep::Point;
@@ -31,7 +31,7 @@ const SHOWN: f64 = 1e-3;
 
 /// The results of a run of `forebay bench`.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct BenchReport {
     pub(super) version: &'static str,
     /// The processors that the program was compiled for.
     pub(super) level: &'static str,
@@ -104,12 +104,12 @@ pub(super) struct Report {
     pub(super) bottleneck: String,
 }
 
-impl Report {
+impl BenchReport {
     /// Sums up `ranks`, the records of what `loaders` ran.
     pub(super) fn new(
         args: &Args,
         loaders: &[Loader],
-        ranks: &[Run],
+        ranks: &[RankRun],
         step: Duration,
         floor: Duration,
     ) -> Self {
@@ -127,7 +127,7 @@ impl Report {
         let spent = (|| Some(Clock::between(marks.first()?.clock?, marks.last()?.clock?)))();
         let cpu = epochs::cpu_seconds(ranks, 0, by_epoch.len());
         let traffic = loaders.first().map(|loader| loader.stats().traffic).unwrap_or_default();
-        let mut report = Report {
+        let mut report = BenchReport {
             version: env!("CARGO_PKG_VERSION"),
             level: machine::LEVEL,
             locations: args.loader.location.shown(),
@@ -188,7 +188,7 @@ impl Report {
         report
     }
 
-    fn add(&mut self, stats: &Stats, run: &Run) {
+    fn add(&mut self, stats: &Stats, run: &RankRun) {
         self.stages.add(&stats.stages);
         self.waited.add(&stats.waits.since(&run.first_wait));
         self.budget_bytes += stats.memory.budget;
@@ -201,7 +201,7 @@ impl Report {
     }
 
     /// Sets the margin: the loader's unthrottled rate over the accelerator's demand.
-    pub(super) fn set_margin(&mut self, free: &[Run]) {
+    pub(super) fn set_margin(&mut self, free: &[RankRun]) {
         if let Some(simulated) = &mut self.accelerator {
             simulated.set_margin(free);
         }
@@ -216,7 +216,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = |ms: f64| seconds(ms / 1e3);
         if let Some(held) = &self.workload {

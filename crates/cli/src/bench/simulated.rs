@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::drive::Run;
+use super::drive::RankRun;
 use super::tally::{self, Utilisation};
 use crate::units::{percent, seconds};
 
@@ -29,7 +29,7 @@ pub(super) struct Simulated {
 
 impl Simulated {
     /// Sums up `ranks`, which ran steps of `step` on average, if the harness adds `floor` to each step.
-    pub(super) fn new(ranks: &[Run], step: Duration, jitter: f32, floor: Duration) -> Self {
+    pub(super) fn new(ranks: &[RankRun], step: Duration, jitter: f32, floor: Duration) -> Self {
         let (step, floor) = (step.as_secs_f64(), floor.as_secs_f64());
         let ranks: Vec<Utilisation> =
             ranks.iter().filter_map(|run| tally::utilisation(&run.laps, floor)).collect();
@@ -51,9 +51,9 @@ impl Simulated {
     }
 
     /// Sets the margin: the loader's unthrottled rate over the accelerator's demand.
-    pub(super) fn set_margin(&mut self, free: &[Run]) {
+    pub(super) fn set_margin(&mut self, free: &[RankRun]) {
         // The wait for the first batch is left out, because it belongs to the start and not to the rate.
-        let steps_per_second = free.iter().filter_map(|Run { laps, .. }| {
+        let steps_per_second = free.iter().filter_map(|RankRun { laps, .. }| {
             let (first, last) = (laps.first()?, laps.last()?);
             let time = last.ended - first.ended;
             (time > 0.0).then(|| (laps.len() - 1) as f64 / time)

@@ -4,7 +4,7 @@ use forebay_base::Result;
 use serde::Serialize;
 
 use super::args::Args;
-use super::drive::{Run, unthrottled};
+use super::drive::{RankRun, unthrottled};
 use super::pressure::Pressure;
 use crate::console::Console;
 
@@ -33,7 +33,7 @@ pub(super) fn measure(args: &Args, pressure: &Pressure, console: &Console) -> Re
 
 /// The rate of one rank in rows per second, from its first step on: the wait for the first batch belongs to
 /// the start.
-fn rate(run: &Run) -> Option<f64> {
+fn rate(run: &RankRun) -> Option<f64> {
     let (first, others) = run.laps.split_first()?;
     let time = others.last()?.ended - first.ended;
     let rows: u64 = others.iter().map(|lap| lap.rows).sum();
@@ -56,7 +56,7 @@ mod tests {
             rows,
             first: false,
         };
-        let run = |laps: &[Lap]| Run { laps: laps.to_vec(), ..Run::default() };
+        let run = |laps: &[Lap]| RankRun { laps: laps.to_vec(), ..RankRun::default() };
         let laps = [lap(0.0, 100.0, 10), lap(100.0, 101.0, 10), lap(101.0, 102.0, 20)];
         assert_eq!(rate(&run(&laps)), Some(15.0));
         assert_eq!(rate(&run(&laps[..1])), None);

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::model::{Change, Measured};
 use crate::options::LoaderOptions;
 use crate::units::{bytes, counted, percent};
-use crate::window::Window;
+use crate::window::WindowSizes;
 
 /// The margin from which on short delays do not reach the accelerator.
 const SAFE: f64 = 1.3;
@@ -51,7 +51,7 @@ pub(super) struct Layout {
     columns: (usize, usize),
     /// The bytes of all rows in memory, and so in a cache.
     held: u64,
-    window: Window,
+    window: WindowSizes,
 }
 
 impl Layout {
@@ -63,7 +63,7 @@ impl Layout {
             rows: catalog.rows(),
             columns: (projection.schema().fields().len(), catalog.schema.fields().len()),
             held,
-            window: Window::of(catalog, &projection),
+            window: WindowSizes::of(catalog, &projection),
         })
     }
 }
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     fn layout() -> Layout {
-        Layout { rows: 1_000_000, columns: (2, 2), held: 60 << 30, window: Window::default() }
+        Layout { rows: 1_000_000, columns: (2, 2), held: 60 << 30, window: WindowSizes::default() }
     }
 
     fn advice(measured: &Measured, rows_per_second: f64, layout: &Layout) -> String {

@@ -8,7 +8,7 @@ use forebay_store::catalog::RowId;
 use serde::Serialize;
 
 use super::feed::{self, RowName};
-use super::lives::{Life, Run};
+use super::lives::{Life, VerifyRun};
 use super::rank::{self, Row};
 use crate::console::Console;
 
@@ -87,7 +87,7 @@ impl Rows {
 }
 
 impl Judgement {
-    pub(super) fn of(run: &Run, lives: &[Life], console: &Console) -> Result<Judgement> {
+    pub(super) fn of(run: &VerifyRun, lives: &[Life], console: &Console) -> Result<Judgement> {
         let stored = stored(run, console)?;
         let denied = denied(run, &stored)?;
         let (mut order, mut contents) = (Order::default(), Contents::default());
@@ -130,7 +130,7 @@ impl Judgement {
 
 impl Order {
     /// Compares what came in a life with the plan, and adds the planned rows of its steps to `counts`.
-    fn follow(&mut self, run: &Run, life: &Life, counts: &mut [Counts]) -> Result<()> {
+    fn follow(&mut self, run: &VerifyRun, life: &Life, counts: &mut [Counts]) -> Result<()> {
         let mut spec = run.of_rank(0, life.world)?;
         spec.threads = Some(1);
         spec.cache = None;
@@ -169,7 +169,7 @@ impl Order {
 }
 
 /// Describes the first row of a batch that is not the planned one.
-fn first_difference(run: &Run, came: &[Row], planned: &[RowName]) -> String {
+fn first_difference(run: &VerifyRun, came: &[Row], planned: &[RowName]) -> String {
     let place = |(source, id): RowName| {
         let place = run.datasets.get(source as usize).and_then(|dataset| dataset.row(RowId::new(id)));
         place.map_or_else(|| format!("a row that is not stored, {id}"), |place| place.to_string())
@@ -187,7 +187,7 @@ fn first_difference(run: &Run, came: &[Row], planned: &[RowName]) -> String {
 }
 
 /// The denied rows: those of the lists of row ids, and all that a loader with the lists leaves out.
-fn denied(run: &Run, stored: &HashMap<RowName, u64>) -> Result<HashSet<RowName>> {
+fn denied(run: &VerifyRun, stored: &HashMap<RowName, u64>) -> Result<HashSet<RowName>> {
     let mut denied = HashSet::new();
     let lists: Vec<&Deny> = match run.mix.is_empty() {
         true => vec![&run.spec.deny],
@@ -215,7 +215,7 @@ fn denied(run: &Run, stored: &HashMap<RowName, u64>) -> Result<HashSet<RowName>>
 }
 
 /// The options of a loader that delivers all rows as they are stored, with their row ids.
-fn as_stored(run: &Run) -> LoaderSpec {
+fn as_stored(run: &VerifyRun) -> LoaderSpec {
     let mut spec = LoaderSpec::default();
     spec.columns = run.spec.columns.clone();
     spec.memory = run.spec.memory;
@@ -226,7 +226,7 @@ fn as_stored(run: &Run) -> LoaderSpec {
 }
 
 /// All stored rows of the run: their names, and hashes of their values.
-fn stored(run: &Run, console: &Console) -> Result<HashMap<RowName, u64>> {
+fn stored(run: &VerifyRun, console: &Console) -> Result<HashMap<RowName, u64>> {
     let spec = as_stored(run);
     let mut stored = HashMap::new();
     for (source, dataset) in (0..).zip(&run.datasets) {

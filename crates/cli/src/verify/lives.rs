@@ -12,7 +12,7 @@ use forebay_arrow::fail::{Foreign, OrFail};
 use forebay_base::{Error, ErrorKind, Result};
 
 use super::feed::{self, Source};
-use super::rank::{Job, Report, Row};
+use super::rank::{Job, ReceivedBatch, Row};
 use crate::HOST;
 use crate::console::{Console, Progress};
 use crate::location::Location;
@@ -22,7 +22,7 @@ use crate::random::Random;
 const STEPS_LOST: u32 = 4;
 
 /// What is run: the data, the options and the number of epochs.
-pub(super) struct Run {
+pub(super) struct VerifyRun {
     pub(super) location: Location,
     /// The data set, or the sources of a mix.
     pub(super) datasets: Vec<Dataset>,
@@ -38,11 +38,11 @@ pub(super) struct Life {
     pub(super) world: u32,
     /// The position where the life began; `None` at the beginning of the run.
     pub(super) from: Option<Position>,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<ReceivedStep>,
 }
 
 /// What all ranks received in a step.
-pub(super) struct Step {
+pub(super) struct ReceivedStep {
     pub(super) epoch: u64,
     /// The rows of each rank, in the order of delivery.
     pub(super) ranks: Vec<Vec<Row>>,
@@ -50,7 +50,7 @@ pub(super) struct Step {
     position: Position,
 }
 
-impl Run {
+impl VerifyRun {
     /// The options of a rank.
     pub(super) fn of_rank(&self, rank: u32, world: u32) -> Result<LoaderSpec> {
         let mut spec = self.spec.clone();
@@ -111,7 +111,7 @@ impl Run {
             for rank in &mut ranks.0 {
                 reports.push(rank.next()?);
             }
-            let Some(reports) = reports.into_iter().collect::<Option<Vec<Report>>>() else {
+            let Some(reports) = reports.into_iter().collect::<Option<Vec<ReceivedBatch>>>() else {
                 ranks.check_ended(steps.len())?;
                 break;
             };
@@ -119,7 +119,7 @@ impl Run {
             let position = serde_json::from_str(&saved.position).map_err(|error| {
                 Error::new(ErrorKind::Internal, format!("a rank saved no position: {error}"))
             })?;
-            steps.push(Step {
+            steps.push(ReceivedStep {
                 epoch: saved.epoch,
                 position,
                 ranks: reports.into_iter().map(|report| report.rows).collect(),
@@ -151,7 +151,7 @@ impl Run {
         if let Some(output) = process.stdout.take() {
             let mut output = BufReader::new(output);
             thread::spawn(move || {
-                while let Ok(report) = Report::read(&mut output) {
+                while let Ok(report) = ReceivedBatch::read(&mut output) {
                     if send.send(report).is_err() {
                         return;
                     }
@@ -191,7 +191,7 @@ struct Ranks(Vec<Rank>);
 struct Rank {
     name: String,
     process: Child,
-    reports: Receiver<Report>,
+    reports: Receiver<ReceivedBatch>,
 }
 
 impl Ranks {
@@ -209,7 +209,7 @@ impl Ranks {
 
 impl Rank {
     /// The next batch of the rank; `None` at the end.
-    fn next(&mut self) -> Result<Option<Report>> {
+    fn next(&mut self) -> Result<Option<ReceivedBatch>> {
         if let Ok(report) = self.reports.recv() {
             return Ok(Some(report));
         }

@@ -38,7 +38,7 @@ pub(super) struct Row {
 }
 
 /// A batch that a rank received.
-pub(super) struct Report {
+pub(super) struct ReceivedBatch {
     pub(super) epoch: u64,
     pub(super) rows: Vec<Row>,
     /// The position of the rank after the batch, as JSON.
@@ -73,7 +73,8 @@ pub(crate) fn run() -> Result<()> {
                     let step = step?;
                     loader.handed_over(&step.after);
                     let position = serde_json::to_string(&loader.position()).map_err(internal)?;
-                    let report = Report { epoch: number, rows: rows(&step.batch, &columns)?, position };
+                    let report =
+                        ReceivedBatch { epoch: number, rows: rows(&step.batch, &columns)?, position };
                     report.write(&mut out).and_then(|()| out.flush()).map_err(Foreign::into_error)?;
                 }
                 Wait::Pending => {}
@@ -130,7 +131,7 @@ fn rows_of_windows(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-impl Report {
+impl ReceivedBatch {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         for number in [self.epoch, self.rows.len() as u64, self.position.len() as u64] {
             out.write_all(&number.to_le_bytes())?;
@@ -146,7 +147,7 @@ impl Report {
     }
 
     /// Reads the next report of a rank. Fails if the rank has ended.
-    pub(super) fn read(from: &mut impl Read) -> io::Result<Report> {
+    pub(super) fn read(from: &mut impl Read) -> io::Result<ReceivedBatch> {
         let mut word = || {
             let mut bytes = [0; 8];
             from.read_exact(&mut bytes).map(|()| bytes)
@@ -163,7 +164,7 @@ impl Report {
             Ok(Row { name, hash: u64::from_le_bytes(word()?) })
         });
         let rows = rows.collect::<io::Result<_>>()?;
-        Ok(Report { epoch, rows, position: String::from_utf8_lossy(&position).into_owned() })
+        Ok(ReceivedBatch { epoch, rows, position: String::from_utf8_lossy(&position).into_owned() })
     }
 }
 
@@ -174,13 +175,13 @@ mod tests {
     #[test]
     fn a_report_is_read_as_it_was_written() {
         let rows = vec![Row { name: (0, -5), hash: u64::MAX }, Row { name: (7, i64::MAX), hash: 0 }];
-        let report = Report { epoch: 3, rows: rows.clone(), position: r#"{"epoch":3}"#.into() };
+        let report = ReceivedBatch { epoch: 3, rows: rows.clone(), position: r#"{"epoch":3}"#.into() };
         let mut bytes = Vec::new();
         report.write(&mut bytes).unwrap();
         report.write(&mut bytes).unwrap();
         let mut from = &bytes[..bytes.len() - 1];
-        let read = Report::read(&mut from).unwrap();
+        let read = ReceivedBatch::read(&mut from).unwrap();
         assert_eq!((read.epoch, read.rows, read.position), (3, rows, report.position));
-        assert!(Report::read(&mut from).is_err(), "it was cut short");
+        assert!(ReceivedBatch::read(&mut from).is_err(), "it was cut short");
     }
 }

@@ -53,33 +53,33 @@ struct Said {
     world: u32,
     checkpoint: u64,
     killed: u64,
-    forebay: Outcome,
-    own: Outcome,
+    forebay: TrainerOutcome,
+    own: TrainerOutcome,
 }
 
 /// How often rows came with one of the loaders.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Outcome {
+enum TrainerOutcome {
     Counted { once: u64, twice: u64, never: u64, planned_never: u64, is_each_epoch: bool },
     Failed { failed: String },
 }
 
-impl Outcome {
+impl TrainerOutcome {
     fn is_right(&self) -> bool {
         match self {
-            Outcome::Counted { twice, never, planned_never, is_each_epoch, .. } => {
+            TrainerOutcome::Counted { twice, never, planned_never, is_each_epoch, .. } => {
                 *twice == 0 && never == planned_never && *is_each_epoch
             }
-            Outcome::Failed { .. } => false,
+            TrainerOutcome::Failed { .. } => false,
         }
     }
 
     /// The outcome as the end of a line.
     fn shown(&self) -> String {
         match self {
-            Outcome::Failed { failed } => failed.clone(),
-            Outcome::Counted { once, twice, never, planned_never, is_each_epoch } => {
+            TrainerOutcome::Failed { failed } => failed.clone(),
+            TrainerOutcome::Counted { once, twice, never, planned_never, is_each_epoch } => {
                 let never = never - planned_never.min(never);
                 let verdict = match (self.is_right(), *twice + never, is_each_epoch) {
                     (true, ..) => ": each row once in an epoch",

@@ -13,14 +13,18 @@ use crate::location::Location;
 use crate::units::count;
 
 /// The plan of the run.
-pub(super) struct Run {
+pub(super) struct RewoundRun {
     rewind: Rewind,
     is_mix: bool,
 }
 
-impl Run {
+impl RewoundRun {
     /// Opens the run of a saved state over its locations. `denied` are the lists of rows that the run denied.
-    pub(super) fn open(location: &Location, state: &Path, denied: &[String]) -> Result<(Vec<Dataset>, Run)> {
+    pub(super) fn open(
+        location: &Location,
+        state: &Path,
+        denied: &[String],
+    ) -> Result<(Vec<Dataset>, RewoundRun)> {
         let position = read_state(state)?;
         let is_mix = position.is_mix();
         let (datasets, denied) = match is_mix {
@@ -32,7 +36,7 @@ impl Run {
             }
         };
         let rewind = Rewind::of(datasets.iter().cloned().zip(denied), &position)?;
-        Ok((datasets, Run { rewind, is_mix }))
+        Ok((datasets, RewoundRun { rewind, is_mix }))
     }
 
     pub(super) fn is_mix(&self) -> bool {

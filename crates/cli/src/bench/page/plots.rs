@@ -2,7 +2,7 @@
 
 use forebay::stats::Stage;
 
-use super::super::report::Report;
+use super::super::report::BenchReport;
 use super::super::tally::Waits;
 use super::axis::Axis;
 use super::svg::Plot;
@@ -17,7 +17,7 @@ const ENOUGH: u64 = 1_000;
 const FEWEST_SECONDS: usize = 2;
 
 /// Utilisation second by second, or the rate if there is no accelerator.
-pub(super) fn over_time(report: &Report) -> Option<String> {
+pub(super) fn over_time(report: &BenchReport) -> Option<String> {
     match &report.accelerator {
         Some(simulated) => {
             let worst = simulated.by_second();
@@ -59,7 +59,7 @@ pub(super) fn over_time(report: &Report) -> Option<String> {
 }
 
 /// How long `next()` took: the share of calls by duration, and the cumulative share.
-pub(super) fn latencies(report: &Report) -> Option<String> {
+pub(super) fn latencies(report: &BenchReport) -> Option<String> {
     let bins = &report.next_histogram;
     let calls: u64 = bins.iter().map(|bin| bin.calls).sum();
     let (first, last) = (bins.first()?, bins.last()?);
@@ -103,7 +103,7 @@ pub(super) fn latencies(report: &Report) -> Option<String> {
 }
 
 /// How long the stages worked, and how long they were waited for.
-pub(super) fn stages(report: &Report) -> String {
+pub(super) fn stages(report: &BenchReport) -> String {
     let stages = report.stages;
     let worked = [
         ("fetch", stages.fetch.working),
@@ -142,7 +142,7 @@ pub(super) fn stages(report: &Report) -> String {
 }
 
 /// The rate by the number of decoding threads, if it was measured.
-pub(super) fn threads(report: &Report) -> Option<String> {
+pub(super) fn threads(report: &BenchReport) -> Option<String> {
     let measured = report.thread_sweep.iter();
     let points: Vec<(f64, f64)> =
         measured.filter_map(|point| Some((point.threads as f64, point.rows_per_second?))).collect();
@@ -170,7 +170,7 @@ pub(super) fn threads(report: &Report) -> Option<String> {
 }
 
 /// The rate epoch by epoch, if there are several.
-pub(super) fn epochs(report: &Report) -> Option<String> {
+pub(super) fn epochs(report: &BenchReport) -> Option<String> {
     let epochs = &report.by_epoch;
     let (cold, warm) = report.cold_rows_per_second.zip(report.warm_rows_per_second)?;
     let most = max(epochs.iter().map(|epoch| &epoch.rows_per_second));
