@@ -39,11 +39,11 @@ const PRIVATE_FILE: u32 = 0o600;
 /// The permission bits with which others could change the content of a folder.
 const OTHERS_WRITE: u32 = 0o022;
 /// The usual unit of allocation of file systems, in bytes; the size of a file on disk is rounded up to it.
-const BLOCK: u64 = 4096;
+const BLOCK_BYTES: u64 = 4096;
 
 /// How many bytes a file of `length` takes on disk.
 pub(super) fn footprint(length: u64) -> u64 {
-    length.div_ceil(BLOCK) * BLOCK
+    length.div_ceil(BLOCK_BYTES) * BLOCK_BYTES
 }
 
 /// The folder of a cache.

@@ -28,16 +28,16 @@ use super::key::Key;
 use crate::batch::exchange_views;
 
 const MAGIC: &[u8; 8] = b"fbrows1\n";
-const TRAILER: usize = 40;
-const HASH: usize = 8;
+const TRAILER_BYTES: usize = 40;
+const HASH_BYTES: usize = 8;
 /// How many bytes of an entry are read at a time to check it; they fit the second-level cache.
-const CHECKED_AT_A_TIME: usize = 256 << 10;
+const CHECKED_BYTES: usize = 256 << 10;
 /// How many bytes of small buffers, such as those of a table of many columns, are collected before they are
 /// written.
-const WRITTEN_AT_A_TIME: usize = 256 << 10;
+const BUFFERED_BYTES: usize = 256 << 10;
 /// How many bytes are written between two calls of `goes_on`; a slow disk takes some tenths of a second for
 /// them.
-const ASKED_EVERY: usize = 1 << 20;
+const ASK_AFTER_BYTES: usize = 1 << 20;
 
 /// An entry that is ready to be written. It shares its buffers with the rows.
 pub(super) struct Encoded {
@@ -62,7 +62,7 @@ impl Encoded {
         for number in [rows.num_rows() as u64, stream, key.text().len() as u64] {
             tail.extend_from_slice(&number.to_le_bytes());
         }
-        let bytes = stream + (tail.len() + HASH) as u64;
+        let bytes = stream + (tail.len() + HASH_BYTES) as u64;
         Ok(Encoded { buffers, tail, bytes })
     }
 
@@ -77,14 +77,14 @@ impl Encoded {
         goes_on: &dyn Fn() -> bool,
         half_way: impl FnOnce(),
     ) -> io::Result<bool> {
-        let mut out = io::BufWriter::with_capacity(WRITTEN_AT_A_TIME, file);
+        let mut out = io::BufWriter::with_capacity(BUFFERED_BYTES, file);
         let mut hash = Xxh3::new();
         let mut write = |buffers: &[Buffer]| -> io::Result<bool> {
-            for piece in buffers.iter().flat_map(|buffer| buffer.chunks(ASKED_EVERY)) {
+            for piece in buffers.iter().flat_map(|buffer| buffer.chunks(ASK_AFTER_BYTES)) {
                 if !goes_on() {
                     return Ok(false);
                 }
-                for part in piece.chunks(WRITTEN_AT_A_TIME) {
+                for part in piece.chunks(BUFFERED_BYTES) {
                     hash.update(part);
                     out.write_all(part)?;
                 }
@@ -157,18 +157,20 @@ pub(super) struct Body {
 /// only if reading fails.
 pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Result<Integrity> {
     let length = file.metadata()?.len();
-    let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(Integrity::Damaged) };
-    let mut trailer = [0u8; TRAILER];
+    let Some(before_trailer) = length.checked_sub(TRAILER_BYTES as u64) else {
+        return Ok(Integrity::Damaged);
+    };
+    let mut trailer = [0u8; TRAILER_BYTES];
     file.read_exact_at(&mut trailer, before_trailer)?;
     let Some(Trailer { body, key, expected }) = Trailer::of(&trailer, length) else {
         return Ok(Integrity::Damaged);
     };
     let mut hash = Xxh3::new();
-    let mut chunk = vec![0u8; CHECKED_AT_A_TIME];
-    let hashed = length - HASH as u64;
+    let mut chunk = vec![0u8; CHECKED_BYTES];
+    let hashed = length - HASH_BYTES as u64;
     let mut at = 0;
     while at < hashed {
-        let wanted = (hashed - at).min(CHECKED_AT_A_TIME as u64) as usize;
+        let wanted = (hashed - at).min(CHECKED_BYTES as u64) as usize;
         file.read_exact_at(&mut chunk[..wanted], at)?;
         hash.update(&chunk[..wanted]);
         at += wanted as u64;
@@ -186,20 +188,20 @@ pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Res
 /// Whether `file` ends like an entry of its length, and so is worth reading into memory.
 pub(super) fn may_be_whole(file: &File) -> io::Result<bool> {
     let length = file.metadata()?.len();
-    let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(false) };
-    let mut trailer = [0u8; TRAILER];
+    let Some(before_trailer) = length.checked_sub(TRAILER_BYTES as u64) else { return Ok(false) };
+    let mut trailer = [0u8; TRAILER_BYTES];
     file.read_exact_at(&mut trailer, before_trailer)?;
     Ok(Trailer::of(&trailer, length).is_some())
 }
 
 /// Checks an entry that was read into memory, like [`check`].
 pub(super) fn check_bytes(bytes: &[u8], belongs: impl FnOnce(&[u8]) -> bool) -> Integrity {
-    let Some((_, trailer)) = bytes.split_last_chunk::<TRAILER>() else { return Integrity::Damaged };
+    let Some((_, trailer)) = bytes.split_last_chunk::<TRAILER_BYTES>() else { return Integrity::Damaged };
     let Some(Trailer { body, key, expected }) = Trailer::of(trailer, bytes.len() as u64) else {
         return Integrity::Damaged;
     };
-    let is_sound =
-        xxh3_64(&bytes[..bytes.len() - HASH]) == expected && belongs(&bytes[body.stream..body.stream + key]);
+    let is_sound = xxh3_64(&bytes[..bytes.len() - HASH_BYTES]) == expected
+        && belongs(&bytes[body.stream..body.stream + key]);
     if is_sound { Integrity::Sound(body) } else { Integrity::Damaged }
 }
 
@@ -214,14 +216,14 @@ struct Trailer {
 
 impl Trailer {
     /// Parses the trailer of a file of `length` bytes. `None` if its lengths contradict that.
-    fn of(trailer: &[u8; TRAILER], length: u64) -> Option<Trailer> {
+    fn of(trailer: &[u8; TRAILER_BYTES], length: u64) -> Option<Trailer> {
         let number =
             |at: usize| trailer[at..at + 8].iter().rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
         let (rows, stream, key) = (number(8), number(16), number(24));
-        let is_whole = trailer[..8] == MAGIC[..] && stream.checked_add(key)? == length - TRAILER as u64;
+        let is_whole = trailer[..8] == MAGIC[..] && stream.checked_add(key)? == length - TRAILER_BYTES as u64;
         let (stream, key) = (usize::try_from(stream).ok()?, usize::try_from(key).ok()?);
         let body = Body { rows, stream, bytes: length };
-        is_whole.then_some(Trailer { body, key, expected: number(TRAILER - HASH) })
+        is_whole.then_some(Trailer { body, key, expected: number(TRAILER_BYTES - HASH_BYTES) })
     }
 }
 

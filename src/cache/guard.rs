@@ -109,16 +109,16 @@ impl Pages {
     /// The pages of `length` bytes from `start` on, which is the beginning of a page. `None` if the numbers
     /// are too large.
     fn of(start: usize, length: usize) -> Option<Pages> {
-        let (first, count) = ((start / PAGE) as u64, length.div_ceil(PAGE) as u64);
+        let (first, count) = ((start / PAGE_BYTES) as u64, length.div_ceil(PAGE_BYTES) as u64);
         let fits = count >> Self::COUNT_BITS == 0 && first >> (u64::BITS - Self::COUNT_BITS) == 0;
         fits.then_some(Pages(first << Self::COUNT_BITS | count))
     }
 
     /// The addresses of the pages.
     fn range(self) -> Range<usize> {
-        let start = (self.0 >> Self::COUNT_BITS) as usize * PAGE;
+        let start = (self.0 >> Self::COUNT_BITS) as usize * PAGE_BYTES;
         let count = self.0 & ((1 << Self::COUNT_BITS) - 1);
-        start..start + count as usize * PAGE
+        start..start + count as usize * PAGE_BYTES
     }
 }
 
@@ -210,7 +210,7 @@ fn replace_map_at(address: usize) -> bool {
 
 /// The smallest page size, in bytes. Where pages are larger, a fault past the last small page of a map is not
 /// handled.
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -221,37 +221,44 @@ mod tests {
     #[test]
     fn a_map_whose_file_is_cut_reads_as_zeros_and_says_so() {
         let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&[7; 3 * PAGE]).unwrap();
-        let (cut, whole) =
-            (Guarded::new(&file, 3 * PAGE).unwrap().unwrap(), Guarded::new(&file, PAGE).unwrap().unwrap());
+        file.write_all(&[7; 3 * PAGE_BYTES]).unwrap();
+        let (cut, whole) = (
+            Guarded::new(&file, 3 * PAGE_BYTES).unwrap().unwrap(),
+            Guarded::new(&file, PAGE_BYTES).unwrap().unwrap(),
+        );
         assert!(cut.as_ref().iter().all(|byte| *byte == 7));
-        file.set_len(PAGE as u64).unwrap();
+        file.set_len(PAGE_BYTES as u64).unwrap();
         assert!(!cut.is_broken(), "nobody looked yet");
-        assert_eq!(std::hint::black_box(cut.as_ref())[2 * PAGE], 0);
+        assert_eq!(std::hint::black_box(cut.as_ref())[2 * PAGE_BYTES], 0);
         assert!(cut.is_broken());
         assert!(whole.as_ref().iter().all(|byte| *byte == 7), "another map is as it was");
         assert!(!whole.is_broken());
         drop(cut);
-        let again = Guarded::new(&file, PAGE).unwrap().unwrap();
+        let again = Guarded::new(&file, PAGE_BYTES).unwrap().unwrap();
         assert!(!again.is_broken(), "a slot that is used again begins anew");
     }
 
     #[test]
     fn the_pages_of_a_map_are_one_word() {
-        let high = (1 << 48) - PAGE;
-        for (start, length, end) in
-            [(PAGE, 1, 2 * PAGE), (16 * PAGE, 3 * PAGE, 19 * PAGE), (high, PAGE, 1 << 48)]
-        {
+        let high = (1 << 48) - PAGE_BYTES;
+        for (start, length, end) in [
+            (PAGE_BYTES, 1, 2 * PAGE_BYTES),
+            (16 * PAGE_BYTES, 3 * PAGE_BYTES, 19 * PAGE_BYTES),
+            (high, PAGE_BYTES, 1 << 48),
+        ] {
             assert_eq!(Pages::of(start, length).unwrap().range(), start..end);
         }
         assert!(Pages::NONE.range().is_empty());
-        assert_eq!(Pages::of(1 << 48, PAGE), None, "too high");
-        assert_eq!(Pages::of(PAGE, 1 << 40), None, "too long");
+        assert_eq!(Pages::of(1 << 48, PAGE_BYTES), None, "too high");
+        assert_eq!(Pages::of(PAGE_BYTES, 1 << 40), None, "too long");
     }
 
     #[test]
     fn a_slot_that_is_used_anew_never_shows_one_map_with_the_length_of_another() {
-        let (long, short) = (Pages::of(PAGE, 64 * PAGE).unwrap(), Pages::of(128 * PAGE, PAGE).unwrap());
+        let (long, short) = (
+            Pages::of(PAGE_BYTES, 64 * PAGE_BYTES).unwrap(),
+            Pages::of(128 * PAGE_BYTES, PAGE_BYTES).unwrap(),
+        );
         let (slot, are_over) = (AtomicU64::new(Pages::NONE.0), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {

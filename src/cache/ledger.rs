@@ -17,11 +17,11 @@ use super::stats::PastStats;
 
 /// How long to wait for other processes that change the ledger. They need microseconds, or a fraction of a
 /// second to count the folder.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// How many numbers the ledger has: bytes, entries, hits, misses and damaged files. The xxh3-64 of them
 /// follows.
 const NUMBERS: usize = 5;
-const LENGTH: usize = 8 * (NUMBERS + 1);
+const LEDGER_BYTES: usize = 8 * (NUMBERS + 1);
 
 /// The sums over all files of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Ledger {
     /// Locks the ledger. A new or torn ledger is filled by counting the folder. `None` if other processes
     /// held the lock for too long.
     pub(super) fn lock(folder: &Folder, pause: &Pause) -> io::Result<Option<Ledger>> {
-        Ledger::lock_within(folder, pause, PATIENCE)
+        Ledger::lock_within(folder, pause, LOCK_PATIENCE)
     }
 
     /// Locks the ledger like [`lock`](Self::lock), with another limit for the wait.
@@ -129,7 +129,7 @@ impl Ledger {
 }
 
 fn read(file: &File) -> Option<Totals> {
-    let mut text = [0u8; LENGTH];
+    let mut text = [0u8; LEDGER_BYTES];
     file.read_exact_at(&mut text, 0).ok()?;
     let (words, _) = text.as_chunks::<8>();
     let [bytes, entries, hits, misses, damaged, hash] = *words else { return None };

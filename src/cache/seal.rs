@@ -34,7 +34,7 @@ const SEALED: Timespec = Timespec { tv_sec: 946_684_800, tv_nsec: 0 };
 const OMITTED: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
 /// How long after the beginning of a write the file is not trusted, since the kernel notes only when a write
 /// begins.
-const QUIET: Duration = Duration::from_secs(1);
+const UNTRUSTED_TIME: Duration = Duration::from_secs(1);
 
 /// The metadata of a file, without its time of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Stamp {
 pub(super) fn may_be_written(found: &Metadata) -> bool {
     // A time in the future was set by somebody, and says nothing about a write.
     let age = found.modified().map(|modified| SystemTime::now().duration_since(modified));
-    age.is_ok_and(|age| age.is_ok_and(|age| age < QUIET))
+    age.is_ok_and(|age| age.is_ok_and(|age| age < UNTRUSTED_TIME))
 }
 
 /// Detects changes of a mapped entry.

@@ -27,10 +27,11 @@ use super::ledger::{Ledger, Total};
 use super::pause::Pause;
 use super::points::{self, Point};
 
-/// The part of the disk that is left free, as a divisor of its size, if that is more than [`MIN_FREE_DISK`].
+/// The part of the disk that is left free, as a divisor of its size, if that is more than
+/// [`MIN_FREE_DISK_BYTES`].
 const FREE_DISK_DIVISOR: u64 = 10;
 /// The bytes of the disk that are left free at least.
-const MIN_FREE_DISK: u64 = 1 << 30;
+const MIN_FREE_DISK_BYTES: u64 = 1 << 30;
 /// How often the folder is counted while it is full, since others may have removed files. Counting 20,000
 /// entries takes 50 ms.
 const COUNT_EVERY: Duration = Duration::from_secs(30);
@@ -102,7 +103,7 @@ impl Disk {
 }
 
 pub(super) fn keep_free(disk: u64) -> u64 {
-    (disk / FREE_DISK_DIVISOR).max(MIN_FREE_DISK)
+    (disk / FREE_DISK_DIVISOR).max(MIN_FREE_DISK_BYTES)
 }
 
 impl Space {

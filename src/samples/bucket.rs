@@ -13,7 +13,7 @@ use super::unfit::Unfit;
 use super::{SampleKind, SampleRows};
 
 /// The highest number of rows that a bucket may be asked to have; more is likely a mistake.
-const MOST_ROWS: u32 = 1 << 20;
+const MAX_ROWS: u32 = 1 << 20;
 
 /// Samples of several rows of similar length, each from one row group. All ranks have the same number of
 /// batches.
@@ -71,9 +71,9 @@ impl Bucket {
 
     /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.rows == Some(0) || self.tokens == Some(0) || self.rows.is_some_and(|rows| rows > MOST_ROWS) {
+        if self.rows == Some(0) || self.tokens == Some(0) || self.rows.is_some_and(|rows| rows > MAX_ROWS) {
             return Err(Error::invalid("a bucket has no rows, or too many")
-                .hint(format!("1 row to {MOST_ROWS}, and 1 token or more")));
+                .hint(format!("1 row to {MAX_ROWS}, and 1 token or more")));
         }
         if self.rows.is_none() && self.tokens.is_none() {
             return Err(

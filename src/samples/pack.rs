@@ -91,7 +91,8 @@ impl Pack {
     /// others. Default: 0.
     ///
     /// ```
-    /// let pack = forebay::samples::Pack::best_fit(["input_ids", "labels"], 2_048).value([("labels", -100.0)]);
+    /// let columns = ["input_ids", "labels"];
+    /// let pack = forebay::samples::Pack::best_fit(columns, 2_048).value([("labels", -100.0)]);
     /// ```
     #[must_use]
     pub fn value(self, value: impl Into<PackValue>) -> Self {

@@ -34,7 +34,7 @@ pub use values::Class;
 pub(crate) use values::ColumnValues;
 
 /// The highest number of rows that an epoch may be asked to have; more is likely a mistake.
-const MOST_ROWS: u64 = 1 << 40;
+const MAX_ROWS: u64 = 1 << 40;
 
 /// Samples of one row each, drawn by weight anew in each epoch: some rows come several times, some not at
 /// all. Batches, lengths, plans and positions count rows as they are drawn.
@@ -172,9 +172,9 @@ impl Sample {
 
     /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.rows.is_some_and(|rows| rows == 0 || rows > MOST_ROWS) {
+        if self.rows.is_some_and(|rows| rows == 0 || rows > MAX_ROWS) {
             return Err(Error::invalid(format!("a sample of {} rows", self.rows.unwrap_or(0)))
-                .hint(format!("an epoch has 1 row to {MOST_ROWS}; leave `rows` out for the default")));
+                .hint(format!("an epoch has 1 row to {MAX_ROWS}; leave `rows` out for the default")));
         }
         let Weights::Classes { weights, others } = &self.weights else { return Ok(()) };
         if weights.is_empty() && others.is_none() {

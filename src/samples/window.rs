@@ -21,7 +21,7 @@ use super::frames::Frames;
 use super::{SampleKind, SampleRows};
 
 /// The highest number of rows that a window may have.
-const MOST_ROWS: i64 = 1 << 16;
+const MAX_ROWS: i64 = 1 << 16;
 
 /// Samples of several consecutive rows, which Petastorm calls an NGram and forecasters a sequence: each
 /// column is delivered with one value for each row, in the shape `[windows, rows, ...]`.
@@ -254,9 +254,9 @@ impl Window {
         if self.last < self.first {
             return Err(Error::invalid("a window has no rows").hint("a window has 1 row or more"));
         }
-        if self.last.saturating_sub(self.first) >= MOST_ROWS {
+        if self.last.saturating_sub(self.first) >= MAX_ROWS {
             let cause = format!("a window reaches from offset {} to {}", self.first, self.last);
-            return Err(Error::invalid(cause).hint(format!("up to {MOST_ROWS} rows")));
+            return Err(Error::invalid(cause).hint(format!("up to {MAX_ROWS} rows")));
         }
         if let Some(overlap) = self.overlap.filter(|overlap| *overlap >= self.length()) {
             let cause = format!("windows of {} rows share {overlap}", self.length());

@@ -11,7 +11,7 @@ use crate::run::{How, Step, build, cache, take, whole};
 use crate::table::Table;
 
 /// From this many rows on, two orders are never equal by chance.
-const MANY: usize = 24;
+const MIN_ROWS_OF_DISTINCT_ORDERS: usize = 24;
 
 /// The outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +205,7 @@ impl Trial<'_> {
         let orders: BTreeSet<Vec<u64>> = self.epochs.values().map(flat).collect();
         if self.case.mixing == Mixing::Stored {
             assert_eq!(orders.len(), 1, "the stored order is the same in all epochs");
-        } else if self.selected.len() >= MANY && !self.case.drop_last {
+        } else if self.selected.len() >= MIN_ROWS_OF_DISTINCT_ORDERS && !self.case.drop_last {
             assert_eq!(orders.len(), self.epochs.len(), "each epoch has an order of its own");
         }
     }
@@ -354,7 +354,9 @@ impl Trial<'_> {
 
     fn another_seed(&self) {
         let case = self.case;
-        if case.mixing == Mixing::Stored || self.selected.len() < MANY * case.world as usize {
+        if case.mixing == Mixing::Stored
+            || self.selected.len() < MIN_ROWS_OF_DISTINCT_ORDERS * case.world as usize
+        {
             return;
         }
         let other = Case { seed: case.seed + 1, ..case.clone() };

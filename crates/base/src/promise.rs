@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// More bytes than any machine has, so that sums do not overflow.
-const MOST: u64 = 1 << 50;
+const MAX_BYTES: u64 = 1 << 50;
 
 static PROMISED: AtomicU64 = AtomicU64::new(0);
 
@@ -16,7 +16,7 @@ pub struct Promise {
 impl Promise {
     /// Adds `bytes` to the memory that loaders may take.
     pub fn new(bytes: u64) -> Self {
-        let bytes = bytes.min(MOST);
+        let bytes = bytes.min(MAX_BYTES);
         PROMISED.fetch_add(bytes, Relaxed);
         Promise { bytes }
     }

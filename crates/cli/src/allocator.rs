@@ -15,7 +15,7 @@ use mimalloc::MiMalloc;
 /// Blocks of at least this many bytes come from the system, which takes them back as soon as they are freed.
 /// If mimalloc kept them between other blocks, a few of them would take as much memory as a loader may have
 /// in all.
-const LARGE: usize = 64 << 20;
+const MIN_SYSTEM_BLOCK_BYTES: usize = 64 << 20;
 
 /// The type that a binary declares as its `#[global_allocator]`: mimalloc, except for large blocks.
 #[derive(Debug)]
@@ -29,21 +29,26 @@ pub const ALLOCATOR: Allocator = Allocator;
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is passed on, here and below.
-        let block =
-            unsafe { if layout.size() < LARGE { MiMalloc.alloc(layout) } else { System.alloc(layout) } };
+        let block = unsafe {
+            if layout.size() < MIN_SYSTEM_BLOCK_BYTES { MiMalloc.alloc(layout) } else { System.alloc(layout) }
+        };
         counted(block, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let block = unsafe {
-            if layout.size() < LARGE { MiMalloc.alloc_zeroed(layout) } else { System.alloc_zeroed(layout) }
+            if layout.size() < MIN_SYSTEM_BLOCK_BYTES {
+                MiMalloc.alloc_zeroed(layout)
+            } else {
+                System.alloc_zeroed(layout)
+            }
         };
         counted(block, layout.size())
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         unsafe {
-            if layout.size() < LARGE {
+            if layout.size() < MIN_SYSTEM_BLOCK_BYTES {
                 kept::about_to_free(block, layout.size());
                 MiMalloc.dealloc(block, layout)
             } else {
@@ -55,7 +60,7 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let moved = unsafe {
-            match (layout.size() < LARGE, size < LARGE) {
+            match (layout.size() < MIN_SYSTEM_BLOCK_BYTES, size < MIN_SYSTEM_BLOCK_BYTES) {
                 (true, true) => MiMalloc.realloc(block, layout, size),
                 (false, false) => System.realloc(block, layout, size),
                 _ => {
@@ -85,13 +90,13 @@ fn counted(block: *mut u8, bytes: usize) -> *mut u8 {
 
 /// The number of mimalloc 3's option `mi_option_purge_delay`, which the crate does not export. The option is
 /// the time in milliseconds after which free memory is returned to the system.
-const PURGE_DELAY: mi_option_t = 15;
+const PURGE_DELAY_OPTION: mi_option_t = 15;
 /// The default delay of mimalloc, in milliseconds.
-const DEFAULT: c_long = 1_000;
+const DEFAULT_PURGE_DELAY_MS: c_long = 1_000;
 /// The delay of this program, in milliseconds. Batches, windows and changes of epochs take less time, and the
 /// memory of a dropped loader is returned after it. If a loader would otherwise exceed its memory, [`kept`]
 /// returns free memory earlier.
-const PATIENCE: c_long = 10_000;
+const PURGE_DELAY_MS: c_long = 10_000;
 
 /// Makes mimalloc keep free memory for a while, since the next batch takes as much. The environment variable
 /// `MIMALLOC_PURGE_DELAY` overrides the delay.
@@ -100,8 +105,8 @@ pub fn settle() {
     // SAFETY: both functions take the number of any option and refuse unknown ones; they are called before
     // other threads start, which could change options.
     unsafe {
-        if mi_option_get(PURGE_DELAY) == DEFAULT {
-            mi_option_set(PURGE_DELAY, PATIENCE);
+        if mi_option_get(PURGE_DELAY_OPTION) == DEFAULT_PURGE_DELAY_MS {
+            mi_option_set(PURGE_DELAY_OPTION, PURGE_DELAY_MS);
         }
     }
 }

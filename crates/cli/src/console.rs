@@ -21,9 +21,9 @@ use super::output::Output;
 /// lives, rarely enough for a log.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 /// How often the text of a progress bar changes: slowly enough to be read.
-const TOLD_EVERY: Duration = Duration::from_millis(500);
+const TEXT_EVERY: Duration = Duration::from_millis(500);
 /// How often a progress bar is redrawn, per second.
-const REDRAWS: u8 = 10;
+const REDRAWS_A_SECOND: u8 = 10;
 /// The value of `--json` that stands for standard output.
 const STDOUT: &str = "-";
 
@@ -80,7 +80,10 @@ impl Console {
     /// Shows progress on standard error: a bar on a terminal, plain lines elsewhere.
     pub(crate) fn progress(&self, doing: &'static str, noun: &'static str, total: u64) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(REDRAWS));
+            let bar = ProgressBar::with_draw_target(
+                Some(total),
+                ProgressDrawTarget::stderr_with_hz(REDRAWS_A_SECOND),
+            );
             let template = format!(
                 "{doing} {{wide_bar}} {{human_pos}}/{{human_len}} {noun}, {{per_sec}}, {{eta}} left{{msg}}"
             );
@@ -114,7 +117,7 @@ impl Progress {
     /// Counts `more` units as done, with a text to show. Calls `tell` only if the text will be shown.
     pub(crate) fn advance_and_tell(&mut self, more: u64, tell: impl FnOnce() -> String) {
         self.done += more;
-        let every = if self.bar.is_some() { TOLD_EVERY } else { LINE_EVERY };
+        let every = if self.bar.is_some() { TEXT_EVERY } else { LINE_EVERY };
         let due = self.spoke.elapsed() >= every;
         if due {
             self.spoke = Instant::now();

@@ -206,7 +206,7 @@ impl fmt::Display for DoctorReport {
             Some(margin) => writeln!(f, "margin      {margin:.2}, {}", self.bound_by)?,
             None => writeln!(f, "limit       {}", self.bound_by)?,
         }
-        if let Some(cores) = self.others_cores.filter(|cores| *cores > machine::DISTURBING) {
+        if let Some(cores) = self.others_cores.filter(|cores| *cores > machine::MAX_OTHER_CORES) {
             writeln!(
                 f,
                 "disturbed   other programs kept {cores:.1} processors busy: repeat this on a quiet machine"

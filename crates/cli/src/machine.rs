@@ -7,7 +7,7 @@ const NANOS: f64 = 1e9;
 const KIB: u64 = 1 << 10;
 
 /// How many processors other programs may keep busy without spoiling a measurement.
-pub(crate) const DISTURBING: f64 = 0.25;
+pub(crate) const MAX_OTHER_CORES: f64 = 0.25;
 
 /// The processors that this code was compiled for: all of an architecture, or a level of the x86-64 psABI.
 pub const LEVEL: &str = if cfg!(not(target_arch = "x86_64")) {

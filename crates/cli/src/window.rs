@@ -6,9 +6,9 @@ use forebay_store::catalog::{Catalog, Projection, WINDOW_BYTES};
 use crate::units::{bytes, counted};
 
 /// The fewest row groups with which a window mixes well.
-const FEW_ROW_GROUPS: u64 = 16;
+const MIN_ROW_GROUPS: u64 = 16;
 /// The decoded size of row groups that suit a shuffle, in bytes: the default window holds 32 of them.
-const GOOD_ROW_GROUP: u64 = 32 << 20;
+const GOOD_ROW_GROUP_BYTES: u64 = 32 << 20;
 
 /// The row groups of a data set, as far as they matter to the default window.
 #[derive(Default)]
@@ -32,9 +32,9 @@ impl WindowSizes {
     pub(crate) fn advice(&self) -> Option<String> {
         let group_bytes = self.row_bytes.saturating_mul(self.group_rows).max(1);
         let held = WINDOW_BYTES / group_bytes;
-        let good = (GOOD_ROW_GROUP / self.row_bytes.max(1)).max(1);
+        let good = (GOOD_ROW_GROUP_BYTES / self.row_bytes.max(1)).max(1);
         // Row groups of one row cannot be made smaller.
-        (held < FEW_ROW_GROUPS && self.groups > held && good < self.group_rows).then(|| {
+        (held < MIN_ROW_GROUPS && self.groups > held && good < self.group_rows).then(|| {
             format!(
                 "Row groups of {} once decoded are too large to shuffle well: a window of {} holds {}. Write row groups of \
                  {}.",

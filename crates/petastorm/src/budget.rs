@@ -11,7 +11,7 @@ pub(crate) const MAX_STEPS: usize = 1 << 20;
 pub(crate) const MAX_BYTES: usize = 12 << 20;
 
 /// The overhead of an allocator for each block, in bytes.
-const BLOCK: usize = 16;
+const BLOCK_OVERHEAD_BYTES: usize = 16;
 
 /// The steps and bytes that are left.
 pub(crate) struct Budget {
@@ -33,7 +33,7 @@ impl Budget {
 
     /// Takes a block of `bytes` from the budget, before it is allocated.
     pub(crate) fn block(&mut self, bytes: usize) -> Result<()> {
-        self.bytes(bytes.saturating_add(BLOCK))
+        self.bytes(bytes.saturating_add(BLOCK_OVERHEAD_BYTES))
     }
 
     /// Takes the growth of a vector by `count` values of `T` from the budget. A vector's capacity is at most

@@ -3,22 +3,22 @@
 use forebay_base::{Error, ErrorKind};
 
 /// How many characters of a foreign name an error repeats.
-const NAME: usize = 100;
+const MAX_NAME_CHARACTERS: usize = 100;
 
 /// The hint for a damaged schema.
-const AGAIN: &str =
+const WRITE_AGAIN: &str =
     "write the schema again with `petastorm-generate-metadata.py`, which comes with Petastorm";
 
 /// The error for bytes that are not a pickle.
 pub(crate) fn damaged(at: usize, what: impl AsRef<str>) -> Error {
     let cause = format!("the Petastorm schema is damaged at byte {at}: {}", what.as_ref());
-    Error::new(ErrorKind::Corrupt, cause).hint(AGAIN)
+    Error::new(ErrorKind::Corrupt, cause).hint(WRITE_AGAIN)
 }
 
 /// The error for a pickle that is not a schema.
 pub(crate) fn malformed(what: impl AsRef<str>) -> Error {
     let cause = format!("the Petastorm schema is malformed: {}", what.as_ref());
-    Error::new(ErrorKind::Corrupt, cause).hint(AGAIN)
+    Error::new(ErrorKind::Corrupt, cause).hint(WRITE_AGAIN)
 }
 
 /// The error for a pickle with a name that no Petastorm schema has.
@@ -41,7 +41,7 @@ pub(crate) fn unread(at: usize, module: &str, name: &str) -> Error {
 
 /// Shortens a name to a length that fits an error.
 pub(crate) fn shortened(name: &str) -> String {
-    match name.char_indices().nth(NAME) {
+    match name.char_indices().nth(MAX_NAME_CHARACTERS) {
         Some((end, _)) => format!("{}...", &name[..end]),
         None => name.to_owned(),
     }

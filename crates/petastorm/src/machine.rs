@@ -15,7 +15,7 @@ use crate::literal;
 use crate::name::Name;
 
 /// How many bytes an entry of the memory takes at most, with its share of the table while that grows.
-const MEMORY_ENTRY: usize = 96;
+const MEMORY_ENTRY_BYTES: usize = 96;
 
 /// The protocols of pickles.
 const PROTOCOLS: std::ops::RangeInclusive<u8> = 0..=5;
@@ -377,7 +377,7 @@ impl Machine<'_, '_> {
     }
 
     fn remember(&mut self, place: u64) -> Result<()> {
-        self.budget.bytes(MEMORY_ENTRY)?;
+        self.budget.bytes(MEMORY_ENTRY_BYTES)?;
         self.memory.insert(place, self.top()?);
         Ok(())
     }

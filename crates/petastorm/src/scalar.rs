@@ -60,15 +60,15 @@ fn number(value: Value, bytes: &[u8], heap: &Heap) -> Option<i64> {
 /// text.
 fn bytes_of(value: Value, heap: &Heap) -> Option<Vec<u8>> {
     /// The size of the longest number, in bytes.
-    const LONGEST: usize = size_of::<u64>();
+    const MAX_NUMBER_BYTES: usize = size_of::<u64>();
     match heap.node(value)? {
-        Node::Bytes(bytes) => (bytes.len() <= LONGEST).then(|| bytes.to_vec()),
-        Node::Text(text) => (text.len() <= LONGEST).then(|| text.as_bytes().to_vec()),
+        Node::Bytes(bytes) => (bytes.len() <= MAX_NUMBER_BYTES).then(|| bytes.to_vec()),
+        Node::Text(text) => (text.len() <= MAX_NUMBER_BYTES).then(|| text.as_bytes().to_vec()),
         _ => {
             let call = call(value, heap, Name::Encode)?;
             let text = heap.as_text(*heap.as_tuple(call.arguments)?.first()?)?;
             // A character of Latin 1 has up to two bytes in UTF-8.
-            if text.len() > 2 * LONGEST {
+            if text.len() > 2 * MAX_NUMBER_BYTES {
                 return None;
             }
             text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect()

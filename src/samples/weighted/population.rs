@@ -8,7 +8,7 @@ use super::{Class, Sample, Weights};
 
 /// The whole number that stands for the largest weight. Other weights are in proportion to it, and at least 1
 /// if they are over 0.
-const LARGEST: u32 = 1 << 31;
+const LARGEST_WEIGHT: u32 = 1 << 31;
 
 /// Classes and weights of all rows, by row group.
 #[derive(Debug)]
@@ -112,14 +112,14 @@ impl Population {
         }
         for weight in rows.iter_mut().flatten() {
             let share = f64::from(f32::from_bits(*weight)) / f64::from(largest);
-            *weight = if share > 0.0 { ((share * f64::from(LARGEST)) as u32).max(1) } else { 0 };
+            *weight = if share > 0.0 { ((share * f64::from(LARGEST_WEIGHT)) as u32).max(1) } else { 0 };
         }
         let there = rows.iter().flatten().filter(|weight| **weight > 0).count() as u64;
         let all: u64 = rows.iter().flatten().map(|weight| u64::from(*weight)).sum();
         let draws = match (sample.rows, sample.replacement) {
             (Some(rows), _) => rows,
             (None, true) => there,
-            (None, false) => (all / u64::from(LARGEST)).max(1),
+            (None, false) => (all / u64::from(LARGEST_WEIGHT)).max(1),
         };
         if !sample.replacement {
             check_there(draws, there)?;
@@ -223,7 +223,7 @@ fn largest_of_one_draw(rows: &[Vec<u32>], draws: u64) -> u32 {
         let all: u64 = rows.iter().flatten().map(|weight| u64::from((*weight).min(most))).sum();
         u128::from(most) * u128::from(draws) <= u128::from(all)
     };
-    let (mut low, mut high) = (1, LARGEST + 1);
+    let (mut low, mut high) = (1, LARGEST_WEIGHT + 1);
     while high - low > 1 {
         let middle = low.midpoint(high);
         if fits(middle) { low = middle } else { high = middle }

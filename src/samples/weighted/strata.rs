@@ -10,11 +10,11 @@ use forebay_base::{Error, Result};
 use crate::shard::{Draws, Purpose};
 
 /// The most that the shares of all classes add up to.
-const SHARES: f64 = (1u64 << 62) as f64;
+const MAX_SUM_OF_SHARES: f64 = (1u64 << 62) as f64;
 
-/// How much of a row, as `1 / CLOSE`, may be missing to a whole number of rows before it is rounded down, so
-/// that the rounding of weights does not take away a row.
-const CLOSE: u128 = 1 << 24;
+/// How much of a row, as `1 / MISSING_DIVISOR`, may be missing to a whole number of rows before it is rounded
+/// down, so that the rounding of weights does not take away a row.
+const MISSING_DIVISOR: u128 = 1 << 24;
 
 /// A class, or all rows together where rows have weights of their own.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Strata {
         if largest == 0.0 {
             return Err(none());
         }
-        let unit = SHARES / shares.len() as f64;
+        let unit = MAX_SUM_OF_SHARES / shares.len() as f64;
         let whole = |share: &f64| if *share == 0.0 { 0 } else { ((share / largest * unit) as u64).max(1) };
         let of: Vec<Stratum> =
             shares.iter().map(|share| Stratum { share: whole(share), certain: 0 }).collect();
@@ -64,7 +64,7 @@ impl Strata {
         let there: u64 = weighted.clone().map(|(_, (_, rows))| rows).sum();
         let even = weighted.map(|(stratum, (_, rows))| {
             let (all, share) = (u128::from(*rows) * u128::from(shares), u128::from(stratum.share));
-            (all + share / CLOSE) / share
+            (all + share / MISSING_DIVISOR) / share
         });
         let rows = match (rows, replacement) {
             (Some(rows), _) => rows,

@@ -23,30 +23,30 @@ use libmimalloc_sys::mi_collect;
 
 /// The least size of a block that is counted, in bytes. Smaller blocks are a small part of what a loader
 /// takes, and are allocated too often to count.
-const COUNTED: usize = 64 << 10;
+const MIN_COUNTED_BYTES: usize = 64 << 10;
 
 /// How many bytes are allocated between two questions to the system. It answers within microseconds, in which
 /// only a few of these bytes can be filled.
-const ASK_AFTER: u64 = 4 << 20;
+const ASK_AFTER_BYTES: u64 = 4 << 20;
 
 /// How many bytes the loaders of a process may take beyond their memory before free memory is returned. It is
 /// less than the documented bound, because the interpreter and its libraries take a part of that.
-const BEYOND: i64 = 16 << 20;
+const MAX_BYTES_BEYOND: i64 = 16 << 20;
 
 /// How many bytes of free memory must be kept before it is returned again, since memory that was returned may
 /// have to be cleared again.
-const STEP: i64 = 8 << 20;
+const MIN_RETURNED_BYTES: i64 = 8 << 20;
 
 /// Each block is returned as it is freed once the loaders take this many bytes beyond their memory and
-/// `SHORT_STEP` bytes more are free. Returning blocks takes time, even where the documented bound would hold
-/// without it; the higher the number, the later it begins.
-const SHORT_BEYOND: i64 = 44 << 20;
-const SHORT_STEP: i64 = STEP / 2;
+/// `SHORT_MIN_RETURNED_BYTES` bytes more are free. Returning blocks takes time, even where the documented
+/// bound would hold without it; the higher the number, the later it begins.
+const SHORT_BYTES_BEYOND: i64 = 44 << 20;
+const SHORT_MIN_RETURNED_BYTES: i64 = MIN_RETURNED_BYTES / 2;
 
-/// Holes between the blocks of loaders take up to `memory / HOLES_DIVISOR + SMALL_HOLES` bytes, which cannot
-/// be told from what the rest of the process takes.
-const HOLES: i64 = 4;
-const SMALL_HOLES: i64 = 120 << 20;
+/// Holes between the blocks of loaders take up to `memory / HOLES_DIVISOR + SMALL_HOLES_BYTES` bytes, which
+/// cannot be told from what the rest of the process takes.
+const HOLES_DIVISOR: i64 = 4;
+const SMALL_HOLES_BYTES: i64 = 120 << 20;
 
 /// The bytes of the counted blocks that are in use.
 static IN_USE: AtomicU64 = AtomicU64::new(0);
@@ -74,15 +74,17 @@ impl Books {
     fn is_due(&mut self, promised: i64, taken: i64, in_use: i64) -> bool {
         let beside = taken - in_use;
         self.beside = self.beside.min(beside);
-        let is_over = taken >= self.others + promised + BEYOND && beside >= self.beside + STEP;
+        let is_over =
+            taken >= self.others + promised + MAX_BYTES_BEYOND && beside >= self.beside + MIN_RETURNED_BYTES;
         promised != self.promised || is_over
     }
 
     /// Whether each block should be returned as it is freed, because the process takes all that it may.
     fn is_short(&self, promised: i64, taken: i64, in_use: i64) -> bool {
         let beside = taken - in_use;
-        let has_holes = beside >= self.others + holes(promised) / 2 || beside >= self.beside + SHORT_STEP;
-        has_holes && taken >= self.others + promised + SHORT_BEYOND
+        let has_holes =
+            beside >= self.others + holes(promised) / 2 || beside >= self.beside + SHORT_MIN_RETURNED_BYTES;
+        has_holes && taken >= self.others + promised + SHORT_BYTES_BEYOND
     }
 
     /// Updates the books after free memory was returned.
@@ -96,25 +98,25 @@ impl Books {
 
 /// The largest number of bytes that holes between the blocks of loaders take.
 fn holes(promised: i64) -> i64 {
-    promised / HOLES + SMALL_HOLES
+    promised / HOLES_DIVISOR + SMALL_HOLES_BYTES
 }
 
 /// Counts a block that was allocated, and returns free memory if necessary.
 pub(super) fn allocated(bytes: usize) {
-    if bytes < COUNTED {
+    if bytes < MIN_COUNTED_BYTES {
         return;
     }
     let bytes = bytes as u64;
     IN_USE.fetch_add(bytes, Relaxed);
     let before = ALLOCATED.fetch_add(bytes, Relaxed);
-    if before / ASK_AFTER != (before + bytes) / ASK_AFTER {
+    if before / ASK_AFTER_BYTES != (before + bytes) / ASK_AFTER_BYTES {
         look(bytes);
     }
 }
 
 /// Counts a block that is freed.
 pub(super) fn freed(bytes: usize) {
-    if bytes >= COUNTED {
+    if bytes >= MIN_COUNTED_BYTES {
         IN_USE.fetch_sub(bytes as u64, Relaxed);
     }
 }
@@ -125,7 +127,7 @@ pub(super) fn freed(bytes: usize) {
 /// The block is one of this allocator's, it has `bytes` bytes, and nobody uses its content any more.
 #[allow(unsafe_code)]
 pub(super) unsafe fn about_to_free(block: *mut u8, bytes: usize) {
-    if bytes >= COUNTED && IS_SHORT.load(Relaxed) {
+    if bytes >= MIN_COUNTED_BYTES && IS_SHORT.load(Relaxed) {
         // SAFETY: the caller's promise is passed on.
         unsafe { return_pages(block, bytes) }
     }

@@ -15,7 +15,7 @@ use crate::random::Random;
 /// Steps of at least this length sleep to their end, since the lateness of a sleep is negligible in them.
 const SLEEPS_FROM: Duration = Duration::from_millis(10);
 /// How long shorter steps spin at their end. Steps that are not longer than this spin from beginning to end.
-const SPUN: Duration = Duration::from_millis(1);
+const SPIN_TIME: Duration = Duration::from_millis(1);
 /// How many steps are run to measure the harness's own cost.
 const FLOOR_STEPS: u128 = 200;
 /// The longest time for that measurement.
@@ -57,8 +57,8 @@ impl Accelerator {
         let deadline = began + step;
         if step >= SLEEPS_FROM {
             sleep_until(deadline);
-        } else if step > SPUN {
-            sleep_until(deadline - SPUN);
+        } else if step > SPIN_TIME {
+            sleep_until(deadline - SPIN_TIME);
         }
         while Instant::now() < deadline {
             std::hint::spin_loop();

@@ -112,9 +112,9 @@ pub(super) enum Until {
 /// The time limit of an unthrottled run, for the margin or for one point of a sweep.
 const FREE_TIME: Duration = Duration::from_secs(5);
 /// More ranks than one machine runs.
-const LARGEST_WORLD: u32 = 256;
+const MAX_WORLD: u32 = 256;
 /// More threads than anybody means: a typing error.
-const MOST_PRESSURE: usize = 4_096;
+const MAX_PRESSURE_THREADS: usize = 4_096;
 
 impl Args {
     pub(super) fn check(&self) -> Result<()> {
@@ -122,16 +122,19 @@ impl Args {
             return Err(Error::invalid("there is no data set to measure")
                 .hint("name its URL, or a --workload, which makes its own data"));
         }
-        if self.world > LARGEST_WORLD {
-            return Err(Error::invalid(format!("--world {} is more than {LARGEST_WORLD}", self.world))
+        if self.world > MAX_WORLD {
+            return Err(Error::invalid(format!("--world {} is more than {MAX_WORLD}", self.world))
                 .hint("bench runs all ranks in this process; `forebay plan` takes any number"));
         }
         if self.jitter > 0.0 && self.step_ms.is_none() && !self.workload.is_given() {
             return Err(Error::invalid("--jitter without --step-ms").hint("there are no steps to draw"));
         }
-        if self.pressure > MOST_PRESSURE {
-            return Err(Error::invalid(format!("--pressure {} is more than {MOST_PRESSURE}", self.pressure))
-                .hint("it counts threads, each of which takes one processor"));
+        if self.pressure > MAX_PRESSURE_THREADS {
+            return Err(Error::invalid(format!(
+                "--pressure {} is more than {MAX_PRESSURE_THREADS}",
+                self.pressure
+            ))
+            .hint("it counts threads, each of which takes one processor"));
         }
         check_threads("--thread-sweep", self.thread_sweep.iter().copied().max())?;
         for (option, file) in [("--report", &self.report), ("--trace", &self.trace)] {

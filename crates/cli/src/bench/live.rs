@@ -9,7 +9,7 @@ use crate::console::{Console, Progress};
 use crate::units::{count, percent};
 
 /// The smallest share of the time since the last line that waits must have taken to be mentioned.
-const NOTABLE: f64 = 0.01;
+const MIN_NOTED_SHARE: f64 = 0.01;
 
 /// Shows the progress of rank 0.
 pub(super) struct Live<'a> {
@@ -74,7 +74,7 @@ impl SoFar {
 fn limiting(then: &Waits, now: &Waits, seconds: f64) -> Option<&'static str> {
     let waits = now.since(then);
     let most = Stage::ALL.into_iter().max_by(|a, b| waits.of(*a).total_cmp(&waits.of(*b)))?;
-    (waits.total() > NOTABLE * seconds).then(|| most.name())
+    (waits.total() > MIN_NOTED_SHARE * seconds).then(|| most.name())
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl Matched {
         /// With fewer rows in a cell, the sum would not be distributed like χ².
         const ROWS_TO_A_CELL: usize = 16;
         /// Finer stretches would find patterns that do not matter for training.
-        const MOST_STRETCHES: usize = 64;
+        const MAX_STRETCHES: usize = 64;
         let pairs: Vec<(usize, Place)> = self
             .places
             .iter()
@@ -82,7 +82,7 @@ impl Matched {
             .enumerate()
             .filter_map(|(at, place)| Some((at, place.filter(|place| self.alone[*place])?)))
             .collect();
-        let stretches = ((pairs.len() / ROWS_TO_A_CELL) as f64).sqrt().min(MOST_STRETCHES as f64) as usize;
+        let stretches = ((pairs.len() / ROWS_TO_A_CELL) as f64).sqrt().min(MAX_STRETCHES as f64) as usize;
         if stretches < 2 {
             return None;
         }

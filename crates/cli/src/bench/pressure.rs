@@ -9,7 +9,7 @@ use crate::machine;
 use crate::random::Random;
 
 /// How many random numbers are drawn between two checks whether to stop; they take about a millisecond.
-const ROUND: u32 = 1 << 20;
+const NUMBERS_A_ROUND: u32 = 1 << 20;
 const NANOS: f64 = 1e9;
 
 /// Threads that compute without a pause, at the loader's own priority, until this value is dropped. They use
@@ -45,7 +45,7 @@ impl Burner {
         let thread = std::thread::spawn(move || {
             let mut random = Random::new(0, number);
             while !stop.load(Relaxed) {
-                for _ in 0..ROUND {
+                for _ in 0..NUMBERS_A_ROUND {
                     std::hint::black_box(random.bits());
                 }
                 taken.store((machine::thread_seconds().unwrap_or(0.0) * NANOS) as u64, Relaxed);

@@ -24,10 +24,10 @@ use crate::units::{bytes, count, counted, percent, seconds};
 
 /// The largest share of a run that the wait for the first batch may take. Above it, the run's rates are
 /// called those of a start.
-const MOSTLY_START: f64 = 0.25;
+const MAX_START_SHARE: f64 = 0.25;
 
 /// The shortest wait for a stage that is mentioned, in seconds.
-const SHOWN: f64 = 1e-3;
+const MIN_SHOWN_SECONDS: f64 = 1e-3;
 
 /// The results of a run of `forebay bench`.
 #[derive(Serialize)]
@@ -144,7 +144,7 @@ impl BenchReport {
             images: 0,
             seconds: time,
             rows_per_second: rows as f64 / time,
-            too_short: start > MOSTLY_START,
+            too_short: start > MAX_START_SHARE,
             cold_rows_per_second: cold,
             warm_rows_per_second: warm,
             images_per_second: 0.0,
@@ -251,7 +251,7 @@ impl fmt::Display for BenchReport {
                 f,
                 "too short       the wait for the first batch is more than {} of the run, so its rates are those of a \
                  start: give it more --seconds or --epochs",
-                percent(MOSTLY_START)
+                percent(MAX_START_SHARE)
             )?;
         }
         let Waits { p50, p95, p99, p999, max } = self.next_ms;
@@ -272,14 +272,14 @@ impl fmt::Display for BenchReport {
         }
         let waits = Stage::ALL.into_iter().map(|stage| (stage, self.waited.of(stage)));
         let waits: Vec<String> = waits
-            .filter(|(_, time)| *time >= SHOWN)
+            .filter(|(_, time)| *time >= MIN_SHOWN_SECONDS)
             .map(|(stage, time)| format!("{} {}", stage.name(), seconds(time)))
             .collect();
         let waits = if waits.is_empty() { "nothing".to_owned() } else { waits.join(", ") };
         writeln!(f, "waited for      {waits}")?;
         if let Some(cpu) = self.cpu_seconds_per_1000_rows {
             write!(f, "processor       {} for 1,000 rows", seconds(cpu))?;
-            if let Some(cores) = self.others_cores.filter(|cores| *cores > machine::DISTURBING) {
+            if let Some(cores) = self.others_cores.filter(|cores| *cores > machine::MAX_OTHER_CORES) {
                 write!(
                     f,
                     "; other programs kept {cores:.1} processors busy: repeat this on a quiet machine"

@@ -10,7 +10,7 @@ use super::tally::{self, Utilisation};
 use crate::units::{percent, seconds};
 
 /// The smallest share of the time lost to late wake-ups that is mentioned.
-const NOTABLE: f64 = 0.002;
+const MIN_NOTED_SHARE: f64 = 0.002;
 
 /// The results of the simulated accelerator.
 #[derive(Serialize)]
@@ -79,7 +79,7 @@ impl fmt::Display for Simulated {
             write!(f, ", worst second {}, variation {variation:.3}", percent(worst))?;
         }
         let late = self.ranks.iter().map(|rank| rank.late).fold(0.0, f64::max);
-        if late > NOTABLE {
+        if late > MIN_NOTED_SHARE {
             write!(f, ", {} lost to late wake-ups", percent(late))?;
         }
         match self.margin {

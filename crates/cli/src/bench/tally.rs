@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 /// The length of the windows over which utilisation is computed, in seconds.
-const WINDOW: f64 = 1.0;
+const WINDOW_SECONDS: f64 = 1.0;
 
 /// One step of one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,10 +63,10 @@ pub(super) struct Bin {
 
 /// How many bins a power of ten has: each is a quarter longer than the one before, which is finer than
 /// latencies repeat.
-const BINS: f64 = 10.0;
+const BINS_A_DECADE: f64 = 10.0;
 /// The upper limit of the first bin, in milliseconds. A batch that is ready arrives within about a
 /// microsecond.
-const SHORTEST: f64 = 1e-3;
+const FIRST_BIN_MS: f64 = 1e-3;
 
 /// The percentiles of all calls of `next()` except the first of each run.
 pub(super) fn waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Waits {
@@ -86,8 +86,8 @@ fn sorted_waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<f64> {
 
 /// Counts the same calls by duration, from the first bin that is not empty to the last.
 pub(super) fn histogram<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<Bin> {
-    let edge = |bin: i32| SHORTEST * 10f64.powf(f64::from(bin) / BINS);
-    let of = |ms: f64| ((ms / SHORTEST).log10() * BINS).ceil().max(0.0) as i32;
+    let edge = |bin: i32| FIRST_BIN_MS * 10f64.powf(f64::from(bin) / BINS_A_DECADE);
+    let of = |ms: f64| ((ms / FIRST_BIN_MS).log10() * BINS_A_DECADE).ceil().max(0.0) as i32;
     let times = sorted_waits(ranks);
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return Vec::new() };
     let mut bins: Vec<Bin> =
@@ -103,9 +103,9 @@ pub(super) fn rows_by_second(ranks: &[&[Lap]]) -> Vec<u64> {
     let laps = || ranks.iter().copied().flatten();
     let start = laps().map(|lap| lap.got).fold(f64::INFINITY, f64::min);
     let end = laps().map(|lap| lap.ended).fold(0.0, f64::max);
-    let mut rows = vec![0; ((end - start).max(0.0) / WINDOW) as usize];
+    let mut rows = vec![0; ((end - start).max(0.0) / WINDOW_SECONDS) as usize];
     for lap in laps() {
-        if let Some(second) = rows.get_mut(((lap.got - start) / WINDOW) as usize) {
+        if let Some(second) = rows.get_mut(((lap.got - start) / WINDOW_SECONDS) as usize) {
             *second += lap.rows;
         }
     }
@@ -137,13 +137,13 @@ pub(super) fn utilisation(laps: &[Lap], floor: f64) -> Option<Utilisation> {
 
 /// The busy share of each whole window from `start` to `end`.
 fn windows(laps: &[Lap], start: f64, end: f64) -> Vec<f64> {
-    let mut busy = vec![0.0; ((end - start) / WINDOW) as usize];
+    let mut busy = vec![0.0; ((end - start) / WINDOW_SECONDS) as usize];
     for lap in laps {
         let (from, to) = (lap.began - start, lap.began - start + lap.step);
-        for window in (from / WINDOW) as usize..=(to / WINDOW) as usize {
+        for window in (from / WINDOW_SECONDS) as usize..=(to / WINDOW_SECONDS) as usize {
             let Some(share) = busy.get_mut(window) else { break };
-            let (opens, closes) = (window as f64 * WINDOW, (window + 1) as f64 * WINDOW);
-            *share += (to.min(closes) - from.max(opens)).max(0.0) / WINDOW;
+            let (opens, closes) = (window as f64 * WINDOW_SECONDS, (window + 1) as f64 * WINDOW_SECONDS);
+            *share += (to.min(closes) - from.max(opens)).max(0.0) / WINDOW_SECONDS;
         }
     }
     busy

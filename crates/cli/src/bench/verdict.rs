@@ -7,13 +7,13 @@ use forebay::stats::Verdict;
 use crate::units::percent;
 
 /// The utilisation from which on the accelerator counts as fed.
-const FED: f64 = 0.99;
+const MIN_FED_UTILISATION: f64 = 0.99;
 
 /// The sentence that names the bottleneck. `accelerator` is the utilisation of the worst rank, and the margin
 /// if it is known.
 pub(super) fn sentence(found: &Verdict, accelerator: Option<(f64, Option<f64>)>) -> String {
     match accelerator {
-        Some((busy, margin)) if busy >= FED => {
+        Some((busy, margin)) if busy >= MIN_FED_UTILISATION => {
             let could = margin.filter(|margin| *margin > 1.0).map_or(String::new(), |margin| {
                 format!(", and the loader could feed it {margin:.1} times as fast")
             });

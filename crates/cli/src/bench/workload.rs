@@ -122,7 +122,7 @@ pub(super) struct Held {
 }
 
 /// The number of images in ImageNet's training set.
-const IMAGENET: f64 = 1_281_167.0;
+const IMAGENET_IMAGES: f64 = 1_281_167.0;
 
 impl Workload {
     /// The published demands, the most relevant first.
@@ -137,7 +137,7 @@ impl Workload {
             }
             Workload::Resnet18 => {
                 let (epochs, minutes, batch) = (88.0, 187.3, 1_024);
-                let images_per_second = epochs * IMAGENET / (minutes * 60.0);
+                let images_per_second = epochs * IMAGENET_IMAGES / (minutes * 60.0);
                 vec![demand(Device::A100, batch, batch as f64 / images_per_second)]
             }
         }

@@ -26,23 +26,23 @@ const WINDOW_GROUPS: u64 = 4;
 const GROUPS_AT_HAND: u64 = 10;
 const BATCHES_AT_HAND: u64 = 24;
 /// How many bytes of rows, or of pixels, may be written to the local disk for a measurement.
-const SCRATCH: u64 = 2 << 30;
+const MAX_SCRATCH_BYTES: u64 = 2 << 30;
 /// How many passes may be needed to fill a cache: a disk that falls behind keeps some rows only in a later
 /// pass.
-const FILLING: u32 = 4;
+const MAX_FILLING_PASSES: u32 = 4;
 /// How many row groups the first fetch reads.
 const FIRST_GROUPS: usize = 4;
 /// How many row groups a fetch reads at most; a small data set is read repeatedly.
-const LONGEST_FETCH: usize = 1 << 14;
+const MAX_FETCH_GROUPS: usize = 1 << 14;
 /// The time between two readings of the bytes received.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The batches of a trial are divided by this number for the trial with pixels, which takes several times as
 /// many bytes.
-const FEWER: u64 = 4;
+const PIXEL_BATCHES_DIVISOR: u64 = 4;
 /// The number of measurements.
 pub(super) const TRIALS: u64 = 5;
 /// How many requests run at the same time, if the user sets no other limit.
-const AT_ONCE: f64 = 64.0;
+const DEFAULT_REQUESTS: f64 = 64.0;
 
 /// The data set, the options and the machine to measure.
 pub(super) struct Bench<'a> {
@@ -69,7 +69,7 @@ impl Bench<'_> {
         progress.advance(1);
 
         let near = self.near(window.clone(), &now);
-        let rows = DiskCache::open(self.scratch.join("rows"), SCRATCH)?;
+        let rows = DiskCache::open(self.scratch.join("rows"), MAX_SCRATCH_BYTES)?;
         let cached = |threads| self.cached_rate(threads, &near, &rows, Tier::Rows, now.batches);
         let all = cached(self.threads)?;
         progress.advance(1);
@@ -78,8 +78,8 @@ impl Bench<'_> {
         let pixels = match self.options.image.is_empty() {
             true => None,
             false => {
-                let cache = DiskCache::open(self.scratch.join("pixels"), SCRATCH)?;
-                let few = (now.batches / FEWER).max(2);
+                let cache = DiskCache::open(self.scratch.join("pixels"), MAX_SCRATCH_BYTES)?;
+                let few = (now.batches / PIXEL_BATCHES_DIVISOR).max(2);
                 // The cache must hold several row groups of pixels, so this trial does not have little
                 // memory.
                 let rate = self.cached_rate(self.threads, &window, &cache, Tier::Pixels, few)?;
@@ -160,7 +160,7 @@ impl Bench<'_> {
         batches: u64,
     ) -> Result<Rate> {
         let loader = self.loader(threads, options.clone(), Some((cache.clone(), tier)))?;
-        for _ in 0..FILLING {
+        for _ in 0..MAX_FILLING_PASSES {
             let before = cache.stats().misses;
             for batch in loader.epoch(0).take(usize::try_from(batches).unwrap_or(usize::MAX)) {
                 batch?;
@@ -182,7 +182,7 @@ impl Bench<'_> {
             let (before, clock) = (self.dataset.traffic(), Clock::now());
             let (rows, marks) = self.watched(|| self.fetch(groups, &projection))?;
             let took = marks.last().map_or(0.0, |mark| mark.at);
-            if took < self.time.as_secs_f64() && groups < LONGEST_FETCH.max(most) {
+            if took < self.time.as_secs_f64() && groups < MAX_FETCH_GROUPS.max(most) {
                 groups *= 2;
                 continue;
             }
@@ -242,7 +242,7 @@ impl Bench<'_> {
             rate,
             first_byte: seconds(traffic.first_byte_us),
             request: seconds(traffic.request_us),
-            under_way: AT_ONCE * rows_in_request,
+            under_way: DEFAULT_REQUESTS * rows_in_request,
         }
     }
 

@@ -26,7 +26,7 @@ impl Rate {
         let n = intervals.len().max(1) as f64;
         let mean = intervals.iter().sum::<f64>() / n;
         let variance = intervals.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-        Rate { rows_per_second: mean, plus_minus: STUDENT * (variance / n).sqrt() }
+        Rate { rows_per_second: mean, plus_minus: STUDENT_T * (variance / n).sqrt() }
     }
 
     /// Another rate with the same relative error.
@@ -42,7 +42,7 @@ impl Rate {
 
 /// Student's t for a 95 % interval from a dozen values: the interval has this many standard errors on each
 /// side.
-const STUDENT: f64 = 2.2;
+const STUDENT_T: f64 = 2.2;
 
 /// The processor time that a row takes, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

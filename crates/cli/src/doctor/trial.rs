@@ -10,7 +10,7 @@ use super::model::Rate;
 /// How many intervals a measurement is cut into; their spread gives its error.
 const INTERVALS: usize = 12;
 /// The share of the time at the beginning that is left out, while queues fill and threads start.
-const RAMP: f64 = 0.2;
+const RAMP_SHARE: f64 = 0.2;
 
 /// The result of a run.
 pub(super) struct Trial {
@@ -79,7 +79,7 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
 /// The rates per second over intervals of equal length.
 pub(super) fn intervals(marks: &[Mark]) -> Vec<f64> {
     let end = marks.last().map_or(0.0, |mark| mark.at);
-    let begin = RAMP * end;
+    let begin = RAMP_SHARE * end;
     let length = (end - begin) / INTERVALS as f64;
     let amount_at = |time: f64| {
         let after = marks.partition_point(|mark| mark.at < time).clamp(1, marks.len() - 1);

@@ -10,9 +10,9 @@ use crate::units::{count, percent, seconds};
 
 /// The most ranks that are drawn one by one. Of more ranks only the worst is drawn, because the lines would
 /// tangle.
-const MOST_LINES: usize = 8;
+const MAX_LINES: usize = 8;
 /// The fewest calls for which the 99.9th percentile is known.
-const ENOUGH: u64 = 1_000;
+const MIN_CALLS_FOR_P999: u64 = 1_000;
 /// The fewest whole seconds that make a curve.
 const FEWEST_SECONDS: usize = 2;
 
@@ -34,7 +34,7 @@ pub(super) fn over_time(report: &BenchReport) -> Option<String> {
             let x = Axis::up_to(worst.len() as f64, "seconds since the first batch", plain);
             let y = Axis::up_to(1.0, "accelerator busy", |share| format!("{:.0} %", share * 100.0));
             let mut plot = Plot::new("utilisation", "Utilisation over time", summary, x, y);
-            if (2..=MOST_LINES).contains(&ranks) {
+            if (2..=MAX_LINES).contains(&ranks) {
                 for rank in &simulated.ranks {
                     plot.line("faint", stairs(&rank.by_second));
                 }
@@ -65,7 +65,7 @@ pub(super) fn latencies(report: &BenchReport) -> Option<String> {
     let (first, last) = (bins.first()?, bins.last()?);
     let Waits { p50, p99, p999, max, .. } = report.next_ms;
     let rare = match calls {
-        ENOUGH.. => format!("one in a thousand more than {}, ", millis(p999)),
+        MIN_CALLS_FOR_P999.. => format!("one in a thousand more than {}, ", millis(p999)),
         _ => String::new(),
     };
     let summary = format!(

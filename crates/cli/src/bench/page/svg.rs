@@ -17,7 +17,7 @@ const BOTTOM: f64 = 60.0;
 /// The position of the y axis's title, above everything else: upright text would collide with long numbers.
 const TITLE_LINE: f64 = 19.0;
 /// A horizontal bar that is longer than this share of the width has its label inside.
-const LONG: f64 = 0.6;
+const MIN_INSIDE_LABEL_SHARE: f64 = 0.6;
 /// The gap between two bars.
 const GAP: f64 = 1.0;
 
@@ -91,7 +91,7 @@ impl Plot {
         let (width, height, middle) =
             ((right - left).max(1.0), bottom - top - 2.0 * GAP, (top + bottom) / 2.0);
         let (name, label) = (escaped(name), escaped(label));
-        let inside = self.x.place(length) > LONG;
+        let inside = self.x.place(length) > MIN_INSIDE_LABEL_SHARE;
         let (class_of_label, anchor, at) =
             if inside { ("inside", "end", right - 8.0) } else { ("value", "start", right + 8.0) };
         self.draw(format_args!(

@@ -11,7 +11,7 @@ use crate::location::Location;
 
 /// How long a workload runs if nothing else ends it: some steps of the slowest workload, some epochs of the
 /// others.
-const TIME: Duration = Duration::from_secs(30);
+const WORKLOAD_TIME: Duration = Duration::from_secs(30);
 
 /// Replaces the workload in `args`, if there is one, by plain options. Missing data is made.
 pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<Held>)> {
@@ -37,7 +37,7 @@ pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<He
     resolved.loader.image = workload.image().map(|image| ("image".to_owned(), image)).into_iter().collect();
     resolved.step_ms = Some(step);
     if args.epochs.is_none() && args.max_batches.is_none() {
-        resolved.seconds = args.seconds.or(Some(TIME));
+        resolved.seconds = args.seconds.or(Some(WORKLOAD_TIME));
     }
     let published = demand.rows as f64 / demand.seconds;
     let held = Held {
