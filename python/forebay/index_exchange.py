@@ -25,10 +25,10 @@ _VERSION = 1
 _CHUNK = 4 << 20
 
 #: Seconds of one wait for the store. Ctrl-C takes effect between two waits.
-_TURN = 1.0
+_TURN_SECONDS = 1.0
 
 #: Seconds between two looks into a store whose ``get`` does not wait.
-_PAUSE = 0.1
+_PAUSE_SECONDS = 0.1
 
 #: The rank that reads the footers.
 _READER = 0
@@ -160,13 +160,13 @@ def _got(store: Any, key: str, until: float, seconds: float, where: str) -> byte
         began = time.monotonic()
         try:
             if waits:
-                store.wait([key], timedelta(seconds=max(min(_TURN, until - began), 0.001)))
+                store.wait([key], timedelta(seconds=max(min(_TURN_SECONDS, until - began), 0.001)))
             value = store.get(key) if not checks or store.check([key]) else None
         except KeyError:
             value = None
         except Exception as error:
             # A wait that lasted its full time is not a failure of the store.
-            if not waits or time.monotonic() - began < _TURN / 2 < until - began:
+            if not waits or time.monotonic() - began < _TURN_SECONDS / 2 < until - began:
                 raise IoError(
                     f"{where}: the store has no index of rank {_READER}: {_said(error)} "
                     f"(see whether rank {_READER} opened the data set, and that the store's server runs)"
@@ -182,7 +182,7 @@ def _got(store: Any, key: str, until: float, seconds: float, where: str) -> byte
                 f"(see whether rank {_READER} opens the same locations, or raise timeout)"
             )
         if not waits:
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE_SECONDS)
 
 
 def _header(**content: Any) -> bytes:

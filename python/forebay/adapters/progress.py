@@ -19,7 +19,7 @@ __all__: list[str] = []
 
 #: Seconds over which the rate and the waits are measured: long enough not to flicker, short enough to follow
 #: a change.
-WINDOW = 10.0
+WINDOW_SECONDS = 10.0
 
 #: Seconds between two looks at the statistics.
 TICK = 0.5
@@ -89,7 +89,7 @@ class Watched:
         return ", ".join([*parts, cache] if cache else parts)
 
     def _look(self) -> deque[tuple[float, int, dict[str, float]]]:
-        """Looks at the counts now, and returns the looks of the last ``WINDOW`` seconds."""
+        """Looks at the counts now, and returns the looks of the last ``WINDOW_SECONDS`` seconds."""
         stats = self.loader.stats().to_dict()
         counts = {**stats["waits"], "consumer": stats["consumer"]}
         cache = stats["cache"]
@@ -99,7 +99,7 @@ class Watched:
             counts |= {"/looked up": looked_up, "/kept": kept, "/misses": cache["misses"]}
         now = time.monotonic()
         self._seen.append((now, self.done, counts))
-        while len(self._seen) > 2 and self._seen[1][0] < now - WINDOW:
+        while len(self._seen) > 2 and self._seen[1][0] < now - WINDOW_SECONDS:
             self._seen.popleft()
         return self._seen
 

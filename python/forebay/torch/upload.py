@@ -26,7 +26,7 @@ __all__: list[str] = []
 
 #: The smallest tensor, in bytes, for which the loader is asked whether it is in a slot: a smaller one is
 #: copied faster.
-MIN_ASKED = 4096
+MIN_ASKED_BYTES = 4096
 
 #: The flag cudaHostRegisterPortable: memory is registered for all devices of the process.
 PORTABLE = 1
@@ -243,7 +243,7 @@ class Upload:
         return started.batch
 
     def _is_pinned(self, tensor: torch.Tensor) -> bool:
-        if tensor.nbytes < MIN_ASKED or tensor.device.type != "cpu" or not tensor.is_contiguous():
+        if tensor.nbytes < MIN_ASKED_BYTES or tensor.device.type != "cpu" or not tensor.is_contiguous():
             return False
         return self._native.is_pinned(tensor.data_ptr(), self._registrar)
 

@@ -21,10 +21,10 @@ __all__: list[str] = []
 AHEAD = 2
 
 #: Seconds between two checks that the other thread is still alive.
-LOOK = 0.05
+CHECK_SECONDS = 0.05
 
 #: Seconds that closing waits for the thread, because it may be in the middle of a user's function.
-PATIENCE = 0.15
+CLOSE_SECONDS = 0.15
 
 
 class Made(NamedTuple):
@@ -66,7 +66,7 @@ class Ahead:
         while not self._over:
             self._native.check_open()
             try:
-                made = self._made.get(timeout=LOOK)
+                made = self._made.get(timeout=CHECK_SECONDS)
             except queue.Empty:
                 continue
             if isinstance(made, Made):
@@ -80,7 +80,7 @@ class Ahead:
         """Ends the thread, after the function that it is running."""
         self._hung_up.set()
         if self._thread is not threading.current_thread():
-            self._thread.join(PATIENCE)
+            self._thread.join(CLOSE_SECONDS)
 
 
 def _work(
@@ -113,7 +113,7 @@ def _work(
             native.is_full()
         while not hung_up.is_set():
             try:
-                made.put(result, timeout=LOOK)
+                made.put(result, timeout=CHECK_SECONDS)
                 break
             except queue.Full:
                 continue

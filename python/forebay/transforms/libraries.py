@@ -26,14 +26,14 @@ import numpy as np
 __all__: list[str] = []
 
 #: The largest seed of numpy's global generator.
-MOST_SEED = (1 << 32) - 1
+MAX_SEED = (1 << 32) - 1
 
 #: Number of batches that are checked before the functions of a loader are trusted. Each check takes about 0.1
 #: ms.
-LOOKS = 16
+CHECKED_BATCHES = 16
 
 #: Seconds that the training loop waits for threads to begin, because a thread may fail to start.
-PATIENCE = 1.0
+START_SECONDS = 1.0
 
 
 class Seeds:
@@ -53,7 +53,7 @@ class Seeds:
         """Seeds the generators from the key of a row or a batch."""
         self._key = key
         random.seed(key)
-        np.random.seed(key & MOST_SEED)
+        np.random.seed(key & MAX_SEED)
         _seed_torch(sys.modules.get("torch"), key)
 
     def _met(self, module: types.ModuleType) -> None:
@@ -95,7 +95,7 @@ class OneThread:
         if self._set is None:
             return
         for _ in range(self._count):
-            self._taken.acquire(timeout=PATIENCE)
+            self._taken.acquire(timeout=START_SECONDS)
         self._set(self._number)
 
 
@@ -109,7 +109,7 @@ class Watch:
 
     def __init__(self, functions: Sequence[str]) -> None:
         self._functions = functions
-        self._looks = LOOKS
+        self._looks = CHECKED_BATCHES
         self._found: list[str] = []
         # How often the functions of this loader were started.
         self._begun = 0

@@ -39,7 +39,7 @@ NAME = "forebay-worker"
 PATIENCE = 0.15
 
 #: Seconds to wait for the end of a killed process.
-LAST_PATIENCE = 5.0
+KILL_SECONDS = 5.0
 
 
 def pickled(functions: Functions) -> bytes:
@@ -226,7 +226,7 @@ class Process:
     def exit_code(self) -> int | None:
         """The exit code of the process: negative for the number of a signal, ``None`` if it has not ended."""
         with self._ending:
-            self._process.join(LAST_PATIENCE)
+            self._process.join(KILL_SECONDS)
         code: int | None = self._process.exitcode
         return code
 
@@ -257,7 +257,7 @@ class Process:
             self._process.join(PATIENCE)
             if self._process.exitcode is None:
                 self._process.kill()
-                self._process.join(LAST_PATIENCE)
+                self._process.join(KILL_SECONDS)
 
     def release(self) -> None:
         """Frees the resources of the process on this side, once no thread reads from it."""

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 #: Number of batches under way for each worker: one that it works on, and one that waits or is done.
-UNDER_WAY = 2
+BATCHES_A_WORKER = 2
 
 #: Seconds between two checks that the other threads are still alive.
-LOOK = 0.05
+CHECK_SECONDS = 0.05
 
 #: Seconds that closing waits for threads and processes, because they may be in the middle of a user's
 #: function.
-PATIENCE = 0.5
+CLOSE_SECONDS = 0.5
 
 
 class Pending:
@@ -71,7 +71,7 @@ class Flow:
         self.workers: list[Process] = []
         # Whether all batches were pulled.
         self.complete = False
-        self._permits = threading.Semaphore(UNDER_WAY * workers)
+        self._permits = threading.Semaphore(BATCHES_A_WORKER * workers)
         self._number = 0
 
     def taken(self) -> None:
@@ -83,7 +83,7 @@ class Flow:
         failure."""
         if not self._permits.acquire(blocking=False):
             self.native.is_full()
-            while not self._permits.acquire(timeout=LOOK):
+            while not self._permits.acquire(timeout=CHECK_SECONDS):
                 if self.hung_up.is_set():
                     return None
         if self.hung_up.is_set():
@@ -139,13 +139,13 @@ class Several:
             native.check_open()
             if self._next is None:
                 try:
-                    self._next = self._flow.order.get(timeout=LOOK)
+                    self._next = self._flow.order.get(timeout=CHECK_SECONDS)
                 except queue.Empty:
                     continue
                 if self._next is None:
                     self._over = self._complete = True
                     # The workers must be given back before the loader's next epoch takes them.
-                    self._thread.join(PATIENCE)
+                    self._thread.join(CLOSE_SECONDS)
                     return None
             pending = self._next
             self._wait(pending)
@@ -165,7 +165,7 @@ class Several:
             return
         native.awaits_transform(True)
         try:
-            while not pending.done.wait(LOOK):
+            while not pending.done.wait(CHECK_SECONDS):
                 native.check_open()
         finally:
             native.awaits_transform(False)
@@ -176,7 +176,7 @@ class Several:
         for worker in self._flow.workers:
             worker.hang_up()
         if self._thread is not threading.current_thread():
-            self._thread.join(PATIENCE)
+            self._thread.join(CLOSE_SECONDS)
         # The processes may have been given back already, although the epoch was left early or failed.
         if self._processes is not None and not self._complete:
             self._processes.close()

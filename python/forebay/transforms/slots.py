@@ -24,18 +24,18 @@ from .rows import is_tensor
 __all__: list[str] = []
 
 #: Alignment of arrays in bytes: a cache line of the processor.
-ALIGNMENT = 64
+ALIGNMENT_BYTES = 64
 
 #: The smallest array, in bytes, that is shared: pickling a smaller one is cheaper.
-MIN_SHARED = 512
+MIN_SHARED_BYTES = 512
 
 #: The smallest pickle, in bytes, that is put into the slot: a pipe has a small buffer, and a process that
 #: writes more than that waits.
-MIN_SHARED_PICKLE = 16 << 10
+MIN_SHARED_PICKLE_BYTES = 16 << 10
 
 #: A slot that has to grow gets one part in this number more than it needs, because the next batch may be
 #: larger still. Memory that is not used is not allocated.
-HEADROOM = 4
+HEADROOM_DIVISOR = 4
 
 
 class Span(NamedTuple):
@@ -88,7 +88,7 @@ class Slot:
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """A new array in the slot."""
         length = int(np.dtype(dtype).itemsize * np.prod(shape, dtype=np.int64))
-        if length < MIN_SHARED:
+        if length < MIN_SHARED_BYTES:
             return np.empty(shape, dtype)
         offset = self._take(length)
         array = np.ndarray(shape, dtype, buffer=self._bytes(), offset=offset)
@@ -102,7 +102,7 @@ class Slot:
         def share(buffer: pickle.PickleBuffer) -> bool:
             """Whether the bytes of a buffer are pickled with the rest, because they are not shared."""
             content = np.frombuffer(buffer.raw(), np.uint8)
-            if content.nbytes < MIN_SHARED:
+            if content.nbytes < MIN_SHARED_BYTES:
                 return True
             made = self._made.get(content.__array_interface__["data"][0])
             if made is not None and made.length == content.nbytes:
@@ -114,7 +114,7 @@ class Slot:
         file = io.BytesIO()
         _Pickler(file, share).dump(value)
         pickled: bytes | Span = file.getvalue()
-        if isinstance(pickled, bytes) and len(pickled) >= MIN_SHARED_PICKLE:
+        if isinstance(pickled, bytes) and len(pickled) >= MIN_SHARED_PICKLE_BYTES:
             pickled = self._copied(np.frombuffer(pickled, np.uint8))
         return Packed(pickled, spans, 0 if self._map is None else len(self._map))
 
@@ -147,11 +147,11 @@ class Slot:
         return np.frombuffer(self._map, np.uint8)
 
     def _take(self, length: int) -> int:
-        offset = -(-self._used // ALIGNMENT) * ALIGNMENT
+        offset = -(-self._used // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         self._used = offset + length
         if self._map is None or len(self._map) < self._used:
             page = mmap.PAGESIZE
-            size = -(-(self._used + self._used // HEADROOM) // page) * page
+            size = -(-(self._used + self._used // HEADROOM_DIVISOR) // page) * page
             size = max(size, os.fstat(self.descriptor).st_size)
             os.ftruncate(self.descriptor, size)
             # Arrays in the old, smaller mapping stay valid, because it maps the same memory.

@@ -30,10 +30,10 @@ __all__: list[str] = []
 
 
 #: The longest text of an exception that is sent, in characters.
-MOST_TEXT = 64 << 10
+MAX_TEXT_CHARACTERS = 64 << 10
 
 #: The largest pickled exception that is sent, in bytes.
-MOST_PICKLED = 1 << 20
+MAX_PICKLED_BYTES = 1 << 20
 
 
 class NewSlot(NamedTuple):
@@ -165,12 +165,12 @@ def _packed(made: object, target: Slot) -> Packed:
 
 def _raised(error: BaseException, at: At, kept: bool) -> Raised:
     pickled = _pickled(error)
-    if pickled is None or len(pickled) > MOST_PICKLED:
+    if pickled is None or len(pickled) > MAX_PICKLED_BYTES:
         # The exception may contain a batch: an exception of the same type with shortened arguments is sent.
         pickled = None
         with contextlib.suppress(BaseException):
             pickled = _pickled(type(error)(*map(_shortened, error.args)))
-        if pickled is not None and len(pickled) > MOST_PICKLED:
+        if pickled is not None and len(pickled) > MAX_PICKLED_BYTES:
             pickled = None
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     message = _shortened(str(error))
@@ -189,10 +189,10 @@ def _pickled(error: BaseException) -> bytes | None:
 
 def _shortened(value: Any) -> Any:
     """The beginning and end of a long text."""
-    if not isinstance(value, (str, bytes)) or len(value) <= MOST_TEXT:
+    if not isinstance(value, (str, bytes)) or len(value) <= MAX_TEXT_CHARACTERS:
         return value
-    left_out = f"\n... {len(value) - MOST_TEXT:,} more left out by forebay ...\n"
-    half = MOST_TEXT // 2
+    left_out = f"\n... {len(value) - MAX_TEXT_CHARACTERS:,} more left out by forebay ...\n"
+    half = MAX_TEXT_CHARACTERS // 2
     if isinstance(value, bytes):
         return value[:half] + left_out.encode() + value[-half:]
     return value[:half] + left_out + value[-half:]

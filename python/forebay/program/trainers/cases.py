@@ -24,7 +24,7 @@ from .registry import TRAINERS
 __all__: list[str] = []
 
 #: Seconds until a run is considered to hang, and the seconds that each of its steps adds.
-PATIENCE, PER_STEP = 180, 1
+BASE_SECONDS, STEP_SECONDS = 180, 1
 
 
 class RunError(Exception):
@@ -80,7 +80,7 @@ def run(job: Job) -> tuple[list[int], str]:
             # The job is not an argument, because locations may contain secrets.
             process.stdin.write(job.text().encode())
             process.stdin.close()
-        patience = PATIENCE + PER_STEP * job.steps * job.epochs
+        patience = BASE_SECONDS + STEP_SECONDS * job.steps * job.epochs
         for process, errors in processes:
             process.wait(timeout=patience)
             lines = [line for line in errors.read_text(errors="replace").strip().splitlines() if not _is_frame(line)]

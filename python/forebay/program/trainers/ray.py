@@ -19,7 +19,7 @@ from .job import ROWS, Job, Training
 __all__: list[str] = []
 
 #: Seconds after which Ray's controller, which polls once in a second, has registered a checkpoint.
-REGISTERED = 3
+REGISTERED_SECONDS = 3
 
 
 def train(job: Job) -> None:
@@ -59,7 +59,7 @@ def worker(config: dict[str, Any]) -> None:
                 run.step(batch["row_id"])
                 if run.is_due:
                     fb_ray.report({}, loader)
-                    time.sleep(REGISTERED)
+                    time.sleep(REGISTERED_SECONDS)
         return
     own(run)
 
@@ -77,4 +77,4 @@ def own(run: Training) -> None:
                     Path(folder, "epoch").write_text(str(epoch + (number == run.steps)))
                     of_all = rt.Checkpoint.from_directory(folder) if run.rank == 0 else None
                     rt.report({}, checkpoint=of_all)
-                time.sleep(REGISTERED)
+                time.sleep(REGISTERED_SECONDS)

@@ -25,13 +25,13 @@ from .registry import TRAINERS
 __all__: list[str] = []
 
 #: The fewest steps of an epoch with which a run can be killed between two checkpoints.
-FEWEST_STEPS = 8
+MIN_STEPS = 8
 
 #: The share of an epoch after which a checkpoint is saved.
-CHECKPOINT_AFTER = 0.4
+CHECKPOINT_SHARE = 0.4
 
 #: Steps after a checkpoint at which the run is killed.
-KILLED_AFTER = 2
+KILLED_AFTER_STEPS = 2
 
 #: Rows in a batch while the row ids are read.
 ROWS_AT_ONCE = 65_536
@@ -60,14 +60,14 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
     ids = row_ids(told["urls"], loader)
     global_batch = world * batch_size
     steps = len(ids) // global_batch
-    if steps < FEWEST_STEPS:
-        fits = len(ids) // (FEWEST_STEPS * world)
+    if steps < MIN_STEPS:
+        fits = len(ids) // (MIN_STEPS * world)
         move = f"--batch-size {fits} fits" if fits else "use more rows, or fewer ranks"
         raise InvalidError(
             f"{_counted(len(ids), 'row')} in steps of {global_batch} make {_counted(steps, 'step')}; a run that is "
-            f"killed needs {FEWEST_STEPS} ({move})"
+            f"killed needs {MIN_STEPS} ({move})"
         )
-    every = max(round(steps * CHECKPOINT_AFTER), KILLED_AFTER + 1)
+    every = max(round(steps * CHECKPOINT_SHARE), KILLED_AFTER_STEPS + 1)
     counts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="forebay-verify-") as folder:
         rows = ids[: steps * global_batch]
@@ -86,7 +86,7 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
                 steps=steps,
                 epochs=epochs,
                 every=every,
-                kill=every + KILLED_AFTER,
+                kill=every + KILLED_AFTER_STEPS,
                 is_border=False,
                 world=world,
                 resumes=False,
@@ -111,7 +111,7 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
         "epochs": epochs,
         "world": world,
         "checkpoint": every,
-        "killed": every + KILLED_AFTER,
+        "killed": every + KILLED_AFTER_STEPS,
         **counts,
     }
 
