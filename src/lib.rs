@@ -189,8 +189,8 @@ pub mod arrow {
 }
 
 pub mod bindings {
-    //! What a binding to another language builds on: batches in memory that the binding provides, a consumer
-    //! that can be interrupted, and the rows that it rejects.
+    //! The items on which a binding to another language builds: batches in memory that the binding provides,
+    //! a consumer that can be interrupted, and the rows that it rejects.
 
     pub use crate::batch::{needs_values, null_field, null_rows};
     pub use crate::loader::{

@@ -544,7 +544,7 @@ fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
         write(&path, data, &footer.bytes());
         [None, Some(&last)].map(|selection| read_rows(&path, selection))
     };
-    // The cases are no level; three; three and the end; a level whose value is missing; and a run of 2^63 -
+    // The cases are: no level; three; three and the end; a level whose value is missing; and a run of 2^63 -
     // 1, once with a truncated length and once whole.
     let endless = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0];
     let few: [&[u8]; 6] = [&[], &[6, 0], &[6, 0, 0, 0], &[8], &endless[..7], &endless];

@@ -156,7 +156,7 @@ pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
         _ => block(array, array.len())?,
     };
     shape.extend(row.into_iter().flatten());
-    // Whoever gets the block trusts its shape, so the size is checked.
+    // The consumer of the block trusts its shape, so the size is checked.
     let bytes = product(&shape)?.checked_mul(element.bytes())?;
     (buffer.len() == bytes).then_some(Dense { buffer, shape, element })
 }

@@ -205,7 +205,7 @@ impl Space {
             if found.is_file() && self.folder.last_used(victim.name, &found) == victim.used {
                 points::pass(Point::Evicting);
                 match fs::remove_file(&path) {
-                    // An entry that cannot be removed is no reason to keep the others.
+                    // An entry that cannot be removed is not a reason to keep the others.
                     Err(error) if folder::is_in_the_way(&error) => continue,
                     removed => removed?,
                 }

@@ -243,8 +243,8 @@ enum PackBorders {
     /// first row and how many values of that row's list earlier packs hold. The rows of the last pack end
     /// before `end`, which counts on through later row groups.
     Split { begins: Box<[(u32, u32)]>, end: u32 },
-    /// Whole lists. `rows` has the rows of all packs, pack by pack, and `ends` the end of each pack as an
-    /// index into `rows`.
+    /// Lists that are not cut. `rows` has the rows of all packs, pack by pack, and `ends` the end of each
+    /// pack as an index into `rows`.
     Whole { rows: Box<[u32]>, ends: Box<[u32]> },
 }
 

@@ -89,7 +89,7 @@ fn slow_but_alive_is_not_killed() {
     });
 }
 
-/// What one kind of server cost a consumer that computes for `step` after each batch.
+/// The cost of one kind of server for a consumer that computes for `step` after each batch.
 struct Cost {
     waited: Duration,
     bytes: u64,

@@ -5,7 +5,7 @@ use forebay::samples::{Bucket, Frames, Sample, Samples, Window};
 
 use super::units;
 
-/// What a sample is, if it is not a row that comes once.
+/// The options that make a sample something else than a row that comes once.
 #[derive(clap::Args, Clone, Default)]
 #[command(group = clap::ArgGroup::new("drawn").args(["balance", "weights"]))]
 pub(crate) struct SampleOptions {

@@ -35,14 +35,14 @@ pub(crate) struct Args {
     /// The epoch in which --step is counted
     #[arg(long, value_parser = units::whole::<u64, 0>, requires = "step")]
     epoch: Option<u64>,
-    /// Whose rows [default: those of all ranks, one rank after another]
+    /// The rank whose rows are listed [default: all ranks, one after another]
     #[arg(long, value_parser = units::whole::<u32, 0>)]
     rank: Option<u32>,
     /// Also read these columns of the rows: numbers, booleans and text
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     columns: Vec<String>,
-    /// What the run denied: a list of row ids, or COLUMN=FILE for a list of the column's values; may be
-    /// repeated. For a mix SOURCE:FILE, or SOURCE:COLUMN=FILE: sources count from 0
+    /// The rows that the run denied: a list of row ids, or COLUMN=FILE for a list of the column's values; may
+    /// be repeated. For a mix SOURCE:FILE, or SOURCE:COLUMN=FILE: sources count from 0
     #[arg(long, value_name = "FILE")]
     deny: Vec<String>,
     /// Report as one JSON array, to a file or to standard output (-)

@@ -7,7 +7,7 @@ use super::*;
 
 const SEEDS: u64 = 1000;
 
-/// Fills a cache with the entries of groups 0 and 1, and returns the path of each.
+/// Fills a cache with the entries of groups 0 and 1, and returns their paths.
 fn two_entries(dir: &TempDir) -> [std::path::PathBuf; 2] {
     let cache = open(dir, PLENTY);
     [0, 1].map(|group| {

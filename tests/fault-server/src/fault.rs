@@ -87,7 +87,7 @@ pub enum Fault {
     /// Sends a page of a list that is wrong. Candidates are only pages that can be wrong in this way: those
     /// after which the list goes on, and for [`ListFault::SameToken`] those that were requested by a token.
     List {
-        /// What is wrong with the page.
+        /// The fault of the page.
         page: ListFault,
     },
     /// Flips one bit of the object on its way. Only answers that contain the byte are candidates.
@@ -100,7 +100,7 @@ pub enum Fault {
     },
 }
 
-/// What is wrong with a page of a list.
+/// A fault of a page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

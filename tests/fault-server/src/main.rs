@@ -49,7 +49,7 @@ struct Args {
     /// Keys a page of a list at most
     #[arg(long, default_value_t = 1000)]
     page: usize,
-    /// What all that is random follows from
+    /// The seed of all random choices
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// The access key id that requests must carry

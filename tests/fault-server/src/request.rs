@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 
-/// What a request does, as far as faults and counts distinguish requests.
+/// The operation of a request, as far as faults and counts distinguish requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -149,7 +149,7 @@ pub(crate) struct Rule {
     pub(crate) then: Fault,
 }
 
-/// What a rule looks at: a request, or a connection without one.
+/// A request, or a connection without one, to which a rule may apply.
 pub(crate) struct Candidate<'a> {
     pub(crate) operation: Operation,
     /// The key, or the prefix of a list.

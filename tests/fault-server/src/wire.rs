@@ -19,7 +19,7 @@ const SLICE: u64 = 256 << 10;
 /// How long bytes may travel before a reset, which discards what is still in the socket.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// What happens to the connection next.
+/// The next state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     Keep,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::*;
 use fault_server::{Fault, ListFault, Match, Operation};
 
-/// What a client sees of `bytes=2-7` of the ten digits under a fault.
+/// The answer that a client sees for `bytes=2-7` of the ten digits under a fault.
 fn seen(fault: Fault) -> Seen {
     let dir = bucket();
     let server = server(&dir);

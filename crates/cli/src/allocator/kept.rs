@@ -56,7 +56,7 @@ static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 static IS_SHORT: AtomicBool = AtomicBool::new(false);
 static BOOKS: Mutex<Books> = Mutex::new(Books { promised: 0, others: 0, beside: 0 });
 
-/// What is known about the memory of the process, in bytes.
+/// The amounts of memory of the process that are known, in bytes.
 #[derive(Debug)]
 struct Books {
     /// The memory that the loaders were promised when free memory was last returned.

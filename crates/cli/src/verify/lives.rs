@@ -21,7 +21,7 @@ use crate::random::Random;
 /// How many steps before a kill the checkpoint may be.
 const STEPS_LOST: u32 = 4;
 
-/// What is run: the data, the options and the number of epochs.
+/// The run that is verified: its data, its options and its number of epochs.
 pub(super) struct VerifyRun {
     pub(super) location: Location,
     /// The data set, or the sources of a mix.
@@ -41,7 +41,7 @@ pub(super) struct Life {
     pub(super) steps: Vec<ReceivedStep>,
 }
 
-/// What all ranks received in a step.
+/// The rows that all ranks received in a step.
 pub(super) struct ReceivedStep {
     pub(super) epoch: u64,
     /// The rows of each rank, in the order of delivery.
