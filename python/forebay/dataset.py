@@ -318,7 +318,7 @@ class Dataset:
         timeout : float, default 600
             Seconds that the other ranks wait for rank 0.
         storage_options, merge_schema, partition_types
-            As for :class:`Dataset`.
+            The options of :class:`Dataset`.
 
         Returns
         -------
@@ -333,7 +333,7 @@ class Dataset:
         DatasetChangedError
             This rank found other files, or other content, than rank 0.
         ForebayError
-            As :class:`Dataset`.
+            Opening the data set failed; see :class:`Dataset`.
 
         Examples
         --------

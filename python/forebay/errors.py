@@ -145,7 +145,7 @@ class BadRow(BadRowError):
     Parameters
     ----------
     why : str, optional
-        What is wrong with the row.
+        The reason, in words.
     at : mapping or int, optional
         In ``collate``, the bad row: one of the rows of the list, or its position in the list. ``collate`` is
         then called again without this row.

@@ -89,7 +89,7 @@ class LoaderMixin:
         Parameters
         ----------
         eval_dataset : Loader, str or data set, optional
-            As for ``transformers.Trainer``. Default: the data set that the trainer was made with.
+            The argument of ``transformers.Trainer``. Default: the data set that the trainer was made with.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class LoaderMixin:
         Parameters
         ----------
         test_dataset : Loader or data set
-            As for ``transformers.Trainer``.
+            The argument of ``transformers.Trainer``.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class Trainer(LoaderMixin, transformers.Trainer):  # type: ignore[misc]
     Parameters
     ----------
     *args, **kwargs
-        As for ``transformers.Trainer``.
+        The argument of ``transformers.Trainer``.
     """
 
 

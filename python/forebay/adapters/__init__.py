@@ -184,7 +184,7 @@ class Batches(Generic[T]):
         Returns
         -------
         iterator
-            What ``finish`` made of each batch.
+            The result of ``finish`` for each batch.
 
         Raises
         ------
@@ -260,12 +260,12 @@ def check_loader(loader: Any) -> Loader:
     Parameters
     ----------
     loader : object
-        What the user passed to an adapter.
+        The object that the user passed to an adapter.
 
     Returns
     -------
     Loader
-        The same object.
+        The argument itself.
 
     Raises
     ------

@@ -17,7 +17,7 @@ __all__ = ["Shuffle"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Shuffle:
-    """How rows are shuffled: row groups in random order, their rows drawn from a rolling window.
+    """A shuffle of rows: row groups come in random order, and their rows are drawn from a rolling window.
 
     :meth:`exact` is a uniform permutation of all rows instead, and :meth:`stored` does not shuffle.
 

@@ -91,7 +91,7 @@ class Pack:
     lengths: str | None = field(default=None, kw_only=True)
     """Column with the lengths of the lists."""
     across: Across = field(default="row_group", kw_only=True)
-    """How far split lists continue."""
+    """The range in which split lists continue."""
 
     def __post_init__(self) -> None:
         columns = [self.columns] if isinstance(self.columns, str) else self.columns

@@ -100,7 +100,7 @@ class Window:
     within: str | None = field(default=None, kw_only=True)
     """Column in which all rows of a window have the same value."""
     across: Across = field(default="row_group", kw_only=True)
-    """How far a window may reach."""
+    """The range in which a window may continue."""
     frames: Frames = field(default="together", kw_only=True)
     """Whether the images of a window are changed at random together or alone."""
 

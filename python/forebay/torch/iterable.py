@@ -170,7 +170,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         Parameters
         ----------
         state : mapping
-            What :meth:`state_dict` or :meth:`forebay.Loader.state_dict` returned.
+            A state that :meth:`state_dict` or :meth:`forebay.Loader.state_dict` returned.
 
         Raises
         ------
