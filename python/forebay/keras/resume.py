@@ -2,8 +2,8 @@
 
 A backup consists of these files in its folder::
 
-    resume.json             the names of the weights, the epoch, the batches that it has trained, and the
-    position step-1200.weights.h5    weights of the model and variables of its optimizer
+    resume.json             the names of the weights, the epoch, the batches that it has trained, and the position
+    step-1200.weights.h5    weights of the model and variables of its optimizer
 
 The weights are written to a new file, and ``resume.json`` is replaced at the end, so that a run which is
 killed at any time leaves a complete backup.
