@@ -1,4 +1,4 @@
-"""The loader: arguments in, epochs out."""
+"""The loader, which makes epochs of batches from its arguments."""
 
 from __future__ import annotations
 
@@ -54,14 +54,15 @@ __all__ = ["Loader"]
 
 
 class Origin(NamedTuple):
-    """Where a copy of a loader in another process begins. Unlike the loader, it may be carried over a fork."""
+    """The position at which a copy of a loader in another process begins. Unlike the loader, it survives a
+    fork."""
 
     number: int
-    """Rises when a state is loaded or an epoch is begun."""
+    """Increases when a state is loaded or an epoch is begun."""
     state: StateDict | None
-    """The state that was loaded last, if no epoch was begun since."""
+    """The state that was loaded last; ``None`` if an epoch was begun since."""
     upcoming: int | None
-    """The epoch after the one that was begun last, if no state was loaded since."""
+    """The epoch after the one that was begun last; ``None`` if a state was loaded since."""
 
 
 _Source = tuple[_forebay.Dataset, dict[str, Any], "str | None", float]
@@ -71,8 +72,8 @@ _Source = tuple[_forebay.Dataset, dict[str, Any], "str | None", float]
 class Loader:
     """Batches for one training process, straight from Parquet.
 
-    Iterating yields the batches of one epoch, and iterating again those of the next. One epoch is under way at a time:
-    beginning another ends it.
+    Iterating yields the batches of one epoch, and iterating again yields the batches of the next epoch. Only
+    one epoch is under way at a time: beginning another epoch ends it.
 
     A loader takes the place of a ``torch.utils.data.DataLoader``, and cannot be wrapped in one: iterate over
     ``forebay.torch.batches(loader)``, and pass ``forebay.keras.batches(loader)`` to Keras' ``fit``.
@@ -189,7 +190,7 @@ class Loader:
 
     Notes
     -----
-    A loader pickles by its arguments, with absolute paths, and opens its files anew where it is unpickled. That raises
+    A loader is pickled as its arguments, with absolute paths. Unpickling opens the files anew, and raises
     :class:`StateMismatchError` if they have changed.
 
     Raises
@@ -197,8 +198,8 @@ class Loader:
     InvalidError
         An argument can never work.
     UnknownColumnError
-        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null``, ``null_mask``, ``cast`` or ``rename`` names a
-        column that does not exist.
+        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null``, ``null_mask``, ``cast`` or ``rename``
+        names a column that does not exist.
     UnsupportedError
         A column has a type that cannot be delivered.
     TooLargeError
@@ -278,7 +279,7 @@ class Loader:
             "global_batch_size": global_batch_size,
             "drop_last": drop_last,
             "epochs": epochs,
-            # A loader is copied by its arguments.
+            # A loader is copied through its arguments, so an iterator in them is read once here.
             "filter": settled(filter),
             "samples": samples,
             "shuffle": shuffle,
@@ -299,7 +300,7 @@ class Loader:
             "flatten": flattened(flatten),
             "cast": by_column(cast, "cast"),
             "rename": None if rename is None else renames(rename),
-            # What a file lists now, also in a copy of the loader.
+            # Files are read now, so that a copy of the loader has the same list.
             "deny": None if deny is None else Denied.of(deny),
             "skip_steps": None if skip_steps is None else steps(skip_steps),
             "row_id": row_id,
@@ -312,16 +313,17 @@ class Loader:
         self._build()
 
     def _build(self, fingerprint: str | None = None) -> None:
-        """Builds what the arguments say, over a data set that may have to have a given fingerprint."""
+        """Builds the loader of the arguments. If ``fingerprint`` is given, the data set must have it."""
         arguments = checked(self._arguments)
         self._settle()
         dataset = opened_for(self._arguments, arguments[1], fingerprint)
         self._start([dataset], [(dataset._native, *arguments, 1.0)])
 
     def _start(self, datasets: list[Dataset], sources: list[_Source], mix: dict[str, Any] | None = None) -> None:
-        """Starts a loader of one source, or of several with the options that belong to all of them, in ``mix``."""
+        """Starts a loader of one source, or of several sources with their common options in ``mix``."""
         self._datasets = datasets
-        # What a copy opens, and the fingerprint that it has to have. A data set sees to that by itself.
+        # The locations that a copy opens, with the fingerprint that it must find. A Dataset checks its
+        # fingerprint itself.
         self._carried: list[tuple[Any, str | None]] = [
             (of_source["urls"], None)
             if isinstance(of_source["urls"], Dataset)
@@ -336,13 +338,13 @@ class Loader:
         return [self._arguments]
 
     def _settle(self) -> None:
-        """Prepares what does not depend on the data set."""
+        """Prepares the state that does not depend on the data set."""
         self._functions = functions(self._arguments)
         self._workers = workers(self._arguments, self._functions)
         self._processes = processes(self._functions, self._workers)
         self._watch = Watch([] if self._functions is None else self._functions.names)
         self._process = os.getpid()
-        # Rises when a state is loaded: epochs that began before are outdated.
+        # This number increases when a state is loaded: epochs that began before are outdated.
         self._generation = 0
         self._origin = Origin(0, None, None)
         self._epochs: weakref.WeakSet[Epoch] = weakref.WeakSet()
@@ -350,22 +352,23 @@ class Loader:
 
     @property
     def _numbered(self) -> bool:
-        """Whether functions need to know which rows a batch holds."""
+        """Whether the user's functions need the numbers of a batch's rows."""
         return self._functions is not None and self._functions.by_rows
 
     # Batches
 
     def __iter__(self) -> Epoch:
-        """Begins the next epoch, or the rest of the one that a loaded state is in."""
+        """Begins the next epoch, or the rest of the epoch of a loaded state."""
         return self._begin(None)
 
     def epoch(self, number: int) -> Epoch:
-        """Begins the epoch with this number, or the rest of it if a loaded state is in it.
+        """Begins the epoch with this number, or the rest of it if a loaded state belongs to it.
 
         Parameters
         ----------
         number : int
-            Which epoch, from 0. It decides the order and random image operations, together with the seed.
+            Number of the epoch, from 0. It decides the order and random image operations, together with the
+            seed.
 
         Returns
         -------
@@ -377,7 +380,8 @@ class Loader:
         InvalidError
             ``number`` is not an int of at least 0.
         ClosedError
-            This is a forked child. A loader that was closed raises it when the first batch is requested.
+            This process is a forked child. A closed loader raises this error when the first batch is
+            requested.
 
         Examples
         --------
@@ -391,7 +395,8 @@ class Loader:
 
     def _begin(self, number: int | None) -> Epoch:
         self._check_process()
-        # One epoch at a time: what an earlier one still prepares would only be in the way.
+        # Only one epoch is under way: batches that an earlier one still prepares would only take memory and
+        # time.
         for earlier in list(self._epochs):
             earlier._end(_forebay.Reason.Superseded)
         epoch = Epoch(self, self._native.epoch(number, self._functions is not None))
@@ -404,21 +409,22 @@ class Loader:
         return epoch
 
     def skipped(self, save: str | os.PathLike[str] | None = None) -> list[SkippedRow]:
-        """Rows that were left out of the epoch that was begun last, in its order.
+        """The rows that were left out of the epoch that was begun last, in the order of the epoch.
 
-        Rows of batches that are prepared ahead are among them. Empty without ``on_bad_row=forebay.Skip(...)``.
+        They include rows of batches that are prepared ahead. The list is empty without
+        ``on_bad_row=forebay.Skip(...)``.
 
         Parameters
         ----------
         save : str or os.PathLike, optional
-            A file of text to which these rows are added, for ``deny``: the row id of each, with its place and the cause
-            as a remark. Those that it lists already stay. A :class:`Mix` refuses it: a row id belongs to the data set
-            of one source, and a list of them would deny rows of another.
+            A text file for ``deny`` to which these rows are added: the row id of each, with its place and the
+            cause as a remark. Rows that are already in the file stay. A :class:`Mix` refuses this argument: a
+            row id belongs to the data set of one source, and would deny other rows of another source.
 
         Returns
         -------
         list of SkippedRow
-            The place of each row, and why it was left out.
+            The place of each row, and the reason why it was left out.
 
         Raises
         ------
@@ -437,31 +443,33 @@ class Loader:
         return rows
 
     def which(self, step: int | None = None, *, epoch: int | None = None, rank: int | None = None) -> list[RowPlace]:
-        """Where the rows of a step are stored, in the order of delivery: of any step, past or to come. Nothing is read.
+        """The places where the rows of a step are stored, in the order of delivery. The step may be in the
+        past or in the future. Nothing is read.
 
-        Rows that ``on_bad_row`` leaves out are among them, and a step that is passed over has its rows nevertheless.
+        The list includes rows that ``on_bad_row`` leaves out. A step that is passed over has its rows too.
 
         Parameters
         ----------
         step : int, optional
-            Which step, counted from the first one of epoch 0, or of ``epoch``, with the batches of this loader.
-            Default: the one that the training loop gets next; its list is empty where the epoch is over.
+            Number of the step, counted from the first step of epoch 0, or of ``epoch``, with the batches of
+            this loader. Default: the step that the training loop gets next; its list is empty at the end of
+            an epoch.
         epoch : int, optional
             The epoch in which ``step`` is counted.
         rank : int, optional
-            Whose rows. Default: this process's.
+            The rank whose rows are listed. Default: this process's rank.
 
         Returns
         -------
         list of RowPlace
-            File, row group and row of each. Of a :class:`Mix` a list of :class:`SourcePlace`, which have the number of
-            the source as well.
+            File, row group and row of each row. For a :class:`Mix` a list of :class:`SourcePlace`, which also
+            have the number of the source.
 
         Raises
         ------
         InvalidError
-            There is no such step or rank; or the epoch is under way and began with other batches, so that its steps
-            cannot be counted.
+            There is no such step or rank; or the epoch is under way and began with other batches, so that its
+            steps cannot be counted.
 
         Examples
         --------
@@ -478,11 +486,11 @@ class Loader:
         return [self._place(source, row) for source, row in self._native.which(*asked)]
 
     def _place(self, source: int, row: tuple[str, int, int, int]) -> RowPlace:
-        """A row as the compiled half has it."""
+        """The place of a row, from the numbers of the compiled half."""
         return RowPlace._of(row)
 
     def __getitem__(self, index: Any) -> NoReturn:
-        # Code that takes it for a data set of rows (DataLoader, the Trainer of Hugging Face) ends here.
+        # Code that expects a data set of rows (DataLoader, the Trainer of Hugging Face) fails here.
         raise TypeError(
             "a forebay.Loader has whole batches, not rows by number: it takes the place of a DataLoader (iterate "
             "over forebay.torch.batches(loader), pass forebay.keras.batches(loader) to fit, or loader to "
@@ -513,22 +521,24 @@ class Loader:
     def spec(self) -> SpecDict:
         """The options that the loader was built with, in JSON types only, with the defaults filled in.
 
-        Those are the columns, the memory in bytes, the threads, and the window and lanes of the order. Without the
-        location and its storage options, so it holds no secret and can be logged with a run.
+        The filled-in values are the columns, the memory in bytes, the threads, and the window and lanes of
+        the order. The location and its storage options are left out, so the result contains no secret and can
+        be logged with a run.
         """
         spec: SpecDict = json.loads(self._native.spec()[0])
         return spec
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns that are delivered, in their order, before ``transform_rows`` and ``transform``."""
+        """Names of the columns that are delivered, in their order, before ``transform_rows`` and
+        ``transform``."""
         return self._native.schema().names
 
     @property
     def batch_size(self) -> int:
         """Rows in a batch of this process; the last batch of an epoch may have fewer.
 
-        With ``global_batch_size``, the most that a rank gets.
+        With ``global_batch_size``, the largest number of rows that a rank gets.
         """
         return self.spec["batch_size"]
 
@@ -547,13 +557,13 @@ class Loader:
         Parameters
         ----------
         epoch : int, default 0
-            Which epoch, from 0.
+            Number of the epoch, from 0.
 
         Returns
         -------
         Plan
-            Steps, rows, row groups, bytes and peak memory. Of a :class:`Mix` a :class:`MixPlan`: steps, rows, and for
-            each source its rows, passes, and rows that are not read.
+            Steps, rows, row groups, bytes and peak memory. For a :class:`Mix` a :class:`MixPlan`: steps,
+            rows, and for each source its rows, passes, and rows that are not read.
 
         Raises
         ------
@@ -575,25 +585,26 @@ class Loader:
         Returns
         -------
         Stats
-            Print it, or see its methods.
+            The statistics: print them, or see their methods.
         """
         return Stats(*self._native.stats())
 
     def metrics(self, prefix: str = "forebay/") -> dict[str, float]:
-        """Position and statistics as flat numbers, for MLflow, Weights & Biases, TensorBoard and their like.
+        """Position and statistics as flat numbers, for MLflow, Weights & Biases, TensorBoard and similar
+        tools.
 
         Parameters
         ----------
         prefix : str, default "forebay/"
-            What each name begins with.
+            The beginning of each name.
 
         Returns
         -------
         dict
-            ``forebay/epoch`` and ``forebay/row`` of :meth:`state_dict`, and each number of :meth:`Stats.to_dict` under
-            the keys that lead to it, such as ``forebay/waits/decode``. The share of its time that the training loop
-            waited is ``forebay/verdict/waiting``. Of a :class:`Mix` also ``forebay/sources/0/rows``: the rows of source
-            0 in the batches of this rank.
+            ``forebay/epoch`` and ``forebay/row`` of :meth:`state_dict`, and each number of
+            :meth:`Stats.to_dict` under the keys that lead to it, such as ``forebay/waits/decode``. The share
+            of time that the training loop waited is ``forebay/verdict/waiting``. For a :class:`Mix` there is
+            also ``forebay/sources/0/rows``: the rows of source 0 in the batches of this rank.
 
         Examples
         --------
@@ -615,29 +626,31 @@ class Loader:
         return metrics
 
     def warm(self, *, share: bool = False, report: Callable[[int, int], object] | None = None) -> dict[str, Any]:
-        """Fills the cache before it is needed. Ends the epoch that is under way.
+        """Fills the cache before it is needed. This ends the epoch that is under way.
 
-        Row groups that are in the cache already are not fetched again, and those that do not fit are left out.
+        Row groups that are in the cache already are not fetched again, and row groups that do not fit are
+        left out.
 
         Parameters
         ----------
         share : bool, default False
-            Fill it with the row groups that this rank reads in the epoch that is under way or comes next, instead of
-            all. With a window, a rank reads other row groups in each epoch.
+            Fill the cache only with the row groups that this rank reads in the present or next epoch, instead
+            of all row groups. With a window, a rank reads other row groups in each epoch.
         report : callable, optional
-            Called with the number of row groups that are done and of all, when it changes. :func:`forebay.tqdm.warm`
-            and :func:`forebay.rich.warm` show it.
+            Called when the number of finished row groups changes, with this number and the number of all row
+            groups. :func:`forebay.tqdm.warm` and :func:`forebay.rich.warm` show it.
 
         Returns
         -------
         dict
-            What :meth:`stats` says of the cache: ``hits`` were there, ``misses`` were fetched, ``written`` were kept.
+            The numbers of the cache from :meth:`stats`: ``hits`` are row groups that were in the cache,
+            ``misses`` were fetched, ``written`` were added to the cache.
 
         Raises
         ------
         InvalidError
-            The loader has no cache, ``share`` is not a bool, or ``report`` is not callable. Or it is a mix: the caches
-            belong to its sources, whose loaders fill them before they are mixed.
+            The loader has no cache, ``share`` is not a bool, or ``report`` is not callable. Or the loader is
+            a mix: its caches belong to its sources, whose loaders fill them before they are mixed.
         ForebayError
             A row group cannot be read.
 
@@ -660,15 +673,15 @@ class Loader:
     # State
 
     def state_dict(self) -> StateDict:
-        """How far the training loop got.
+        """The position of the training loop.
 
-        It counts the batches that were handed over, not those that were prepared ahead.
+        The state counts the batches that were handed over, not batches that were prepared ahead.
 
         Returns
         -------
         dict
-            A few JSON values, the same on every rank, but for ``skipped`` where this one left bad rows out of the
-            epoch.
+            A few JSON values, the same on every rank, except for ``skipped``, which a rank has if it left bad
+            rows out of the epoch.
 
         Examples
         --------
@@ -684,17 +697,18 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes a saved state: the next epoch that is begun continues there.
 
-        The world size and the batch size may differ from those of the run that was saved.
+        The world size and the batch size may differ from the run that saved the state.
 
         Parameters
         ----------
         state : mapping
-            What :meth:`state_dict` returned.
+            A state that :meth:`state_dict` returned.
 
         Raises
         ------
         StateMismatchError
-            The state belongs to another data set, seed, filter or order, to a :class:`Mix`, or is not a state.
+            The state belongs to another data set, seed, filter or order, to a :class:`Mix`, or is not a
+            state.
         ClosedError
             This is a forked child.
 
@@ -720,7 +734,7 @@ class Loader:
                 f"this is not a state of a loader: {error} (pass what state_dict() returned)"
             ) from None
         self._check_kind(state)
-        # First, so that a state that is refused ends nothing.
+        # This comes first, so that a refused state does not end epochs.
         self._native.restore(position)
         for epoch in list(self._epochs):
             epoch._end(_forebay.Reason.Restored)
@@ -728,7 +742,7 @@ class Loader:
         self._origin = Origin(self._origin.number + 1, json.loads(position), None)
 
     def _check_kind(self, state: Mapping[str, Any]) -> None:
-        """Refuses a state of a mix in a loader of one data set, and the other way round."""
+        """Refuses a state of a mix for a loader of one data set, and the reverse."""
         if not self._is_mix and "mix" in state:
             raise StateMismatchError(
                 "this is a state of a mix, and not a state of a loader (pass it to a forebay.Mix of the same sources)"
@@ -743,12 +757,13 @@ class Loader:
     def close(self) -> None:
         """Ends the epoch under way and the loader's threads, and closes its files.
 
-        The threads end when what they are at is done. A :class:`Dataset` that was given keeps its own: the two that
-        wait for storage.
+        The threads end after their present work. A :class:`Dataset` that was given keeps its two threads,
+        which wait for storage.
 
-        Iterating raises :class:`ClosedError` from then on. What is known without reading rows stays: the length,
-        ``schema``, ``plan``, ``stats`` and ``state_dict``. A ``with`` statement closes the loader at its end. Nothing
-        is written to the folder of its cache afterwards: for rows that are being written it waits for a second at most.
+        Iterating raises :class:`ClosedError` from then on. The length, ``schema``, ``plan``, ``stats`` and
+        ``state_dict`` can still be used, because they read no rows. A ``with`` statement closes the loader at
+        its end. Nothing is written to the folder of the cache afterwards: closing waits at most one second
+        for rows that are being written.
         """
         if self._process != os.getpid():
             return
@@ -769,7 +784,7 @@ class Loader:
         self.close()
 
     def _release(self) -> None:
-        """Lets go of the data sets, but for those that are the user's."""
+        """Releases the data sets, except those that the user opened."""
         for dataset, of_source in zip(self._datasets, self._of_sources(), strict=True):
             if not isinstance(of_source["urls"], Dataset):
                 dataset._native.release()
@@ -788,9 +803,9 @@ class Loader:
     def __repr__(self) -> str:
         arguments = dict(self._arguments)
         urls = arguments.pop("urls")
-        # URLs may hold passwords and signatures.
+        # URLs may contain passwords and signatures.
         text = [repr(urls if isinstance(urls, Dataset) else shown(urls))]
-        # Options may hold keys and tokens.
+        # Options may contain keys and tokens.
         if arguments["storage_options"]:
             arguments["storage_options"] = dict.fromkeys(arguments["storage_options"], "...")
         text += [f"{name}={value!r}" for name, value in arguments.items() if not _is_default(name, value)]
@@ -798,7 +813,7 @@ class Loader:
 
 
 def _is_default(name: str, value: Any) -> bool:
-    # An expression makes another one of a comparison.
+    # The comparison of an expression returns an expression, so its result cannot be tested.
     return value is _DEFAULTS[name] or (not isinstance(value, Expression) and value == _DEFAULTS[name])
 
 
@@ -806,7 +821,8 @@ _DEFAULTS: dict[str, Any] = dict(Loader.__init__.__kwdefaults__ or {})
 
 
 def opened_for(arguments: dict[str, Any], filter: str | None, fingerprint: str | None = None) -> Dataset:
-    """The data set of a loader with these arguments and this filter, which may have to have a given fingerprint."""
+    """The data set of a loader with these arguments and this filter. If ``fingerprint`` is given, the data
+    set must have it."""
     urls = arguments["urls"]
     if isinstance(urls, Dataset):
         return urls

@@ -1,4 +1,4 @@
-//! The names that options may have, as the library has them: Python checks arguments against these.
+//! The names that options may have in the library, against which Python checks arguments.
 
 use forebay::column::{BoxFormat, Tensor, TensorFormat};
 use forebay::filter::Op;
@@ -8,7 +8,7 @@ use forebay::{Shuffle, Tier};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// Adds each list to the module, as a tuple.
+/// Adds each list of names to the module, as a tuple.
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let add = |list: &str, names: &[&str]| module.add(list, PyTuple::new(module.py(), names)?);
     add("ACROSS", &Across::NAMES)?;

@@ -1,4 +1,4 @@
-//! Lists of differing lengths: `forebay.Ragged` over the items and the offsets as Arrow has them.
+//! Makes `forebay.Ragged` of lists of differing lengths, from the items and offsets that Arrow has.
 
 use forebay::arrow::array::{Array, ArrayRef};
 use forebay::arrow::buffer::{Buffer, OffsetBuffer};
@@ -15,14 +15,14 @@ impl Offsets {
         Offsets(offsets)
     }
 
-    /// The items of the rows alone.
+    /// The items of these rows only.
     pub(crate) fn items(&self, values: &ArrayRef) -> ArrayRef {
         let (first, last) = (self.0.first(), self.0.last());
         let count = usize::try_from(last - first).unwrap_or(0);
         values.slice(usize::try_from(first).unwrap_or(0), count)
     }
 
-    /// The rows with these items. The offsets are copied where the rows do not begin at the first item.
+    /// The rows with these items. The offsets are copied if the rows do not begin at the first item.
     pub(crate) fn ragged<'py>(
         self,
         py: Python<'py>,
@@ -31,7 +31,7 @@ impl Offsets {
         self.named(py, "Ragged", items)
     }
 
-    /// The same for images, whose rows form arrays.
+    /// The rows with these items as images, each of which is an array of its own shape.
     pub(crate) fn images<'py>(
         self,
         py: Python<'py>,
@@ -49,7 +49,7 @@ impl Offsets {
         let first = self.0.first();
         let offsets: Buffer = match first {
             0 => {
-                // A sliced scalar buffer already begins at its slice.
+                // The slice of a scalar buffer already begins at the first offset.
                 self.0.inner().inner().slice_with_length(0, self.0.len() * size_of::<i64>())
             }
             _ => self.0.iter().map(|offset| offset - first).collect(),

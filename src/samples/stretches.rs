@@ -1,4 +1,4 @@
-//! Stretches of consecutive rows that may be in one window, found by the columns that decide.
+//! Stretches of consecutive rows that may be in one window, found in the `by` and `within` columns.
 
 #[cfg(test)]
 use std::ops::Range;
@@ -17,27 +17,28 @@ use half::f16;
 use super::across::Across;
 use super::window::{Gap, Window};
 
-/// Some consecutive rows, cut where two neighbours are not in one window.
+/// Consecutive rows, cut between two neighbours that may not be in one window.
 #[derive(Clone, Debug)]
 pub(crate) struct Stretches {
-    /// Whether the row is not in a window with the one before.
+    /// For each row, whether it may not be in a window with the row before.
     cuts: Vec<bool>,
-    /// Whether the row is in no window.
+    /// For each row, whether it may be in no window.
     out: Vec<bool>,
-    /// Whether the row is where the one before is.
+    /// For each row, whether its `by` value equals that of the row before.
     equal: Vec<bool>,
 }
 
 impl Stretches {
-    /// `rows` rows without a cut.
+    /// `rows` rows without a cut between them.
     pub(crate) fn new(rows: usize) -> Self {
         Stretches { cuts: vec![false; rows], out: vec![false; rows], equal: vec![false; rows] }
     }
 
-    /// The stretches of rows that have these values in the columns that decide about `window`.
+    /// Finds the stretches of rows that have these values in the `by` and `within` columns of `window`.
     ///
     /// # Errors
-    /// The rows are not sorted, with the ordinal of the first that is not; or a column has a type that does not decide.
+    /// The rows are not sorted; the ordinal is that of the first row out of order. Or a column has a type
+    /// that cannot decide about windows.
     pub(crate) fn of(
         window: &Window,
         rows: usize,
@@ -84,10 +85,11 @@ impl Stretches {
         Ok(stretches)
     }
 
-    /// How the first of the rows in `after` follows the last one in `before`: of each the columns that decide, with one row.
+    /// Says how the first row of one row group follows the last row of another. `before` and `after` hold
+    /// these two rows.
     ///
     /// # Errors
-    /// It is less than that one.
+    /// The row in `after` is less than the row in `before`.
     pub(crate) fn border(window: &Window, before: &Deciding, after: &Deciding) -> Result<Border> {
         let joined = |(before, after): (&Option<ArrayRef>, &Option<ArrayRef>)| {
             let pair = before.as_ref().zip(after.as_ref());
@@ -102,17 +104,18 @@ impl Stretches {
         }
     }
 
-    /// How a row follows the one before.
+    /// Says how a row follows the row before.
     pub(crate) fn row(&self, at: usize) -> Border {
         Border { is_cut: self.cuts[at], is_out: self.out[at], is_equal: self.equal[at] }
     }
 
-    /// Cuts before a row.
+    /// Cuts between a row and the row before.
     fn cut(&mut self, at: usize) {
         self.cuts[at] = true;
     }
 
-    /// Takes out the rows without a value, and fails at the first one that is less than that before it without a cut between.
+    /// Takes rows without a value out of all windows. Fails with the first row that is less than the row
+    /// before, if there is no cut between them.
     fn ascend<T: PartialOrd + Copy>(
         &mut self,
         values: impl Iterator<Item = Option<T>>,
@@ -136,7 +139,7 @@ impl Stretches {
         Ok(())
     }
 
-    /// Cuts where a column has another value than in the row before. A row without one is in no window.
+    /// Cuts where a column changes its value. A row without a value is in no window.
     fn differ(&mut self, values: &ArrayRef) -> Result<()> {
         let values: &dyn Array = values.as_ref();
         let nulls = values.logical_nulls();
@@ -180,7 +183,7 @@ impl Stretches {
         Ok(())
     }
 
-    /// The stretches, as long as can be.
+    /// The stretches, each as long as possible.
     #[cfg(test)]
     fn iter(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut at = 0;
@@ -200,7 +203,7 @@ impl Stretches {
         })
     }
 
-    /// Rows of which these things are known.
+    /// Builds stretches from the borders of their rows.
     #[cfg(test)]
     pub(super) fn from_rows(rows: &[Border]) -> Self {
         Stretches {
@@ -211,31 +214,31 @@ impl Stretches {
     }
 }
 
-/// How a row follows the one before.
+/// How a row follows the row before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Border {
-    /// Whether the two are not in one window.
+    /// Whether the two rows may not be in one window.
     pub(crate) is_cut: bool,
-    /// Whether the row is in no window.
+    /// Whether the row may be in no window.
     pub(crate) is_out: bool,
-    /// Whether the row is where the one before is.
+    /// Whether the `by` values of the two rows are equal.
     pub(crate) is_equal: bool,
 }
 
-/// The columns that decide, of some rows.
+/// The values of some rows in the columns that decide about windows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deciding {
     pub(crate) by: Option<ArrayRef>,
     pub(crate) within: Option<ArrayRef>,
 }
 
-/// Values in the order of which rows ascend; `None` for those that have no place in it.
+/// The values of the `by` column, by which rows ascend; `None` for a null or a NaN, which cannot be ordered.
 enum Numbers<'a> {
     Whole(Box<dyn Iterator<Item = Option<i128>> + 'a>),
     Float(Box<dyn Iterator<Item = Option<f64>> + 'a>),
 }
 
-/// The same values, of times as whole numbers in their unit.
+/// The array with times as whole numbers in their unit; any other array as it is.
 fn in_order(array: &ArrayRef) -> Result<ArrayRef> {
     let as_type = |data_type| {
         let data = array.to_data().into_builder().data_type(data_type).build();
@@ -306,8 +309,8 @@ fn unsorted_across(window: &Window) -> Error {
         .at(at)
 }
 
-/// How far floats are from each other, relative to their size. A step between two of them is as far from the one that was meant: of
-/// 0.3 to 0.4 it is more than 0.1.
+/// The relative spacing of floats of this type. The difference of two stored numbers misses the intended
+/// difference by about as much: 0.4 - 0.3 is more than 0.1.
 fn precision(by: &DataType) -> f64 {
     match by {
         DataType::Float16 => f64::from(f16::EPSILON),
@@ -316,7 +319,7 @@ fn precision(by: &DataType) -> f64 {
     }
 }
 
-/// The gap in the unit of the column.
+/// The largest gap in the unit of the `by` column.
 fn largest_gap(window: &Window, by: &DataType) -> Result<Option<f64>> {
     let seconds = match window.largest_gap() {
         None => return Ok(None),
@@ -366,7 +369,7 @@ mod tests {
         assert_eq!(of(&window, Some(by), None), [0..2, 2..4]);
         let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.0, 2.0, 4.5]));
         assert_eq!(of(&window, Some(floats), None), [0..2, 2..3]);
-        // Tenths are no floats, and so are their differences.
+        // Tenths cannot be written as floats exactly, nor can their differences.
         let tenths: ArrayRef =
             Arc::new(Float64Array::from_iter_values((0..1000).map(|at| f64::from(at) * 0.1)));
         let narrow: ArrayRef = Arc::new(Float32Array::from_iter_values((0..1000).map(|at| at as f32 * 0.1)));

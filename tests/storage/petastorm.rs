@@ -1,4 +1,5 @@
-//! The schema that Petastorm keeps beside the files of a data set: where it is sought, and what is read for it.
+//! The schema that Petastorm keeps beside the files of a data set: where it is searched, and what is read for
+//! it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,20 +20,20 @@ const NAME: &str = "_common_metadata";
 
 const KEY: &str = "dataset-toolkit.unischema.v1";
 
-/// A schema of one image: bytes that are no text.
+/// The pickle of a schema with one image; its bytes are not text.
 const PHOTOS: &[u8] = b"\x80\x02cpetastorm.unischema\nUnischema\n)\x81}(U\x05_nameU\x06PhotosU\x07_fields\
     ccollections\nOrderedDict\n)RU\x05imagecpetastorm.unischema\nUnischemaField\n(U\x05imagecnumpy\nuint8\n\
     NNK\x03\x87cpetastorm.codecs\nCompressedImageCodec\n)\x81}(U\x0c_image_codecU\x05.jpegU\x08_qualityKPub\
     \x89t\x81sub.";
 
-/// Writes a file of no row that has `value` under `key`.
+/// Writes a file without rows that has `value` under `key`.
 fn write(path: &Path, key: &str, value: &[u8]) {
     let text = "?".repeat(value.len());
     let pairs = vec![KeyValue::new("before".to_owned(), None), KeyValue::new(key.to_owned(), text.clone())];
     let properties = WriterProperties::builder().set_key_value_metadata(Some(pairs)).build();
     let columns = Arc::new(Schema::empty());
     ArrowWriter::try_new(File::create(path).unwrap(), columns, Some(properties)).unwrap().close().unwrap();
-    // The crate takes values that are text: the bytes come in the place of one as long.
+    // The crate takes only values that are text, so the bytes replace a text of the same length.
     let mut bytes = fs::read(path).unwrap();
     let at = bytes.windows(text.len()).position(|found| found == text.as_bytes()).unwrap();
     bytes[at..at + value.len()].copy_from_slice(value);
@@ -107,7 +108,7 @@ fn folders_of_one_schema_are_read_together_and_others_refused() {
     assert!(refused.to_string().contains("another schema than"), "{refused}");
 }
 
-/// What a server was asked for, by operation and key.
+/// The operation and key of each request that a server got.
 fn asked(server: &FaultServer) -> Vec<(Operation, String)> {
     settled(server);
     let log = server.log();
@@ -132,13 +133,13 @@ fn one_object_is_read_where_the_listing_shows_it_and_none_where_not() {
         assert_eq!(found(location), (Some("Photos".to_owned()), vec![key.clone()]));
     }
 
-    // Loaders are none the wiser: no request is for it.
+    // Loaders do not request the object.
     server.reset();
     open(&server, &[]).unwrap();
     assert!(asked(&server).iter().all(|(_, asked)| *asked != key));
 }
 
-/// Data sets that releases of Petastorm wrote, where they are there.
+/// Data sets that releases of Petastorm wrote, if they are available.
 #[test]
 fn schemas_of_earlier_releases_are_read() {
     let Some(data) = std::env::var_os("FOREBAY_TEST_DATA") else { return };

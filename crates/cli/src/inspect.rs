@@ -15,7 +15,7 @@ use self::report::{Refused, Report, Spread};
 use super::console::Console;
 use super::location::Location;
 use super::units;
-use super::window::Window;
+use super::window::WindowSizes;
 
 /// Shows the files, row groups, columns and codecs of a data set, and how its layout could be better.
 #[derive(clap::Args)]
@@ -57,7 +57,7 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
         row_group_bytes: Spread::of(group_bytes.into_iter()),
         row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),
         columns,
-        window: Window::of(catalog, &catalog.project_readable()?),
+        window: WindowSizes::of(catalog, &catalog.project_readable()?),
         refused: catalog.refused().iter().map(Refused::of).collect(),
         advice: Vec::new(),
     };

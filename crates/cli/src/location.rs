@@ -9,10 +9,11 @@ use forebay_store::source;
 
 use super::console;
 
-/// The data, and the options of its store.
+/// The location of the data, and the options of its store.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Location {
-    /// Path, URL or glob of the Parquet files (s3://, gs://, az://, https://, hdfs://, hf://); several are one data set
+    /// Path, URL or glob of the Parquet files (s3://, gs://, az://, https://, hdfs://, hf://); several are
+    /// one data set
     #[arg(required = true, value_name = "URL")]
     locations: Vec<String>,
     /// Option of the store, such as aws_region=eu-west-1; credentials are better left to the environment
@@ -21,7 +22,7 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// A folder of this machine.
+    /// The location of a folder on this machine.
     pub(crate) fn folder(path: &Path) -> Self {
         Location { locations: vec![path.display().to_string()], storage_options: Vec::new() }
     }
@@ -31,29 +32,29 @@ impl Location {
         open(self.locations.clone(), &self.storage_options)
     }
 
-    /// The same for each location by itself.
+    /// Opens each location as a data set of its own.
     pub(crate) fn open_each(&self) -> Result<Vec<Dataset>> {
         let options = parse_options(&self.storage_options)?;
         self.locations.iter().map(|location| Dataset::open_with_options([location], &options)).collect()
     }
 
-    /// Whether none is given, where that is allowed.
+    /// Whether there is no location, for verbs that allow that.
     pub(crate) fn is_empty(&self) -> bool {
         self.locations.is_empty()
     }
 
-    /// The given locations and options, for another process: they may hold secrets.
+    /// The given locations and options, to be passed to another process. They may hold secrets.
     pub(super) fn words(&self) -> (Vec<String>, Vec<String>) {
         (self.locations.clone(), self.storage_options.clone())
     }
 
-    /// The given locations, without secrets.
+    /// The given locations without secrets.
     pub(crate) fn shown(&self) -> Vec<String> {
         self.locations.iter().map(|location| source::shown(location)).collect()
     }
 }
 
-/// Opens a data set, and says why an index is not used, if there is one that cannot be.
+/// Opens a data set. If it has an index that cannot be used, prints the reason.
 pub(super) fn open(locations: Vec<String>, storage_options: &[String]) -> Result<Dataset> {
     let dataset = Dataset::open_with_options(locations, &parse_options(storage_options)?)?;
     if let Some(warning) = dataset.take_warning() {
@@ -62,7 +63,8 @@ pub(super) fn open(locations: Vec<String>, storage_options: &[String]) -> Result
     Ok(dataset)
 }
 
-/// The options by name. They are read after the arguments, whose parser would repeat what it refuses: it may be a secret.
+/// Parses the options of the store. This happens after the arguments are parsed, because the parser's errors
+/// repeat what it refuses, which may be a secret.
 pub(super) fn parse_options(given: &[String]) -> Result<BTreeMap<String, String>> {
     let pairs = given.iter().map(|option| match option.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

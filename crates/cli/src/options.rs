@@ -12,7 +12,7 @@ use super::location::Location;
 use super::samples::SampleOptions;
 use super::units;
 
-/// Mean and spread of ImageNet's pixels, as torchvision's models were trained with.
+/// The mean and standard deviation of ImageNet's pixels, with which torchvision's models were trained.
 const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 
@@ -24,8 +24,8 @@ pub(crate) struct LoaderOptions {
     /// Columns to read [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
-    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width); with :COLUMN
-    /// behind it, cropped and mirrored as the image in that column
+    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width);
+    /// with :COLUMN behind it, cropped and mirrored as the image in that column
     #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image)]
     pub(crate) image: Vec<(String, Image)>,
     /// Deliver images as normalised float32, channels first, instead of uint8
@@ -34,7 +34,8 @@ pub(crate) struct LoaderOptions {
     /// Rows in a batch of one rank
     #[arg(long, default_value_t = LoaderSpec::BATCH_SIZE, value_parser = units::whole::<u64, 1>)]
     pub(crate) batch_size: u64,
-    /// How rows are mixed. The default is that of most training; a Loader without shuffle= reads rows as stored
+    /// How rows are mixed. The default is that of most training; a Loader without shuffle= reads rows as
+    /// stored
     #[arg(long, value_enum, default_value_t = Order::Window)]
     pub(crate) order: Order,
     /// Seed of the order and of random crops
@@ -43,7 +44,7 @@ pub(crate) struct LoaderOptions {
     /// Rows that each lane holds to mix [default: as many as 1 GiB holds]
     #[arg(long, value_parser = units::whole::<u64, 1>)]
     pub(crate) window_rows: Option<u64>,
-    /// Shuffle row groups of more rows in pieces of so many, each of which is read by itself
+    /// Shuffle row groups of more rows than this in pieces of this many rows, each of which is read by itself
     #[arg(long, value_name = "ROWS", value_parser = units::whole::<u64, 1>)]
     pub(crate) piece_rows: Option<u64>,
     /// Interleaved lanes of the order [default: one for each rank]
@@ -91,7 +92,7 @@ impl fmt::Display for Order {
 }
 
 impl LoaderOptions {
-    /// Opens the data set, if the options go together.
+    /// Opens the data set, if the options fit together.
     pub(crate) fn open(&self) -> Result<Dataset> {
         let of_windows = [("--window-rows", self.window_rows), ("--piece-rows", self.piece_rows)];
         if let Some((option, _)) =
@@ -166,7 +167,7 @@ impl LoaderOptions {
     }
 }
 
-/// Refuses more threads than a loader takes, before anything is done.
+/// Refuses more threads than a loader takes, before any work is done.
 pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> {
     match threads.filter(|threads| *threads > LoaderSpec::MAX_THREADS) {
         Some(threads) => {
@@ -177,7 +178,8 @@ pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> 
     }
 }
 
-/// "image=rrc224", "image=center224", "image=resize240x320", "depth=resize240x320:image".
+/// Parses a column of images and how to decode it, such as "image=rrc224", "image=center224",
+/// "image=resize240x320" or "depth=resize240x320:image".
 pub(super) fn parse_image(text: &str) -> Result<(String, Image), String> {
     let refuse = || {
         format!(

@@ -25,8 +25,8 @@ class Ragged:
     Parameters
     ----------
     values : numpy.ndarray, Ragged or dict
-        All items, row after row: an array of shape ``(items, ...)``, for lists of lists another :class:`Ragged` of so
-        many rows, for lists of structures a dict of these.
+        All items, row after row: an array of shape ``(items, ...)``, for lists of lists another
+        :class:`Ragged`, for lists of structures a dict with one of these for each field.
     offsets : numpy.ndarray
         Where each row begins, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
 
@@ -138,24 +138,26 @@ class Ragged:
     def padded(self, fill: Any = 0, length: int | None = None) -> Any:
         """The rows as a new matrix, filled up with ``fill``.
 
-        Lists of lists are filled up at each level; of structures, each field is.
+        Lists of lists are filled up at each level, and structures in each field.
 
         Parameters
         ----------
         fill : scalar, default 0
-            Value after the end of a row, which items can have: no fraction among integers.
+            Value after the end of a row. The type of the items must be able to hold it; integers cannot hold
+            a fraction.
         length : int, optional
             Columns of the matrix; longer rows are cut off. Default: as many as the longest row has.
 
         Returns
         -------
         numpy.ndarray or dict
-            A new array of shape ``(rows, length, ...)`` and the type of the items; of structures a dict of arrays.
+            A new array of shape ``(rows, length, ...)`` and the type of the items; for structures a dict of
+            such arrays.
 
         Raises
         ------
         InvalidError
-            Items cannot have the value, or ``length`` is no length.
+            The type of the items cannot hold ``fill``, or ``length`` is not an int of at least 0.
 
         Examples
         --------
@@ -176,13 +178,14 @@ class Ragged:
         matrix = np.full((len(self), length, *items.shape[1:]), _item(fill, items.dtype), dtype=items.dtype)
         kept = np.minimum(lengths, length)
         within = np.arange(length) < kept[:, None]
-        # Row by row and item by item, the kept items are in the same order in `values` and in `matrix`.
+        # The kept items have the same order in `values` and, row by row, in `matrix`.
         item = np.arange(len(items)) - np.repeat(self.offsets[:-1] - self.offsets[0], lengths)
         matrix[within] = items[item < length]
         return matrix
 
     def _items(self) -> Any:
-        """The items of these rows: rows that were cut out share theirs with others."""
+        """The items of these rows alone: ``values`` may also have items of other rows, from which these were
+        sliced."""
         return _cut(self.values, self.offsets[0], self.offsets[-1])
 
     def __repr__(self) -> str:
@@ -192,18 +195,19 @@ class Ragged:
 
 
 class Images(Ragged):
-    """Images of differing sizes: a :class:`Ragged` of rows of pixels, of which each image is an array.
+    """Images of differing sizes: a :class:`Ragged` of rows of pixels that returns each image as an array.
 
-    Image ``i`` is a view of shape ``(height, width, channels)`` over the batch's memory. ``values.values`` are the
-    pixels of all images, of shape ``(pixels, channels)``. ``padded()`` is a new array of the largest height and width
-    among them.
+    Image ``i`` is a view of shape ``(height, width, channels)`` over the batch's memory. ``values.values``
+    are the pixels of all images, of shape ``(pixels, channels)``. ``padded()`` is a new array with the
+    largest height and width of the images.
 
     Parameters
     ----------
     values : Ragged
-        The rows of all images, of pixels.
+        The rows of pixels of all images.
     offsets : numpy.ndarray
-        Where each image begins among the rows, and where the last one ends: ``int64`` of shape ``(images + 1,)``.
+        Where each image begins among the rows, and where the last one ends: ``int64`` of shape ``(images +
+        1,)``.
 
     Examples
     --------
@@ -229,7 +233,7 @@ class Images(Ragged):
 
 
 def _cut(items: Any, start: int, end: int) -> Any:
-    """The items from one to before another, over the same memory."""
+    """The items from ``start`` to before ``end``, over the same memory."""
     if isinstance(items, dict):
         return {name: _cut(field, start, end) for name, field in items.items()}
     if isinstance(items, Ragged):
@@ -238,7 +242,7 @@ def _cut(items: Any, start: int, end: int) -> Any:
 
 
 def _item(fill: Any, dtype: np.dtype[Any]) -> Any:
-    """``fill`` as an item of a type, which it is but for the rounding of floats."""
+    """``fill`` as an item of type ``dtype``. Only the rounding of floats may change its value."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

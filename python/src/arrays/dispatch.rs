@@ -1,4 +1,4 @@
-//! An Arrow column as a numpy array: a view where numpy has the type, else Python objects.
+//! Makes a numpy array of an Arrow column: a view if numpy has the type, otherwise Python objects.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::errors::IntoPython;
 use crate::ragged::Offsets;
 use crate::{dense, errors, view};
 
-/// The array of a column: see the table in the documentation of `forebay.Batch`.
+/// The array of a column, as the table in the documentation of `forebay.Batch` says.
 pub(crate) fn array<'py>(
     py: Python<'py>,
     field: &Field,
@@ -31,14 +31,15 @@ pub(crate) fn array<'py>(
     delivered(py, field, column)
 }
 
-/// The array of a column of numbers that lie in memory as numpy has them, with no value missing; `None` of another.
+/// The array of a column of numbers that numpy stores in the same way and of which none is null; `None` for
+/// any other column.
 pub(crate) fn numbers<'py>(
     py: Python<'py>,
     field: &Field,
     column: &ArrayRef,
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
     let kind = column.data_type();
-    // numpy counts these in 64 bits.
+    // numpy uses 64 bits for these types.
     let is_wider = matches!(kind, DataType::Date32 | DataType::Time32(_));
     if !kind.is_primitive() || is_wider || column.null_count() > 0 {
         return None;
@@ -46,7 +47,7 @@ pub(crate) fn numbers<'py>(
     Some(view::of(py, dense::dense(field, column.as_ref())?))
 }
 
-/// The same of a column, or of what is in one, in which no value is missing where an array needs one.
+/// The array of a column, or of a part of one, that has no nulls where an array needs values.
 fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     if let Some(dense) = dense::dense(field, column.as_ref()) {
         return memory::view(py, dense);
@@ -90,7 +91,7 @@ fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult
     }
 }
 
-/// Two fields of a structure have one name.
+/// The error of a structure in which two fields have the same name.
 fn twice(py: Python<'_>, field: &Field) -> PyErr {
     let cause = format!("a structure has two fields {:?}, and a dict has one", field.name());
     let error = Error::new(ErrorKind::Unsupported, cause);
@@ -101,9 +102,9 @@ fn long(offsets: impl Iterator<Item = i64>) -> OffsetBuffer<i64> {
     OffsetBuffer::new(offsets.collect())
 }
 
-/// A field of a structure: what is missing in the structure is missing in it.
+/// A field of a structure, with the nulls of the structure added to its own.
 fn with_nulls_of(structure: &StructArray, member: &ArrayRef) -> Result<ArrayRef> {
-    // Numbers and lists were refused with nulls.
+    // Numbers and lists with nulls were refused before.
     if structure.null_count() == 0 || needs_values(member.data_type()) {
         return Ok(member.clone());
     }

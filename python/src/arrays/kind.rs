@@ -1,6 +1,6 @@
-//! What the field of a column says of the arrays in it.
+//! The mark on the field of a column that says which arrays are in it.
 
-/// The name under which the field of images of differing sizes says so, and what it says.
+/// The key in a field's metadata that marks images of differing sizes, and its value.
 pub(super) const KIND: &str = "forebay:kind";
 
 pub(super) const IMAGES: &str = "images";

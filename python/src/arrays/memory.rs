@@ -1,4 +1,4 @@
-//! The numpy array of a block of memory, of the type that a user knows.
+//! Makes the numpy array of a block of memory, of the type that a user knows.
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -16,7 +16,8 @@ pub(crate) fn view(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
-/// The bits of bfloat16 as `ml_dtypes.bfloat16` where that is installed (JAX and Keras bring it), else as they are.
+/// The bits of bfloat16 as `ml_dtypes.bfloat16` if that package is installed, as it is with JAX and Keras,
+/// otherwise as integers.
 fn bfloat16<'py>(py: Python<'py>, bits: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match py.import("ml_dtypes") {
         Ok(ml_dtypes) => bits.call_method1("view", (ml_dtypes.getattr("bfloat16")?,)),

@@ -1,15 +1,16 @@
-//! An image's value as the Python code that makes it.
+//! Writes an image's value as the Python code that makes it.
 
 use forebay::Image as Spec;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
 
-/// What is as by default is left out.
+/// The code, without arguments that have their defaults.
 pub(super) fn of(image: &Spec) -> PyResult<String> {
     let spec: Value = serde_json::to_value(image).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let pair = |value: &Value| format!("({}, {})", value[0], value[1]);
-    // As they were written: the library holds them in 32 bits, and as 64-bit numbers they would have other digits.
+    // Numbers are written with the digits that the user gave: the library holds them in 32 bits, and as
+    // 64-bit numbers they would have other digits.
     let single = |value: &Value| value.as_f64().unwrap_or(f64::NAN) as f32;
     let triple = |value: &Value| {
         format!("({:?}, {:?}, {:?})", single(&value[0]), single(&value[1]), single(&value[2]))

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::columns::{self, Column};
 use crate::console;
 use crate::units::{bytes, count, counted};
-use crate::window::Window;
+use crate::window::WindowSizes;
 
 /// The contents of a data set.
 #[derive(Serialize)]
@@ -25,7 +25,7 @@ pub(super) struct Report {
     pub(super) row_group_rows: Spread,
     pub(super) columns: Vec<Column>,
     #[serde(skip)]
-    pub(super) window: Window,
+    pub(super) window: WindowSizes,
     /// Columns that a loader refuses as they are.
     pub(super) refused: Vec<Refused>,
     pub(super) advice: Vec<String>,
