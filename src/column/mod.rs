@@ -30,6 +30,7 @@ mod spec;
 mod tensor;
 mod tensors;
 mod text;
+mod unischema;
 mod vectors;
 
 use forebay_image::Image;
@@ -67,6 +68,8 @@ pub(crate) use tensor::{tensor, tensor_field};
 pub(crate) use tensors::{Declared, tensor_shape};
 pub use tensors::{Tensor, TensorFormat};
 pub use text::TextFormat;
+#[allow(unused_imports, reason = "the builder of loaders is to ask for it")]
+pub(crate) use unischema::declared_options;
 pub(crate) use vectors::VectorCodec;
 
 /// What a [`LoaderSpec`](crate::LoaderSpec) says of one column: as what it is delivered.
