@@ -88,11 +88,13 @@ class Loader:
         ``"meta.author"`` is that field of a structure, which is delivered with the fields that are named alone; the
         others are not fetched. Vectors of Spark ML, dense and sparse ones, are lists of all their values, and the other
         arguments see these lists. Default: all columns.
-    decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text or Json, optional
+    decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text, Json or None, optional
         How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
         ``{"boxes": forebay.Boxes(of="image")}`` for what is cropped and mirrored with them, and ``{"x":
         forebay.Tensor("float32", (3, 32, 32))}`` for arrays of one shape; ``forebay.Text()`` for numpy's strings, and
-        ``forebay.Json()`` for what JSON says. Default: no column is decoded; images are delivered as ``bytes``.
+        ``forebay.Json()`` for what JSON says. Default: columns are delivered as they are stored, images as ``bytes``. Of
+        a data set that Petastorm wrote, columns are decoded as its schema says; None for a column, or for ``"*"``,
+        delivers it as it is stored.
     encode : mapping from str to Vocabulary or Hash, optional
         Columns that are delivered as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``, or
         ``{"user": forebay.Hash(1000)}``. A null has the code of its ``fill_null``, or is a bad row. Default: none.
@@ -254,7 +256,7 @@ class Loader:
         urls: Location | Iterable[Location] | Dataset,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor | Text | Json] | None = None,
+        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor | Text | Json | None] | None = None,
         encode: Mapping[str, Vocabulary | Hash] | None = None,
         pad: Mapping[str, Pad] | None = None,
         batch_size: int | None = None,

@@ -358,3 +358,27 @@ impl Column {
         Ok(Column { codec, field: field? })
     }
 }
+
+/// The rows that `inner` delivers of a column that was made of what is stored, of which some rows are `bad` already, in order.
+/// `is_as_delivered` says whether the column is as a codec that gathers alone would deliver it.
+pub(super) fn after_making(
+    made: ArrayRef,
+    bad: Vec<BadValue>,
+    inner: &dyn Gather,
+    is_as_delivered: bool,
+) -> Result<GatheredRows> {
+    if is_as_delivered && inner.is_plain() {
+        return Ok((made, bad));
+    }
+    let all = Selection::of_one((0..made.len() as u32).collect());
+    let (rows, refused) = inner.gather(&[made.as_ref()], &all)?;
+    if bad.is_empty() {
+        return Ok((rows, refused));
+    }
+    // What comes of the value in the place of a bad one says nothing.
+    let is_bad = |row: &usize| bad.binary_search_by_key(row, |(bad, _)| *bad).is_ok();
+    let others: Vec<BadValue> = refused.into_iter().filter(|(row, _)| !is_bad(row)).collect();
+    let mut refused: Vec<BadValue> = bad.into_iter().chain(others).collect();
+    refused.sort_by_key(|(row, _)| *row);
+    Ok((rows, refused))
+}

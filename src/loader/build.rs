@@ -4,6 +4,7 @@ mod casts;
 mod checked;
 mod checks;
 pub(super) mod columns;
+mod decodings;
 mod following;
 mod mix;
 mod null_masks;
@@ -18,6 +19,7 @@ mod selected;
 mod settle;
 mod vectors;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -37,7 +39,7 @@ use super::spec::LoaderSpec;
 use super::threads::{self, IoRuntime};
 use super::tiers::Tiers;
 use crate::cache::{DiskCache, Tier};
-use crate::column::{CacheForm, Decoder};
+use crate::column::{CacheForm, Decoder, Decoding};
 use crate::monitor::{Monitor, Trace};
 use crate::reader::Filter;
 use crate::shard::row_key;
@@ -81,6 +83,9 @@ pub struct LoaderBuilder {
     spec: LoaderSpec,
     /// The user's decoders, which a spec cannot hold.
     decoders: Vec<(String, Arc<dyn Decoder>)>,
+    /// How the schema beside the files has columns decoded of which the user does not say it, by the names that are delivered:
+    /// known once the options are settled.
+    decodings: BTreeMap<String, Decoding>,
     /// The cache of the spec, if it is open already.
     cache: Option<DiskCache>,
     /// The tier of the cache, which may be set later.
@@ -111,6 +116,7 @@ impl LoaderBuilder {
             mixed: Vec::new(),
             spec: LoaderSpec::default(),
             decoders: Vec::new(),
+            decodings: BTreeMap::new(),
             cache: None,
             tier: Tier::default(),
             numbered: false,

@@ -26,22 +26,33 @@ const ELSEWHERE: u32 = u32::MAX;
 
 /// Reads the only array of a `.npz` file into a slot.
 pub(super) fn read(cell: &[u8], tensor: &Tensor, slot: &mut [u8]) -> Result<()> {
+    unpacked(cell, |file| npy::read(file, tensor, slot))
+}
+
+/// What `read` makes of the only file of an archive.
+pub(in crate::column) fn unpacked<T>(
+    cell: &[u8],
+    read: impl FnOnce(&mut Unpacked<'_>) -> Result<T>,
+) -> Result<T> {
     let Packed { content, is_deflated, checksum } = packed(cell)?;
     let damaged = || bad("a .npz file whose checksum differs: it is damaged");
-    if !is_deflated {
-        return match crc32fast::hash(content) == checksum {
-            true => npy::read(&mut &*content, tensor, slot),
-            false => Err(damaged()),
-        };
+    if !is_deflated && crc32fast::hash(content) != checksum {
+        return Err(damaged());
     }
     // A new one for each cell: kept for the thread, it would take of the few bytes that all libraries of a process share
     // for such values.
-    let inflate = Decompress::new(false);
-    let mut file = Inflated { inflate, content, checksum: crc32fast::Hasher::new() };
-    npy::read(&mut file, tensor, slot)?;
-    match file.checksum.finalize() == checksum {
-        true => Ok(()),
-        false => Err(damaged()),
+    let mut file = match is_deflated {
+        false => Unpacked::Stored(content),
+        true => Unpacked::Deflated(Inflated {
+            inflate: Decompress::new(false),
+            content,
+            checksum: crc32fast::Hasher::new(),
+        }),
+    };
+    let made = read(&mut file)?;
+    match file {
+        Unpacked::Deflated(file) if file.checksum.clone().finalize() != checksum => Err(damaged()),
+        _ => Ok(made),
     }
 }
 
@@ -96,8 +107,23 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+/// The only file of an archive.
+pub(in crate::column) enum Unpacked<'a> {
+    Stored(&'a [u8]),
+    Deflated(Inflated<'a>),
+}
+
+impl Read for Unpacked<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Unpacked::Stored(content) => content.read(out),
+            Unpacked::Deflated(file) => file.read(out),
+        }
+    }
+}
+
 /// A deflated file as it was: as much of it as is asked for.
-struct Inflated<'a> {
+pub(in crate::column) struct Inflated<'a> {
     inflate: Decompress,
     content: &'a [u8],
     checksum: crc32fast::Hasher,

@@ -12,7 +12,7 @@ use super::LoaderBuilder;
 use super::casts::cast_schema;
 use super::null_masks::{Masked, no_mask};
 use super::patterns::check_is_name;
-use super::vectors::{after_vectors, listed_schema, mask_of_vectors};
+use super::vectors::{after_vectors, mask_of_vectors};
 use crate::batch::{Fill, is_variable, longest};
 use crate::column::{
     Codec, Column, ColumnSpec, Declared, DecoderCodec, Gather, Pad, PadMaskCodec, PlainCodec,
@@ -62,8 +62,8 @@ impl LoaderBuilder {
     /// The codec of each column, and the schema of batches. Refuses impossible combinations.
     fn codecs(&self, projection: &Projection) -> Result<(Vec<Codec>, SchemaRef)> {
         let stored = projection.schema();
-        // All others see vectors as lists, and all but the cast itself the columns that it makes.
-        let listed = &listed_schema(stored);
+        // All others see vectors and arrays in cells as lists, and all but the cast itself the columns that it makes.
+        let listed = &self.with_lists(stored)?;
         let cast = self.cast_columns(listed)?;
         let read = &cast_schema(listed, &cast)?;
         let catalog = &self.dataset.catalog.schema;
@@ -78,7 +78,7 @@ impl LoaderBuilder {
                 Some(column) => column,
                 None => plain(&declared, field, None)?,
             };
-            after_vectors(self.after_cast(column, listed, &cast)?, stored)
+            self.after_arrays(after_vectors(self.after_cast(column, listed, &cast)?, stored)?, stored)
         });
         let mut each = each.collect::<Result<Vec<_>>>()?;
         each.extend(self.geometries(read)?);
@@ -128,6 +128,8 @@ impl LoaderBuilder {
                 column.map_or(Ok(()), |column| insert(name, column))?;
             }
         }
+        let by_schema = self.delivered_by_schema(read, &columns, nulls)?;
+        columns.extend(by_schema);
         Ok(columns)
     }
 
@@ -191,7 +193,8 @@ impl LoaderBuilder {
             let place = read.index_of(column).unwrap_or_default();
             let mask = PadMaskCodec { pad: pad.clone(), name };
             let mask = Column::of(Codec::GatherOf(place, Arc::new(mask)), field)?;
-            Ok(mask_of_vectors(mask, stored.field(place)))
+            let stored = stored.field(place);
+            Ok(self.mask_of_arrays(mask_of_vectors(mask, stored), stored))
         });
         columns.collect()
     }
