@@ -88,7 +88,8 @@ def test_columns_have_the_values_types_and_shapes_of_the_schema(kinds_url):  # n
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rows_are_the_same_in_any_batch_order_and_cache(kinds_url, tmp_path, threads):  # noqa: F811
     cache = fb.DiskCache(tmp_path / "cache", max_bytes="100MB")
-    options = dict(batch_size=7, threads=threads, shuffle=fb.Shuffle(seed=3), null_mask=NULLABLE, cache=cache)
+    order = fb.Shuffle(seed=3)
+    options = {"batch_size": 7, "threads": threads, "shuffle": order, "null_mask": NULLABLE, "cache": cache}
     with fb.Loader(folder_of(kinds_url), **options) as loader:
         for _ in range(2):
             found = []
@@ -305,6 +306,19 @@ def test_data_sets_of_old_versions_are_those_of_the_drop_in(version):
         rows = [row._asdict() for row in reader]
         nullable = [name for name, field in reader.schema.fields.items() if field.nullable]
     check_rows(of_all(url, null_mask=nullable), rows)
+
+
+def test_a_batch_is_weighed_by_what_its_cells_unpack_to(tmp_path):
+    field = UnischemaField("zeros", np.uint8, (None, None), CompressedNdarrayCodec(), False)
+    zeros = np.zeros((4000, 4000), np.uint8)
+    folder = written(tmp_path / "data", [field], [{"zeros": zeros}] * 6)
+    with (
+        fb.Loader(folder, batch_size=6, memory="256MB") as loader,
+        pytest.raises(fb.TooLargeError, match="batch_size=1"),
+    ):
+        next(iter(loader))
+    with fb.Loader(folder, batch_size=1, memory="256MB") as loader:
+        assert [batch["zeros"][0].shape for batch in loader] == [(4000, 4000)] * 6
 
 
 def test_inspect_tells_the_schema_and_its_codecs(kinds_url):  # noqa: F811

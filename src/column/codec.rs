@@ -62,6 +62,11 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
         RowSize::default()
     }
 
+    /// The bytes that a row takes in a batch by its cell, where its size [is by cell](RowSize::is_by_cell).
+    fn cell_bytes(&self, cell: &[u8]) -> u64 {
+        cell.len() as u64
+    }
+
     /// Whether a row may be bad for its value.
     fn may_refuse(&self) -> bool {
         true
@@ -100,11 +105,13 @@ pub(crate) struct RowSize {
     pub(crate) is_expanded: bool,
     /// Whether each row takes as much as the longest of its batch.
     pub(crate) is_to_longest: bool,
+    /// Whether what a cell holds says how much its row takes.
+    pub(crate) is_by_cell: bool,
 }
 
 impl Default for RowSize {
     fn default() -> Self {
-        RowSize { bytes: None, growth: 1, is_expanded: false, is_to_longest: false }
+        RowSize { bytes: None, growth: 1, is_expanded: false, is_to_longest: false, is_by_cell: false }
     }
 }
 

@@ -238,7 +238,7 @@ mod tests {
             assert_eq!(decoding(dtype, &[], scalar(), stored), None);
         }
         assert!(refused(Dtype::UInt8, &[], scalar(), DataType::BinaryView).contains("holds binary"));
-        assert!(refused(Dtype::Str, &[], None, DataType::Int64).contains("`partition_types`"));
+        assert!(refused(Dtype::Str, &[], None, DataType::Int64).contains("partition_types"));
         let given = ColumnSpec { cast: Some(DataType::Float32.into()), ..ColumnSpec::default() };
         let stored = Field::new("x", DataType::Int16, true);
         assert_eq!(Decoding::of(&declared(Dtype::UInt8, &[], scalar()), &stored, &given).unwrap(), None);

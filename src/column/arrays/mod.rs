@@ -127,15 +127,12 @@ impl Arrays {
         HashMap::from([(KIND.to_owned(), kind.to_owned()), (SHAPE.to_owned(), format!("[{shape}]"))])
     }
 
-    /// How many times the bytes of a cell its values take, about, at most: what a footer does not say of compressed ones.
+    /// How many times the bytes of its values an array takes as lists, at most: offsets are beside them.
     fn growth(&self) -> usize {
-        match (self.cells, &self.item) {
-            (CellFormat::Image(_), _) => 16,
-            (CellFormat::Numpy(TensorFormat::Npz), _) => 8,
-            // A text has an offset beside its characters.
-            (_, Item::Text | Item::Bytes) => 3,
-            _ if self.open() > 1 => 2,
-            _ => 1,
+        match self.item {
+            Item::Text | Item::Bytes => 3,
+            Item::Number(_) if self.open() > 1 => 2,
+            Item::Number(_) => 1,
         }
     }
 }
@@ -205,8 +202,12 @@ impl Gather for ArraysCodec {
     }
 
     fn size(&self) -> RowSize {
-        let inner = self.inner.size();
-        RowSize { growth: inner.growth.saturating_mul(self.arrays.growth()), ..inner }
+        RowSize { is_by_cell: true, ..self.inner.size() }
+    }
+
+    fn cell_bytes(&self, cell: &[u8]) -> u64 {
+        let growth = self.inner.size().growth.saturating_mul(self.arrays.growth());
+        (self.arrays.bytes_in(cell) as u64).saturating_mul(growth as u64)
     }
 
     fn unknown_values(&self) -> u64 {

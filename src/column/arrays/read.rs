@@ -3,12 +3,12 @@
 use std::io::Read;
 
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_image::RowKey;
+use forebay_image::{RowKey, probe};
 
 use super::{Arrays, CellFormat, Item};
 use crate::column::TensorFormat;
 use crate::column::tensors::npy::{Header, Values, header, read_all};
-use crate::column::tensors::npz::unpacked;
+use crate::column::tensors::npz::{unpacked, unpacked_bytes};
 
 /// The array of a cell.
 pub(super) struct ReadArray {
@@ -42,6 +42,20 @@ impl Arrays {
             CellFormat::Numpy(TensorFormat::Npz) => unpacked(cell, |file| self.read_file(file)),
             CellFormat::Numpy(_) => self.read_file(&mut &*cell),
         }
+    }
+
+    /// Bytes of the array of a cell, by what its header says: at least those of the cell itself, which is bad where it has none.
+    pub(super) fn bytes_in(&self, cell: &[u8]) -> usize {
+        let unpacked = match self.cells {
+            CellFormat::Image(pixels) => probe(cell).ok().map(|header| {
+                let sides =
+                    [header.height as usize, header.width as usize, pixels.channels(), pixels.bytes()];
+                sides.into_iter().fold(1usize, usize::saturating_mul)
+            }),
+            CellFormat::Numpy(TensorFormat::Npz) => unpacked_bytes(cell).ok(),
+            CellFormat::Numpy(_) => None,
+        };
+        unpacked.unwrap_or(0).max(cell.len())
     }
 
     fn read_file(&self, file: &mut impl Read) -> Result<ReadArray> {

@@ -158,3 +158,19 @@ fn images_of_their_own_sizes_have_the_type_and_channels_of_the_schema() {
         assert!(bad[0].1.contains(said), "{bad:?}");
     }
 }
+
+#[test]
+fn the_bytes_of_a_row_are_known_by_the_header_of_its_cell() {
+    let bytes = |arrays: &Arrays, cell: &[u8]| {
+        let codec = ArraysCodec::new(arrays.clone(), Codec::Gather(Arc::new(PlainCodec::default()))).unwrap();
+        assert!(codec.size().is_by_cell);
+        codec.cell_bytes(cell)
+    };
+    let colour = Pixels { is_grey: false, is_16_bit: false };
+    let shape = vec![None, None, Some(3)];
+    let images = Arrays::new(Item::Number(DataType::UInt8), shape, CellFormat::Image(colour));
+    let jpeg = encode_jpeg(&vec![200; 200 * 100 * 3], 200, 100, 90).unwrap();
+    assert_eq!(bytes(&images, &jpeg), 2 * 200 * 100 * 3, "with the offsets of rows of pixels");
+    assert_eq!(bytes(&arrays(int16(), &[None]), &[7; 90]), 90);
+    assert_eq!(bytes(&images, b"none"), 8, "a bad one counts as it is stored");
+}

@@ -226,9 +226,11 @@ impl LoaderBuilder {
                 Some(bytes) => bytes_of_row.others += bytes as u64,
                 None if is_variable(field.data_type()) => {
                     // Each time it is weighed as it is stored.
-                    bytes_of_row.columns.extend(repeat_n(column, size.growth));
+                    let times = if size.is_by_cell { 1 } else { size.growth };
+                    bytes_of_row.columns.extend(repeat_n(column, times));
                     bytes_of_row.to_longest.extend(size.is_to_longest.then_some(column));
                     bytes_of_row.expanded.extend(size.is_expanded.then_some(column));
+                    bytes_of_row.by_cell.extend(size.is_by_cell.then(|| (column, codec.clone())));
                     variable.push(column);
                 }
                 None => alike.push(column),
@@ -246,7 +248,8 @@ impl LoaderBuilder {
             let (bytes, are_known) = lengths
                 .fold((0u64, true), |sum, (bytes, known)| (sum.0.saturating_add(bytes), sum.1 && known));
             bytes_of_row.of_values = (bytes / catalog.rows().max(1)).max(1);
-            bytes_of_row.are_known = are_known && bytes_of_row.expanded.is_empty();
+            let is_expanded = !bytes_of_row.expanded.is_empty() || !bytes_of_row.by_cell.is_empty();
+            bytes_of_row.are_known = are_known && !is_expanded;
         }
         Ok(bytes_of_row)
     }
@@ -276,6 +279,8 @@ pub(super) struct RowBytes {
     pub(super) to_longest: Vec<usize>,
     /// Of them those whose values are expanded once they are gathered.
     pub(super) expanded: Vec<usize>,
+    /// Of them those in which each cell says what its row takes.
+    pub(super) by_cell: Vec<(usize, Codec)>,
     /// Bytes of all others.
     pub(super) others: u64,
     /// Bytes of those, on average, as far as known.
