@@ -32,7 +32,8 @@ impl Offsets {
         self.named(py, "Ragged", items)
     }
 
-    /// The same for arrays with several sides, of which the last ones, of one length each, are one among the items.
+    /// The same for arrays with several sides, of which the last ones, of one length each, are one among the
+    /// items.
     pub(crate) fn arrays<'py>(
         self,
         py: Python<'py>,

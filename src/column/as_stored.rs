@@ -1,4 +1,5 @@
-//! Columns that are delivered as they are stored, where a schema beside the files says how their cells are decoded.
+//! Columns that are delivered as they are stored, where a schema beside the files says how their cells are
+//! decoded.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

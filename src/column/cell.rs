@@ -73,7 +73,8 @@ impl<'a> RowCells<'a> {
         Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
     }
 
-    /// The bytes of the cell of a column where nothing is made of them, and other processes may change them; `None` for a null.
+    /// The bytes of the cell of a column where nothing is made of them, and other processes may change them;
+    /// `None` for a null.
     pub(crate) fn peek(self, column: usize) -> Result<Option<&'a [u8]>> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
         Ok(Cells::of(stored.as_ref())?.get(self.row))

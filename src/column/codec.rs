@@ -366,8 +366,9 @@ impl Column {
     }
 }
 
-/// The rows that `inner` delivers of a column that was made of what is stored, of which some rows are `bad` already, in order.
-/// `is_as_delivered` says whether the column is as a codec that gathers alone would deliver it.
+/// The rows that `inner` delivers of a column that was made of what is stored, of which some rows are `bad`
+/// already, in order. `is_as_delivered` says whether the column is as a codec that gathers alone would
+/// deliver it.
 pub(super) fn after_making(
     made: ArrayRef,
     bad: Vec<BadValue>,

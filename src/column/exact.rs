@@ -1,5 +1,5 @@
-//! Encoded images of one size, number type and number of channels, which each of them must have: nothing is stretched,
-//! repeated or rounded.
+//! Encoded images of one size, number type and number of channels, which each of them must have: nothing is
+//! stretched, repeated or rounded.
 
 use std::sync::Arc;
 

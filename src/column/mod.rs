@@ -103,8 +103,9 @@ pub struct ColumnSpec {
     pub encode: Option<Encoding>,
     /// How its lists are delivered as rows of one length. Default: they are as long as they are stored.
     pub pad: Option<Pad>,
-    /// Whether it is delivered as it is stored, whatever a schema beside the files says of it; in Python this is None in
-    /// `decode`. Default: a schema of Petastorm says how its cells are decoded, where no other option does.
+    /// Whether it is delivered as it is stored, whatever a schema beside the files says of it; in Python this
+    /// is None in `decode`. Default: a schema of Petastorm says how its cells are decoded, where no other
+    /// option does.
     pub as_stored: Option<AsStored>,
     /// The value that replaces nulls. Default: none.
     pub fill_null: Option<Fill>,

@@ -26,10 +26,11 @@ pub(crate) enum Decoding {
 }
 
 impl Decoding {
-    /// That of a column which is stored like this; `None` where it is delivered as it is stored. `given` is what the user says
-    /// of it, and not how it is decoded.
+    /// That of a column which is stored like this; `None` where it is delivered as it is stored. `given` is
+    /// what the user says of it, and not how it is decoded.
     ///
-    /// Fails with `Unsupported` for values that are not decoded, and for cells of another kind than the codec writes.
+    /// Fails with `Unsupported` for values that are not decoded, and for cells of another kind than the codec
+    /// writes.
     pub(crate) fn of(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Self>> {
         let refused = |why: &str| refusal(declared, why);
         let Some(codec) = declared.codec.as_ref().filter(|codec| !matches!(codec, Codec::Scalar(_))) else {
@@ -75,8 +76,8 @@ impl Decoding {
         }
     }
 
-    /// The column as it is delivered where no option says so; `None` where it is delivered as `field` has it, which is
-    /// the column after its arrays were made lists and its numbers were cast.
+    /// The column as it is delivered where no option says so; `None` where it is delivered as `field` has it,
+    /// which is the column after its arrays were made lists and its numbers were cast.
     ///
     /// # Errors
     /// As [`ColumnOption::column`].
@@ -155,8 +156,8 @@ fn refusal(declared: &Declared, why: &str) -> Error {
     let cause =
         format!("{}[{shape}] of {codec} in the schema of Petastorm is not decoded: {why}", declared.dtype);
     Error::new(ErrorKind::Unsupported, cause).hint(format!(
-        "leave it out of `columns`, read it as it is stored with `decode={{{:?}: None}}`, or read the data set with \
-         forebay.petastorm.make_reader, which knows all codecs",
+        "leave it out of `columns`, read it as it is stored with `decode={{{:?}: None}}`, or read the data set \
+         with forebay.petastorm.make_reader, which knows all codecs",
         declared.name
     ))
 }

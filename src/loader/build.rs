@@ -83,8 +83,8 @@ pub struct LoaderBuilder {
     spec: LoaderSpec,
     /// The user's decoders, which a spec cannot hold.
     decoders: Vec<(String, Arc<dyn Decoder>)>,
-    /// How the schema beside the files has columns decoded of which the user does not say it, by the names that are delivered:
-    /// known once the options are settled.
+    /// How the schema beside the files has columns decoded of which the user does not say it, by the names
+    /// that are delivered: known once the options are settled.
     decodings: BTreeMap<String, Decoding>,
     /// The cache of the spec, if it is open already.
     cache: Option<DiskCache>,

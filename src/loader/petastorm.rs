@@ -42,9 +42,9 @@ pub fn petastorm_schema(
 }
 
 impl Dataset {
-    /// The schema that Petastorm wrote beside the files of the folders that were opened; `None` where it wrote none, or
-    /// where files were named instead of a folder or a glob. It is read once, when it is first asked for. Loaders decode the
-    /// columns as it says.
+    /// The schema that Petastorm wrote beside the files of the folders that were opened; `None` where it
+    /// wrote none, or where files were named instead of a folder or a glob. It is read once, when it is first
+    /// asked for. Loaders decode the columns as it says.
     ///
     /// # Errors
     /// As [`petastorm::schema`](crate::petastorm::schema).

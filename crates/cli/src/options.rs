@@ -29,7 +29,8 @@ pub(crate) struct LoaderOptions {
     /// behind it, cropped and mirrored as the image in that column
     #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image)]
     pub(crate) image: Vec<(String, Image)>,
-    /// Columns to deliver as they are stored, whatever the schema that Petastorm wrote beside the files says; '*' for all
+    /// Columns to deliver as they are stored, whatever the schema that Petastorm wrote beside the files says;
+    /// '*' for all
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) as_stored: Vec<String>,
     /// Deliver images as normalised float32, channels first, instead of uint8

@@ -7,10 +7,12 @@ pub(super) const KIND: &str = "forebay:kind";
 
 pub(super) const IMAGES: &str = "images";
 
-/// The same of arrays with several sides that differ from row to row, or with several of one length behind one that differs.
+/// The same of arrays with several sides that differ from row to row, or with several of one length behind
+/// one that differs.
 pub(super) const ARRAYS: &str = "arrays";
 
-/// The name under which the field of such arrays has the shape of a row as JSON, with null for a side that differs.
+/// The name under which the field of such arrays has the shape of a row as JSON, with null for a side that
+/// differs.
 const SHAPE: &str = "forebay:shape";
 
 /// The sides of one length that are behind those that differ.

@@ -1,10 +1,12 @@
-//! Arrays in cells whose sides differ from row to row, and arrays of text: made lists before all that is done with them.
+//! Arrays in cells whose sides differ from row to row, and arrays of text: made lists before all that is done
+//! with them.
 //!
 //! ```text
 //! cells ─ read ─► shapes and values ─ lists ─► lists, or fixed lists, or scalars ─► every other codec of the column
 //! ```
 //!
-//! Cells are kept as they are stored, in the window and in a row cache, and are read once they are gathered, batch by batch.
+//! Cells are kept as they are stored, in the window and in a row cache, and are read once they are gathered,
+//! batch by batch.
 
 mod lists;
 mod read;
@@ -23,9 +25,11 @@ use super::{Codec, Gather, GatheredRows, RowSize, TensorFormat};
 use crate::batch::{Selection, delivered, gather};
 use lists::Lists;
 
-/// What the field of arrays with several open sides, or with several sides of one length behind an open one, says of itself.
+/// What the field of arrays with several open sides, or with several sides of one length behind an open one,
+/// says of itself.
 pub(super) const ARRAYS: &str = "arrays";
-/// The name under which the field of such a column has the shape of a row, with `null` for a side that differs.
+/// The name under which the field of such a column has the shape of a row, with `null` for a side that
+/// differs.
 const SHAPE: &str = "forebay:shape";
 
 /// What the cells of a column hold: an array each.
@@ -62,7 +66,8 @@ impl Arrays {
         Arrays { item, shape, cells }
     }
 
-    /// How many sides, from the first, are lists. Those behind them, all of one length, are together a list of one length.
+    /// How many sides, from the first, are lists. Those behind them, all of one length, are together a list
+    /// of one length.
     fn open(&self) -> usize {
         match self.item {
             Item::Number(_) => self.shape.iter().rposition(Option::is_none).map_or(0, |last| last + 1),

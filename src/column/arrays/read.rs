@@ -44,7 +44,8 @@ impl Arrays {
         }
     }
 
-    /// Bytes of the array of a cell, by what its header says: at least those of the cell itself, which is bad where it has none.
+    /// Bytes of the array of a cell, by what its header says: at least those of the cell itself, which is bad
+    /// where it has none.
     pub(super) fn bytes_in(&self, cell: &[u8]) -> usize {
         let unpacked = match self.cells {
             CellFormat::Image(pixels) => probe(cell).ok().map(|header| {

@@ -62,7 +62,8 @@ impl LoaderBuilder {
     /// The codec of each column, and the schema of batches. Refuses impossible combinations.
     fn codecs(&self, projection: &Projection) -> Result<(Vec<Codec>, SchemaRef)> {
         let stored = projection.schema();
-        // All others see vectors and arrays in cells as lists, and all but the cast itself the columns that it makes.
+        // All others see vectors and arrays in cells as lists, and all but the cast itself the columns that
+        // it makes.
         let listed = &self.with_lists(stored)?;
         let cast = self.cast_columns(listed)?;
         let read = &cast_schema(listed, &cast)?;

@@ -1,5 +1,5 @@
-//! Columns that the schema of Petastorm beside the files has decoded: which they are, the fields that other options see, and the
-//! codecs around theirs.
+//! Columns that the schema of Petastorm beside the files has decoded: which they are, the fields that other
+//! options see, and the codecs around theirs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::loader::threads::IoRuntime;
 const WITHOUT: &str = "to read without the schema, give `decode={\"*\": None}`";
 
 impl LoaderBuilder {
-    /// The same with what the schema of Petastorm says of the columns that are read, where the user does not say how they are
-    /// decoded. No schema is read where there is no such column.
+    /// The same with what the schema of Petastorm says of the columns that are read, where the user does not
+    /// say how they are decoded. No schema is read where there is no such column.
     pub(super) fn decoded_by_schema(mut self, io: &IoRuntime, store: &Store) -> Result<Self> {
         if self.plan_only || !store.has_common_metadata() {
             return Ok(self);

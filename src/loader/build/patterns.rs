@@ -46,8 +46,8 @@ impl EachOption for Replacing<'_> {
 }
 
 impl LoaderBuilder {
-    /// The same with the names of columns where its options have patterns, but for the values of nulls. The names decide
-    /// before patterns do.
+    /// The same with the names of columns where its options have patterns, but for the values of nulls. The
+    /// names decide before patterns do.
     pub(super) fn without_patterns(&self) -> Result<Self> {
         let mut builder = self.clone();
         if !self.has_patterns() {
@@ -65,8 +65,8 @@ impl LoaderBuilder {
         Ok(builder)
     }
 
-    /// The same with the names of columns where the values of nulls have patterns: the last ones, for which columns take a value
-    /// depends on all else that is said of them.
+    /// The same with the names of columns where the values of nulls have patterns: the last ones, for which
+    /// columns take a value depends on all else that is said of them.
     pub(super) fn with_fills(mut self) -> Result<Self> {
         if !self.has_patterns() {
             return Ok(self);

@@ -14,8 +14,8 @@ use super::store::Store;
 use crate::snapshot::{MetadataFile, Snapshot};
 
 impl Store {
-    /// What the files `_common_metadata` of the folders that were opened have under a key, as the listing showed these
-    /// files: none is read, and none is looked for, where it showed none.
+    /// What the files `_common_metadata` of the folders that were opened have under a key, as the listing
+    /// showed these files: none is read, and none is looked for, where it showed none.
     ///
     /// Fails with the file as the place if it cannot be read.
     pub async fn common_values(&self, key: &str) -> Result<Vec<StoredValue>> {
