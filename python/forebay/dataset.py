@@ -177,7 +177,7 @@ class Dataset:
         rows: int = 5,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image | Tensor] | None = None,
+        decode: Mapping[str, _forebay.Image | Tensor | None] | None = None,
     ) -> _forebay.Batch:
         """The first rows, in stored order.
 
@@ -187,8 +187,9 @@ class Dataset:
             Rows to read, at least 1. The batch has fewer if the data set has fewer.
         columns : iterable of str, optional
             Names of the columns to read. Default: all of them.
-        decode : mapping from str to Image or Tensor, optional
-            How to decode columns. Default: images stay encoded, as ``bytes``.
+        decode : mapping from str to Image, Tensor or None, optional
+            How to decode columns. Default: images stay encoded, as ``bytes``; columns are decoded as a schema of
+            Petastorm says, unless they are None here.
 
         Returns
         -------

@@ -132,9 +132,9 @@ class Loader:
     cast : mapping from str to dtype, optional
         Types to cast values to: ``{"price": "float32", "feature_*": "float16"}``. A value that the type does not have
         is a bad row. Other arguments see the new type; ``filter`` sees the stored one. Default: none.
-    decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text or Json, optional
-        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``. Default: no column is
-        decoded; images are delivered as ``bytes``.
+    decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text, Json or None, optional
+        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``. Default: as stored; images
+        are ``bytes``. In a data set that Petastorm wrote, by its schema; None, for a column or ``"*"``, as stored.
     encode : mapping from str to Vocabulary or Hash, optional
         Columns to deliver as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``. Default: none.
     pad : mapping from str to Pad, optional
@@ -236,7 +236,7 @@ class Loader:
         urls: Location | Iterable[Location] | Dataset,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor | Text | Json] | None = None,
+        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor | Text | Json | None] | None = None,
         encode: Mapping[str, Vocabulary | Hash] | None = None,
         pad: Mapping[str, Pad] | None = None,
         batch_size: int | None = None,

@@ -3,6 +3,7 @@
 use forebay::arrow::array::{Array, ArrayRef};
 use forebay::arrow::buffer::{Buffer, OffsetBuffer};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::dense::{Dense, Element};
 use crate::view;
@@ -29,6 +30,21 @@ impl Offsets {
         items: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.named(py, "Ragged", items)
+    }
+
+    /// The same for arrays with several sides, of which the last ones, of one length each, are one among the
+    /// items.
+    pub(crate) fn arrays<'py>(
+        self,
+        py: Python<'py>,
+        items: Bound<'py, PyAny>,
+        sides: Vec<usize>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let of_arrays = self.named(py, "Arrays", items)?;
+        match sides.len() {
+            0 | 1 => Ok(of_arrays),
+            _ => of_arrays.call_method1("_with_sides", (PyTuple::new(py, sides)?,)),
+        }
     }
 
     /// The rows with these items as images, each of which is an array of its own shape.

@@ -73,6 +73,13 @@ impl<'a> RowCells<'a> {
         Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
     }
 
+    /// The bytes of the cell of a column where nothing is made of them, and other processes may change them;
+    /// `None` for a null.
+    pub(crate) fn peek(self, column: usize) -> Result<Option<&'a [u8]>> {
+        let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
+        Ok(Cells::of(stored.as_ref())?.get(self.row))
+    }
+
     /// Whether the cell of a stored column is null.
     pub(crate) fn is_null(self, column: usize) -> Result<bool> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(false) };

@@ -62,6 +62,11 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
         RowSize::default()
     }
 
+    /// The bytes that a row takes in a batch by its cell, where its size [is by cell](RowSize::is_by_cell).
+    fn cell_bytes(&self, cell: &[u8]) -> u64 {
+        cell.len() as u64
+    }
+
     /// Whether a row may be bad for its value.
     fn may_refuse(&self) -> bool {
         true
@@ -122,11 +127,13 @@ pub(crate) struct RowSize {
     pub(crate) is_expanded: bool,
     /// Whether each row takes as much as the longest of its batch.
     pub(crate) is_to_longest: bool,
+    /// Whether what a cell holds says how much its row takes.
+    pub(crate) is_by_cell: bool,
 }
 
 impl Default for RowSize {
     fn default() -> Self {
-        RowSize { bytes: None, growth: 1, is_expanded: false, is_to_longest: false }
+        RowSize { bytes: None, growth: 1, is_expanded: false, is_to_longest: false, is_by_cell: false }
     }
 }
 
@@ -403,4 +410,29 @@ impl Column {
         };
         Ok(Column { codec, field: field? })
     }
+}
+
+/// The rows that `inner` delivers of a column that was made of what is stored, of which some rows are `bad`
+/// already, in order. `is_as_delivered` says whether the column is as a codec that gathers alone would
+/// deliver it.
+pub(super) fn after_making(
+    made: ArrayRef,
+    bad: Vec<BadValue>,
+    inner: &dyn Gather,
+    is_as_delivered: bool,
+) -> Result<GatheredRows> {
+    if is_as_delivered && inner.is_plain() {
+        return Ok((made, bad));
+    }
+    let all = Selection::of_one((0..made.len() as u32).collect());
+    let (rows, refused) = inner.gather(&[made.as_ref()], &all)?;
+    if bad.is_empty() {
+        return Ok((rows, refused));
+    }
+    // What comes of the value in the place of a bad one says nothing.
+    let is_bad = |row: &usize| bad.binary_search_by_key(row, |(bad, _)| *bad).is_ok();
+    let others: Vec<BadValue> = refused.into_iter().filter(|(row, _)| !is_bad(row)).collect();
+    let mut refused: Vec<BadValue> = bad.into_iter().chain(others).collect();
+    refused.sort_by_key(|(row, _)| *row);
+    Ok((rows, refused))
 }

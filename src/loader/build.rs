@@ -4,6 +4,7 @@ mod casts;
 mod checked;
 mod checks;
 pub(super) mod columns;
+mod decodings;
 mod following;
 mod mix;
 mod mixing;
@@ -22,6 +23,7 @@ mod settle;
 mod start;
 mod vectors;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_store::catalog::RowId;
@@ -29,7 +31,7 @@ use forebay_store::catalog::RowId;
 use super::dataset::Dataset;
 use super::spec::LoaderSpec;
 use crate::cache::{DiskCache, Tier};
-use crate::column::Decoder;
+use crate::column::{Decoder, Decoding};
 
 /// The options of a [`Loader`](crate::Loader). [`Dataset::loader`] creates a builder with every option at its
 /// default, and [`Loader::mix`](crate::Loader::mix) one of several sources.
@@ -63,6 +65,9 @@ pub struct LoaderBuilder {
     spec: LoaderSpec,
     /// The user's decoders, which a spec cannot hold.
     decoders: Vec<(String, Arc<dyn Decoder>)>,
+    /// How the schema beside the files has columns decoded of which the user does not say it, by the names
+    /// that are delivered: known once the options are settled.
+    decodings: BTreeMap<String, Decoding>,
     /// The cache of the spec, if it is open already.
     cache: Option<DiskCache>,
     /// The tier of the cache, which may be set later.
@@ -93,6 +98,7 @@ impl LoaderBuilder {
             mixed: Vec::new(),
             spec: LoaderSpec::default(),
             decoders: Vec::new(),
+            decodings: BTreeMap::new(),
             cache: None,
             tier: Tier::default(),
             numbered: false,

@@ -116,6 +116,8 @@ fn warm(args: &Args, cache: &DiskCache, console: &Console) -> Result<()> {
     let dataset = open(args.warm.clone(), &args.storage_options)?;
     let mut loader =
         dataset.loader().batch_size(1).cache(cache.clone()).cache_tier(args.tier.unwrap_or(Tier::Rows));
+    // Rows are kept as they are stored.
+    loader = loader.as_stored("*");
     for (column, image) in &args.image {
         loader = loader.decode(column, image.clone());
     }

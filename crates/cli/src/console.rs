@@ -194,6 +194,11 @@ pub(crate) fn option(name: &str, value: Option<&str>) -> String {
         | "window_rows" => {
             format!("--{}{value}", name.replace('_', "-"))
         }
+        // None for a column in the dict of Python.
+        "decode" if value.ends_with(": None}") => {
+            let column = value.trim_start_matches(" {").trim_end_matches(": None}");
+            format!("--as-stored {column}")
+        }
         "decode" => format!("--image{value}"),
         _ => format!("{name}{value} of a loader"),
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use forebay::column::AsStored;
 use forebay::{CacheSpec, Dataset, LoaderSpec, Shard, Shuffle, Tier};
 use forebay_base::{Error, Result};
 use forebay_image::{Image, Layout, PixelType};
@@ -28,6 +29,10 @@ pub(crate) struct LoaderOptions {
     /// with :COLUMN behind it, cropped and mirrored as the image in that column
     #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image)]
     pub(crate) image: Vec<(String, Image)>,
+    /// Columns to deliver as they are stored, whatever the schema that Petastorm wrote beside the files says;
+    /// '*' for all
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) as_stored: Vec<String>,
     /// Deliver images as normalised float32, channels first, instead of uint8
     #[arg(long, requires = "image")]
     pub(crate) float: bool,
@@ -124,6 +129,9 @@ impl LoaderOptions {
         spec.columns = self.columns.clone();
         for (column, image) in &self.image {
             spec.column(column).decode = Some(self.finished(image));
+        }
+        for column in &self.as_stored {
+            spec.column(column).as_stored = Some(AsStored);
         }
         spec.shard = shard;
         spec.shuffle = self.shuffle();

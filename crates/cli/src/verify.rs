@@ -18,6 +18,7 @@ use self::feed::Source;
 use self::judgement::Judgement;
 use self::lives::{Life, VerifyRun};
 pub(super) use self::rank::run as run_rank;
+use forebay::column::AsStored;
 use forebay::{Dataset, LoaderSpec, Shard};
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -82,8 +83,9 @@ fn datasets(args: &Args) -> Result<Vec<Dataset>> {
 /// The options of a rank, without its shard: a step has the same rows on any number of ranks.
 fn spec(args: &Args) -> LoaderSpec {
     let mut spec = args.loader.spec(Shard::default());
-    // Images are compared as they are stored.
+    // Cells are compared as they are stored.
     spec.by_column.clear();
+    spec.column("*").as_stored = Some(AsStored);
     spec.row_id = true;
     spec.global_batch_size = Some(args.loader.batch_size.saturating_mul(args.world.into()));
     spec.threads = Some((machine::processors() / args.world).max(1) as usize);

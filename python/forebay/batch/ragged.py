@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InvalidError
 from ..options.checks import whole
 
-__all__ = ["Images", "Ragged"]
+__all__ = ["Arrays", "Images", "Ragged"]
 
 
 class Ragged:
@@ -194,8 +194,46 @@ class Ragged:
         )
 
 
-class Images(Ragged):
-    """Images of differing sizes: a :class:`Ragged` of rows of pixels that returns each image as an array.
+class Arrays(Ragged):
+    """Arrays with several sides that differ from row to row: a :class:`Ragged`, that returns each row as an array.
+
+    Row ``i`` is a view over the batch's memory. ``padded()`` is a new array of the longest sides among the rows. A row
+    without values has length 0 in each side that differs behind the first one of that length.
+
+    Parameters
+    ----------
+    values : numpy.ndarray or Ragged
+        The items of the first side of all rows.
+    offsets : numpy.ndarray
+        Where each row begins among them, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from forebay.batch.ragged import Arrays, Ragged
+    >>> rows = Arrays(Ragged(np.arange(8), np.array([0, 3, 6, 8])), np.array([0, 2, 3]))
+    >>> [row.shape for row in rows]
+    [(2, 3), (1, 2)]
+    >>> rows.padded().shape
+    (2, 2, 3)
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, row: int | slice) -> Any:
+        rows = super().__getitem__(row)
+        return type(self)(rows.values, rows.offsets) if isinstance(row, slice) else np.asarray(rows)
+
+    def _with_sides(self, sides: tuple[int, ...]) -> Arrays:
+        """The same with the last side of its items as several ones."""
+        return Arrays(_shaped(self.values, sides), self.offsets)
+
+    def __repr__(self) -> str:
+        return f"<forebay.Arrays: {len(self)} arrays of {self.dtype}>"
+
+
+class Images(Arrays):
+    """Images of differing sizes: a :class:`Ragged` of rows of pixels, that returns each image as an array.
 
     Image ``i`` is a view of shape ``(height, width, channels)`` over the batch's memory. ``values.values``
     are the pixels of all images, of shape ``(pixels, channels)``. ``padded()`` is a new array with the
@@ -223,13 +261,15 @@ class Images(Ragged):
 
     __slots__ = ()
 
-    def __getitem__(self, row: int | slice) -> Any:
-        rows = super().__getitem__(row)
-        return Images(rows.values, rows.offsets) if isinstance(row, slice) else np.asarray(rows)
-
     def __repr__(self) -> str:
         pixels = self.values._items()
         return f"<forebay.Images: {len(self)} images, {len(pixels)} pixels of {pixels.shape[1]} x {pixels.dtype}>"
+
+
+def _shaped(items: Any, sides: tuple[int, ...]) -> Any:
+    if isinstance(items, Ragged):
+        return Ragged(_shaped(items.values, sides), items.offsets)
+    return items.reshape(-1, *sides)
 
 
 def _cut(items: Any, start: int, end: int) -> Any:

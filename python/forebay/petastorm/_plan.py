@@ -21,7 +21,7 @@ from ._groups import ROW_ID, filled_up, groups, regular, taken
 from ._order import Order
 from ._rows import ROWS, RowMaker
 from ._selection import as_filter, left_out_by, of_other_shards
-from ._stored import Stored
+from ._stored import AS_STORED, Stored
 from .errors import NoDataAvailableError, refused
 from .predicates import PredicateBase
 from .transform import TransformSpec, transform_schema
@@ -102,7 +102,7 @@ class Plan:
     def _rows_of_all(self, stored: Stored, selected: dict[str, Any]) -> int:
         """The rows that all processes share."""
         columns = next(iter(self._stored_schema.fields))
-        with Loader(stored.dataset, columns=[columns], batch_size=1, **selected) as loader:
+        with Loader(stored.dataset, columns=[columns], decode=AS_STORED, batch_size=1, **selected) as loader:
             return loader.num_rows
 
     def items(self, batches: Iterable[Any], epoch: int, least: int, stored: Stored) -> Iterator[Any]:

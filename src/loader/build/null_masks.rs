@@ -69,6 +69,10 @@ impl LoaderBuilder {
         if let Some(codec) = declared.masked_codec(stored, given) {
             return Column::of(codec.map_err(at)?, stored).map_err(at);
         }
+        if let Some(empty) = self.fill_of_arrays(stored) {
+            let fill = given.cloned().unwrap_or(empty);
+            return Column::of(Codec::Gather(gatherer(declared, stored, Some(&fill))), stored).map_err(at);
+        }
         let fill = masked_fill(stored.data_type(), given).map_err(at)?;
         let filled = gatherer(declared, stored, Some(&fill));
         let codec = MaskedCodec::new(filled, stored.data_type(), given.is_some());

@@ -103,6 +103,7 @@ impl LoaderBuilder {
                 columns: lengths.columns,
                 to_longest: lengths.to_longest,
                 expanded: lengths.expanded,
+                by_cell: lengths.by_cell,
                 others: lengths.others,
                 largest: sizing.largest_batch(),
                 of_a_sample: spec.samples.rows_of_each(),

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use forebay::column::AsStored;
 use forebay::{Deny, LoaderSpec, Shuffle};
 use forebay_base::Result;
 use forebay_store::catalog::RowId;
@@ -217,6 +218,7 @@ fn denied(run: &VerifyRun, stored: &HashMap<RowName, u64>) -> Result<HashSet<Row
 /// The options of a loader that delivers all rows as they are stored, with their row ids.
 fn as_stored(run: &VerifyRun) -> LoaderSpec {
     let mut spec = LoaderSpec::default();
+    spec.column("*").as_stored = Some(AsStored);
     spec.columns = run.spec.columns.clone();
     spec.memory = run.spec.memory;
     spec.row_id = true;

@@ -26,6 +26,7 @@ pub(super) fn of_rows(
     }
     let mut builder = dataset.loader().columns(columns.to_vec()).row_id(true).threads(1).epochs(1);
     for name in columns {
+        builder = builder.as_stored(name.as_str());
         let catalog = dataset.catalog();
         let data_type = catalog.schema.field(catalog.column(name)?).data_type();
         if let Some(wide) = widened(data_type) {
