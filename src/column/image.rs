@@ -139,7 +139,7 @@ impl DecodeCells for ImageCodec {
         workspace: &Workspace,
         slot: &mut [u8],
     ) -> Result<()> {
-        let cell = cell.stable_if(needs_stable);
+        let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
         let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
         let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
         self.decode_shown(cell, drawing, workspace, slot)

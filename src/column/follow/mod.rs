@@ -134,7 +134,7 @@ impl Followed {
     fn drawn(&self, row: RowCells<'_>, key: RowKey) -> Result<Option<Drawn>> {
         let mut copy = Vec::new();
         let Some(cell) = row.get(self.column, &mut copy)? else { return Ok(None) };
-        let cell = cell.stable_if(needs_stable);
+        let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
         let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
         let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
         // The image's own column reports the same failure, and only one of them counts.
