@@ -27,6 +27,9 @@ BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 Interpolation = Literal["nearest", "bilinear"]
 """How the pixels of a turned image are made."""
 
+Resampling = Literal["bilinear", "bicubic", "lanczos"]
+"""The filter of a resize."""
+
 MaskType = Literal["uint8", "uint16"]
 """Type of the numbers of a mask."""
 
