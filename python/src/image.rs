@@ -228,8 +228,8 @@ impl Image {
     /// Parameters
     /// ----------
     /// shape : tuple of int
-    ///     Height, width and channels; without channels there is one. Of 1 or 2 channels the first is grey, of 3 or 4
-    ///     the first three are red, green and blue.
+    ///     Height, width and channels; without channels there is one. With 1 or 2 channels the first is grey, with 3 or
+    ///     4 the first three are red, green and blue.
     /// layout : {"NHWC", "NCHW"}, optional
     ///     The order of the levels in a cell. With "NCHW" the channels are first in ``shape``. Default: "NHWC".
     ///

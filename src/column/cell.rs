@@ -181,7 +181,8 @@ pub(super) fn holds_bytes(data_type: &DataType) -> bool {
     }
 }
 
-/// The length of lists of bytes, where the type has one: `Some(None)` of those that differ in length, and `None` of other types.
+/// The length of lists of bytes, where the type has one: `Some(None)` of those that differ in length, and
+/// `None` of other types.
 pub(super) fn lists_of_bytes(data_type: &DataType) -> Option<Option<usize>> {
     let (item, length) = match data_type {
         DataType::List(item) | DataType::LargeList(item) => (item, None),

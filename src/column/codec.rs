@@ -25,7 +25,7 @@ pub(crate) type GatheredRows = (ArrayRef, Vec<BadValue>);
 /// A row of a batch whose value is bad, and why. The caller adds its place.
 pub(crate) type BadValue = (usize, Error);
 
-/// Cells that one task decodes where they are little more than copied to slots of so many bytes.
+/// Cells that one task decodes where they are little more than copied to slots of this length.
 pub(super) fn copied_per_task(slot: usize) -> usize {
     (BYTES_PER_TASK / slot).max(CELLS_PER_TASK)
 }

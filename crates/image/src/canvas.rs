@@ -39,8 +39,8 @@ fn spread_type<const BYTES: usize>(
     }
 }
 
-/// Moves the rows of an image of the size `shown` from the start of a plane to their places on the canvas, where it begins at
-/// the corner, and fills the rest with a pixel.
+/// Moves the rows of an image of the size `shown` from the start of a plane to their places on the canvas,
+/// where it begins at the corner, and fills the rest with a pixel.
 pub(super) fn spread(plane: &mut [u8], (shown, corner): (Size, Corner), canvas: Size, pixel: &[u8]) {
     let (from, to) = (shown.width as usize * pixel.len(), canvas.width as usize * pixel.len());
     let (left, top) = (corner.left as usize * pixel.len(), corner.top as usize);

@@ -13,8 +13,9 @@ use super::{kept, packed, raster, raw};
 /// Decodes one encoded image into its slot, transformed as `image` says.
 ///
 /// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, the result of [`Image::keep`] for
-/// one with the same spec, or that of [`pack`](crate::pack); or raw pixels, if [`Image::raw`] says so. `slot` takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native
-/// byte order; it needs no alignment. `key` decides the random draws: equal arguments give equal pixels on every thread.
+/// one with the same spec, or that of [`pack`](crate::pack); or raw pixels, if [`Image::raw`] says so. `slot`
+/// takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native byte order; it
+/// needs no alignment. `key` decides the random draws: equal arguments give equal pixels on every thread.
 ///
 /// Decoders and intermediate buffers belong to the calling thread and are reused for its next image.
 ///
@@ -62,7 +63,8 @@ pub fn decode_within<'a>(
 }
 
 /// Whether decoding needs bytes that cannot change meanwhile: decoders read a header more than once, and memory that
-/// they allocate after the first time must suffice after the second. Of pixels nothing is allocated by what they are.
+/// they allocate after the first time must suffice after the second. Nothing is allocated by what
+/// pixels are.
 pub fn needs_stable(image: &Image, encoded: &[u8]) -> bool {
     image.raw.is_none() && !kept::is_pixels(encoded)
 }

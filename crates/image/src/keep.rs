@@ -115,8 +115,8 @@ impl Image {
         Ok(1.0 / (1.0 + HUFFMAN_COST_OF_BIT * bits))
     }
 
-    /// The form in which [`decode_into`](crate::decode_into) takes an image with less work than its file. Raw pixels stay as they
-    /// are.
+    /// The form in which [`decode_into`](crate::decode_into) takes an image with less work than its file. Raw
+    /// pixels stay as they are.
     ///
     /// ```
     /// use forebay_image::{Form, Image, RowKey, encode_jpeg};

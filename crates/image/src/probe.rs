@@ -12,8 +12,8 @@ use super::spec::{Image, Size};
 use super::{jpeg, kept, packed, raster, raw};
 
 impl Drawn {
-    /// The geometry of an encoded image, of raw pixels, or of an image that was kept before a random crop: what
-    /// [`decode_within`](crate::decode_within) does with the same arguments. Only the header is read.
+    /// The geometry of an encoded image, of raw pixels, or of an image that was kept before a random crop:
+    /// what [`decode_within`](crate::decode_within) does with the same arguments. Only the header is read.
     ///
     /// # Errors
     /// It is not an image, or has more pixels than it may.

@@ -101,7 +101,7 @@ pub(super) fn not_an_image(encoded: &[u8]) -> Error {
     }
 }
 
-/// The shape of raw pixels of so many bytes, if they are a square of RGB or grey.
+/// The shape that raw pixels of this length may have: a square of RGB or grey.
 fn raw_shape(bytes: usize) -> Option<String> {
     [3, 1].into_iter().find_map(|channels: usize| {
         let side = (bytes / channels).isqrt();

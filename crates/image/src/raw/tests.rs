@@ -12,7 +12,7 @@ use crate::{
 const HEIGHT: u32 = 37;
 const WIDTH: u32 = 52;
 
-/// Levels of pixels with so many channels, each pixel's side by side.
+/// The levels of an image, those of a pixel side by side.
 fn levels(channels: u32) -> Vec<u8> {
     let level = |x: u32, y: u32, channel: u32| (x * 5 + y * 3 + (x * y) % 23 + channel * 70) as u8;
     let pixels = (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));

@@ -80,10 +80,10 @@ pub(super) enum Framing {
 
 /// How an image becomes pixels: crop and size, flips, colours, number type and layout.
 ///
-/// Names and meanings follow torchvision. A resize is antialiased, and bilinear unless [`Image::resampling`] says otherwise,
-/// as torchvision's on PIL images. A value is built by one of the four constructors and adjusted by methods that take and return it.
-/// Defaults: uint8, RGB, NHWC, no flip. Nothing here panics; [`Image::validate`] reports settings that can never
-/// work.
+/// Names and meanings follow torchvision. A resize is antialiased, and bilinear unless [`Image::resampling`]
+/// says otherwise, as torchvision's on PIL images. A value is built by one of the four constructors and
+/// adjusted by methods that take and return it. Defaults: uint8, RGB, NHWC, no flip. Nothing here panics;
+/// [`Image::validate`] reports settings that can never work.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -226,8 +226,9 @@ impl Image {
     }
 
     /// The whole image in its own shape, in the upper left corner of a canvas of this size, or in its
-    /// [middle](Image::centered). An image that is larger is shrunk until it fits; one that is smaller keeps its size, unless
-    /// [`Image::resize_shorter`] says otherwise. What it does not cover is 0, or as [`Image::fill`] says.
+    /// [middle](Image::centered). An image that is larger is shrunk until it fits; one that is smaller keeps
+    /// its size, unless [`Image::resize_shorter`] says otherwise. What it does not cover is 0, or as
+    /// [`Image::fill`] says.
     ///
     /// Beside it, a column `<column>.size` is delivered after the stored ones: height and width of each image on its canvas
     /// in pixels, two int32 numbers for each row. Boxes, points and masks follow. Colour jitter, blur and erasing change the
@@ -271,8 +272,8 @@ impl Image {
         Image { fill: Some(value), ..self }
     }
 
-    /// In the middle of the canvas of [`Image::fit`]: with one pixel more below it or to the right where the rest is odd. Default:
-    /// in the upper left corner.
+    /// In the middle of the canvas of [`Image::fit`]: with one pixel more below it or to the right where the
+    /// rest is odd. Default: in the upper left corner.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -385,7 +386,9 @@ impl Image {
     /// of the whole image. All are of the image as it is seen: with [`exif_orientation`](Image::exif_orientation), after it
     /// was turned. The part of a centre crop need not begin at a whole pixel. A point `(x, y)` of the image is at
     /// `((x - left) * W / width, (y - top) * H / height)` in the `H` x `W` pixels that are delivered, before these are
-    /// mirrored. Where images are [turned](Image::random_rotation), a ninth number is the degrees, counter-clockwise.
+    /// mirrored. On the canvas of [`fit`](Image::fit) `H` and `W` are those of the image there, and a
+    /// [centred](Image::centered) one begins at half of the rest. Where images are
+    /// [turned](Image::random_rotation), a ninth number is the degrees, counter-clockwise.
     #[must_use]
     pub fn emit_geometry(self) -> Image {
         Image { emit_geometry: true, ..self }

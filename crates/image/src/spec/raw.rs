@@ -32,12 +32,13 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Images of one size, of so many levels in a pixel: 1 is grey, 2 grey and alpha, 3 RGB and 4 RGB and alpha.
+    /// Images of one size, and the levels of a pixel: 1 is grey, 2 grey and alpha, 3 RGB and 4 RGB and alpha.
     pub fn new(size: impl Into<Size>, channels: u32) -> Raw {
         Raw { size: size.into(), channels, layout: Layout::default() }
     }
 
-    /// The order of the levels in a cell. Default: [`Layout::Nhwc`], row by row, the levels of a pixel side by side.
+    /// The order of the levels in a cell. Default: [`Layout::Nhwc`], row by row, the levels of a pixel side
+    /// by side.
     #[must_use]
     pub fn layout(self, layout: Layout) -> Raw {
         Raw { layout, ..self }
@@ -94,8 +95,9 @@ impl fmt::Display for Raw {
 }
 
 impl Image {
-    /// Cells hold raw pixels instead of encoded images. All other options work as they do for images of these pixels in a file
-    /// without loss: what is drawn for a row is the same, and so is every pixel. Default: encoded images.
+    /// Cells hold raw pixels instead of encoded images. All other options work as they do for images of these
+    /// pixels in a file without loss: what is drawn for a row is the same, and so is every pixel. Default:
+    /// encoded images.
     ///
     /// Grey is repeated in each channel, and alpha is dropped.
     ///

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Image;
 use crate::pixel_type::by_name;
 
-/// The filter of a resize. Each is Pillow's of the same name, and antialiased: where an image is shrunk, it reaches over as
-/// many more pixels.
+/// The filter of a resize. Each is Pillow's of the same name, and antialiased: where an image is shrunk, it
+/// reaches over as many more pixels.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -45,7 +45,8 @@ impl Resampling {
         }
     }
 
-    /// How many pixels it reaches to each side of a centre: of the image, or of the result where that is smaller.
+    /// How many pixels it reaches to each side of a centre: of the image, or of the result where that is
+    /// smaller.
     pub(crate) const fn reach(self) -> u32 {
         match self {
             Resampling::Bilinear => 1,
