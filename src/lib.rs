@@ -224,10 +224,10 @@ pub mod filter {
 }
 
 pub mod image {
-    //! The parts of an [`Image`](forebay_image::Image): sizes, layouts, types of pixels, interpolations, and
-    //! the key of its random draws.
+    //! The parts of an [`Image`](forebay_image::Image): sizes, layouts, types of pixels, filters, raw pixels,
+    //! and the key of its random draws.
 
-    pub use forebay_image::{Interpolation, Layout, MaskType, PixelType, RowKey, Size};
+    pub use forebay_image::{Interpolation, Layout, MaskType, PixelType, Raw, Resampling, RowKey, Size};
 }
 
 pub mod petastorm {

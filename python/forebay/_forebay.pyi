@@ -18,6 +18,7 @@ from .choices import (
     Mixing,
     PixelLayout,
     PixelType,
+    Resampling,
     TensorFormat,
     TensorType,
 )
@@ -43,6 +44,7 @@ MASK_TYPES: tuple[MaskType, ...]
 MIXINGS: tuple[Mixing, ...]
 PIXEL_LAYOUTS: tuple[PixelLayout, ...]
 PIXEL_TYPES: tuple[PixelType, ...]
+RESAMPLINGS: tuple[Resampling, ...]
 TENSOR_FORMATS: tuple[TensorFormat, ...]
 TENSOR_TYPES: tuple[TensorType, ...]
 
@@ -278,11 +280,12 @@ class Schema:
 
 @final
 class Image:
-    """Describes how an encoded image becomes pixels. It is a frozen value.
+    """Describes how an image becomes pixels. It is a frozen value.
 
     :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` and :meth:`fit` make one; the other
-    methods adjust it, and each returns a new value. Names and meanings follow torchvision; every resize is
-    bilinear with antialiasing. Pixels are ``uint8`` in RGB and NHWC by default; floats are in [0, 1] without
+    methods adjust it, and each returns a new value. Names and meanings follow torchvision; a resize is
+    antialiased, and bilinear without :meth:`resampling`. Cells are encoded images, or pixels with
+    :meth:`raw`. Pixels are ``uint8`` in RGB and NHWC by default; floats are in [0, 1] without
     :meth:`normalize`.
 
     Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
@@ -371,8 +374,9 @@ class Image:
         *,
         resize: int | None = None,
         fill: float | tuple[float, float, float] | None = None,
+        centered: bool | None = None,
     ) -> Image:
-        """The whole image in its own shape, in the upper left corner of a canvas of the given size.
+        """The whole image in its own shape, on a canvas of the given size.
 
         A larger image is shrunk until it fits; a smaller one keeps its size unless ``resize`` is given. With
         a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
@@ -390,6 +394,9 @@ class Image:
         fill : float or tuple of float, optional
             Value of the canvas where the image does not cover it, or a value for each of three channels, in
             the delivered number type. Default: 0.
+        centered : bool, optional
+            Whether the image is in the middle of the canvas: it begins at ``(canvas - size) // 2`` along both
+            axes. Default: in the upper left corner.
 
         Returns
         -------
@@ -399,7 +406,8 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, or ``fill`` is neither a finite number nor three of them.
+            A side is not an int from 1 to 65535, ``fill`` is neither a finite number nor three of them, or ``centered``
+            is neither ``True`` nor ``False``.
         """
     def ragged(self) -> Image:
         """Delivers each image of :meth:`fit` in its own size, without a canvas.
@@ -416,7 +424,64 @@ class Image:
         Raises
         ------
         InvalidError
-            The image is not one of :meth:`fit`, or ``fill`` is given.
+            The image is not one of :meth:`fit`, or ``fill`` or ``centered`` is given.
+        """
+    def raw(self, shape: tuple[int, int] | tuple[int, int, int], *, layout: PixelLayout | None = None) -> Image:
+        """Takes raw pixels from the cells instead of encoded images.
+
+        A cell has the levels of an image of 8 bits without a header: as bytes, or as a list of ``uint8``. All else is as
+        for encoded images: what is drawn for a row is the same, and so is every pixel as of a PNG of these pixels. A
+        cell of another length is a bad row.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Height, width and channels; without channels there is one. With 1 or 2 channels the first is grey, with 3 or
+            4 the first three are red, green and blue.
+        layout : {"NHWC", "NCHW"}, optional
+            The order of the levels in a cell. With "NCHW" the channels are first in ``shape``. Default: "NHWC".
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``shape`` is not two or three ints, a side is not from 1 to 65535, channels are not from 1 to 4, or there is
+            no such order.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> notebook = fb.Image.resize(299, 299).raw((299, 299, 3)).dtype("float32").layout("NCHW")
+        >>> cifar = fb.Image.random_resized_crop(32).flip().raw((3, 32, 32), layout="NCHW")
+        """
+    def resampling(self, filter: Resampling) -> Image:
+        """Sets the filter of the resize.
+
+        Each is Pillow's of this name, antialiased; torchvision and timm call it ``interpolation``.
+
+        Parameters
+        ----------
+        filter : {"bilinear", "bicubic", "lanczos"}
+            The filter. Default of an image: "bilinear", which is the fastest.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            There is no such filter.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> clip = fb.Image.center_crop(224, resize=224).resampling("bicubic")
         """
     def flip(self, p: float = 0.5) -> Image:
         """Mirrors left to right at random.

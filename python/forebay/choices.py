@@ -27,6 +27,9 @@ BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 Interpolation = Literal["nearest", "bilinear"]
 """The interpolation of the pixels of a rotated image."""
 
+Resampling = Literal["bilinear", "bicubic", "lanczos"]
+"""The filter of a resize."""
+
 MaskType = Literal["uint8", "uint16"]
 """Type of the numbers of a mask."""
 

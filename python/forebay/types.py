@@ -25,6 +25,7 @@ from .choices import (
     Mixing,
     PixelLayout,
     PixelType,
+    Resampling,
     TensorFormat,
     TensorType,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "PlanDict",
     "PoolDict",
     "QueuesDict",
+    "Resampling",
     "RowTransform",
     "ShardDict",
     "ShuffleDict",

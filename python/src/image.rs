@@ -4,22 +4,23 @@ mod arguments;
 mod code;
 
 use arguments::{
-    Argument, amount, bits, channels, extent, interpolation_of, levels, named_side, pixel_layout, pixel_type,
-    pixels, probability, range, truth, value_of_each,
+    Argument, amount, bits, channels, extent, filter, interpolation_of, levels, named_side, named_truth,
+    pixel_layout, pixel_type, pixels, probability, range, raw_of, truth, value_of_each,
 };
 use forebay::Image as Spec;
-use forebay::image::{Interpolation, Layout, PixelType, Size};
+use forebay::image::{Interpolation, Layout, PixelType, Resampling, Size};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arguments::{float, numbers, refused};
 use crate::errors::IntoPython;
 
-/// Describes how an encoded image becomes pixels. It is a frozen value.
+/// Describes how an image becomes pixels. It is a frozen value.
 ///
 /// :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` and :meth:`fit` make one; the other
-/// methods adjust it, and each returns a new value. Names and meanings follow torchvision; every resize is
-/// bilinear with antialiasing. Pixels are ``uint8`` in RGB and NHWC by default; floats are in [0, 1] without
+/// methods adjust it, and each returns a new value. Names and meanings follow torchvision; a resize is
+/// antialiased, and bilinear without :meth:`resampling`. Cells are encoded images, or pixels with
+/// :meth:`raw`. Pixels are ``uint8`` in RGB and NHWC by default; floats are in [0, 1] without
 /// :meth:`normalize`.
 ///
 /// Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
@@ -146,7 +147,7 @@ impl Image {
         )
     }
 
-    /// The whole image in its own shape, in the upper left corner of a canvas of the given size.
+    /// The whole image in its own shape, on a canvas of the given size.
     ///
     /// A larger image is shrunk until it fits; a smaller one keeps its size unless ``resize`` is given. With
     /// a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
@@ -164,6 +165,9 @@ impl Image {
     /// fill : float or tuple of float, optional
     ///     Value of the canvas where the image does not cover it, or a value for each of three channels, in
     ///     the delivered number type. Default: 0.
+    /// centered : bool, optional
+    ///     Whether the image is in the middle of the canvas: it begins at ``(canvas - size) // 2`` along both
+    ///     axes. Default: in the upper left corner.
     ///
     /// Returns
     /// -------
@@ -173,14 +177,16 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     A side is not an int from 1 to 65535, or ``fill`` is neither a finite number nor three of them.
+    ///     A side is not an int from 1 to 65535, ``fill`` is neither a finite number nor three of them, or ``centered``
+    ///     is neither ``True`` nor ``False``.
     #[staticmethod]
-    #[pyo3(signature = (size, *, resize=None, fill=None))]
+    #[pyo3(signature = (size, *, resize=None, fill=None, centered=None))]
     fn fit(
         py: Python<'_>,
         #[pyo3(from_py_with = extent)] size: Size,
         resize: Option<Argument>,
         fill: Option<Argument>,
+        centered: Option<Argument>,
     ) -> PyResult<Self> {
         let mut spec = Spec::fit(size);
         if let Some(pixels) = resize {
@@ -188,6 +194,11 @@ impl Image {
         }
         if let Some(fill) = fill {
             spec = spec.fill(value_of_each(fill, "fill")?);
+        }
+        if let Some(centered) = centered
+            && named_truth(centered, "centered")?
+        {
+            spec = spec.centered();
         }
         Image::with(py, spec)
     }
@@ -206,9 +217,72 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     The image is not one of :meth:`fit`, or ``fill`` is given.
+    ///     The image is not one of :meth:`fit`, or ``fill`` or ``centered`` is given.
     fn ragged(&self, py: Python<'_>) -> PyResult<Self> {
         Image::with(py, self.spec().ragged())
+    }
+
+    /// Takes raw pixels from the cells instead of encoded images.
+    ///
+    /// A cell has the levels of an image of 8 bits without a header: as bytes, or as a list of ``uint8``. All else is as
+    /// for encoded images: what is drawn for a row is the same, and so is every pixel as of a PNG of these pixels. A
+    /// cell of another length is a bad row.
+    ///
+    /// Parameters
+    /// ----------
+    /// shape : tuple of int
+    ///     Height, width and channels; without channels there is one. With 1 or 2 channels the first is grey, with 3 or
+    ///     4 the first three are red, green and blue.
+    /// layout : {"NHWC", "NCHW"}, optional
+    ///     The order of the levels in a cell. With "NCHW" the channels are first in ``shape``. Default: "NHWC".
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``shape`` is not two or three ints, a side is not from 1 to 65535, channels are not from 1 to 4, or there is
+    ///     no such order.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> notebook = fb.Image.resize(299, 299).raw((299, 299, 3)).dtype("float32").layout("NCHW")
+    /// >>> cifar = fb.Image.random_resized_crop(32).flip().raw((3, 32, 32), layout="NCHW")
+    #[pyo3(signature = (shape, *, layout=None))]
+    fn raw(&self, py: Python<'_>, shape: Argument, layout: Option<Argument>) -> PyResult<Self> {
+        let layout = layout.map_or(Ok(Layout::default()), pixel_layout)?;
+        Image::with(py, self.spec().raw(raw_of(shape, layout)?))
+    }
+
+    /// Sets the filter of the resize.
+    ///
+    /// Each is Pillow's of this name, antialiased; torchvision and timm call it ``interpolation``.
+    ///
+    /// Parameters
+    /// ----------
+    /// filter : {"bilinear", "bicubic", "lanczos"}
+    ///     The filter. Default of an image: "bilinear", which is the fastest.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     There is no such filter.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> clip = fb.Image.center_crop(224, resize=224).resampling("bicubic")
+    fn resampling(&self, #[pyo3(from_py_with = filter)] filter: Resampling) -> Self {
+        Image { spec: self.spec().resampling(filter) }
     }
 
     /// Mirrors left to right at random.

@@ -2,7 +2,7 @@
 
 use forebay::column::{BoxFormat, Tensor, TensorFormat};
 use forebay::filter::Op;
-use forebay::image::{Interpolation, Layout, MaskType, PixelType};
+use forebay::image::{Interpolation, Layout, MaskType, PixelType, Resampling};
 use forebay::samples::{Across, Frames};
 use forebay::{Shuffle, Tier};
 use pyo3::prelude::*;
@@ -21,6 +21,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add("MIXINGS", &Shuffle::MIXINGS)?;
     add("PIXEL_LAYOUTS", &Layout::ALL.map(Layout::name))?;
     add("PIXEL_TYPES", &PixelType::ALL.map(PixelType::name))?;
+    add("RESAMPLINGS", &Resampling::ALL.map(Resampling::name))?;
     add("TENSOR_FORMATS", &TensorFormat::ALL.map(TensorFormat::name))?;
     add("TENSOR_TYPES", &Tensor::TYPES)
 }

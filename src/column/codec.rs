@@ -16,11 +16,19 @@ use crate::monitor::Stage;
 /// share the cost of a task.
 pub(super) const CELLS_PER_TASK: usize = 8;
 
+/// Bytes that a task writes at least where cells are little more than copied, so that small ones share its cost.
+const BYTES_PER_TASK: usize = 32 << 10;
+
 /// The rows of a column, and those of them that are bad.
 pub(crate) type GatheredRows = (ArrayRef, Vec<BadValue>);
 
 /// A row of a batch whose value is bad, and why. The caller adds its place.
 pub(crate) type BadValue = (usize, Error);
+
+/// Cells that one task decodes where they are little more than copied to slots of this length.
+pub(super) fn copied_per_task(slot: usize) -> usize {
+    (BYTES_PER_TASK / slot).max(CELLS_PER_TASK)
+}
 
 /// How one column is delivered. The name is Petastorm's: a codec turns a stored cell into the value that a training
 /// step gets.

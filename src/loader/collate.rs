@@ -290,7 +290,11 @@ impl BatchRows {
         slot: &mut [u8],
     ) -> Result<Result<()>> {
         let mut copy = Vec::new();
-        Ok(match cells.get(column, &mut copy)? {
+        let cell = match cells.get(column, &mut copy) {
+            Err(error) if error.kind() == ErrorKind::BadRow => return Ok(Err(error)),
+            cell => cell?,
+        };
+        Ok(match cell {
             Some(cell) => codec.decode(cell, cells, key, &self.collator.workspace, slot),
             None if cells.path(column).is_none() && codec.decode_null(cells, slot)? => Ok(()),
             None => Err(cells.null(column, codec.noun())),

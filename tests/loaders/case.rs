@@ -1,7 +1,7 @@
 //! A loader and the operations on it, drawn at random from a seed.
 
 use forebay::{Image, Shuffle, Tier};
-use forebay_image::{Layout as Channels, PixelType};
+use forebay_image::{Layout as Channels, PixelType, Resampling};
 use parquet::basic::{Compression, ZstdLevel};
 
 use crate::chance::Chance;
@@ -201,7 +201,7 @@ fn layout(chance: &mut Chance) -> Layout {
 }
 
 fn image(chance: &mut Chance) -> Image {
-    match chance.below(5) {
+    match chance.below(6) {
         0 => Image::resize(8, 10),
         1 => Image::random_resized_crop(8).flip(),
         2 => Image::center_crop(9).flip(),
@@ -210,6 +210,9 @@ fn image(chance: &mut Chance) -> Image {
             .normalize([0.5; 3], [0.25; 3])
             .dtype(PixelType::F32)
             .layout(Channels::Nchw),
+        4 => {
+            Image::random_resized_crop(8).resampling(chance.pick(&[Resampling::Bicubic, Resampling::Lanczos]))
+        }
         _ => Image::random_resized_crop(8).grayscale(),
     }
 }

@@ -12,7 +12,7 @@ use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{
     DataType, Field, Float16Type, Float32Type, Int64Type, Schema, UInt8Type, UInt16Type,
 };
-use forebay::image::{Layout, PixelType};
+use forebay::image::{Layout, PixelType, Raw, Resampling};
 use forebay::{Dataset, ErrorKind, Image, LoaderBuilder, Shard, Shuffle};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -296,6 +296,33 @@ fn every_number_type_and_layout_holds_the_values_of_the_bytes() {
 /// The pixels of one picture as a loader delivers them.
 fn shown(encoded: Vec<u8>, image: &Image) -> Vec<u8> {
     pixels(loader(&written(&[encoded], 1, 1), image), 0).remove(&0).unwrap()
+}
+
+#[test]
+fn raw_pixels_are_drawn_and_shown_as_their_files() {
+    let numbers = 0..ROWS as u8;
+    let files: Vec<Vec<u8>> = numbers.clone().map(|number| picture(WIDTH, HEIGHT, number)).collect();
+    let raws: Vec<Vec<u8>> = numbers
+        .map(|number| {
+            let places = (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));
+            places.flat_map(|(x, y)| [x as u8, y as u8, number]).collect()
+        })
+        .collect();
+    let (files, raws) = (written(&files, 2, 13), written(&raws, 2, 13));
+    let raw = Raw::new((HEIGHT, WIDTH), 3);
+    for image in [
+        crops(),
+        crops().dtype(PixelType::F32).layout(Layout::Nchw).normalize([0.4; 3], [0.3; 3]),
+        Image::random_resized_crop(11).flip().resampling(Resampling::Lanczos).dtype(PixelType::F16),
+        Image::resize(HEIGHT, WIDTH).flip().dtype(PixelType::F32).layout(Layout::Nchw),
+        Image::fit(24).centered().fill([7.0; 3]).flip(),
+    ] {
+        for epoch in 0..2 {
+            let shown =
+                |dir: &TempDir, image: &Image| pixels(loader(dir, image).shuffle(Shuffle::seeded(7)), epoch);
+            assert!(shown(&raws, &image.clone().raw(raw)) == shown(&files, &image), "{image}, epoch {epoch}");
+        }
+    }
 }
 
 #[test]

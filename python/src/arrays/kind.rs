@@ -7,7 +7,7 @@ pub(super) const KIND: &str = "forebay:kind";
 
 pub(super) const IMAGES: &str = "images";
 
-/// The same of arrays with several sides that differ from row to row, or with several of one length behind
+/// Marks arrays with several sides that differ from row to row, or with several sides of one length behind
 /// one that differs.
 pub(super) const ARRAYS: &str = "arrays";
 

@@ -1,7 +1,7 @@
 //! The arguments of `forebay.Image`'s methods, checked.
 
 use forebay::Image as Spec;
-use forebay::image::{Interpolation, Layout, PixelType, Size};
+use forebay::image::{Interpolation, Layout, PixelType, Raw, Resampling, Size};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -78,7 +78,11 @@ pub(super) fn probability(value: Argument) -> PyResult<f64> {
 }
 
 pub(super) fn truth(value: Argument) -> PyResult<bool> {
-    value.extract().map_err(|_| refused(value, "apply", "True or False"))
+    named_truth(value, "apply")
+}
+
+pub(super) fn named_truth(value: Argument, name: &str) -> PyResult<bool> {
+    value.extract().map_err(|_| refused(value, name, "True or False"))
 }
 
 pub(super) fn pixels(value: Argument) -> PyResult<u64> {
@@ -115,6 +119,36 @@ pub(super) fn interpolation_of(value: Argument) -> PyResult<Interpolation> {
         Ok(name) => name.to_str()?.parse::<Interpolation>().or_raise(value.py()),
         Err(_) => Err(refused(value, "interpolation", &one_of(&Interpolation::ALL.map(Interpolation::name)))),
     }
+}
+
+pub(super) fn filter(value: Argument) -> PyResult<Resampling> {
+    match value.cast::<PyString>() {
+        Ok(name) => name.to_str()?.parse::<Resampling>().or_raise(value.py()),
+        Err(_) => Err(refused(value, "filter", &one_of(&Resampling::ALL.map(Resampling::name)))),
+    }
+}
+
+/// Raw pixels of a shape, whose channels are last, or first in planes. Without channels there is one.
+pub(super) fn raw_of(value: Argument, layout: Layout) -> PyResult<Raw> {
+    let whole = |value: Argument| int(value, 0..=u64::from(u32::MAX)).map(|number| number as u32);
+    let grey = || {
+        let [height, width] = items(value)?;
+        Some(((whole(&height)?, whole(&width)?), 1))
+    };
+    let several = || {
+        let [first, second, third] = items(value)?;
+        let [first, second, third] = [whole(&first)?, whole(&second)?, whole(&third)?];
+        Some(match layout {
+            Layout::Nhwc => ((first, second), third),
+            Layout::Nchw => ((second, third), first),
+        })
+    };
+    let wanted = match layout {
+        Layout::Nhwc => "a height, a width and channels, as ints",
+        Layout::Nchw => "channels, a height and a width, as ints",
+    };
+    let (size, channels) = several().or_else(grey).ok_or_else(|| refused(value, "shape", wanted))?;
+    Ok(Raw::new(size, channels).layout(layout))
 }
 
 /// A level for each channel, or one level for all of them.

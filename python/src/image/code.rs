@@ -1,6 +1,7 @@
 //! Writes an image's value as the Python code that makes it.
 
 use forebay::Image as Spec;
+use forebay::image::{Layout, Size};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
@@ -35,6 +36,9 @@ pub(super) fn of(image: &Spec) -> PyResult<String> {
             if !spec["fill"].is_null() {
                 code.push_str(&format!(", fill={}", triple(&spec["fill"])));
             }
+            if !spec["centered"].is_null() {
+                code.push_str(", centered=True");
+            }
             code.push(')');
         }
         framing => {
@@ -49,6 +53,16 @@ pub(super) fn of(image: &Spec) -> PyResult<String> {
     }
     if !spec["ragged"].is_null() {
         code.push_str(".ragged()");
+    }
+    if let Some(raw) = image.raw_pixels() {
+        let (Size { height, width }, channels) = (raw.size(), raw.channels());
+        code.push_str(&match raw.pixel_layout() {
+            Layout::Nhwc => format!(".raw(({height}, {width}, {channels}))"),
+            layout => format!(".raw(({channels}, {height}, {width}), layout=\"{layout}\")"),
+        });
+    }
+    if !spec["resampling"].is_null() {
+        code.push_str(&format!(".resampling({})", spec["resampling"]));
     }
     let defaults = serde_json::to_value(Spec::resize(1, 1)).unwrap_or_default();
     let differs = |name: &str| spec[name] != defaults[name];

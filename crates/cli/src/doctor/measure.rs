@@ -9,6 +9,7 @@ use forebay::Tier;
 use forebay::bindings::page_cache;
 use forebay::{Dataset, DiskCache, Loader, Shard};
 use forebay_base::Result;
+use forebay_image::Form;
 use forebay_store::catalog::Projection;
 use forebay_store::source::TrafficStats;
 
@@ -75,9 +76,10 @@ impl Bench<'_> {
         progress.advance(1);
         let alone = if self.threads > 1 { cached(1)? } else { all };
         progress.advance(1);
-        let pixels = match self.options.image.is_empty() {
-            true => None,
-            false => {
+        // Raw pixels have no other form.
+        let pixels = match self.options.image.iter().any(|(_, image)| image.has_form(Form::Pixels)) {
+            false => None,
+            true => {
                 let cache = DiskCache::open(self.scratch.join("pixels"), MAX_SCRATCH_BYTES)?;
                 let few = (now.batches / PIXEL_BATCHES_DIVISOR).max(2);
                 // The cache must hold several row groups of pixels, so this trial does not have little
