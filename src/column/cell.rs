@@ -144,7 +144,7 @@ impl<'a> RowCells<'a> {
     /// `None` for a null.
     pub(crate) fn peek(self, column: usize) -> Result<Option<&'a [u8]>> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
-        Ok(Cells::of(stored.as_ref())?.get(self.row))
+        Cells::of(stored.as_ref())?.get(self.row)
     }
 
     /// Whether the cell of a stored column is null.

@@ -130,7 +130,7 @@ impl DecodeCells for ExactCodec {
         workspace: &Workspace,
         slot: &mut [u8],
     ) -> Result<()> {
-        let cell = cell.stable_if(needs_stable);
+        let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
         let Size { height, width } = self.exact.pixels.check(cell)?;
         if self.exact.size != (Size { height, width }) {
             let wanted = self.exact.size;

@@ -9,7 +9,7 @@ use forebay_base::{Place, Result};
 use forebay_store::source::Store;
 
 use super::LoaderBuilder;
-use super::columns::of_column;
+use super::places::of_column;
 use super::vectors::listed_schema;
 use crate::batch::Fill;
 use crate::column::{Arrays, ArraysCodec, Codec, Column, ColumnSpec, Decoding, NullOptions};
