@@ -57,7 +57,7 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
         row_group_bytes: Spread::of(group_bytes.into_iter()),
         row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),
         columns,
-        window: WindowSizes::of(catalog, &catalog.project_readable()?),
+        window: WindowSizes::measure(catalog, &catalog.project_readable()?),
         refused: catalog.refused().iter().map(Refused::of).collect(),
         advice: Vec::new(),
     };
