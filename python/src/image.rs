@@ -735,7 +735,7 @@ impl Image {
 
     /// The value as Python code.
     fn __repr__(&self) -> PyResult<String> {
-        code::of(&self.spec)
+        code::python(&self.spec)
     }
 }
 

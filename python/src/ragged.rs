@@ -12,7 +12,7 @@ use crate::view;
 pub(crate) struct Offsets(OffsetBuffer<i64>);
 
 impl Offsets {
-    pub(crate) fn of(offsets: OffsetBuffer<i64>) -> Self {
+    pub(crate) fn new(offsets: OffsetBuffer<i64>) -> Self {
         Offsets(offsets)
     }
 
@@ -70,7 +70,7 @@ impl Offsets {
             }
             _ => self.0.iter().map(|offset| offset - first).collect(),
         };
-        let offsets = view::of(py, Dense::flat(offsets, Element::Int(8)))?;
+        let offsets = view::array(py, Dense::flat(offsets, Element::Int(8)))?;
         py.import("forebay.batch.ragged")?.getattr(class)?.call1((items, offsets))
     }
 }

@@ -82,7 +82,7 @@ impl Api {
 
 /// An array over the same memory, which stays alive as the array's base. The array of bfloat16 holds its bits
 /// as integers.
-pub(crate) fn of(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn array(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     let api = Api::get(py)?;
     let dtype = dtype(py, dense.element)?;
     let shape: Vec<isize> = dense.shape.iter().map(|side| side.cast_signed()).collect();

@@ -162,7 +162,7 @@ pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Res
     };
     let mut trailer = [0u8; TRAILER_BYTES];
     file.read_exact_at(&mut trailer, before_trailer)?;
-    let Some(Trailer { body, key, expected }) = Trailer::of(&trailer, length) else {
+    let Some(Trailer { body, key, expected }) = Trailer::read(&trailer, length) else {
         return Ok(Integrity::Damaged);
     };
     let mut hash = Xxh3::new();
@@ -191,13 +191,13 @@ pub(super) fn may_be_whole(file: &File) -> io::Result<bool> {
     let Some(before_trailer) = length.checked_sub(TRAILER_BYTES as u64) else { return Ok(false) };
     let mut trailer = [0u8; TRAILER_BYTES];
     file.read_exact_at(&mut trailer, before_trailer)?;
-    Ok(Trailer::of(&trailer, length).is_some())
+    Ok(Trailer::read(&trailer, length).is_some())
 }
 
 /// Checks an entry that was read into memory, like [`check`].
 pub(super) fn check_bytes(bytes: &[u8], belongs: impl FnOnce(&[u8]) -> bool) -> Integrity {
     let Some((_, trailer)) = bytes.split_last_chunk::<TRAILER_BYTES>() else { return Integrity::Damaged };
-    let Some(Trailer { body, key, expected }) = Trailer::of(trailer, bytes.len() as u64) else {
+    let Some(Trailer { body, key, expected }) = Trailer::read(trailer, bytes.len() as u64) else {
         return Integrity::Damaged;
     };
     let is_sound = xxh3_64(&bytes[..bytes.len() - HASH_BYTES]) == expected
@@ -216,7 +216,7 @@ struct Trailer {
 
 impl Trailer {
     /// Parses the trailer of a file of `length` bytes. `None` if its lengths contradict that.
-    fn of(trailer: &[u8; TRAILER_BYTES], length: u64) -> Option<Trailer> {
+    fn read(trailer: &[u8; TRAILER_BYTES], length: u64) -> Option<Trailer> {
         let number =
             |at: usize| trailer[at..at + 8].iter().rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
         let (rows, stream, key) = (number(8), number(16), number(24));

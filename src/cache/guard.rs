@@ -71,7 +71,7 @@ impl Guarded {
                 return Err(error);
             }
         };
-        let Some(pages) = Pages::of(map.as_ptr() as usize, map.len()) else {
+        let Some(pages) = Pages::covering(map.as_ptr() as usize, map.len()) else {
             free().0.push(slot);
             return Ok(None);
         };
@@ -108,7 +108,7 @@ impl Pages {
 
     /// The pages of `length` bytes from `start` on, which is the beginning of a page. `None` if the numbers
     /// are too large.
-    fn of(start: usize, length: usize) -> Option<Pages> {
+    fn covering(start: usize, length: usize) -> Option<Pages> {
         let (first, count) = ((start / PAGE_BYTES) as u64, length.div_ceil(PAGE_BYTES) as u64);
         let fits = count >> Self::COUNT_BITS == 0 && first >> (u64::BITS - Self::COUNT_BITS) == 0;
         fits.then_some(Pages(first << Self::COUNT_BITS | count))
@@ -246,18 +246,18 @@ mod tests {
             (16 * PAGE_BYTES, 3 * PAGE_BYTES, 19 * PAGE_BYTES),
             (high, PAGE_BYTES, 1 << 48),
         ] {
-            assert_eq!(Pages::of(start, length).unwrap().range(), start..end);
+            assert_eq!(Pages::covering(start, length).unwrap().range(), start..end);
         }
         assert!(Pages::NONE.range().is_empty());
-        assert_eq!(Pages::of(1 << 48, PAGE_BYTES), None, "too high");
-        assert_eq!(Pages::of(PAGE_BYTES, 1 << 40), None, "too long");
+        assert_eq!(Pages::covering(1 << 48, PAGE_BYTES), None, "too high");
+        assert_eq!(Pages::covering(PAGE_BYTES, 1 << 40), None, "too long");
     }
 
     #[test]
     fn a_slot_that_is_used_anew_never_shows_one_map_with_the_length_of_another() {
         let (long, short) = (
-            Pages::of(PAGE_BYTES, 64 * PAGE_BYTES).unwrap(),
-            Pages::of(128 * PAGE_BYTES, PAGE_BYTES).unwrap(),
+            Pages::covering(PAGE_BYTES, 64 * PAGE_BYTES).unwrap(),
+            Pages::covering(128 * PAGE_BYTES, PAGE_BYTES).unwrap(),
         );
         let (slot, are_over) = (AtomicU64::new(Pages::NONE.0), AtomicBool::new(false));
         std::thread::scope(|scope| {

@@ -34,7 +34,7 @@ impl Key {
             let nullable = if field.is_nullable() { "" } else { " not null" };
             let _ = writeln!(text, "{:?} {}{nullable}", field.name(), field.data_type());
         }
-        let name = Name::of(text.as_bytes());
+        let name = Name::from_key(text.as_bytes());
         Key { text, name }
     }
 
@@ -55,7 +55,7 @@ pub(super) struct Name(u128);
 const HEX_DIGITS: usize = 32;
 
 impl Name {
-    pub(super) fn of(key: &[u8]) -> Name {
+    pub(super) fn from_key(key: &[u8]) -> Name {
         Name(xxh3_128(key))
     }
 
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_name_is_read_back_and_nothing_else_is_a_name() {
-        let name = Name::of(b"key");
+        let name = Name::from_key(b"key");
         assert_eq!(Name::parse(&name.to_string()), Some(name));
         for other in ["", "..", "+0000000000000000000000000000000", "ABCDEF00000000000000000000000000", "00"]
         {

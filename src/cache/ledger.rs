@@ -34,7 +34,7 @@ pub(super) struct Total {
 
 impl Total {
     /// The sums over a scan. A partial file without a length is only a lock, and is not counted.
-    pub(super) fn of(scan: &Scan) -> Total {
+    pub(super) fn from_scan(scan: &Scan) -> Total {
         let lengths =
             || scan.entries.iter().chain(&scan.partials).map(|found| found.length).filter(|&n| n > 0);
         Total { bytes: lengths().map(footprint).sum(), entries: lengths().count() as u64 }
@@ -87,7 +87,7 @@ impl Ledger {
             Some(Totals { total, past }) => Ok(Some(Ledger { file, total, past })),
             None => {
                 let mut ledger = Ledger { file, total: Total::default(), past: PastStats::default() };
-                ledger.set(Total::of(&folder.scan()?))?;
+                ledger.set(Total::from_scan(&folder.scan()?))?;
                 Ok(Some(ledger))
             }
         }

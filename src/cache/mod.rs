@@ -433,13 +433,13 @@ impl DiskCache {
     fn load_mapped(&self, key: &Key, path: &Path, file: &File) -> io::Result<Option<index::Slot>> {
         let index = &self.0.index;
         let found = file.metadata()?;
-        let mut before = Stamp::of(&found);
+        let mut before = Stamp::from_metadata(&found);
         if !before.is_sealed() {
             if seal::may_be_written(&found) {
                 return load_copied(key, file);
             }
             seal::seal(file)?;
-            before = Stamp::of(&file.metadata()?);
+            before = Stamp::from_metadata(&file.metadata()?);
         }
         let body = match index.verified(key.name(), &before) {
             Some(body) => body,

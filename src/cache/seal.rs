@@ -47,7 +47,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    pub(super) fn of(found: &Metadata) -> Stamp {
+    pub(super) fn from_metadata(found: &Metadata) -> Stamp {
         Stamp {
             file: (found.dev(), found.ino()),
             length: found.len(),
@@ -84,7 +84,7 @@ impl Seal {
     /// exchanged or removed the file, and all of it could be read.
     pub(super) fn is_intact(&self) -> bool {
         let found = self.path.symlink_metadata();
-        found.is_ok_and(|found| Stamp::of(&found) == self.stamp) && !self.map.is_broken()
+        found.is_ok_and(|found| Stamp::from_metadata(&found) == self.stamp) && !self.map.is_broken()
     }
 }
 

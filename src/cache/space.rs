@@ -95,7 +95,7 @@ struct Disk {
 }
 
 impl Disk {
-    fn of(folder: &Folder) -> io::Result<Disk> {
+    fn measure(folder: &Folder) -> io::Result<Disk> {
         let disk = rustix::fs::statvfs(folder.root())?;
         let used = disk.f_blocks.saturating_sub(disk.f_bfree);
         Ok(Disk { size: (used + disk.f_bavail) * disk.f_frsize, free: disk.f_bavail * disk.f_frsize })
@@ -119,7 +119,7 @@ impl Space {
 
     /// How many bytes the files can grow to if they take `total` now.
     pub(super) fn capacity(&self, total: Total) -> u64 {
-        let disk = self.keep_free.zip(Disk::of(&self.folder).ok());
+        let disk = self.keep_free.zip(Disk::measure(&self.folder).ok());
         let free = disk.map_or(u64::MAX, |(keep_free, disk)| disk.free.saturating_sub(keep_free(disk.size)));
         self.limit.min(total.bytes.saturating_add(free))
     }
@@ -187,7 +187,7 @@ impl Space {
         let wanted = footprint(bytes);
         let over = (total.bytes + wanted).saturating_sub(self.limit);
         let Some(keep_free) = self.keep_free else { return Ok(over) };
-        let disk = Disk::of(&self.folder)?;
+        let disk = Disk::measure(&self.folder)?;
         Ok(over.max((keep_free(disk.size) + wanted).saturating_sub(disk.free)))
     }
 
@@ -222,7 +222,7 @@ impl SpaceState {
     /// Corrects the ledger and lists the entries that may be evicted.
     fn count(&mut self, folder: &Folder, ledger: &mut Ledger) -> io::Result<()> {
         let scan = folder.scan()?;
-        ledger.set(Total::of(&scan))?;
+        ledger.set(Total::from_scan(&scan))?;
         let mut old = scan.entries;
         old.retain(|found| self.previous.is_some_and(|previous| found.used < previous));
         old.sort_by_key(|found| found.used);

@@ -58,8 +58,8 @@ impl DiskCache {
     fn verify_one(&self, found: &ScannedFile, report: &mut Report) {
         let space = &self.0.space;
         let path = space.folder.entry(found.name);
-        let verdict =
-            folder::open(&path).and_then(|file| format::check(&file, |text| Name::of(text) == found.name));
+        let verdict = folder::open(&path)
+            .and_then(|file| format::check(&file, |text| Name::from_key(text) == found.name));
         match verdict {
             Ok(Integrity::Sound(body)) => {
                 report.sound += 1;

@@ -141,7 +141,7 @@ pub(crate) struct BucketGroup {
 }
 
 impl BucketGroup {
-    fn of(&self, bucket: u32) -> &[u32] {
+    fn rows_of(&self, bucket: u32) -> &[u32] {
         let bucket = bucket as usize;
         let start = bucket.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.rows[start as usize..self.ends[bucket] as usize]
@@ -149,7 +149,7 @@ impl BucketGroup {
 
     /// The number of rows in the largest bucket.
     fn largest(&self) -> usize {
-        (0..self.ends.len() as u32).map(|bucket| self.of(bucket).len()).max().unwrap_or(0)
+        (0..self.ends.len() as u32).map(|bucket| self.rows_of(bucket).len()).max().unwrap_or(0)
     }
 }
 
@@ -170,7 +170,7 @@ impl SampleKind for Buckets {
     }
 
     fn rows(&self, group: usize, sample: u32, _: &RowSet, rows: &mut SampleRows) {
-        rows.rows.extend_from_slice(self.0[group].of(sample));
+        rows.rows.extend_from_slice(self.0[group].rows_of(sample));
     }
 
     fn bytes(&self) -> u64 {
@@ -184,7 +184,7 @@ mod tests {
 
     fn buckets(bucket: &Bucket, lengths: &[u32]) -> Vec<Vec<u32>> {
         let group = bucket.of_group(lengths);
-        (0..group.ends.len() as u32).map(|at| group.of(at).to_vec()).collect()
+        (0..group.ends.len() as u32).map(|at| group.rows_of(at).to_vec()).collect()
     }
 
     #[test]

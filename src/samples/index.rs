@@ -58,7 +58,7 @@ impl SampleIndex {
         let kind_bytes = kind.as_ref().map_or(0, |kind| kind.bytes());
         let beyond = kind.as_ref().map_or_else(Box::default, |kind| {
             let beyond: Box<[u32]> =
-                (0..rows.len()).map(|group| kind.beyond(group, &rows.of(group))).collect();
+                (0..rows.len()).map(|group| kind.beyond(group, &rows.row_set(group))).collect();
             if beyond.iter().any(|rows| *rows > 0) { beyond } else { Box::default() }
         });
         let epoch = EpochSamples { kind, counts: counts.clone(), rows: rows.clone(), beyond };
@@ -113,7 +113,7 @@ impl SampleIndex {
 
     /// The selected rows of a row group.
     pub(crate) fn selected(&self, group: usize) -> RowSet {
-        self.rows.of(group)
+        self.rows.row_set(group)
     }
 
     /// The number of selected rows in each row group, or 0 where a row group gives no sample.
@@ -188,7 +188,7 @@ impl EpochSamples {
     /// The stored rows that are decoded for a part.
     pub(crate) fn rows_of(&self, part: &Part) -> PartRows {
         let Part { group, start, rows } = self.decoded(part);
-        PartRows { set: self.rows.of(group as usize), ordinals: start..start + rows }
+        PartRows { set: self.rows.row_set(group as usize), ordinals: start..start + rows }
     }
 
     /// The rows of later row groups that the samples of `group` run on into.
@@ -213,29 +213,29 @@ impl EpochSamples {
         let group = part.group as usize;
         let own = self.decoded(part);
         if row < own.rows {
-            return (group, self.rows.of(group).select(own.start + row));
+            return (group, self.rows.row_set(group).select(own.start + row));
         }
         let mut beyond = row - own.rows;
         for head in self.heads(group) {
             if beyond < head.rows {
-                return (head.group as usize, self.rows.of(head.group as usize).select(beyond));
+                return (head.group as usize, self.rows.row_set(head.group as usize).select(beyond));
             }
             beyond -= head.rows;
         }
         // A sample has no rows beyond its heads, so this is not reached.
-        (group, self.rows.of(group).rows())
+        (group, self.rows.row_set(group).rows())
     }
 
     /// The stored rows of a head.
     pub(crate) fn rows_of_head(&self, head: Head) -> PartRows {
-        PartRows { set: self.rows.of(head.group as usize), ordinals: 0..head.rows }
+        PartRows { set: self.rows.row_set(head.group as usize), ordinals: 0..head.rows }
     }
 
     /// The samples of a part; `None` where a sample is a row.
     pub(crate) fn samples_of(&self, part: &Part) -> Option<PartSamples> {
         let (kind, group) = (self.kind.clone()?, part.group as usize);
         let kind = kind.of_group(group).unwrap_or(kind);
-        Some(PartSamples { kind, part: *part, selected: self.rows.of(group) })
+        Some(PartSamples { kind, part: *part, selected: self.rows.row_set(group) })
     }
 }
 

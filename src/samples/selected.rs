@@ -23,7 +23,7 @@ impl SelectedRows {
     }
 
     /// The selected rows of a row group.
-    pub(super) fn of(&self, group: usize) -> RowSet {
+    pub(super) fn row_set(&self, group: usize) -> RowSet {
         match self {
             SelectedRows::Whole(rows) => RowSet::all(rows[group]),
             SelectedRows::Some(sets) => sets[group].clone(),
@@ -79,7 +79,7 @@ mod tests {
             assert_eq!(*selected.counts(), *sets.iter().map(RowSet::count).collect::<Vec<_>>());
             for (group, set) in sets.iter().enumerate() {
                 assert_eq!(
-                    (selected.of(group), selected.count(group)),
+                    (selected.row_set(group), selected.count(group)),
                     (set.clone(), set.count()),
                     "{group}"
                 );

@@ -39,7 +39,7 @@ impl Stretches {
     /// # Errors
     /// The rows are not sorted; the ordinal is that of the first row out of order. Or a column has a type
     /// that cannot decide about windows.
-    pub(crate) fn of(
+    pub(crate) fn find(
         window: &Window,
         rows: usize,
         by: Option<&ArrayRef>,
@@ -97,7 +97,7 @@ impl Stretches {
         };
         let by = joined((&before.by, &after.by))?;
         let within = joined((&before.within, &after.within))?;
-        match Stretches::of(window, 2, by.as_ref(), within.as_ref()) {
+        match Stretches::find(window, 2, by.as_ref(), within.as_ref()) {
             Ok(stretches) => Ok(stretches.row(1)),
             Err((Some(_), _)) => Err(unsorted_across(window)),
             Err((None, error)) => Err(error),
@@ -357,30 +357,30 @@ mod tests {
 
     use super::*;
 
-    fn of(window: &Window, by: Option<ArrayRef>, within: Option<ArrayRef>) -> Vec<Range<u32>> {
+    fn found(window: &Window, by: Option<ArrayRef>, within: Option<ArrayRef>) -> Vec<Range<u32>> {
         let rows = by.as_ref().or(within.as_ref()).map_or(0, |array| array.len());
-        Stretches::of(window, rows, by.as_ref(), within.as_ref()).unwrap().iter().collect()
+        Stretches::find(window, rows, by.as_ref(), within.as_ref()).unwrap().iter().collect()
     }
 
     #[test]
     fn a_gap_ends_a_stretch() {
         let window = Window::rows(2).by("t").gap(2.0);
         let by: ArrayRef = Arc::new(Int64Array::from(vec![1, 3, 6, 7]));
-        assert_eq!(of(&window, Some(by), None), [0..2, 2..4]);
+        assert_eq!(found(&window, Some(by), None), [0..2, 2..4]);
         let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.0, 2.0, 4.5]));
-        assert_eq!(of(&window, Some(floats), None), [0..2, 2..3]);
+        assert_eq!(found(&window, Some(floats), None), [0..2, 2..3]);
         // Tenths cannot be written as floats exactly, nor can their differences.
         let tenths: ArrayRef =
             Arc::new(Float64Array::from_iter_values((0..1000).map(|at| f64::from(at) * 0.1)));
         let narrow: ArrayRef = Arc::new(Float32Array::from_iter_values((0..1000).map(|at| at as f32 * 0.1)));
         let window = Window::rows(2).by("t").gap(0.1);
         for tenths in [tenths, narrow] {
-            assert_eq!(of(&window, Some(tenths), None).first(), Some(&(0..1000)));
+            assert_eq!(found(&window, Some(tenths), None).first(), Some(&(0..1000)));
         }
         let wider: ArrayRef = Arc::new(Float64Array::from(vec![99.9, 100.000_001]));
-        assert_eq!(of(&window, Some(wider), None), [0..1, 1..2]);
+        assert_eq!(found(&window, Some(wider), None), [0..1, 1..2]);
         let far: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX]));
-        assert_eq!(of(&window, Some(far), None), [0..1, 1..2]);
+        assert_eq!(found(&window, Some(far), None), [0..1, 1..2]);
     }
 
     #[test]
@@ -401,20 +401,22 @@ mod tests {
     fn a_time_is_in_the_unit_of_the_column() {
         let window = Window::rows(2).by("t").gap(std::time::Duration::from_secs(1));
         let by: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![0, 1000, 2001]));
-        assert_eq!(of(&window, Some(by), None), [0..2, 2..3]);
+        assert_eq!(found(&window, Some(by), None), [0..2, 2..3]);
         let number: ArrayRef = Arc::new(Int64Array::from(vec![0]));
-        assert!(Stretches::of(&window, 1, Some(&number), None).unwrap_err().1.to_string().contains("a time"));
+        assert!(
+            Stretches::find(&window, 1, Some(&number), None).unwrap_err().1.to_string().contains("a time")
+        );
     }
 
     #[test]
     fn a_row_without_a_value_is_in_no_window() {
         let window = Window::rows(2).by("t");
         let by: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(2), Some(3)]));
-        assert_eq!(of(&window, Some(by), None), [0..1, 2..4]);
+        assert_eq!(found(&window, Some(by), None), [0..1, 2..4]);
         let nan: ArrayRef = Arc::new(Float64Array::from(vec![f64::NAN, 1.0, 2.0]));
-        assert_eq!(of(&window, Some(nan), None).first(), Some(&(1..3)));
+        assert_eq!(found(&window, Some(nan), None).first(), Some(&(1..3)));
         let within: ArrayRef = Arc::new(StringViewArray::from(vec![Some("a"), Some("a"), None, Some("a")]));
-        assert_eq!(of(&Window::rows(2).within("e"), None, Some(within)), [0..2, 3..4]);
+        assert_eq!(found(&Window::rows(2).within("e"), None, Some(within)), [0..2, 3..4]);
     }
 
     #[test]
@@ -422,8 +424,8 @@ mod tests {
         let window = Window::rows(2).by("t").within("e");
         let by: ArrayRef = Arc::new(Int64Array::from(vec![5, 6, 1, 2]));
         let within: ArrayRef = Arc::new(Int64Array::from(vec![1, 1, 2, 2]));
-        assert_eq!(of(&window, Some(by.clone()), Some(within)), [0..2, 2..4]);
-        let (row, error) = Stretches::of(&window, 4, Some(&by), None).unwrap_err();
+        assert_eq!(found(&window, Some(by.clone()), Some(within)), [0..2, 2..4]);
+        let (row, error) = Stretches::find(&window, 4, Some(&by), None).unwrap_err();
         assert_eq!(row, Some(2));
         assert!(error.to_string().contains("less than in the row before"), "{error}");
     }

@@ -93,13 +93,13 @@ fn with_replacement() -> bool {
 }
 
 impl Sample {
-    fn of(column: impl Into<String>, weights: Weights) -> Self {
+    fn weighted(column: impl Into<String>, weights: Weights) -> Self {
         Sample { column: column.into(), weights, replacement: true, rows: None, seed: None }
     }
 
     /// Draws each row by its weight in a column of numbers. A weight is 0 or more.
     pub fn weights(column: impl Into<String>) -> Self {
-        Sample::of(column, Weights::Values)
+        Sample::weighted(column, Weights::Values)
     }
 
     /// Draws each row by the weight of its class, which is its value in a column of whole numbers, booleans
@@ -109,13 +109,13 @@ impl Sample {
         weights: impl IntoIterator<Item = (C, f64)>,
     ) -> Self {
         let weights = weights.into_iter().map(|(class, weight)| (class.into(), weight)).collect();
-        Sample::of(column, Weights::Classes { weights, others: None })
+        Sample::weighted(column, Weights::Classes { weights, others: None })
     }
 
     /// Draws the same number of rows of each class, to within one row. A class is a value of a column of
     /// whole numbers, booleans or texts.
     pub fn balanced(column: impl Into<String>) -> Self {
-        Sample::of(column, Weights::Balanced)
+        Sample::weighted(column, Weights::Balanced)
     }
 
     /// The weight of classes that [`classes`](Self::classes) does not list. Default: none, such classes are

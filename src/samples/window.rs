@@ -327,7 +327,7 @@ mod tests {
         let episode = |row: usize| breaks.iter().filter(|at| **at <= row).count() as i64;
         let within: ArrayRef = Arc::new(Int64Array::from_iter_values((0..by.len()).map(episode)));
         let ascending: ArrayRef = Arc::new(Int64Array::from(by.to_vec()));
-        let rows = Stretches::of(window, by.len(), Some(&ascending), Some(&within)).unwrap();
+        let rows = Stretches::find(window, by.len(), Some(&ascending), Some(&within)).unwrap();
         let mut starts = SequenceStarts::new(window);
         starts.push(&RowSet::all(by.len() as u32), &rows, None);
         let found = starts.finish().remove(0);

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut report = measure(&args, &console)?;
     report.workload = held;
     if let Some(output) = page {
-        output.write(&page::of(&report)?)?;
+        output.write(&page::render(&report)?)?;
     }
     console.say(&report)?;
     console.json(&report)

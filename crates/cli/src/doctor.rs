@@ -165,7 +165,7 @@ impl DoctorReport {
             margin: predictions.first().and_then(|now| now.margin),
             others_cores: None,
             bound_by: advice::bound(&measured),
-            advice: advice::list(&measured, demand.as_ref(), &advice::Layout::of(dataset, &args.loader)?),
+            advice: advice::list(&measured, demand.as_ref(), &advice::Layout::read(dataset, &args.loader)?),
             measured,
             predictions,
         })

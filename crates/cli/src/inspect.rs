@@ -61,7 +61,7 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
         row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),
         columns,
         petastorm: schema.as_ref().ok().and_then(|schema| schema.as_deref().map(Schema::of)),
-        window: WindowSizes::of(catalog, &catalog.project_readable()?),
+        window: WindowSizes::measure(catalog, &catalog.project_readable()?),
         refused: catalog.refused().iter().map(Refused::of).collect(),
         advice: Vec::new(),
     };

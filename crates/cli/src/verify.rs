@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(fault) = args.plant {
         plant(fault, &mut lives)?;
     }
-    let judgement = Judgement::of(&run, &lives, &console)?;
+    let judgement = Judgement::judge(&run, &lives, &console)?;
     console.say(describe(args, &lives, &judgement))?;
     console.json(&judgement)?;
     match judgement.is_right {

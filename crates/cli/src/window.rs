@@ -22,7 +22,7 @@ pub(crate) struct WindowSizes {
 
 impl WindowSizes {
     /// The window of a loader that reads the projected columns.
-    pub(crate) fn of(catalog: &Catalog, projection: &Projection) -> Self {
+    pub(crate) fn measure(catalog: &Catalog, projection: &Projection) -> Self {
         let groups = catalog.groups.len() as u64;
         let row_bytes = catalog.window_row_bytes(projection);
         WindowSizes { row_bytes, group_rows: catalog.rows() / groups.max(1), groups }

@@ -44,7 +44,7 @@ pub(crate) fn numbers<'py>(
     if !kind.is_primitive() || is_wider || column.null_count() > 0 {
         return None;
     }
-    Some(view::of(py, dense::dense(field, column.as_ref())?))
+    Some(view::array(py, dense::dense(field, column.as_ref())?))
 }
 
 /// The array of a column, or of a part of one, that has no nulls where an array needs values.
@@ -55,7 +55,7 @@ fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult
     match column.data_type() {
         DataType::LargeList(item) => {
             let list = column.as_list::<i64>();
-            let offsets = Offsets::of(list.offsets().clone());
+            let offsets = Offsets::new(list.offsets().clone());
             let values = delivered(py, item, &offsets.items(list.values()))?;
             match field.metadata().get(KIND).map(String::as_str) {
                 Some(IMAGES) => offsets.images(py, values),
@@ -65,14 +65,14 @@ fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult
         }
         DataType::Map(entries, _) => {
             let map = column.as_map();
-            let offsets = Offsets::of(long(map.offsets().iter().map(|offset| i64::from(*offset))));
+            let offsets = Offsets::new(long(map.offsets().iter().map(|offset| i64::from(*offset))));
             let of_map: ArrayRef = Arc::new(map.entries().clone());
             let values = delivered(py, entries, &offsets.items(&of_map))?;
             offsets.ragged(py, values)
         }
         DataType::FixedSizeList(item, length) => {
             let (rows, length) = (column.len() as i64, i64::from(*length));
-            let offsets = Offsets::of(long((0..=rows).map(|row| row * length)));
+            let offsets = Offsets::new(long((0..=rows).map(|row| row * length)));
             let values = delivered(py, item, column.as_fixed_size_list().values())?;
             offsets.ragged(py, values)
         }

@@ -9,7 +9,7 @@ use crate::view;
 /// A numpy array over the same memory, which stays alive as the array's base.
 pub(crate) fn view(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     let element = dense.element;
-    let array = view::of(py, dense)?;
+    let array = view::array(py, dense)?;
     match element {
         Element::BFloat16 => bfloat16(py, array),
         _ => Ok(array),

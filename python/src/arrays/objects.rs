@@ -177,7 +177,7 @@ fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<V
         .hint("read it through Arrow: pyarrow.record_batch(batch)");
         return Err(errors::raise(py, &error));
     };
-    let array = view::of(py, Dense { buffer, shape, element })?;
+    let array = view::array(py, Dense { buffer, shape, element })?;
     array.call_method0("tolist")?.extract()
 }
 

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use serde_json::Value;
 
 /// The code, without arguments that have their defaults.
-pub(super) fn of(image: &Spec) -> PyResult<String> {
+pub(super) fn python(image: &Spec) -> PyResult<String> {
     let spec: Value = serde_json::to_value(image).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let pair = |value: &Value| format!("({}, {})", value[0], value[1]);
     // Numbers are written with the digits that the user gave: the library holds them in 32 bits, and as

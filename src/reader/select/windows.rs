@@ -160,7 +160,7 @@ fn stretches(
     let catalog = &scanner.reads.catalog;
     let column = |name: Option<&str>| name.and_then(|name| batch.column_by_name(name));
     let (by, within) = (column(window.by_column()), column(window.within_column()));
-    Stretches::of(window, batch.num_rows(), by, within).map_err(|(row, error)| {
+    Stretches::find(window, batch.num_rows(), by, within).map_err(|(row, error)| {
         let place = catalog.place(&catalog.groups[group]);
         error.at(match row {
             Some(row) => place.row(rows.select(row as u32).into()),

@@ -18,7 +18,7 @@ use super::report::BenchReport;
 const STYLE: &str = include_str!("page/style.css");
 
 /// Renders the page of `report`.
-pub(super) fn of(report: &BenchReport) -> Result<String> {
+pub(super) fn render(report: &BenchReport) -> Result<String> {
     let failed = |error| Error::new(ErrorKind::Internal, format!("cannot write JSON: {error}"));
     let value = serde_json::to_value(report).map_err(failed)?;
     let json = serde_json::to_string_pretty(&value).map_err(failed)?;

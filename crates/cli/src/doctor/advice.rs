@@ -55,7 +55,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
+    pub(super) fn read(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let catalog = dataset.catalog();
         let projection = options.projection(dataset)?;
         let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, &projection)).sum();
@@ -63,7 +63,7 @@ impl Layout {
             rows: catalog.rows(),
             columns: (projection.schema().fields().len(), catalog.schema.fields().len()),
             held,
-            window: WindowSizes::of(catalog, &projection),
+            window: WindowSizes::measure(catalog, &projection),
         })
     }
 }

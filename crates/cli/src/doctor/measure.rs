@@ -193,7 +193,7 @@ impl Bench<'_> {
             let row_bytes = traffic.bytes_needed as f64 / rows.max(1) as f64;
             let rates: Vec<f64> =
                 trial::intervals(&marks).iter().map(|bytes| bytes / row_bytes.max(1.0)).collect();
-            return Ok((self.seen(Rate::of(&rates), &traffic, rows), spent / rows.max(1) as f64));
+            return Ok((self.seen(Rate::from_intervals(&rates), &traffic, rows), spent / rows.max(1) as f64));
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Rate {
 
 impl Rate {
     /// The mean of the rates over intervals of equal length.
-    pub(super) fn of(intervals: &[f64]) -> Rate {
+    pub(super) fn from_intervals(intervals: &[f64]) -> Rate {
         let n = intervals.len().max(1) as f64;
         let mean = intervals.iter().sum::<f64>() / n;
         let variance = intervals.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
@@ -278,9 +278,9 @@ pub(super) mod tests {
 
     #[test]
     fn an_uneven_measurement_has_a_wide_error() {
-        let even = Rate::of(&[100.0; 10]);
+        let even = Rate::from_intervals(&[100.0; 10]);
         assert_eq!((even.rows_per_second, even.plus_minus), (100.0, 0.0));
-        let uneven = Rate::of(&[90.0, 110.0, 90.0, 110.0]);
+        let uneven = Rate::from_intervals(&[90.0, 110.0, 90.0, 110.0]);
         assert!(
             close(uneven.rows_per_second, 100.0) && (10.0..15.0).contains(&uneven.plus_minus),
             "{uneven:?}"

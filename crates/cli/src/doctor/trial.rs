@@ -69,7 +69,7 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
     let stats = loader.stats();
     let decoded = (stats.stages.parquet.items - before.stages.parquet.items).max(1) as f64;
     Ok(Trial {
-        rate: Rate::of(&intervals(&marks)),
+        rate: Rate::from_intervals(&intervals(&marks)),
         batches,
         bytes,
         parquet: (stats.stages.parquet.working - before.stages.parquet.working) / decoded,

@@ -88,7 +88,7 @@ impl Rows {
 }
 
 impl Judgement {
-    pub(super) fn of(run: &VerifyRun, lives: &[Life], console: &Console) -> Result<Judgement> {
+    pub(super) fn judge(run: &VerifyRun, lives: &[Life], console: &Console) -> Result<Judgement> {
         let stored = stored(run, console)?;
         let denied = denied(run, &stored)?;
         let (mut order, mut contents) = (Order::default(), Contents::default());
