@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +78,25 @@ def test_spark_writes_what_a_reader_reads(spark, tmp_path):
         assert one.matrix is None or one.matrix.shape == expected["matrix"].shape
     read = dataset_as_rdd(url, spark, [Things.id, Things.matrix]).collect()
     assert sorted(one.id for one in read) == list(range(20)) and read[0]._fields == ("id", "matrix")
+
+
+def test_spark_writes_folders_that_a_reader_and_petastorm_read(spark, tmp_path):
+    url = f"file://{tmp_path}/data"
+    with materialize_dataset(spark, url, Things, row_group_size_mb=1):
+        rows = [dict_to_spark_row(Things, row(number)) for number in range(20)]
+        frame = spark.createDataFrame(rows, Things.as_spark_schema())
+        frame.coalesce(1).write.partitionBy("bare").parquet(url)
+    with make_reader(url) as reader:
+        found = {int(one.id): one for one in reader}
+    assert sorted(found) == list(range(20)) and found[7].bare == "row 7" and found[7].image.shape == (4, 5, 3)
+    python = os.environ.get("FOREBAY_PETASTORM_PYTHON")
+    if python is None:
+        return
+    calls = json.dumps([["rows", {"url": url}]])
+    script, out = Path(__file__).parent / "petastorm_original.py", tmp_path / "out.pickle"
+    subprocess.run([python, script, out], input=calls, text=True, check=True)
+    ((rows, _),) = pickle.loads(out.read_bytes())
+    assert {int(one["id"]): str(one["bare"]) for one in rows} == {number: f"row {number}" for number in range(20)}
 
 
 def test_a_job_that_wrote_nothing_is_an_error(spark, tmp_path):
