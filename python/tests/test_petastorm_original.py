@@ -21,7 +21,7 @@ from test_petastorm_rows import Kinds, kinds
 import forebay as fb
 from forebay.petastorm import make_batch_reader, make_reader
 from forebay.petastorm.predicates import in_pseudorandom_split
-from forebay.petastorm.unischema import type_name
+from forebay.petastorm.unischema import Unischema, UnischemaField, type_name
 
 PYTHON = os.environ.get("FOREBAY_PETASTORM_PYTHON")
 SCRIPT = Path(__file__).parent / "petastorm_original.py"
@@ -234,3 +234,22 @@ def test_petastorm_reads_what_is_written_here(original, tmp_path):
             else:
                 assert value == expected[name], name
     assert check_rows(url, rows) == 30 * len(Kinds.fields)
+
+
+def test_petastorm_reads_folders_that_are_written_here(original, tmp_path):
+    url = f"file://{tmp_path}/data"
+    fields = [Kinds.id, Kinds.matrix, UnischemaField("day", np.int32, (), None, False)]
+    schema = Unischema("Days", [*fields, UnischemaField("who", np.str_, (), None, False)])
+    rows = [{"id": i, "matrix": kinds(i)["matrix"], "day": i % 3, "who": f"p {i % 2}"} for i in range(30)]
+    fb.petastorm.write(rows, schema, url, partition_columns=["day", "who"], row_group_rows=3)
+    (gave,) = original(["rows", {"url": url, "shuffle_row_groups": False}])
+    found = {int(row["id"]): row for row in gave[0]}
+    assert sorted(found) == list(range(30))
+    for row in rows:
+        for name, value in row.items():
+            assert (found[row["id"]][name] == value).all() if name == "matrix" else found[row["id"]][name] == value
+    with make_reader(url) as reader:
+        here = {int(row.id): row._asdict() for row in reader}
+    for number, row in found.items():
+        for name, value in row.items():
+            check(here[number][name], value, name)
