@@ -4,53 +4,44 @@
 //! its last row leaves the window, however long the user keeps the batch. Variable-length columns get 64-bit
 //! offsets, which no batch can overflow.
 
+mod booleans;
 mod bytes;
+mod delivered;
 mod fill;
 mod fixed;
+mod layout;
 mod lists;
+mod nested;
 mod nulls;
+mod number;
 mod selection;
+mod sources;
 mod views;
 mod weight;
 
 use std::sync::Arc;
 
-use forebay_arrow::array::{Array, ArrayRef, BooleanArray, FixedSizeListArray, StructArray, new_null_array};
-use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
-use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields};
-use forebay_arrow::error::ArrowError;
-use forebay_arrow::nested::with_fields;
-
-pub(crate) use bytes::value as view_bytes;
-pub use fill::Fill;
-pub(crate) use fill::fill;
-pub(crate) use fixed::{Number, value_bytes};
-pub(crate) use lists::{StoredList, stored_lists};
-pub use nulls::{needs_values, null_field, null_rows};
-pub use selection::{Run, Selection};
-pub(crate) use views::exchange_views;
-pub(crate) use weight::{heaviest, is_variable, longest, weigh, weigh_each};
-
+use forebay_arrow::array::{Array, ArrayRef, BooleanArray, StructArray, new_null_array};
+use forebay_arrow::buffer::BooleanBuffer;
+use forebay_arrow::datatypes::DataType;
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// The field as a batch delivers it, for a field as row groups hold it.
-pub(crate) fn delivered(field: &Field) -> FieldRef {
-    Arc::new(delivered_field(field))
-}
+pub(crate) use bytes::value as view_bytes;
+pub(crate) use delivered::delivered;
+pub use fill::Fill;
+pub(crate) use fixed::fill;
+pub(crate) use lists::{StoredList, stored_lists};
+pub use nulls::{needs_values, null_field, null_rows};
+pub(crate) use number::{Number, value_bytes};
+pub use selection::{Run, Selection};
+pub(crate) use views::{compact, exchange_views};
+pub(crate) use weight::{heaviest, is_variable, longest, weigh, weigh_each};
 
-fn delivered_field(field: &Field) -> Field {
-    Field::new(field.name(), delivered_type(field.data_type()), field.is_nullable())
-}
-
-fn delivered_type(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Utf8View | DataType::Utf8 => DataType::LargeUtf8,
-        DataType::BinaryView | DataType::Binary => DataType::LargeBinary,
-        DataType::List(item) => DataType::LargeList(delivered(item)),
-        other => with_fields(other, delivered_field),
-    }
-}
+use delivered::delivered_type;
+use lists::{FixedLists, Lists};
+use nested::structure;
+use sources::{disagreement, downcast};
 
 /// Whether a column is brought into the order of a part's deal before batches are made of it: its values are small and lie
 /// side by side, so that a row costs a line of the processor's cache wherever it is.
@@ -78,12 +69,16 @@ pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>
         return Err(Error::new(ErrorKind::Internal, "a batch of no sources"));
     };
     match first.data_type() {
-        DataType::Boolean => booleans(sources, selection, fill),
+        DataType::Boolean => booleans::gather(sources, selection, fill),
         DataType::Utf8View | DataType::BinaryView => bytes::gather(sources, selection, fill),
         DataType::List(_) | DataType::LargeList(_) | DataType::Map(..) => {
-            lists::gather(sources, selection, fill)
+            let (lists, items) = Lists::select(sources, selection, fill)?;
+            lists.with_values(gather(&items.values, &items.selection, fill)?)
         }
-        DataType::FixedSizeList(_, _) => lists::gather_fixed(sources, selection, fill),
+        DataType::FixedSizeList(_, _) => {
+            let (lists, items) = FixedLists::select(sources, selection)?;
+            lists.with_values(gather(&items.values, &items.selection, None)?, fill)
+        }
         DataType::Struct(_) => structs(sources, selection),
         DataType::Null => Ok(new_null_array(&DataType::Null, selection.len())),
         _ => fixed::gather(sources, selection, fill),
@@ -102,19 +97,6 @@ pub(crate) fn presence(sources: &[&dyn Array], selection: &Selection) -> Boolean
     BooleanArray::new(there, None)
 }
 
-fn booleans(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
-    let arrays: Vec<&BooleanArray> = downcast(sources)?;
-    let values: Vec<Option<&BooleanBuffer>> = arrays.iter().map(|array| Some(array.values())).collect();
-    let values = selection.bits(&values);
-    let nulls = selection.nulls(sources);
-    let filled = match (&nulls, fill.and_then(Fill::number)) {
-        (Some(present), Some(number)) if number.whole() == Some(0) => &values & present.inner(),
-        (Some(present), Some(_)) => &values | &!present.inner(),
-        _ => return Ok(Arc::new(BooleanArray::new(values, nulls))),
-    };
-    Ok(Arc::new(BooleanArray::new(filled, None)))
-}
-
 /// Gathers each field by itself.
 fn structs(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
     let arrays: Vec<&StructArray> = downcast(sources)?;
@@ -128,52 +110,11 @@ fn structs(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
     Ok(Arc::new(structure(fields, columns, selection.nulls(sources), selection.len()).or_fail()?))
 }
 
-/// An array of structures. Where a field that is never null is missing, the structure is missing itself, for one around it is:
-/// the Parquet crate does not say so.
-fn structure(
-    fields: Fields,
-    columns: Vec<ArrayRef>,
-    nulls: Option<NullBuffer>,
-    rows: usize,
-) -> std::result::Result<StructArray, ArrowError> {
-    let required = fields.iter().zip(&columns).filter(|(field, _)| !field.is_nullable());
-    let nulls = required.fold(nulls, |nulls, (_, column)| NullBuffer::union(nulls.as_ref(), column.nulls()));
-    StructArray::try_new_with_length(fields, columns, nulls, rows)
-}
-
-/// An array of lists of one length. Where items that are never null are missing, the list is, likewise.
-fn fixed_lists(
-    item: FieldRef,
-    length: i32,
-    values: ArrayRef,
-    nulls: Option<NullBuffer>,
-    rows: usize,
-) -> std::result::Result<FixedSizeListArray, ArrowError> {
-    let missing = values.nulls().filter(|_| !item.is_nullable());
-    let lists = missing.map(|missing| {
-        let items = length.max(0) as usize;
-        let is_there = |row: usize| (row * items..(row + 1) * items).all(|at| missing.is_valid(at));
-        NullBuffer::from_iter((0..rows).map(is_there))
-    });
-    let nulls = NullBuffer::union(nulls.as_ref(), lists.as_ref());
-    FixedSizeListArray::try_new_with_length(item, length, values, nulls, rows)
-}
-
-/// The sources as arrays of one concrete type.
-fn downcast<'a, A: Array + 'static>(sources: &[&'a dyn Array]) -> Result<Vec<&'a A>> {
-    let typed = sources.iter().map(|source| source.as_any().downcast_ref::<A>());
-    typed.collect::<Option<_>>().ok_or_else(disagreement)
-}
-
-fn disagreement() -> Error {
-    Error::new(ErrorKind::Internal, "row groups disagree on a column's type")
-}
-
 #[cfg(test)]
 mod tests {
     use forebay_arrow::array::*;
-    use forebay_arrow::buffer::OffsetBuffer;
-    use forebay_arrow::datatypes::{self as types, Float32Type, Int32Type};
+    use forebay_arrow::buffer::{NullBuffer, OffsetBuffer};
+    use forebay_arrow::datatypes::{self as types, Field, Float32Type, Int32Type};
 
     use super::*;
 

@@ -1,8 +1,9 @@
 //! Feeds GPU training straight from Parquet.
 //!
-//! forebay reads Parquet files as they are, from a disk or an object store. It shuffles their rows, decodes their images,
-//! and delivers equal batches to every process of a training run, as Arrow [`RecordBatch`]es. The order of the rows is a
-//! function of the data and a seed, so a run can be repeated, interrupted, and resumed on another number of processes.
+//! forebay reads Parquet files as they are, from a disk or an object store. It shuffles their rows, decodes
+//! their images, and delivers equal batches to every process of a training run, as Arrow [`RecordBatch`]es.
+//! The order of the rows is a function of the data and a seed, so a run can be repeated, interrupted, and
+//! resumed on another number of processes.
 //!
 //! # Example
 //!
@@ -14,9 +15,10 @@
 //! # let folder = std::env::temp_dir().join(format!("forebay-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
 //! # let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
-//! # let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..1_000).map(|id| format!("text {id}"))));
-//! # let rows = RecordBatch::try_from_iter([("label", ids), ("text", texts)])?;
-//! # let mut writer = ArrowWriter::try_new(std::fs::File::create(folder.join("a.parquet"))?, rows.schema(), None)?;
+//! # let texts = StringArray::from_iter_values((0..1_000).map(|id| format!("text {id}")));
+//! # let rows = RecordBatch::try_from_iter([("label", ids), ("text", Arc::new(texts) as ArrayRef)])?;
+//! # let file = std::fs::File::create(folder.join("a.parquet"))?;
+//! # let mut writer = ArrowWriter::try_new(file, rows.schema(), None)?;
 //! # writer.write(&rows)?;
 //! # writer.close()?;
 //!
@@ -56,8 +58,8 @@
 //!
 //! # Four types to start with
 //!
-//! * [`Dataset`] is a set of Parquet files whose footers were read. It is cheap to clone, and any number of loaders can
-//!   share it.
+//! * [`Dataset`] is a set of Parquet files whose footers were read. It is cheap to clone, and any number of
+//!   loaders can share it.
 //! * [`LoaderBuilder`] has the options of a training run: columns, order, batch size, memory.
 //!   [`build`](LoaderBuilder::build) checks them, and starts the threads of a [`Loader`].
 //! * [`Epoch`] is an iterator of batches: one pass over the data.
@@ -76,9 +78,9 @@
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
 //! | all options as one value | [`LoaderSpec`], [`column::ColumnSpec`], [`CacheSpec`] |
-//! | know the plan | [`plan`]: what a rank would read, and the order as arithmetic |
+//! | see the plan | [`plan`]: what a rank would read, and the order as arithmetic |
 //! | resume | [`Position`] |
-//! | find a row again | [`Rewind`], [`RowPlace`] |
+//! | find the file and the row behind a delivered row | [`Rewind`], [`RowPlace`] |
 //! | bad rows | [`OnBadRow`], [`BadRow`] |
 //! | cache | [`DiskCache`], [`Tier`] |
 //! | measure | [`Stats`], with its parts in [`stats`] |
@@ -88,27 +90,31 @@
 //! | bind another language | [`bindings`] |
 //! | fail | [`Error`], [`ErrorKind`], [`Place`], [`Result`] |
 //!
-//! Types of other crates that appear in signatures are here as well: [`arrow`] has the parts of Arrow that are used, and
-//! [`parquet`](https://docs.rs/parquet) and [`object_store`](https://docs.rs/object_store) are re-exported.
+//! Types of other crates that appear in signatures are exported too: [`arrow`] has the parts of Arrow that
+//! are used, and [`parquet`](https://docs.rs/parquet) and [`object_store`](https://docs.rs/object_store) are
+//! re-exported.
 //!
 //! # What you can rely on
 //!
-//! * **The order is a function** of the data set, the filter, the seed, the epoch and the number of lanes. Threads, memory,
-//!   stores and timing do not change it. Random crops and flips depend on the row, not on its position in a batch.
+//! * **The order is a function** of the data set, the filter, the seed, the epoch and the number of lanes.
+//!   Threads, memory, stores and timing do not change it. Random crops and flips depend on the row, not on
+//!   its position in a batch.
 //! * **Each row exactly once.** Over all processes, an epoch delivers each selected row once. Rows that
-//!   [`drop_last`](LoaderBuilder::drop_last) leaves out, and rows that are repeated to keep processes equal, are counted.
+//!   [`drop_last`](LoaderBuilder::drop_last) leaves out, and rows that are repeated to keep processes equal,
+//!   are counted.
 //! * **Equal steps.** Every process has the same number of batches. [`Loader::len`] is exact.
-//! * **Elastic.** A [`Position`] is the same on every process, and resumes on a different number of them as long as the
-//!   global batch and the lanes stay the same.
+//! * **Elastic.** A [`Position`] is the same on every process, and resumes on a different number of them as
+//!   long as the global batch and the lanes stay the same.
 //! * **Resuming is a seek.** The rows before a position are not read again, except those of its window.
-//! * **Bounded memory.** Everything in flight stays within [`memory`](LoaderBuilder::memory). Options that cannot fit are
-//!   refused, with a number that fits.
-//! * **Nothing silent.** A row that cannot be delivered is an error with its place, or a counted skip that you asked for.
+//! * **Bounded memory.** Everything in flight stays within [`memory`](LoaderBuilder::memory). Options that
+//!   cannot fit are refused, with a number that fits.
+//! * **Nothing silent.** A row that cannot be delivered is an error with its place, or a counted skip that
+//!   you asked for.
 //!
 //! # Errors
 //!
-//! Everything that can fail returns an [`Error`]. It has an [`ErrorKind`] to branch on, a [`Place`] (file, row group, row,
-//! column), a cause, and often a hint:
+//! Everything that can fail returns an [`Error`]. It has an [`ErrorKind`] to branch on, a [`Place`] (file,
+//! row group, row, column), a cause, and often a hint:
 //!
 //! ```
 //! use forebay::{Dataset, ErrorKind};
@@ -117,8 +123,9 @@
 //! assert_eq!(error.kind(), ErrorKind::NotFound);
 //! ```
 //!
-//! A panic does not end the process. One of an image decoder or of a [`column::Decoder`] is a bad row, one of the Parquet decoder
-//! is [`ErrorKind::Corrupt`], and any other, such as one of a store, is [`ErrorKind::Internal`].
+//! A panic does not end the process. A panic of an image decoder or of a [`column::Decoder`] makes a bad row,
+//! a panic of the Parquet decoder is [`ErrorKind::Corrupt`], and any other, such as a panic of a store, is
+//! [`ErrorKind::Internal`].
 //!
 //! # Cargo features
 //!
@@ -135,9 +142,11 @@
 //!
 //! # What it is not
 //!
-//! * Not a query engine: a filter looks at one row at a time; there are no joins and no groups.
-//! * Not a writer: it reads data sets that others wrote, and never changes them. Only [`write_index`](Dataset::write_index)
-//!   adds a file, if you call it. The program's `pack` and `unpack` write copies, elsewhere.
+//! * Not a query engine: a filter is one condition on the stored values of a row, with arithmetic and
+//!   comparisons; there are no joins, no groups and no computed columns.
+//! * Not a writer: it reads data sets that others wrote, and never changes them. Only
+//!   [`write_index`](Dataset::write_index) adds a file, if you call it. The program's `pack` and `unpack`
+//!   write copies, elsewhere.
 //! * Not a format: there is nothing to convert to. The [row cache](DiskCache) can be deleted at any time.
 //! * Not asynchronous at its surface: [`Epoch`] is a blocking iterator, since a training loop is one.
 //!
@@ -170,19 +179,20 @@ pub use reader::Filter;
 pub use shard::{Position, Shard, Shuffle, Stop};
 
 pub mod arrow {
-    //! The parts of [Arrow](https://docs.rs/arrow) that the interface speaks of: arrays, buffers, types, and what takes and
-    //! joins rows.
+    //! The parts of [Arrow](https://docs.rs/arrow) that appear in this library's interface: arrays, buffers,
+    //! types, and the functions that take and join rows.
     //!
-    //! They are the types of the `arrow` crate of the same version, under the same paths. That crate also brings the rest of
-    //! Arrow, casts, comparisons and regular expressions among it, which is half a minute of everybody's build and is not
-    //! needed here; a program that wants it depends on `arrow` beside this library, and passes its batches on as they are.
+    //! They are the types of the `arrow` crate of the same version, under the same paths. The rest of Arrow,
+    //! such as casts, comparisons and regular expressions, is not needed here and would add half a minute to
+    //! every build; a program that wants it depends on `arrow` beside this library, and passes its batches on
+    //! as they are.
 
     pub use forebay_arrow::{array, buffer, compute, datatypes, error, ffi, ipc, record_batch};
 }
 
 pub mod bindings {
-    //! What a binding to another language builds on: batches in memory of its own, a consumer that may be interrupted, and the
-    //! rows that it rejects.
+    //! The items on which a binding to another language builds: batches in memory that the binding provides,
+    //! a consumer that can be interrupted, and the rows that it rejects.
 
     pub use crate::batch::{needs_values, null_field, null_rows};
     pub use crate::loader::{
@@ -191,8 +201,8 @@ pub mod bindings {
 }
 
 pub mod filter {
-    //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`], or terms of a column, an operator and
-    //! a value.
+    //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`] or [`row_fraction`], and
+    //! terms, each a column, an operator and a value.
     //!
     //! ```
     //! use forebay::Filter;
@@ -215,25 +225,26 @@ pub mod filter {
 }
 
 pub mod image {
-    //! The parts of an [`Image`](forebay_image::Image): sizes, layouts, types of pixels, interpolations, and the key of its random draws.
+    //! The parts of an [`Image`](forebay_image::Image): sizes, layouts, types of pixels, filters, raw pixels,
+    //! and the key of its random draws.
 
-    pub use forebay_image::{Interpolation, Layout, MaskType, PixelType, RowKey, Size};
+    pub use forebay_image::{Interpolation, Layout, MaskType, PixelType, Raw, Resampling, RowKey, Size};
 }
 
 pub mod petastorm {
-    //! The schema of a [Petastorm](https://github.com/uber/petastorm) data set: which array or image is in the cells of each
-    //! column.
+    //! The schema of a [Petastorm](https://github.com/uber/petastorm) data set, which says which array or
+    //! image is in the cells of each column.
     //!
-    //! Petastorm keeps it pickled in the file `_common_metadata` beside the data. It is read as plain values: nothing that it
-    //! names is imported, called or run.
+    //! Petastorm keeps the schema pickled in the file `_common_metadata` beside the data. It is read as plain
+    //! values: nothing that it names is imported, called or run.
 
     pub use crate::loader::petastorm_schema as schema;
     pub use forebay_petastorm::{Codec, Dtype, Field, SparkType, Unischema};
 }
 
 pub mod plan {
-    //! The order of an epoch as arithmetic: row groups into lanes, lanes into steps, steps into rows; what a rank would read; and
-    //! what a position keeps of the plan. Nothing here reads data.
+    //! The order of an epoch as arithmetic: row groups into lanes, lanes into steps, steps into rows. Also
+    //! what a rank would read, and what a position keeps of the plan. Nothing in this module reads data.
 
     pub use crate::loader::{BetterMixing, MixingOption, RankPlan, RankReads, SourcePlan};
     pub use crate::shard::{
@@ -244,14 +255,15 @@ pub mod plan {
 }
 
 pub mod repack {
-    //! Copies of data sets whose images are coefficients, which decode in half of the time; and back.
+    //! Copies of data sets in which images are stored as coefficients, which decode in half the time, and
+    //! copies back.
 
     pub use crate::column::is_packed;
     pub use crate::loader::{Repack, RepackOptions, RepackReport, RepackedColumn};
 }
 
 pub mod rows {
-    //! Rows without a loader: those of one row group read, gathered into a batch, and kept on disk.
+    //! Rows without a loader: read a row group, gather rows into a batch, and keep rows on disk.
 
     pub use crate::batch::{Run, Selection, gather};
     pub use crate::cache::{Entry, Key};
@@ -260,8 +272,8 @@ pub mod rows {
 }
 
 pub mod stats {
-    //! The parts of [`Stats`](crate::Stats). All times are in seconds and all sizes in bytes, unless a field's name says
-    //! otherwise.
+    //! The parts of [`Stats`](crate::Stats). All times are in seconds and all sizes in bytes, unless a
+    //! field's name says otherwise.
     //!
     //! ```no_run
     //! use forebay::stats::Stage;

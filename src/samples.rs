@@ -1,9 +1,10 @@
 //! The index of samples: how many samples each row group gives, and the stored rows that a sample is made of.
 //!
-//! Composed before anything is planned, and pure. First the rows of each row group are chosen as a [`RowSet`]: without those
-//! that a table has deleted, then those of them that a filter selects. A [`SampleKind`] then defines one sample; without one,
-//! a sample is a row. The plan permutes counts of samples and depends on nothing else, so order, exact lengths, equal steps
-//! and resuming on another world hold for any kind.
+//! The index is built before anything is planned, and the code is pure. First the rows of each row group are
+//! chosen as a [`RowSet`]: rows that a table has deleted are left out, then rows that the filter does not
+//! select. A [`SampleKind`] then defines one sample; without one, a sample is a row. The plan permutes counts
+//! of samples and depends on nothing else, so order, exact lengths, equal steps and resuming on another world
+//! hold for any kind.
 //!
 //! ```text
 //! stored rows ─ deleted ─► live rows ─ filter ─► selected rows ─ kind ─► samples ─► counts, to be planned
@@ -11,13 +12,14 @@
 //! part of the plan: samples 1..3 of the row group ─► selected rows 1 2, 2 3 ─► stored rows 2 4, 4 6
 //! ```
 //!
-//! Rows of a part are decoded as they are needed; samples of any other kind may share rows, and take them from anywhere in
-//! their row group, so all selected rows of it are decoded for each of its parts. A sample may run on into the row groups after
-//! it: their first rows, as many as are needed, are its [`Head`]s, and count on from its own rows.
+//! Where a sample is a row, only the rows of a part are decoded. Samples of any other kind may share rows and
+//! take them from anywhere in their row group, so each part decodes all selected rows of its row group. A
+//! sample may run on into the next row groups: the first rows of those are its [`Head`]s, and their numbers
+//! continue after the numbers of its own row group.
 //!
 //! ```text
-//! row group 7          0 1 2 3 4│         windows of 4 rows: four begin in row group 7,
-//! its heads             8:      │5 6 7    and have 3 rows of those after it
+//! row group 7          0 1 2 3 4│         windows of 4 rows: five begin in row group 7,
+//! its head, group 8              │5 6 7   and the last of them has 3 rows of row group 8
 //! ```
 
 mod across;
@@ -62,7 +64,7 @@ pub(crate) use weighted::{ColumnValues, Population};
 pub(crate) use window::Windows;
 pub use window::{Gap, Window};
 
-/// What one sample of a loader is.
+/// Defines what one sample of a loader is made of.
 ///
 /// ```
 /// use forebay::samples::{Samples, Window};
@@ -74,16 +76,16 @@ pub use window::{Gap, Window};
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Samples {
-    /// A row.
+    /// One row.
     #[default]
     Rows,
-    /// So many consecutive rows.
+    /// A fixed number of consecutive rows.
     Windows(Window),
-    /// Several lists, such as the tokens of documents, in a row of one length.
+    /// Several lists, such as the tokens of documents, packed into one row of fixed length.
     Packs(Pack),
     /// Several rows of similar length.
     Buckets(Bucket),
-    /// A row, drawn by weight in each epoch.
+    /// One row, drawn by weight in each epoch.
     Weighted(Sample),
 }
 
@@ -92,12 +94,13 @@ impl Samples {
         matches!(self, Samples::Rows)
     }
 
-    /// Whether each is one row, however it was chosen.
+    /// Whether each sample is one row, however the row was chosen.
     pub(crate) fn are_single_rows(&self) -> bool {
         matches!(self, Samples::Rows | Samples::Weighted(_))
     }
 
-    /// What of it decides the order, as a text that a position has; `None` for rows. `stored` is the stored name of a column.
+    /// The options that decide the order of samples, as the text that a position stores; `None` for rows.
+    /// `stored` maps the name of a column to its stored name.
     pub(crate) fn canonical(&self, stored: impl Fn(&str) -> String) -> Option<String> {
         let deciding = match self {
             Samples::Rows => return None,
@@ -105,11 +108,11 @@ impl Samples {
             Samples::Packs(pack) => Samples::Packs(pack.deciding_alone(stored)),
             Samples::Buckets(_) | Samples::Weighted(_) => self.clone(),
         };
-        // Numbers are finite and names are texts, so this cannot fail.
+        // Numbers are finite and map keys are texts, so serialization cannot fail.
         Some(serde_json::to_string(&deciding).unwrap_or_default())
     }
 
-    /// Rows that each has, where all have as many.
+    /// The number of rows in each window; 1 for samples of any other kind.
     pub(crate) fn rows_of_each(&self) -> u64 {
         match self {
             Samples::Windows(window) => window.length().into(),
@@ -117,7 +120,7 @@ impl Samples {
         }
     }
 
-    /// Refuses what can never work.
+    /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Samples::Rows => Ok(()),
@@ -153,44 +156,45 @@ impl From<Bucket> for Samples {
     }
 }
 
-/// Defines a sample: the selected rows of one row group that it is made of.
+/// A kind of sample: says which selected rows of a row group each sample is made of.
 pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
-    /// Samples that a row group gives.
+    /// The number of samples that begin in a row group.
     fn count(&self, group: usize) -> u32;
 
-    /// How many rows of the row groups after it the samples of a row group run on into.
+    /// The number of rows of later row groups that the samples of `group` run on into.
     fn beyond(&self, group: usize, selected: &RowSet) -> u32 {
         let _ = (group, selected);
         0
     }
 
-    /// Appends the rows of a sample, at least one: their ordinals among the `selected` rows of the row group, where those of the
-    /// row groups after it count on.
+    /// Appends the rows of a sample, at least one. Rows are numbered among the `selected` rows of the row
+    /// group; the rows of later row groups continue the numbering.
     fn rows(&self, group: usize, sample: u32, selected: &RowSet, rows: &mut SampleRows);
 
-    /// The samples of one row group, where it takes work to find them that is to be done once.
+    /// The samples of one row group, prepared once for a part; `None` if `self` can list them without
+    /// preparation.
     fn of_group(&self, _group: usize) -> Option<Arc<dyn SampleKind>> {
         None
     }
 
-    /// Memory that it takes.
+    /// The memory that the kind takes, in bytes.
     fn bytes(&self) -> u64;
 }
 
-/// The rows of a sample.
+/// The rows of one sample, with the facts about them that the plan of samples depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SampleRows {
     pub(crate) rows: Vec<u32>,
-    /// Of each row how long its list is, where that was planned with.
+    /// The planned length of the list in each row; empty where samples are not planned by length.
     pub(crate) lengths: Vec<u32>,
-    /// How much of the first list belongs to samples before.
+    /// The number of values at the beginning of the first list that belong to earlier samples.
     pub(crate) skipped: u32,
-    /// Of each row how often it came before in its epoch, where one may come several times.
+    /// For each row, how many times it came earlier in its epoch; empty where each row comes once.
     pub(crate) repeats: Vec<u32>,
 }
 
 impl SampleRows {
-    /// Without rows, to be used for another sample.
+    /// Removes all rows, so that the buffers can be used for another sample.
     pub(crate) fn clear(&mut self) {
         self.rows.clear();
         self.lengths.clear();
@@ -199,7 +203,7 @@ impl SampleRows {
     }
 }
 
-/// The first selected rows of a row group, which samples of one before it run on into.
+/// The first selected rows of a row group, which samples of an earlier row group run on into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) group: u32,

@@ -1,17 +1,18 @@
-//! The window: the parts whose rows are being mixed.
+//! The shuffle window of a rank: the parts whose rows are being mixed.
 //!
-//! Which parts those are, and which of their rows come next, is the plan's decision (`shard`); the window only keeps
-//! the parts that the plan still needs, and releases the others. It is generic in the type of a part's rows.
+//! The plan (in `shard`) decides which parts are in the window and which of their rows come next; the window
+//! only keeps the parts that the plan still needs, and releases the others. It is generic in the type of a
+//! part's rows.
 
 use std::sync::Arc;
 
 use crate::shard::{Part, PartMap, PartSet};
 
-/// Parts at hand.
+/// The parts that are in memory.
 #[derive(Debug)]
 pub(crate) struct Window<R> {
     residents: PartMap<Arc<R>>,
-    /// Parts that were released before they arrived: they have no row for this rank.
+    /// Parts that were released before they arrived: they have no rows for this rank.
     unwanted: PartSet,
 }
 
@@ -24,19 +25,19 @@ impl<R> Window<R> {
         self.residents.get(part)
     }
 
-    /// The rows of all parts at hand.
+    /// The rows of all parts in the window.
     pub(crate) fn residents(&self) -> impl Iterator<Item = &R> {
         self.residents.values().map(|rows| &**rows)
     }
 
-    /// Takes a part in, unless it was released already.
+    /// Adds a part, unless it was released before it arrived.
     pub(crate) fn admit(&mut self, part: Part, rows: R) {
         if !self.unwanted.remove(&part) {
             self.residents.insert(part, Arc::new(rows));
         }
     }
 
-    /// Forgets a part; its rows end with the last batch that uses them.
+    /// Removes a part. Its rows are freed after the last batch that uses them.
     pub(crate) fn let_go(&mut self, part: &Part) {
         if self.residents.remove(part).is_none() {
             self.unwanted.insert(*part);

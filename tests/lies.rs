@@ -27,26 +27,27 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-/// What decoding one row group may take, in all these tests.
+/// The memory limit for decoding one row group in these tests, in bytes.
 const LIMIT: u64 = 16 << 20;
 
-/// What opening and reading a file of a few hundred bytes may take at once: the limit, and what decoders need themselves.
+/// The most memory that opening and reading a file of a few hundred bytes may take, in bytes: the limit, and
+/// what decoders need for themselves.
 const MOST_MEMORY: usize = 40 << 20;
 
-// Memory ---------------------------------------------------------------------------------------------------------------
+// Memory.
 
-/// Counts what is allocated at present, and the most that would have been.
+/// An allocator that counts the bytes allocated now, and the most there ever were.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: all is done by the system's allocator; counting touches nothing of it.
+// SAFETY: the system's allocator does all the work; counting does not touch the memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
         MOST.fetch_max(held, Relaxed);
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the contract is the same, and the caller keeps it.
         unsafe { System.alloc(layout) }
     }
 
@@ -67,13 +68,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One test at a time, for they share what is counted.
+/// Lets one test run at a time, because all tests share the counts of the allocator.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does some work, and says how many bytes it took at most beside those that were there.
+/// Runs some work. Returns its result and the most bytes that it took beside those from before.
 fn weighed<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.load(Relaxed);
     MOST.store(before, Relaxed);
@@ -81,7 +82,7 @@ fn weighed<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (made, MOST.load(Relaxed).saturating_sub(before))
 }
 
-// Thrift ---------------------------------------------------------------------------------------------------------------
+// Thrift.
 
 const I16: u8 = 4;
 const I32: u8 = 5;
@@ -97,9 +98,9 @@ enum Value {
     Bool(bool),
     Text(&'static str),
     Structure(Vec<(i16, Value)>),
-    /// The type of the elements, how many more are claimed than are there, and the elements.
+    /// The type of the elements, how many more elements are claimed than exist, and the elements.
     List(u8, i64, Vec<Value>),
-    /// A type that the value does not have.
+    /// A value that claims to have another type.
     As(u8, Box<Value>),
 }
 
@@ -168,7 +169,7 @@ impl Value {
         out
     }
 
-    /// The values in it, itself included, depth first.
+    /// The number of values in this value, including itself.
     fn all(&mut self) -> usize {
         let mut count = 0;
         self.visit(&mut |_| count += 1);
@@ -186,7 +187,7 @@ impl Value {
     }
 }
 
-// Parquet --------------------------------------------------------------------------------------------------------------
+// Parquet.
 
 const INT32: i64 = 1;
 const BYTE_ARRAY: i64 = 6;
@@ -218,10 +219,10 @@ struct Column {
     codec: i64,
     values: i64,
     uncompressed: i64,
-    /// The place of the dictionary page, where the footer tells it.
+    /// The offset of the dictionary page, if the footer has one.
     dictionary: Option<i64>,
     encodings: Vec<i64>,
-    /// Headers and bodies.
+    /// The header and the body of each page.
     pages: Vec<(Value, Vec<u8>)>,
 }
 
@@ -250,7 +251,7 @@ impl Column {
         self
     }
 
-    /// A data page of version 1 whose sizes are those of `body`.
+    /// Adds a data page of version 1 whose sizes are those of `body`.
     fn plain(self, values: i64, encoding: i64, body: &[u8]) -> Self {
         self.page(data_page(values, encoding, body.len(), body), body)
     }
@@ -270,7 +271,8 @@ fn dictionary_page(values: i64, stored: &[u8]) -> Value {
     page_header(2, stored.len(), stored, (7, Structure(vec![(1, int(values)), (2, int(PLAIN))])))
 }
 
-/// A data page of version 2 whose body begins with this many bytes of definition and repetition levels.
+/// The header of a data page of version 2 whose body begins with this many bytes of definition and repetition
+/// levels.
 fn data_page_v2(
     [values, rows]: [i64; 2],
     [definition, repetition]: [i64; 2],
@@ -289,7 +291,7 @@ fn element(name: &'static str, physical: Option<i64>, repetition: i64, children:
     Structure(fields.into_iter().filter_map(|(id, value)| Some((id, value?))).collect())
 }
 
-/// The bytes of a file, but for the footer, and the footer.
+/// The bytes of a file without its footer, and the footer.
 fn file(rows: i64, columns: &[Column]) -> (Vec<u8>, Value) {
     let mut data = b"PAR1".to_vec();
     let mut schema = vec![element("r", None, REQUIRED, Some(columns.len() as i64))];
@@ -346,12 +348,12 @@ fn write(path: &Path, mut data: Vec<u8>, footer: &[u8]) {
     fs::write(path, data).unwrap();
 }
 
-/// Opens a file, and reads all of its row groups.
+/// Opens a file and reads all of its row groups.
 fn read(path: &Path) -> Result<Vec<RecordBatch>> {
     read_rows(path, None)
 }
 
-/// Opens a file, and reads the selected rows of each of its row groups.
+/// Opens a file and reads the selected rows of each of its row groups.
 fn read_rows(path: &Path, selection: Option<&RowSelection>) -> Result<Vec<RecordBatch>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let location = path.to_str().unwrap().to_owned();
@@ -365,7 +367,7 @@ fn read_rows(path: &Path, selection: Option<&RowSelection>) -> Result<Vec<Record
     catalog.groups.iter().enumerate().map(group).collect()
 }
 
-/// Reads a file of some columns, in little memory.
+/// Reads a file with these columns, in little memory.
 fn read_columns(rows: i64, columns: &[Column]) -> Result<Vec<RecordBatch>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
@@ -380,11 +382,11 @@ fn refusal(rows: i64, columns: &[Column]) -> Error {
     read_columns(rows, columns).unwrap_err()
 }
 
-/// Four rows of four columns: plain numbers, texts with a dictionary, lists, and texts with their lengths first.
+/// Four rows of four columns: plain numbers, texts with a dictionary, lists, and texts after their lengths.
 fn honest() -> Vec<Column> {
     let numbers: Vec<u8> = (1..=4i32).flat_map(i32::to_le_bytes).collect();
     let lists = [&[8, 0, 8, 1][..], &numbers].concat();
-    // Levels, the width of an index, and a run of four.
+    // The bytes are levels, the width of an index, and a run of four.
     let indices = [2, 0, 0, 0, 8, 1, 1, 8, 0];
     let dictionary = [1, 0, 0, 0, b'x', 1, 0, 0, 0, b'y'];
     vec![
@@ -404,7 +406,7 @@ fn honest() -> Vec<Column> {
     ]
 }
 
-/// So many times the same small number, in blocks of 128 with 4 miniblocks.
+/// One small number, `count` times, in blocks of 128 with 4 miniblocks.
 fn deltas(count: u64, number: u8) -> Vec<u8> {
     let mut bytes = vec![0x80, 1, 4];
     varint(&mut bytes, count);
@@ -412,7 +414,7 @@ fn deltas(count: u64, number: u8) -> Vec<u8> {
     bytes
 }
 
-// Tests ----------------------------------------------------------------------------------------------------------------
+// Tests.
 
 #[test]
 fn an_honest_file_is_read() {
@@ -427,7 +429,8 @@ fn an_honest_file_is_read() {
     assert_eq!((texts(3), texts(4)), (b"abcd".to_vec(), b"abcd".to_vec()));
 }
 
-/// A few bytes that become 64 MiB: behind a page that claims more than all values, or just has them all.
+/// A few bytes become 64 MiB: after a page that claims more values than all pages have, or that has all of
+/// them.
 #[test]
 fn a_page_behind_the_others_is_not_hidden() {
     const BOMB: usize = 64 << 20;
@@ -442,13 +445,13 @@ fn a_page_behind_the_others_is_not_hidden() {
         let error = refusal(claimed & 3, &[column]);
         assert!(matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::Corrupt), "{error}");
     }
-    // Behind the last row of a list, where the decoder looks for more of it.
+    // After the last row of a list the decoder looks for more of the list.
     let list = gzip(&[&[2, 0, 0, 0, 2, 0, 2, 0, 0, 0, 2, 1][..], &5i32.to_le_bytes()].concat());
     let column = column("l", INT32, REPEATED, 1)
         .codec(GZIP)
         .page(data_page(1, PLAIN, 16, &list), &list)
         .page(data_page(1, PLAIN, BOMB, &bomb), &bomb);
-    // The page claims more than the footer says of all, for which no memory is enough.
+    // The page claims more than the footer says for all pages, which no memory is enough for.
     assert_eq!(refusal(1, &[column]).kind(), ErrorKind::Corrupt);
 }
 
@@ -469,12 +472,12 @@ fn rows_and_values_that_are_not_there_are_refused() {
         let error = refusal(rows, &[column("n", INT32, REQUIRED, rows).plain(4, PLAIN, &four)]);
         assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
     }
-    // More levels than rows are what lists are made of; fewer are not.
+    // Lists have more levels than rows, but never fewer.
     let error = refusal(5, &[column("l", INT32, REPEATED, 4).plain(4, PLAIN, &four)]);
     assert_eq!(error.cause(), "the column chunk has 4 values for 5 rows");
 }
 
-/// The number of lengths is in the page's body, and the Parquet crate allocates as many.
+/// The page's body has the number of lengths, and the Parquet crate allocates that many.
 #[test]
 fn more_lengths_than_values_are_refused_before_they_are_allocated() {
     let _alone = alone();
@@ -499,7 +502,7 @@ fn more_lengths_than_values_are_refused_before_they_are_allocated() {
     }
 }
 
-/// The Parquet crate takes what it finds of a run that claims more, and texts move to other rows.
+/// The Parquet crate takes what it finds of a run that claims more, so texts would move to other rows.
 #[test]
 fn runs_of_levels_that_make_no_sense_are_refused() {
     let _alone = alone();
@@ -528,7 +531,7 @@ fn runs_of_levels_that_make_no_sense_are_refused() {
     }
 }
 
-/// The Parquet crate would wait for the levels of rows that it skips without end.
+/// The Parquet crate would wait without end for the levels of rows that it skips.
 #[test]
 fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
     let _alone = alone();
@@ -541,7 +544,8 @@ fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
         write(&path, data, &footer.bytes());
         [None, Some(&last)].map(|selection| read_rows(&path, selection))
     };
-    // None; three; three and the end; one whose value is missing; a run of 2^63 - 1 whose length is cut off, and whole.
+    // The cases are: no level; three; three and the end; a level whose value is missing; and a run of 2^63 -
+    // 1, once with a truncated length and once whole.
     let endless = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0];
     let few: [&[u8]; 6] = [&[], &[6, 0], &[6, 0, 0, 0], &[8], &endless[..7], &endless];
     for (repetition, is_sound) in few.map(|levels| (levels, false)).into_iter().chain([(&[8, 0][..], true)]) {
@@ -577,7 +581,8 @@ fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
     }
 }
 
-/// Behind the last level there may be zeros, a further run, or what makes no sense: DuckDB 1.3 ends levels with a run of 256.
+/// The last level may be followed by zeros, by another run, or by nonsense: DuckDB 1.3 ends levels with a run
+/// of 256.
 #[test]
 fn what_is_behind_the_last_level_is_not_looked_at() {
     let _alone = alone();
@@ -610,7 +615,8 @@ fn what_is_behind_the_last_level_is_not_looked_at() {
     }
 }
 
-/// Arrow before 12 said of a page of lists that it has as many rows as values, and began the next one within a row.
+/// Arrow before 12 said that a page of lists has as many rows as values, and began the next page within a
+/// row.
 #[test]
 fn rows_and_nulls_of_a_page_are_those_of_its_levels() {
     let _alone = alone();
@@ -624,7 +630,7 @@ fn rows_and_nulls_of_a_page_are_those_of_its_levels() {
         [(INT32, [numbers(1, 3), numbers(4, 6)]), (BYTE_ARRAY, [texts(1, 3), texts(4, 6)])]
     {
         for said in [[3, 3], [0, 0], [2, 1], [1, 2], [9, 9]] {
-            // Rows of one, three and two items: the second goes on in the second page.
+            // The rows have one, three and two items, and the second row continues on the second page.
             let levels: [&[u8]; 2] = [&[4, 0, 2, 1, 6, 1], &[2, 1, 2, 0, 2, 1, 6, 1]];
             let mut list = column("l", physical, REPEATED, 6);
             for ((levels, values), (said, repetition)) in
@@ -647,13 +653,13 @@ fn rows_and_nulls_of_a_page_are_those_of_its_levels() {
                 }
             }
         }
-        // Not of lists.
+        // A column without lists.
         let body = &values[0];
         let flat = column("x", physical, REQUIRED, 3)
             .page(data_page_v2([3, 2], [0, 0], true, body.len(), body), body);
         assert_eq!(read_columns(3, &[flat]).unwrap()[0].num_rows(), 3);
     }
-    // Of a page that says it has more nulls than it has.
+    // A page that says it has more nulls than it has.
     let body = [&[2, 0, 4, 1][..], &texts(1, 2)].concat();
     let Structure(mut header) = data_page_v2([3, 3], [4, 0], true, body.len(), &body) else { panic!() };
     for (_, of_kind) in &mut header {
@@ -666,7 +672,7 @@ fn rows_and_nulls_of_a_page_are_those_of_its_levels() {
     assert_eq!(batch.column(0).as_binary_view().iter().flatten().collect::<Vec<_>>(), [b"b", b"c"]);
 }
 
-/// More rows begin in a chunk than its row group has: one of its levels is damaged.
+/// More rows begin in a chunk than its row group has, so one of its levels is damaged.
 #[test]
 fn more_rows_than_the_row_group_has_are_refused() {
     let _alone = alone();
@@ -681,7 +687,8 @@ fn more_rows_than_the_row_group_has_are_refused() {
     }
 }
 
-/// DuckDB before 0.6 said that they take nothing, others what they take as they are stored. What they do is in their headers.
+/// DuckDB before 0.6 wrote a size of zero, and other writers the stored size. The headers of the pages have
+/// the right sizes.
 #[test]
 fn sizes_that_the_footer_does_not_tell_are_those_of_the_pages() {
     let _alone = alone();
@@ -703,7 +710,8 @@ fn sizes_that_the_footer_does_not_tell_are_those_of_the_pages() {
         let held = catalog.held_bytes(&catalog.groups[0], &catalog.project_all().unwrap());
         assert!(held >= texts.len() as u64, "memory for {held} of {} bytes", texts.len());
     }
-    // A claim that could be true is held against the pages, and so are numbers, which are as long as they are many.
+    // A size that could be right is compared with the pages. So is the size of numbers, which follows from
+    // their count.
     let little = Column { uncompressed: stored * 2, ..column("s", BYTE_ARRAY, REQUIRED, 50).codec(GZIP) };
     assert_eq!(refusal(50, &[little.page(page, &packed)]).kind(), ErrorKind::Corrupt);
     let bomb = gzip(&vec![0; 1 << 20]);
@@ -800,11 +808,11 @@ fn what_a_footer_lists_beside_the_pages_refuses_nothing() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
-    // Encodings that no page uses.
+    // The footer lists encodings that no page uses.
     let columns =
         honest().into_iter().map(|column| Column { encodings: vec![PLAIN, 99, 1, -7, RLE], ..column });
     assert_eq!(read_columns(4, &columns.collect::<Vec<_>>()).unwrap()[0].num_rows(), 4);
-    // A name of the file, a count of nulls that is none, and bounds that are too short.
+    // The file name, a negative count of nulls, and bounds that are too short.
     type Fields = Vec<(i16, Value)>;
     let change = |change: &dyn Fn(&mut Fields)| {
         let (data, mut footer) = file(4, &honest());
@@ -837,7 +845,7 @@ fn what_a_footer_lists_beside_the_pages_refuses_nothing() {
     assert_eq!(change(&short).unwrap()[0].num_rows(), 4);
 }
 
-/// One bit of a level, in a page without a checksum, would give values that nobody stored.
+/// One flipped bit of a level, in a page without a checksum, would give values that nobody stored.
 #[test]
 fn leaves_of_a_structure_that_disagree_are_refused() {
     let _alone = alone();
@@ -849,7 +857,7 @@ fn leaves_of_a_structure_that_disagree_are_refused() {
             levels.iter().flat_map(|levels| [&(levels.len() as u32).to_le_bytes()[..], levels].concat());
         levels.chain(numbers(count)).collect::<Vec<u8>>()
     };
-    // Both leaves in groups of these repetitions, one in the other.
+    // Puts each leaf into a group with its repetition, or one group into the other.
     let read_both = |around: &[i64], [one, other]: [Vec<u8>; 2], [rows, values]: [i64; 2]| {
         let leaf = |name, body: &[u8]| column(name, INT32, REQUIRED, values).plain(values, PLAIN, body);
         let (data, mut footer) = file(rows, &[leaf("a", &one), leaf("b", &other)]);
@@ -887,7 +895,7 @@ fn leaves_of_a_structure_that_disagree_are_refused() {
     }
 }
 
-/// Arrow before 3.0 compressed such pages, and denied it.
+/// Arrow before 3.0 compressed such pages and said that they are not compressed.
 #[test]
 fn a_page_that_denies_its_compression_is_read() {
     let _alone = alone();
@@ -903,7 +911,7 @@ fn a_page_that_denies_its_compression_is_read() {
     }
 }
 
-/// Not compressed although the column has a codec, and said so.
+/// A page that is not compressed and says so, in a column with a codec.
 fn honest_five() -> Column {
     let numbers: Vec<u8> = (1..=5i32).flat_map(i32::to_le_bytes).collect();
     let page = data_page_v2([5, 5], [0, 0], false, numbers.len(), &numbers);
@@ -919,7 +927,7 @@ fn columns_that_share_their_bytes_are_refused() {
     let body = vec![0; 4000];
     let columns = names.map(|name| column(name, INT32, REQUIRED, 1000).plain(1000, PLAIN, &body));
     let (data, mut footer) = file(1000, &columns);
-    // All eight at the first one's place, in a file that is not longer than two.
+    // All eight columns are at the place of the first, in a file that is not longer than two of them.
     let size = data.len() as i64 / 8;
     footer.visit(&mut |value| {
         if let Structure(fields) = value {
@@ -934,7 +942,7 @@ fn columns_that_share_their_bytes_are_refused() {
     assert!(error.cause().starts_with("the column chunks are said to be"), "{error}");
 }
 
-/// A sparse file costs nothing to make, and gigabytes to read.
+/// A sparse file costs nothing to make, but gigabytes to read.
 #[test]
 fn a_footer_of_gigabytes_is_not_read() {
     let _alone = alone();
@@ -950,8 +958,8 @@ fn a_footer_of_gigabytes_is_not_read() {
     assert!(weight < MOST_MEMORY, "{weight}");
 }
 
-/// Nanoseconds in 64 bits cover the years 1677 to 2262; the old form of times covers more, and the Parquet crate would
-/// wrap.
+/// Nanoseconds in 64 bits cover the years 1677 to 2262. The old form of times covers more, and the Parquet
+/// crate would wrap around.
 #[test]
 fn a_time_that_nanoseconds_cannot_tell_is_refused() {
     const EPOCH: u32 = 2_440_588;
@@ -992,7 +1000,8 @@ fn a_time_that_nanoseconds_cannot_tell_is_refused() {
     }
 }
 
-/// Numbers, types and counts of footers and page headers, and bytes of pages, changed at random from a seed.
+/// Numbers, types and counts in footers and page headers, and bytes of pages, are changed at random from a
+/// seed.
 #[test]
 fn whatever_is_changed_it_is_an_error_or_rows_in_little_memory() {
     const CASES: u32 = 2_500;
@@ -1022,7 +1031,8 @@ fn whatever_is_changed_it_is_an_error_or_rows_in_little_memory() {
         i64::MIN,
     ];
     let (mut read_whole, mut wrong) = (0, Vec::new());
-    // The Parquet crate panics on some of these; that is caught, but to tell of it takes memory that is not its own.
+    // The Parquet crate panics on some of these files. The panics are caught, but printing them would take
+    // memory that is not the reader's own.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     for case in 0..CASES {

@@ -1,4 +1,4 @@
-//! The life of an epoch: it runs to its end on any data set, and leaves the next one complete.
+//! The life of an epoch: it runs to its end on any data set, and leaves the next epoch complete.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a helper of a test stops it, and sleeps")]
 
 use std::sync::Arc;
@@ -19,8 +19,8 @@ const MB: usize = 1_000 * KB;
 /// Longer than any epoch of these tests takes on any machine.
 const FOR_EVER: Duration = Duration::from_secs(120);
 
-/// One file with a row group for each of `groups`: a number of rows, each with a blob of a number of bytes. Blobs
-/// differ, and are stored as they are. Row `i` has `id = i`.
+/// Writes one file with a row group for each of `groups`, which are pairs of a number of rows and the size of
+/// each row's blob. Blobs differ and do not compress. Row `i` has `id = i`.
 fn written(groups: impl IntoIterator<Item = (usize, usize)>) -> TempDir {
     let dir = TempDir::new().unwrap();
     let schema = Arc::new(Schema::new(vec![
@@ -57,7 +57,7 @@ fn ids(batch: &RecordBatch) -> Vec<i64> {
     batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().values().to_vec()
 }
 
-/// The ids of an epoch, batch by batch; a test that would wait for ever fails.
+/// The ids of an epoch, batch by batch. A wait without end fails the test.
 fn epoch(loader: &Loader, number: u64) -> Vec<Vec<i64>> {
     let mut epoch = loader.epoch(number);
     let mut batches = Vec::new();
@@ -74,7 +74,7 @@ fn epoch(loader: &Loader, number: u64) -> Vec<Vec<i64>> {
     }
 }
 
-/// Waits until the loader has done all that it does by itself.
+/// Waits until the loader has done everything that it does by itself.
 fn settled(loader: &Loader) -> Stats {
     let mut last = loader.stats();
     let mut since = Instant::now();
@@ -170,7 +170,7 @@ fn an_epoch_that_is_ended_from_outside_names_the_reason() {
         let loader = loader(&dir).batch_size(10).cache(cache).build().unwrap();
         let mut epoch = loader.epoch(3);
         epoch.next().unwrap().unwrap();
-        // Batches that are made by now do not come any more.
+        // Batches that were already made do not come any more.
         settled(&loader);
         end(&loader);
         let error = epoch.next().unwrap().unwrap_err();
@@ -226,7 +226,7 @@ fn what_was_prepared_is_used_for_nothing_else() {
     let (one, other) = (build(), build());
     epoch(&one, 0);
     settled(&one);
-    // Epoch 1 is prepared.
+    // Epoch 1 has been prepared.
     assert_eq!(epoch(&one, 5), epoch(&other, 5));
     settled(&one);
     assert_eq!(epoch(&one, 5), epoch(&other, 5), "once more, though 6 is prepared");
@@ -254,7 +254,7 @@ fn a_position_after_the_last_step_goes_on_with_the_next_epoch() {
     assert_eq!((epoch.number(), epoch.count()), (1, 10));
 }
 
-/// Numbers that divide neither the lanes nor the global batch are among them, and so are other threads and a cache.
+/// Covers numbers that divide neither the lanes nor the global batch, other numbers of threads, and a cache.
 #[test]
 fn a_run_that_is_resumed_on_other_worlds_has_the_steps_of_one_that_was_not() {
     const GLOBAL: u64 = 23;
@@ -352,7 +352,7 @@ fn batches_are_made_ahead_up_to_a_number() {
     let mut epoch = loader.epoch(0);
     epoch.next().unwrap().unwrap();
     let made = settled(&loader).stages.gather.items / 10;
-    // 32 wait for the consumer, as many as half of that are made together, and one is taken.
+    // 32 batches wait for the consumer, half as many are made together, and one is taken.
     assert!((2..=32 + 16 + 1).contains(&made), "{made} batches");
 }
 
@@ -365,7 +365,7 @@ fn row_groups_that_are_fetched_and_not_let_go_are_within_the_budget() {
     let mut epoch = loader.epoch(1);
     epoch.next().unwrap().unwrap();
     let stats = settled(&loader);
-    // Nothing has left the window yet, and a row group takes as much in memory as it is stored in.
+    // Nothing has left the window yet, and a row group takes as much memory as its stored size.
     assert!(stats.stages.fetch.bytes >= 3 * MB as u64, "the window is there: {:?}", stats.stages.fetch);
     assert!(stats.stages.fetch.bytes <= memory, "{:?} of {memory}", stats.stages.fetch);
     assert!(stats.memory.row_groups >= stats.stages.fetch.bytes, "{:?}", stats.memory);
@@ -386,11 +386,11 @@ fn a_row_group_that_would_break_the_bound_even_alone_is_refused_with_both_number
         words.split("raise memory to ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     assert!(words.contains(&format!("{enough} MiB")), "{words}");
     assert_eq!(epoch(&build((enough * 1_048_576.0) as u64).unwrap(), 0).concat().len(), 120);
-    // As they are stored, rows are read in pieces.
+    // In the stored order, rows are read in pieces.
     let stored = loader(&dir).batch_size(1).memory(16 << 20).build().unwrap();
     assert_eq!(epoch(&stored, 0).concat(), (0..120).collect::<Vec<_>>());
     assert!(stored.plan(0).unwrap().reads.unwrap().row_groups > 3);
-    // Without the large column nothing is large.
+    // Without the large column, row groups are small.
     let narrow =
         loader(&dir).columns(["id"]).shuffle(shuffle()).batch_size(1).memory(16 << 20).build().unwrap();
     assert_eq!(epoch(&narrow, 0).concat().len(), 120);
@@ -403,7 +403,7 @@ fn a_batch_that_would_break_the_bound_is_refused_with_a_size_that_fits() {
         Field::new("id", DataType::Int64, false),
         Field::new("text", DataType::Utf8, false),
     ]));
-    // Few texts, repeated by a dictionary: the stored bytes do not show their lengths.
+    // A dictionary repeats a few texts, so the stored size does not show their lengths.
     let statistics = parquet::file::properties::EnabledStatistics::None;
     let properties = WriterProperties::builder().set_statistics_enabled(statistics).build();
     let file = std::fs::File::create(dir.path().join("a.parquet")).unwrap();
@@ -427,13 +427,14 @@ fn a_batch_that_would_break_the_bound_is_refused_with_a_size_that_fits() {
 
 #[test]
 fn the_last_step_of_a_rank_may_lie_in_another_lane_than_those_before() {
-    // Of 124 rows in 3 lanes for 6 ranks the last 16 are shared evenly: rank 2 reads lane 1, and then lane 0 as well.
+    // There are 124 rows in 3 lanes for 6 ranks. The last 16 are shared evenly: rank 2 reads lane 1, and then
+    // lane 0 as well.
     let dir = written([(124, KB)]);
     let build = |rank, memory| {
         let shuffle = Shuffle::seeded(1).window_rows(200).lanes(3);
         loader(&dir).shuffle(shuffle).shard(shard(rank, 6)).batch_size(3).memory(memory).build()
     };
-    // The least that is accepted.
+    // The smallest memory that is accepted.
     let least =
         (100 * KB as u64..2 * MB as u64).step_by(4 * KB).find(|memory| build(0, *memory).is_ok()).unwrap();
     for rank in 0..6 {

@@ -16,16 +16,16 @@ use parquet::basic::{BrotliLevel, Compression};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use tempfile::TempDir;
 
-/// Each stage is slowed so often, and has to be named so often.
+/// How often each stage is slowed, and how often it must be named.
 const RUNS: usize = 20;
 const NAMED: usize = 19;
-/// Rounds of so many runs, of which one has to be as it should.
+/// How many rounds of runs there may be; one of them must succeed.
 const ROUNDS: usize = 3;
 
-/// Waiting that is not accounted for, as a share.
+/// The share of waiting that may be unaccounted for.
 const UNACCOUNTED: f64 = 0.01;
 
-/// Tests take turns: what is timed has the machine to itself.
+/// Lets one test run at a time, because tests that measure time need the machine to themselves.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -44,7 +44,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     (0..bytes as u64 / 8).flat_map(|word| draw(seed << 32 | word).to_le_bytes()).collect()
 }
 
-/// One file of `groups` row groups with `rows` rows each, of one column and the row's number.
+/// Writes one file of `groups` row groups with `rows` rows each, with one column and the row's number.
 fn written(
     groups: usize,
     rows: usize,
@@ -68,7 +68,7 @@ fn blobs(groups: usize, rows: usize, bytes: usize) -> TempDir {
     written(groups, rows, ("blob", Arc::new(blobs)), |plain| plain)
 }
 
-/// A folder behind a slow store.
+/// Serves a folder through a slow store.
 fn remote(dir: &TempDir, link: Link) -> (FaultServer, Dataset) {
     let server = FaultServer::builder().folder("bucket", dir.path()).link(link).start().unwrap();
     let options = [
@@ -84,7 +84,8 @@ fn remote(dir: &TempDir, link: Link) -> (FaultServer, Dataset) {
     (server, dataset)
 }
 
-/// Takes an epoch, with a step of so long for each batch. Returns the seconds that `next()` took by a clock of our own.
+/// Reads an epoch with a training step of this length for each batch. Returns how long `next()` took, in
+/// seconds by the test's own clock.
 fn consumed(loader: &Loader, step: Duration) -> f64 {
     let (mut epoch, mut waited) = (loader.epoch(0), 0.0);
     loop {
@@ -101,13 +102,13 @@ fn consumed(loader: &Loader, step: Duration) -> f64 {
     }
 }
 
-/// Runs loaders in which `stage` is slow, some times more where the machine was busy with something else.
+/// Checks that `stage` is named in loaders in which it is slow, with more rounds if the machine was busy.
 fn is_named(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) {
     let shown: Vec<String> = (0..ROUNDS).map_while(|_| round(stage, step, &build).err()).collect();
     assert!(shown.len() < ROUNDS, "{}", shown.join("\n"));
 }
 
-/// One round of runs; what they showed, where they did not name `stage`.
+/// Runs one round. Returns the statistics if they did not name `stage`.
 fn round(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) -> Result<(), String> {
     let (mut named, mut missing, mut shown) = (0, Vec::new(), Vec::new());
     for _ in 0..RUNS {
@@ -123,8 +124,8 @@ fn round(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) -> Res
     if named < NAMED {
         return Err(format!("{stage:?} was named {named} times of {RUNS}\n{shown}"));
     }
-    // The machine may take the processor away between the loader's clock and ours: the run in the middle tells. A loop
-    // that hardly waits measures little else than its own clock.
+    // The machine may take the processor away between the loader's clock and the test's, so the median run
+    // decides. A loop that hardly waits measures little more than its own clock.
     missing.sort_by(f64::total_cmp);
     let usual = missing[RUNS / 2];
     match usual <= UNACCOUNTED || stage == Stage::Consumer {
@@ -162,7 +163,7 @@ fn parquet_that_is_hard_to_decode_is_named() {
     is_named(Stage::Parquet, Duration::ZERO, || dataset.loader().batch_size(500));
 }
 
-/// A data set of 48 photographs that are large and hard to decode.
+/// A data set of 48 photographs that are large and slow to decode.
 fn photos() -> TempDir {
     let (width, height) = (800, 600);
     let photo =
@@ -202,7 +203,8 @@ fn every_call_is_counted_and_the_first_one_apart() {
     assert!(next.sum + next.first <= waited && next.p50 <= next.p99 && next.p99 <= next.max, "{next:?}");
     assert!((0.02..0.2).contains(&consumer), "20 steps of 1 ms were {consumer} s");
     assert_eq!((stages.list.items, pool.threads), (1, 2));
-    // The next epoch's row groups are fetched ahead, and its batches take the places that this one's leave.
+    // Row groups of the next epoch are prefetched, and its batches take the places that those of this epoch
+    // leave.
     assert!((4..=8).contains(&stages.fetch.items), "{stages:?}");
     assert!((400..=800).contains(&stages.parquet.items), "{stages:?}");
     assert!((400..=800).contains(&stages.shuffle.items), "{stages:?}");
@@ -247,7 +249,7 @@ fn a_timeline_has_what_was_done_and_no_two_spans_of_a_thread_overlap() {
     }
 }
 
-/// The spans of each thread of a trace, by when they began: name, begin and end in microseconds.
+/// The spans of each thread in a trace, by their beginning: name, begin and end in microseconds.
 fn timeline(file: &Path) -> BTreeMap<String, Vec<(String, f64, f64)>> {
     let trace: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(trace["otherData"]["spans_dropped"], 0);

@@ -23,7 +23,6 @@ PAGES = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
-    "DESIGN.md": "design.md",
     "RELEASING.md": "releasing.md",
     "SECURITY.md": "security.md",
 }
@@ -33,6 +32,9 @@ LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 #: A cross-reference of Sphinx, as docstrings have them, once Markdown has made code of its backquotes.
 ROLE = re.compile(r":(?:class|meth|func|attr|mod|data|exc):<code>~?([^<]*)</code>")
+
+#: A page of docs/ as docstrings name it, once Markdown has made code of its backquotes.
+NAMED_PAGE = re.compile(r"<code>docs/([\w./-]+\.md)</code>")
 
 #: A place in the reference for some public names of the package.
 NAMES = re.compile(r"^<!-- names: ([\w ]+) -->$", re.MULTILINE)
@@ -119,4 +121,12 @@ def _public(module: Path) -> set[str]:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    return ROLE.sub(r"<code>\1</code>", html)
+    """Names of the package in docstrings become code, and names of pages links to them."""
+
+    def linked(named: re.Match[str]) -> str:
+        target = files.get_file_from_path(named[1])
+        if target is None:
+            raise PluginError(f"{page.file.src_uri} names docs/{named[1]}, which does not exist")
+        return f'<a href="{target.url_relative_to(page.file)}"><code>docs/{named[1]}</code></a>'
+
+    return NAMED_PAGE.sub(linked, ROLE.sub(r"<code>\1</code>", html))

@@ -1,17 +1,17 @@
 """Feeds GPU training straight from Parquet.
 
-:class:`Loader` delivers batches of a :class:`Dataset`, and :class:`Mix` those of several by weight. The small values
-:class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`,
-:class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Window`, :class:`Pack`,
-:class:`Bucket`, :class:`Sample`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options, :func:`col`
-begins a filter, and :func:`rng` has the random numbers of a row. :func:`decode_image` decodes images without a data
-set.
+:class:`Loader` delivers batches of a :class:`Dataset`, and :class:`Mix` those of several by weight. The small
+values :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`,
+:class:`Tensor`, :class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`, :class:`Pad`,
+:class:`Window`, :class:`Pack`, :class:`Bucket`, :class:`Sample`, :class:`DiskCache`, :class:`Skip` and
+:class:`Workers` are its options, :func:`col` begins a filter, and :func:`rng` has the random numbers of a
+row. :func:`decode_image` decodes images without a data set.
 
-``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``, ``forebay.spark``,
-``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.tqdm`` and ``forebay.rich`` are imported when they are
-first used, and need the framework that they are named for. ``forebay.petastorm`` is Petastorm's own interface.
-``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the exceptions, ``forebay.types`` the types for
-annotations.
+``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``,
+``forebay.spark``, ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.tqdm`` and ``forebay.rich``
+are imported when they are first used, and need the framework that they are named for. ``forebay.petastorm``
+is Petastorm's own interface. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
+exceptions, ``forebay.types`` the types for annotations.
 
 Examples
 --------

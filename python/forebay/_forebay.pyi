@@ -18,18 +18,19 @@ from .choices import (
     Mixing,
     PixelLayout,
     PixelType,
+    Resampling,
     TensorFormat,
     TensorType,
 )
 
 class Registrar(Protocol):
-    """By which slots are registered with a device."""
+    """Registers the memory of the loader's slots with a device, and ends the registration."""
 
     def register(self, address: int, size: int) -> bool:
-        """Registers whole pages. Whether that was possible."""
+        """Registers whole pages, and returns whether the device accepted them."""
 
     def unregister(self, address: int) -> None:
-        """Ends the registration of the pages that begin here. May be called on any thread."""
+        """Ends the registration of the pages that begin at this address. May be called on any thread."""
 
 __version__: str
 __level__: str
@@ -43,6 +44,7 @@ MASK_TYPES: tuple[MaskType, ...]
 MIXINGS: tuple[Mixing, ...]
 PIXEL_LAYOUTS: tuple[PixelLayout, ...]
 PIXEL_TYPES: tuple[PixelType, ...]
+RESAMPLINGS: tuple[Resampling, ...]
 TENSOR_FORMATS: tuple[TensorFormat, ...]
 TENSOR_TYPES: tuple[TensorType, ...]
 
@@ -71,28 +73,31 @@ def decode_image(
     Parameters
     ----------
     data : bytes or list of bytes
-        One encoded image, or several, which become a batch. Any object with the bytes of one will do.
+        One encoded image, or a list of several, which become a batch. Any object that supports the buffer
+        protocol is accepted.
     image : Image, optional
-        How it becomes pixels. Default: RGB of 8 bits in its own size, with the orientation in which it is stored.
+        How the image becomes pixels. Default: 8-bit RGB in its own size, with the orientation in which it is
+        stored.
     key : int, default 0
-        Decides what is drawn at random: equal keys give equal pixels. The keys of a batch are this one and those after
-        it.
+        Seeds the random operations: equal keys give equal pixels. The images of a batch have the keys
+        ``key``, ``key + 1`` and so on.
     out : numpy.ndarray, optional
-        Where the pixels are written, and what is returned: contiguous, of the shape and type of the result.
+        The array that the pixels are written to and that is returned. It must be contiguous and have the
+        shape and type of the result.
 
     Returns
     -------
     numpy.ndarray
-        Shape ``(H, W, C)`` or as ``image`` says; of several images ``(N, H, W, C)``.
+        Pixels of shape ``(H, W, C)``, or as ``image`` says; for several images ``(N, H, W, C)``.
 
     Raises
     ------
     BadRowError
-        It is damaged, or not an image. ``row`` is its number in a batch.
+        The data is damaged or not an image. In a batch, ``row`` is the number of the image.
     TooLargeError
-        It has more pixels than it may.
+        The image has more pixels than :meth:`Image.max_pixels` permits.
     InvalidError
-        An argument is not as described, or a batch has no ``image``, or one that is ragged.
+        An argument is not as described, or ``image`` is missing or ragged for a batch.
 
     Examples
     --------
@@ -111,20 +116,22 @@ def decode_image(
 class Batch(Mapping[str, Any]):
     """Rows for one step: a mapping from column name to numpy array, in the order of the schema.
 
-    An array is made when it is first asked for, and is the same object from then on. It is a view of the batch's
-    memory, which it keeps alive, and writable, because nothing else uses that memory. Of ``N`` rows:
+    An array is made when it is first read, and is the same object from then on. It is a view of the batch's
+    memory, which it keeps alive. It is writable, because nothing else uses that memory. In a batch of ``N``
+    rows:
 
     - numbers and booleans have shape ``(N,)`` and their own type,
     - decoded images have shape ``(N, H, W, C)`` or ``(N, C, H, W)``,
     - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
-    - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries, and a vector of
-      Spark ML, dense or sparse, one of all its values,
+    - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries, and
+      a vector of Spark ML, dense or sparse, is the list of all its values,
     - a structure is a dict of its fields, each of them any of these again,
     - times are ``datetime64`` or ``timedelta64``,
     - text, other binary and decimals are arrays of Python objects, copied one by one; text that is decoded as
-      :class:`Text` has numpy's ``StringDType``, and as :class:`Json` it is what it says.
+      :class:`Text` has numpy's ``StringDType``, and text that is decoded as :class:`Json` is the objects that
+      it describes.
 
-    A loader makes batches; the class cannot be called. :meth:`to_arrow` converts one without a copy.
+    Only loaders make batches; the class cannot be called. :meth:`to_arrow` converts a batch without a copy.
 
     Examples
     --------
@@ -139,7 +146,7 @@ class Batch(Mapping[str, Any]):
     def _repr_html_(self) -> str: ...
     @property
     def num_rows(self) -> int:
-        """Rows of the batch. ``len(batch)`` is the number of columns, as of any mapping."""
+        """Number of rows in the batch. ``len(batch)`` is the number of columns, as for any mapping."""
     @property
     def schema(self) -> Schema:
         """Names and types of the columns."""
@@ -167,7 +174,8 @@ class Batch(Mapping[str, Any]):
         Returns
         -------
         pyarrow.RecordBatch
-            Over the batch's memory, which it keeps alive. Needs pyarrow; other packages of Arrow take the batch itself.
+            A record batch over the batch's memory, which it keeps alive. Needs pyarrow; other packages that
+            read Arrow take the batch itself.
 
         Examples
         --------
@@ -213,10 +221,12 @@ class Column:
         """Name of the column."""
     @property
     def element(self) -> str | None:
-        """Type of an element as numpy writes it, or "bfloat16"; ``None`` where it is not one block of memory."""
+        """Type of an element as numpy writes it, or "bfloat16"; ``None`` if the column is not one block of
+        memory.
+        """
     @property
     def null_count(self) -> int:
-        """Nulls in the column."""
+        """Number of nulls in the column."""
     def __len__(self) -> int: ...
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
     def __dlpack__(
@@ -254,9 +264,9 @@ class Schema:
         Returns
         -------
         list of tuple
-            For each column its name, its kind ("dense", "ragged", "struct", "text", "bytes" or "object"), the type of an
-            element as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row, with ``None``
-            for a side that differs from batch to batch.
+            For each column its name, its kind ("dense", "ragged", "struct", "text", "bytes" or "object"), the
+            type of an element as numpy writes it or "bfloat16" (``None`` if elements have no such type), and
+            the shape of one row, with ``None`` for a side that differs from batch to batch.
 
         Examples
         --------
@@ -270,11 +280,12 @@ class Schema:
 
 @final
 class Image:
-    """How an encoded image becomes pixels: a frozen value.
+    """Describes how an image becomes pixels. It is a frozen value.
 
-    Made by :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` or :meth:`fit` and adjusted by the other
-    methods, each of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with
-    antialiasing. Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without
+    :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` and :meth:`fit` make one; the other
+    methods adjust it, and each returns a new value. Names and meanings follow torchvision; a resize is
+    antialiased, and bilinear without :meth:`resampling`. Cells are encoded images, or pixels with
+    :meth:`raw`. Pixels are ``uint8`` in RGB and NHWC by default; floats are in [0, 1] without
     :meth:`normalize`.
 
     Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
@@ -321,7 +332,7 @@ class Image:
         size : int or tuple of int
             Side of a square, or height and width, in pixels.
         scale : tuple of float, optional
-            Range of the share of the area that the box covers. Default: (0.08, 1).
+            Range of the box's share of the area. Default: (0.08, 1).
         ratio : tuple of float, optional
             Range of width over height of the box. Default: (3/4, 4/3).
 
@@ -333,7 +344,8 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, or a range is not two finite numbers above 0, the smaller one first.
+            A side is not an int from 1 to 65535, or a range is not two finite numbers above 0, the smaller
+            one first.
         """
     @staticmethod
     def center_crop(size: int | tuple[int, int], *, resize: int | None = None) -> Image:
@@ -362,24 +374,29 @@ class Image:
         *,
         resize: int | None = None,
         fill: float | tuple[float, float, float] | None = None,
+        centered: bool | None = None,
     ) -> Image:
-        """The whole image in its own shape, in the upper left corner of a canvas of this size.
+        """The whole image in its own shape, on a canvas of the given size.
 
-        An image that is larger is shrunk until it fits; one that is smaller keeps its size, unless ``resize`` says
-        otherwise. With a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
+        A larger image is shrunk until it fits; a smaller one keeps its size unless ``resize`` is given. With
+        a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
 
-        Beside it, a column ``<column>.size`` is delivered after the stored ones: two ``int32`` numbers for each row,
-        the height and width of the image on its canvas in pixels. Boxes, points and masks follow.
+        A column ``<column>.size`` is delivered after the stored ones: two ``int32`` numbers for each row, the
+        height and width of the image on its canvas in pixels. Boxes, points and masks are moved and scaled
+        with the image.
 
         Parameters
         ----------
         size : int or tuple of int
             Side of a square canvas, or height and width, in pixels.
         resize : int, optional
-            Pixels of the shorter side, if that leaves room for the longer one. Default: the image's own.
+            Length of the shorter side in pixels, if the longer one then fits. Default: the image's own.
         fill : float or tuple of float, optional
-            Value of the canvas where the image does not cover it, or one for each of three channels, in the number type
-            that is delivered. Default: 0.
+            Value of the canvas where the image does not cover it, or a value for each of three channels, in
+            the delivered number type. Default: 0.
+        centered : bool, optional
+            Whether the image is in the middle of the canvas: it begins at ``(canvas - size) // 2`` along both
+            axes. Default: in the upper left corner.
 
         Returns
         -------
@@ -389,14 +406,15 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, or ``fill`` is neither a finite number nor three of them.
+            A side is not an int from 1 to 65535, ``fill`` is neither a finite number nor three of them, or ``centered``
+            is neither ``True`` nor ``False``.
         """
     def ragged(self) -> Image:
-        """Delivers each image in its own size, without a canvas; for :meth:`fit`.
+        """Delivers each image of :meth:`fit` in its own size, without a canvas.
 
-        The size of :meth:`fit` is then the largest that an image may have, and a batch takes the memory of images of that
-        size while it is made. The column is a :class:`Ragged`: ``batch["image"][i]`` is a view of shape ``(height, width,
-        channels)``, and all pixels of the batch are one array. The layout is "NHWC".
+        The size of :meth:`fit` is then the largest size of an image, and a batch takes the memory of images
+        of that size while it is made. The column is a :class:`Ragged`: ``batch["image"][i]`` is a view of
+        shape ``(height, width, channels)``, and all pixels of the batch are one array. The layout is "NHWC".
 
         Returns
         -------
@@ -406,7 +424,64 @@ class Image:
         Raises
         ------
         InvalidError
-            The image is not one of :meth:`fit`, or ``fill`` is given.
+            The image is not one of :meth:`fit`, or ``fill`` or ``centered`` is given.
+        """
+    def raw(self, shape: tuple[int, int] | tuple[int, int, int], *, layout: PixelLayout | None = None) -> Image:
+        """Takes raw pixels from the cells instead of encoded images.
+
+        A cell has the levels of an image of 8 bits without a header: as bytes, or as a list of ``uint8``. All else is as
+        for encoded images: what is drawn for a row is the same, and so is every pixel as of a PNG of these pixels. A
+        cell of another length is a bad row.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Height, width and channels; without channels there is one. With 1 or 2 channels the first is grey, with 3 or
+            4 the first three are red, green and blue.
+        layout : {"NHWC", "NCHW"}, optional
+            The order of the levels in a cell. With "NCHW" the channels are first in ``shape``. Default: "NHWC".
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``shape`` is not two or three ints, a side is not from 1 to 65535, channels are not from 1 to 4, or there is
+            no such order.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> notebook = fb.Image.resize(299, 299).raw((299, 299, 3)).dtype("float32").layout("NCHW")
+        >>> cifar = fb.Image.random_resized_crop(32).flip().raw((3, 32, 32), layout="NCHW")
+        """
+    def resampling(self, filter: Resampling) -> Image:
+        """Sets the filter of the resize.
+
+        Each is Pillow's of this name, antialiased; torchvision and timm call it ``interpolation``.
+
+        Parameters
+        ----------
+        filter : {"bilinear", "bicubic", "lanczos"}
+            The filter. Default of an image: "bilinear", which is the fastest.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            There is no such filter.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> clip = fb.Image.center_crop(224, resize=224).resampling("bicubic")
         """
     def flip(self, p: float = 0.5) -> Image:
         """Mirrors left to right at random.
@@ -427,7 +502,7 @@ class Image:
             ``p`` is not a number from 0 to 1.
         """
     def vertical_flip(self, p: float = 0.5) -> Image:
-        """Mirrors top to bottom at random. It does not change the crops and flips that are drawn.
+        """Mirrors top to bottom at random. It does not change which crops and flips are drawn.
 
         Parameters
         ----------
@@ -450,19 +525,20 @@ class Image:
         interpolation: Interpolation | None = None,
         fill: int | tuple[int, int, int] | None = None,
     ) -> Image:
-        """Turns about its centre at random, counter-clockwise, as torchvision's ``RandomRotation``.
+        """Rotates the image about its centre by a random angle, counter-clockwise, like torchvision's
+        ``RandomRotation``.
 
-        It comes after the flips. What no pixel is turned to is filled, and what is turned out of the image is lost. It does
-        not change the crops and flips that are drawn.
+        The rotation comes after the flips. Places to which no pixel is moved are filled, and pixels that are
+        moved out of the image are lost. It does not change which crops and flips are drawn.
 
         Parameters
         ----------
         degrees : float or tuple of float
-            The least and the most of the angle; one number is both, ``-degrees`` and ``degrees``.
+            Range of the angle; one number stands for the range from ``-degrees`` to ``degrees``.
         interpolation : {"nearest", "bilinear"}, optional
-            How pixels are made. Default: "nearest".
+            How pixels are interpolated. Default: "nearest".
         fill : int or tuple of int, optional
-            Value of each channel, or of each of three, from 0 to 255: before :meth:`normalize`. Default: 0.
+            Value from 0 to 255 of all channels, or of each of three, before :meth:`normalize`. Default: 0.
 
         Returns
         -------
@@ -472,8 +548,8 @@ class Image:
         Raises
         ------
         InvalidError
-            ``degrees`` is neither a finite number of at least 0 nor two, the smaller one first, there is no such
-            interpolation, or ``fill`` is neither an int from 0 to 255 nor three of them.
+            ``degrees`` is neither a finite number of at least 0 nor two, the smaller one first,
+            ``interpolation`` is unknown, or ``fill`` is neither an int from 0 to 255 nor three of them.
         """
     def color_jitter(
         self,
@@ -484,16 +560,16 @@ class Image:
         *,
         p: float | None = None,
     ) -> Image:
-        """Changes brightness, contrast, saturation and hue in random order, as torchvision's ``ColorJitter``.
+        """Changes brightness, contrast, saturation and hue in random order, like torchvision's ``ColorJitter``.
 
-        Factors are drawn from ``max(0, 1 - amount)`` to ``1 + amount``, and 0 changes nothing.
+        Each factor is drawn from ``max(0, 1 - amount)`` to ``1 + amount``; an amount of 0 changes nothing.
 
         Parameters
         ----------
         brightness, contrast, saturation : float, optional
-            How much each may change. Default: 0.
+            The amount by which each may change. Default: 0.
         hue : float, optional
-            By how much of a turn hues may be turned: 0 to 0.5. Default: 0.
+            The largest rotation of the hue as a fraction of a full turn, from 0 to 0.5. Default: 0.
         p : float, optional
             Probability. Default: 1.
 
@@ -505,10 +581,12 @@ class Image:
         Raises
         ------
         InvalidError
-            An amount is not a finite number of at least 0, ``hue`` is above 0.5, or ``p`` is not a number from 0 to 1.
+            An amount is not a finite number of at least 0, ``hue`` is above 0.5, or ``p`` is not a number
+            from 0 to 1.
         """
     def random_grayscale(self, p: float = 0.1) -> Image:
-        """Makes grey at random, in as many channels as before, as torchvision's ``RandomGrayscale``.
+        """Makes the image grey at random, with the same number of channels, like torchvision's
+        ``RandomGrayscale``.
 
         Parameters
         ----------
@@ -528,7 +606,7 @@ class Image:
     def gaussian_blur(
         self, kernel_size: int, sigma: tuple[float, float] | None = None, *, p: float | None = None
     ) -> Image:
-        """Blurs by a Gaussian, as torchvision's ``GaussianBlur``.
+        """Blurs by a Gaussian, like torchvision's ``GaussianBlur``.
 
         Parameters
         ----------
@@ -547,8 +625,8 @@ class Image:
         Raises
         ------
         InvalidError
-            ``kernel_size`` is not an odd int whose half is shorter than the image's sides, ``sigma`` is not two finite
-            numbers above 0, the smaller one first, or ``p`` is not a number from 0 to 1.
+            ``kernel_size`` is not an odd int whose half is shorter than the image's sides, ``sigma`` is not
+            two finite numbers above 0, the smaller one first, or ``p`` is not a number from 0 to 1.
         """
     def random_erasing(
         self,
@@ -557,18 +635,18 @@ class Image:
         ratio: tuple[float, float] | None = None,
         value: float | tuple[float, float, float] | None = None,
     ) -> Image:
-        """Overwrites a random box, as torchvision's ``RandomErasing``. It comes last, after :meth:`normalize`.
+        """Overwrites a random box, like torchvision's ``RandomErasing``. It comes last, after :meth:`normalize`.
 
         Parameters
         ----------
         p : float, optional
             Probability. Default: 0.5.
         scale : tuple of float, optional
-            Range of the share of the area. Default: (0.02, 0.33).
+            Range of the box's share of the area. Default: (0.02, 0.33).
         ratio : tuple of float, optional
-            Range of height over width. Default: (0.3, 3.3).
+            Range of height over width of the box. Default: (0.3, 3.3).
         value : float or tuple of float, optional
-            The value of every channel, or of each of three, in the number type that is delivered. Default: 0.
+            The value of all channels, or of each of three, in the delivered number type. Default: 0.
 
         Returns
         -------
@@ -578,11 +656,11 @@ class Image:
         Raises
         ------
         InvalidError
-            ``p`` is not a number from 0 to 1, a range is not two finite numbers above 0, the smaller one first, a share
-            is above 1, or ``value`` is neither a finite number nor three of them.
+            ``p`` is not a number from 0 to 1, a range is not two finite numbers above 0, the smaller one
+            first, a share is above 1, or ``value`` is neither a finite number nor three of them.
         """
     def normalize(self, mean: tuple[float, float, float], std: tuple[float, float, float]) -> Image:
-        """``(x / 255 - mean) / std`` for each channel; needs a float type.
+        """Computes ``(x / 255 - mean) / std`` for each channel; needs a float type.
 
         Parameters
         ----------
@@ -600,14 +678,14 @@ class Image:
             One of them is not three finite numbers, or a number of ``std`` is not above 0.
         """
     def dtype(self, dtype: PixelType | np.dtype[Any] | type[Any]) -> Image:
-        """Sets the type of a pixel.
+        """Sets the number type of pixels.
 
         Parameters
         ----------
         dtype : {"uint8", "uint16", "float16", "bfloat16", "float32"} or numpy.dtype
-            The type, by name or as ``numpy.float32``. Default of an image: "uint8". "uint16" keeps all bits of files of
-            16 and widens those of 8, each level times 257; of files of 16 every other type has the high byte, unless
-            :meth:`bit_depth` says otherwise.
+            The type, by name or as ``numpy.float32``. Without this method: "uint8". "uint16" keeps all bits
+            of 16-bit files and multiplies the levels of 8-bit files by 257; every other type takes the high
+            byte of 16-bit files, unless :meth:`bit_depth` says otherwise.
 
         Returns
         -------
@@ -617,16 +695,16 @@ class Image:
         Raises
         ------
         InvalidError
-            There is no such type.
+            The type is unknown.
         """
     def bit_depth(self, bits: Literal[8, 16]) -> Image:
-        """Sets the bits of a channel in which files of more than 8 bits are worked on before they become floats.
+        """Sets how many bits of a channel are used for files of more than 8 bits, before they become floats.
 
         Parameters
         ----------
         bits : {8, 16}
-            The bits. With 16, floats are ``x / 65535`` of such files. Default of an image: 16 with dtype "uint16", 8
-            with any other.
+            The number of bits. With 16, the floats of such files are ``x / 65535``. Without this method: 16
+            with dtype "uint16", 8 with any other.
 
         Returns
         -------
@@ -644,7 +722,7 @@ class Image:
         Parameters
         ----------
         layout : {"NHWC", "NCHW"}
-            The order. Default of an image: "NHWC".
+            The order. Without this method: "NHWC".
 
         Returns
         -------
@@ -654,10 +732,10 @@ class Image:
         Raises
         ------
         InvalidError
-            There is no such order.
+            The order is unknown.
         """
     def grayscale(self) -> Image:
-        """One channel instead of three: the luma of ITU-R 601.
+        """Delivers one channel instead of three: the luma of ITU-R 601.
 
         Returns
         -------
@@ -665,12 +743,12 @@ class Image:
             A new value.
         """
     def exif_orientation(self, apply: bool = True) -> Image:
-        """Turns and mirrors as EXIF or the tag of a TIFF says.
+        """Rotates and mirrors the image as its EXIF data or TIFF tag says.
 
         Parameters
         ----------
         apply : bool, default True
-            Whether to. Default of an image: not, as in torchvision.
+            Whether to apply the orientation. Without this method it is not applied, as in torchvision.
 
         Returns
         -------
@@ -683,12 +761,12 @@ class Image:
             ``apply`` is neither ``True`` nor ``False``.
         """
     def max_pixels(self, pixels: int) -> Image:
-        """Limits the pixels that an image may have by its header; one with more is a bad row.
+        """Limits the number of pixels that an image may have by its header; a larger image is a bad row.
 
         Parameters
         ----------
         pixels : int
-            Height times width.
+            The limit of height times width.
 
         Returns
         -------
@@ -701,13 +779,14 @@ class Image:
             ``pixels`` is not an int of at least 1 that fits 64 bits.
         """
     def emit_geometry(self) -> Image:
-        """Delivers one more column, ``<column>.geometry``: how each image was cropped and mirrored.
+        """Delivers one more column, ``<column>.geometry``, which says how each image was cropped and mirrored.
 
-        It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height and width of
-        the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0;
-        the same top to bottom; and height and width of the whole image. Where images are turned, a ninth number is the
-        degrees by which they are, counter-clockwise. All are of the image as it is seen: with
-        :meth:`exif_orientation`, after it was turned. The part of a centre crop need not begin at a whole pixel.
+        The column comes after the stored ones and has eight ``float32`` numbers for each row: top, left,
+        height and width of the part that is shown, in pixels of the image before cropping; 1 if it is
+        mirrored left to right, otherwise 0; 1 if it is mirrored top to bottom, otherwise 0; and height and
+        width of the whole image. With :meth:`random_rotation`, a ninth number is the angle of rotation in
+        degrees, counter-clockwise. With :meth:`exif_orientation`, all numbers refer to the image after it was
+        oriented. The part of a centre crop need not begin at a whole pixel.
 
         Returns
         -------
@@ -715,17 +794,19 @@ class Image:
             A new value.
         """
     def of(self, image: str) -> Image:
-        """Shows the same part as the image in another column of the same row, mirrored and rotated alike.
+        """Shows the same part as the image in another column of the same row, with the same mirroring and
+        rotation.
 
-        Without it, images of two columns are cropped, mirrored and changed in colour each for itself. The part is a share
-        of the width and height, so a depth map of half the size has the same crop. Size, colours, number type and layout
-        are this image's own; what is drawn for both, such as the factors of a :meth:`color_jitter` that both have, is the
-        same. The crop, flips and rotation may be left out here, and are not allowed to differ.
+        Without this method, the images of two columns are cropped, mirrored and changed in colour
+        independently. The part is a share of the width and height, so a depth map of half the size has the
+        same crop. Size, colours, number type and layout are this image's own. Values that are drawn for both
+        images, such as the factors of a :meth:`color_jitter` that both have, are equal. The crop, flips and
+        rotation may be left out here, and must not differ.
 
         Parameters
         ----------
         image : str
-            The column of the other image, which is decoded as well.
+            The column of the other image, which must be decoded too.
 
         Returns
         -------
@@ -747,7 +828,7 @@ class Image:
 
 @final
 class Dataset:
-    """The data set as the library has it."""
+    """The compiled half of :class:`forebay.Dataset`."""
 
     def __init__(
         self,
@@ -777,7 +858,7 @@ class Dataset:
 
 @final
 class Loader:
-    """The loader as the library has it."""
+    """The compiled half of :class:`forebay.Loader`."""
 
     def __init__(
         self,
@@ -808,7 +889,7 @@ class Loader:
 
 @final
 class Epoch:
-    """One pass over a rank's share."""
+    """One pass over the rows of a rank."""
 
     @property
     def number(self) -> int: ...
@@ -832,7 +913,7 @@ class Epoch:
 
 @final
 class Reason:
-    """Why an epoch was ended."""
+    """The reason for which an epoch is closed before its end."""
 
     Left: Reason
     Superseded: Reason
@@ -841,13 +922,13 @@ class Reason:
 
 @final
 class Skipped:
-    """The rows that an epoch left out so far; it stays when the epoch is gone."""
+    """The rows that an epoch skipped so far. The list remains when the epoch is gone."""
 
     def rows(self) -> list[tuple[str | None, int | None, int | None, str | None, str, int]]: ...
 
 @final
 class Step:
-    """A batch, and the receipt to count it by."""
+    """A batch, and the receipt by which the loader counts it as handed over."""
 
     @property
     def batch(self) -> Batch: ...

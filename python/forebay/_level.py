@@ -1,10 +1,11 @@
 """Chooses the compiled half of the package for this processor.
 
-A wheel for x86-64 may carry it twice: for any such processor, and for level 3 of the x86-64 psABI, whose wider
-instructions scan tables about half as fast again. That is taken where the processor has it, before anything imports
-``forebay._forebay``.
+A wheel for x86-64 may carry two builds of the compiled half: one for every x86-64 processor, and one for
+level 3 of the x86-64 psABI, whose wider instructions scan tables about half as fast again. The second build
+is loaded where the processor has its instructions, before anything imports ``forebay._forebay``.
 
-``FOREBAY_LEVEL`` takes another: ``x86-64`` is the one that runs everywhere.
+The environment variable ``FOREBAY_LEVEL`` chooses another level; ``x86-64`` names the build that runs on
+every processor.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 __all__: list[str] = []
 
-# What a level asks for, as the kernel calls it in /proc/cpuinfo; higher levels come first.
+# The processor flags that a level requires, named as in /proc/cpuinfo; higher levels come first.
 # https://gitlab.com/x86-psABIs/x86-64-ABI
 _LEVELS = {
     "x86-64-v3": "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
@@ -26,7 +27,7 @@ _LEVELS = {
 
 
 def flags() -> set[str]:
-    """What the processor reports that it has; nothing where it cannot be asked."""
+    """The flags that the processor reports in /proc/cpuinfo; an empty set on a system without that file."""
     if platform.machine() != "x86_64":
         return set()
     try:
@@ -42,10 +43,11 @@ def fitting(has: set[str]) -> list[str]:
 
 
 def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
-    """The best library in a folder that may be loaded; none where that is the one for all processors.
+    """The library in a folder with the highest of the given levels; ``None`` if only the one for all
+    processors is left.
 
     Raises:
-        ImportError: The ``wanted`` level is not among those that this processor has and the package carries.
+        ImportError: The processor does not have the ``wanted`` level, or the package has no library for it.
     """
     paths = {level: folder / f"_forebay.{level}.so" for level in levels}
     found = {level: path for level, path in paths.items() if path.exists()}
@@ -62,7 +64,8 @@ def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
 
 
 def _load(name: str) -> None:
-    """Imports the fitting library as module ``name``; leaves it to Python where that is the one for all processors."""
+    """Imports the library of the best level as module ``name``; without one, Python imports the one for all
+    processors."""
     wanted = os.environ.get("FOREBAY_LEVEL") or None
     path = library(Path(__file__).parent, fitting(flags()), wanted)
     if path is None:

@@ -43,10 +43,11 @@ __all__ = ["batches"]
 def batches(train: Loader, accelerator: accelerate.Accelerator) -> adapters.Batches[dict[str, Any]]:
     """The loader's batches on the accelerator's device, one epoch per iteration.
 
-    They take the place of a ``DataLoader`` that was prepared, and may be passed to ``accelerator.prepare``, which
-    leaves them as they are. Accelerate learns which batch is the last of an epoch, so that ``accelerator.accumulate``
-    makes a step of gradients that are left over. Nothing is drawn ahead of the training step that a state would count:
-    ``accelerator.register_for_checkpointing(train)`` saves the position of what was trained.
+    The batches take the place of a prepared ``DataLoader``, and may be passed to ``accelerator.prepare``,
+    which leaves them as they are. Accelerate learns which batch is the last of an epoch, so that
+    ``accelerator.accumulate`` makes a step of gradients that are left over. A saved state does not count
+    batches that are prepared ahead: ``accelerator.register_for_checkpointing(train)`` saves the position of
+    the last batch that was trained.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ class _Batches(adapters.Batches[dict[str, Any]], DataLoaderStateMixin):  # type:
         of = of_torch(loader, device=accelerator.device)
         super().__init__(loader, of._convert, ahead=of._ahead, finish=of._finish, copied=of._copied)
         self.gradient_state = accelerator.gradient_state
-        # There are no rows of a padded batch to leave out when results are gathered.
+        # No batch is padded, so Accelerate has no rows to leave out when it gathers results.
         self._drop_last = True
         self.reset()
 

@@ -1,4 +1,4 @@
-"""Loaders that are still alive when the interpreter exits: their threads have to end before Python does."""
+"""Closes the loaders that are alive when the interpreter exits: their threads must end before Python does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__: list[str] = []
 
 
 class Closes(Protocol):
-    """What has threads until it is closed."""
+    """An object whose threads run until it is closed."""
 
     def close(self) -> None:
         """Ends the threads. Does nothing in a forked child."""
@@ -21,7 +21,7 @@ _ALIVE: weakref.WeakSet[Closes] = weakref.WeakSet()
 
 
 def close_at_exit(loader: Closes) -> None:
-    """Closes it when the interpreter exits, if it is still alive then."""
+    """Closes ``loader`` when the interpreter exits, if the loader is still alive."""
     _ALIVE.add(loader)
 
 

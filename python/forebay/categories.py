@@ -27,30 +27,32 @@ if TYPE_CHECKING:
 __all__ = ["Hash", "Vocabulary"]
 
 _UNKNOWN = ("raise", "code")
-#: Rows that are counted at a time: fewer where their values are so long that more do not fit the memory.
+#: Sizes of the batches that are counted, in rows: the next size is tried when a batch does not fit the
+#: memory.
 _BATCHES = (8192, 256, 16, 1)
 _SHOWN = 4
 
 
 @dataclass(frozen=True, repr=False)
 class Vocabulary(Encoding):
-    """A list of values, each of which is encoded as its place: a frozen value for ``encode=``.
+    """Encodes each value as its position in a list of values: a frozen value for ``encode=``.
 
-    The column is delivered as ``int32``, and a column of lists as a :class:`Ragged` of them, or as an array with a row
-    for each list if all have one length. The values are all ``str``, for a column of text, all ``bytes``, for binary,
-    or all ``int``, for integers.
+    The column is delivered as ``int32``; a column of lists as a :class:`Ragged` of ``int32``, or as an array
+    with a row for each list if all lists have one length. The values are all ``str``, for a column of text,
+    all ``bytes``, for binary, or all ``int``, for integers.
 
     Parameters
     ----------
     values : iterable of str, bytes or int
         The values, each once; the first one has code 0.
     unknown : {"raise", "code"}, default "raise"
-        A value that is not in the list is a bad row, or has the code ``len(values)``.
+        How a value that is not in the list is treated: with ``"raise"`` its row is a bad row, with ``"code"``
+        it has the code ``len(values)``.
 
     Raises
     ------
     InvalidError
-        There is no value, one is listed twice, or they are not of one of these types.
+        ``values`` is empty, lists a value twice, or has values of several types or another type.
 
     Examples
     --------
@@ -63,9 +65,9 @@ class Vocabulary(Encoding):
     """
 
     values: tuple[str, ...] | tuple[bytes, ...] | tuple[int, ...]
-    """The values, each at the place of its code."""
+    """The values; the code of a value is its position."""
     unknown: Literal["raise", "code"] = field(default="raise", kw_only=True)
-    """What becomes of other values."""
+    """The treatment of values that are not in the list."""
 
     def __post_init__(self) -> None:
         if isinstance(self.values, (str, bytes, Mapping, set, frozenset)) or not isinstance(self.values, Iterable):
@@ -101,26 +103,28 @@ class Vocabulary(Encoding):
         storage_options: Mapping[str, Any] | None = None,
         memory: str | int | None = None,
     ) -> Vocabulary:
-        """The values of a column, the most frequent one first, and of equally frequent ones the smallest first.
+        """The values of a column by falling frequency; equally frequent values are in ascending order.
 
-        Reads this column once. In a column of lists the items count. All different values are held in memory.
+        Reads this column once. In a column of lists the items are counted. All distinct values are held in
+        memory.
 
         Parameters
         ----------
         urls : str, os.PathLike, iterable of them, or Dataset
             As in :class:`Loader`.
         column : str
-            Name of the column: text, binary or integers, or lists of these. A field of a structure is ``"meta.city"``.
+            Name of the column: text, binary or integers, or lists of these. A field of a structure is
+            ``"meta.city"``.
         min_count : int, default 1
             Values that are less frequent are left out.
         max_size : int, optional
-            Most values to keep. Default: all.
+            The largest number of values to keep. Default: all.
         unknown : {"raise", "code"}, default "raise"
             As in :class:`Vocabulary`.
         filter : list of tuple or list of list of tuple, optional
-            As in :class:`Loader`: the rows to count.
+            The rows to count, as in :class:`Loader`.
         fill_null : str, bytes or int, optional
-            Value that nulls count as. Default: nulls are left out.
+            The value as which nulls are counted. Default: nulls are left out.
         storage_options : mapping of str, optional
             As in :class:`Loader`.
         memory : int or str, optional
@@ -165,11 +169,11 @@ class Vocabulary(Encoding):
 
     @property
     def size(self) -> int:
-        """How many codes there are: the rows of an embedding."""
+        """The number of codes: an embedding needs this number of rows."""
         return len(self.values) + (self.unknown == "code")
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the compiled half reads."""
         kind = _KINDS[type(self.values[0])]
         values = [list(value) if isinstance(value, bytes) else value for value in self.values]
         return {"vocabulary": {"values": {kind: values}, "unknown": self.unknown}}
@@ -184,21 +188,22 @@ class Vocabulary(Encoding):
 
 @dataclass(frozen=True, repr=False)
 class Hash(Encoding):
-    """Buckets that follow from the value alone: a frozen value for ``encode=``.
+    """Encodes each value as the number of a bucket, by a hash of the value: a frozen value for ``encode=``.
 
-    The column is delivered as ``int64``, and a column of lists as a :class:`Ragged` of them, or as an array with a row
-    for each list if all have one length. No value is unknown, and different ones may share a bucket.
+    The column is delivered as ``int64``; a column of lists as a :class:`Ragged` of ``int64``, or as an array
+    with a row for each list if all lists have one length. No value is unknown, and different values may share
+    a bucket.
 
-    The bucket is xxHash64 with the seed, of the UTF-8 bytes of a text, of binary, or of the eight bytes of an integer
-    in little-endian order, modulo ``buckets``. It never changes: ``xxhash.xxh64_intdigest(value, seed) % buckets`` is
-    the same.
+    The bucket is xxHash64 of the value's bytes with the seed, modulo ``buckets``. The bytes are the UTF-8 of
+    a text, a binary value as it is, or the eight bytes of an integer in little-endian order. This rule never
+    changes: ``xxhash.xxh64_intdigest(value, seed) % buckets`` is the same number.
 
     Parameters
     ----------
     buckets : int
-        How many there are, at least 1.
+        Number of buckets, at least 1.
     seed : int, default 0
-        Other seeds put other values together. 0 to 2**64 - 1.
+        From 0 to 2**64 - 1. Another seed distributes the values over the buckets in another way.
 
     Raises
     ------
@@ -213,9 +218,9 @@ class Hash(Encoding):
     """
 
     buckets: int
-    """How many there are: codes are below."""
+    """Number of buckets; codes are smaller than this."""
     seed: int = field(default=0, kw_only=True)
-    """Other seeds put other values together."""
+    """Seed of the hash."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "buckets", whole(self.buckets, "buckets", 1, 63))
@@ -223,11 +228,11 @@ class Hash(Encoding):
 
     @property
     def size(self) -> int:
-        """How many codes there are: the rows of an embedding."""
+        """The number of codes: an embedding needs this number of rows."""
         return self.buckets
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the compiled half reads."""
         return {"hash": {"buckets": self.buckets, "seed": self.seed}}
 
     def __repr__(self) -> str:
@@ -239,12 +244,12 @@ _KINDS: dict[type, str] = {str: "texts", bytes: "bytes", int: "numbers"}
 
 
 def _plain(value: Any) -> Any:
-    """A numpy scalar as Python has it."""
+    """A numpy scalar as the Python object; other values unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _counted(dataset: Dataset, column: str, spec: dict[str, Any], rows: str | None) -> CategoryCounts:
-    """How often each value of a column is there."""
+    """Counts how often each value occurs in a column."""
 
     def of_batches(size: int) -> CategoryCounts:
         counts = CategoryCounts(column)

@@ -7,13 +7,13 @@ from typing import Literal
 __all__: list[str] = []
 
 Across = Literal["row_group", "file", "dataset"]
-"""How far a window or a pack runs on."""
+"""The range in which a window or a pack may continue: its row group, its file or the whole data set."""
 
 Frames = Literal["together", "alone"]
-"""What the images of a window draw."""
+"""Whether the images of a window are changed at random together or alone."""
 
 FilterOperator = Literal["=", "==", "!=", "<", "<=", ">", ">=", "in", "not in"]
-"""How a filter compares."""
+"""An operator of a filter."""
 
 PixelType = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
 """Type of a pixel."""
@@ -25,7 +25,10 @@ BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 """The four numbers of a box: two corners; a corner and the size; the centre and the size."""
 
 Interpolation = Literal["nearest", "bilinear"]
-"""How the pixels of a turned image are made."""
+"""The interpolation of the pixels of a rotated image."""
+
+Resampling = Literal["bilinear", "bicubic", "lanczos"]
+"""The filter of a resize."""
 
 MaskType = Literal["uint8", "uint16"]
 """Type of the numbers of a mask."""
@@ -47,16 +50,17 @@ TensorType = Literal[
 """Type of a value of a tensor."""
 
 TensorFormat = Literal["raw", "npy", "npz"]
-"""How a cell of bytes holds a tensor."""
+"""The form in which a cell of bytes contains a tensor."""
 
 CacheTier = Literal["auto", "rows", "coefficients", "resized", "pixels"]
 """Form in which a cache keeps images."""
 
 Mixing = Literal["window", "exact", "stored"]
-"""How rows are shuffled."""
+"""A kind of shuffle."""
 
 ColumnKind = Literal["dense", "ragged", "struct", "text", "bytes", "object"]
 """How a column is delivered.
 
-As an array, :class:`forebay.Ragged`, a dict of its fields, or an array of ``str``, ``bytes`` or other objects.
+As an array, :class:`forebay.Ragged`, a dict of its fields, or an array of ``str``, ``bytes`` or other
+objects.
 """

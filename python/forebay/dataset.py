@@ -1,4 +1,4 @@
-"""A Parquet data set: files that were found, footers that were read."""
+"""A Parquet data set: the files that were found and the footers that were read."""
 
 from __future__ import annotations
 
@@ -30,43 +30,45 @@ __all__ = ["Dataset"]
 class Dataset:
     """A Parquet data set, opened once: its files are listed and their footers read.
 
-    Loaders over the same data set share its footers and its connections, for instance those of training and validation
-    with different filters or image operations. No rows are read before a batch is requested.
+    Loaders over the same data set share its footers and its connections, for instance a loader for training
+    and one for validation with another filter or other image operations. No rows are read before a batch is
+    requested.
 
-    A relative path is one of the folder that the process works in when the data set is opened. A pickled data set has
-    absolute paths; it is opened anew where it is unpickled, which raises :class:`StateMismatchError` if its files have
-    changed.
+    A relative path starts at the working directory of the process when the data set is opened. A pickled data
+    set has absolute paths. Unpickling opens the files anew, and raises :class:`StateMismatchError` if they
+    have changed.
 
     Parameters
     ----------
     urls : str, os.PathLike or iterable of them
-        A path, URL or glob, or a list of them. Folders are searched for Parquet files. Files are ordered by their
-        paths, whatever the order of the list.
+        A path, URL or glob, or a list of them. Folders are searched for Parquet files. Files are ordered by
+        their paths, whatever the order of the list.
     storage_options : mapping of str, optional
         Credentials and settings of the store, by the names that pandas and fsspec use.
     merge_schema : bool, default False
-        Read files whose columns differ: a column that a file lacks is null there, and values are read in the narrowest
-        type that holds those of all files. By default a column that differs in more than its form is refused once it is
-        read. Columns may be in any order either way.
+        Read files whose columns differ: a column that a file lacks is null there, and values are read in the
+        narrowest type that can hold the values of all files. By default, a column whose type differs between
+        files in more than its encoding is refused when it is read. The order of the columns may always
+        differ.
     partition_types : mapping from str to str, optional
         Types of the keys of ``key=value`` folders: ``"string"``, ``"int8"`` to ``"uint64"``, ``"float32"``,
-        ``"float64"``, ``"bool"``, ``"date"`` or ``"timestamp"`` (microseconds, without a zone); types of numpy and
-        pyarrow as well. Default: ``int64`` if all values of a key are whole numbers, else text.
+        ``"float64"``, ``"bool"``, ``"date"`` or ``"timestamp"`` (microseconds, without a zone); types of
+        numpy and pyarrow as well. Default: ``int64`` if all values of a key are whole numbers, else text.
     version : int, optional
-        The version of the Delta table that the location is. Default: the newest.
+        The version of the Delta table at the location. Default: the newest.
     timestamp : str or datetime.datetime, optional
-        The newest version that the table had at this time: ``"2024-05-17T12:30:00Z"``, ``"2024-05-17"``. Without a
-        zone it is of UTC.
+        The newest version that the table had at this time: ``"2024-05-17T12:30:00Z"``, ``"2024-05-17"``.
+        A time without a zone is UTC.
     index : bytes, optional
-        The footers that another process of the run found: what :meth:`index` returned there. The files are listed, and
-        no footer is read that is in it; those of files that are others here are.
+        The footers that another process of the run has read, as :meth:`index` returned them there. The files
+        are listed, and only footers of files that are not in the index, or differ from it, are read.
 
     Raises
     ------
     NotFoundError
         A location matches no Parquet file.
     CorruptError
-        A file is not Parquet, or is damaged; or the ``index`` is.
+        A file is not Parquet, or is damaged; or the ``index`` is damaged.
     UnsupportedError
         A file is encrypted, or belongs to a table format that is not supported.
     InvalidError
@@ -77,8 +79,8 @@ class Dataset:
     Warns
     -----
     RuntimeWarning
-        The folder's index (:meth:`write_index`) cannot be used, or ``index`` is of other files: footers are read
-        without it.
+        The folder's index (:meth:`write_index`) cannot be used, or ``index`` belongs to other files: all
+        footers are read then.
 
     Examples
     --------
@@ -167,22 +169,22 @@ class Dataset:
 
     @property
     def num_rows(self) -> int:
-        """Rows of all files."""
+        """Number of rows in all files."""
         return self._native.rows()
 
     @property
     def num_files(self) -> int:
-        """Parquet files, those without rows included."""
+        """Number of Parquet files, including files without rows."""
         return self._native.files()
 
     @property
     def num_row_groups(self) -> int:
-        """Row groups of all files, those without rows left out."""
+        """Number of row groups in all files, without empty row groups."""
         return self._native.row_groups()
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Key-value metadata of the first file, as its footer has it; values are often JSON."""
+        """Key-value metadata in the footer of the first file; values are often JSON."""
         return self._native.metadata()
 
     @property
@@ -198,7 +200,7 @@ class Dataset:
         rows: int = 5,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image | Tensor] | None = None,
+        decode: Mapping[str, _forebay.Image | Tensor | None] | None = None,
     ) -> _forebay.Batch:
         """The first rows, in stored order.
 
@@ -208,8 +210,9 @@ class Dataset:
             Rows to read, at least 1. The batch has fewer if the data set has fewer.
         columns : iterable of str, optional
             Names of the columns to read. Default: all of them.
-        decode : mapping from str to Image or Tensor, optional
-            How to decode columns. Default: images stay encoded, as ``bytes``.
+        decode : mapping from str to Image, Tensor or None, optional
+            How to decode columns. Default: images stay encoded, as ``bytes``; columns are decoded as a schema of
+            Petastorm says, unless they are None here.
 
         Returns
         -------
@@ -248,20 +251,22 @@ class Dataset:
     def write_index(self) -> list[dict[str, Any]]:
         """Writes the footers of all files of the folder into one file in it, ``_forebay_index``.
 
-        Who opens the folder after that reads this file and no footer, but for those of files that were added or changed
-        since. Footers that are in the index already are not read again. Other readers pass over the file by its name.
-        ``storage_options={"index": "off"}`` leaves it out.
+        A process that opens the folder later reads this file, and only the footers of files that were added
+        or changed since. Footers that are in the index already are not read again. Other readers of Parquet
+        ignore the file because of its name. ``storage_options={"index": "off"}`` opens a folder without its
+        index.
 
         Returns
         -------
         list of dict
-            For each folder that was opened: ``location`` of the index, ``files`` whose footers are in it,
-            ``files_read`` of them that were read for it, ``footer_bytes``, and ``bytes`` of the index.
+            For each folder that was opened: the ``location`` of the index, the number of ``files`` whose
+            footers are in it, the number of ``files_read`` to write it, the bytes of these footers as
+            ``footer_bytes``, and the ``bytes`` of the index.
 
         Raises
         ------
         InvalidError
-            Files or a glob were opened, and no folder.
+            The data set was opened from files or a glob, not from a folder.
         DeniedError, IoError
             The folder cannot be written to.
         DatasetChangedError
@@ -279,15 +284,16 @@ class Dataset:
         return written
 
     def index(self) -> bytes:
-        """The footers of its files, to be handed on to other processes that open the same files.
+        """The footers of the files as bytes, for other processes that open the same files.
 
-        ``fb.Dataset(urls, index=...)`` opens them with a listing, and reads none of these footers. :meth:`together`
-        sends the bytes through the store of a launcher; any broadcast will do, such as ``comm.bcast`` of mpi4py.
+        ``fb.Dataset(urls, index=...)`` lists the files, and reads none of these footers. :meth:`together`
+        sends the bytes through the store of a launcher; any other broadcast works too, such as ``comm.bcast``
+        of mpi4py.
 
         Returns
         -------
         bytes
-            About 100 for a file, more where it has many columns or row groups.
+            The index: about 100 bytes for each file, and more for files with many columns or row groups.
 
         Raises
         ------
@@ -319,38 +325,41 @@ class Dataset:
         version: int | None = None,
         timestamp: str | datetime | None = None,
     ) -> Dataset:
-        """Opens a data set in all processes of a run, of which one reads the footers.
+        """Opens a data set in all processes of a run; only one process reads the footers.
 
-        Rank 0 opens it and puts its index into the store of the launcher. The others wait for that, list the files, and
-        read no footer. Each checks that it has found the same data set.
+        Rank 0 opens the data set and puts its index into the store of the launcher. The other ranks wait for
+        the index, list the files, and read no footer. Each rank checks that it has found the same data set as
+        rank 0.
 
         Parameters
         ----------
         urls : str, os.PathLike or iterable of them
-            The same text on all ranks: the place in the store is named by it.
+            The data set, by the same text on all ranks: the key in the store depends on this text.
         store : object with ``set(key, value)`` and ``get(key)``
-            Takes and returns bytes: a ``torch.distributed.TCPStore``, a ``FileStore``, that of a process group, or
-            another object. ``get`` waits for the key, or returns ``None`` while there is none.
+            The store, which takes and returns bytes: a ``torch.distributed.TCPStore``, a ``FileStore``, the
+            store of a process group, or another object. ``get`` waits for the key, or returns ``None`` while
+            the key is absent.
         rank : int
             The rank of this process, from 0.
         timeout : float, default 600
-            Seconds that the others wait for rank 0.
+            Seconds that the other ranks wait for rank 0.
         storage_options, merge_schema, partition_types, version, timestamp
-            As for :class:`Dataset`.
+            The options of :class:`Dataset`.
 
         Returns
         -------
         Dataset
-            Pass it to :class:`Loader`.
+            The open data set, for :class:`Loader`.
 
         Raises
         ------
         IoError
-            Rank 0 could not open it (with its reason), or has not within ``timeout``; or the store cannot be reached.
+            Rank 0 could not open the data set (the message has the reason) or did not open it within
+            ``timeout``; or the store cannot be reached.
         DatasetChangedError
             This rank found other files, or other content, than rank 0.
         ForebayError
-            As :class:`Dataset`.
+            Opening the data set failed; see :class:`Dataset`.
 
         Examples
         --------
@@ -380,7 +389,7 @@ class Dataset:
 
     @classmethod
     def _for_others(cls, urls: Any, options: dict[str, Any]) -> Dataset:
-        """Opens it with footers that are kept for :meth:`index`."""
+        """Opens a data set that keeps its footers for :meth:`index`."""
         dataset = cls.__new__(cls)
         table = table_version(options.pop("version", None), options.pop("timestamp", None))
         dataset._open(urls, **options, table=table, filter=None, hand_on=True)
@@ -397,7 +406,7 @@ class Dataset:
         return opened, (self._absolute(), self._storage_options, self.fingerprint, self._merge_schema, types, table)
 
     def _absolute(self) -> Any:
-        """Its locations for a process that works in another folder."""
+        """The locations for a process with another working directory."""
         absolute = self._native.locations()
         if absolute == locations(self._urls):
             return self._urls
@@ -424,7 +433,7 @@ def _several(urls: list[str]) -> str:
 
 
 def refuse_options(urls: Any, **options: Any) -> None:
-    """Refuses what was said to a data set when it was opened, if ``urls`` is one."""
+    """Refuses options of opening if ``urls`` is a :class:`Dataset`, which is open already."""
     for name, given in options.items():
         if isinstance(urls, Dataset) and given is not None and given is not False:
             raise InvalidError(f"{name} and a Dataset were given (pass {name} to forebay.Dataset)")
@@ -439,7 +448,8 @@ def opened(
     table: tuple[int | None, str | None] = (None, None),
     filter: str | None = None,
 ) -> Dataset:
-    """A data set, which has to have a given fingerprint if it was pickled; of the folders that a filter keeps."""
+    """Opens the folders that a filter keeps. A data set that was pickled must still have its
+    ``fingerprint``."""
     dataset = Dataset.__new__(Dataset)
     dataset._open(urls, storage_options, merge_schema, partition_types, table, filter)
     if fingerprint not in (None, dataset.fingerprint):

@@ -1,4 +1,4 @@
-"""One pass over a rank's share, with or without a transform."""
+"""One pass over the rows of a rank, with or without a transform."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _SkippedRow(NamedTuple):
 
 
 class SkippedRow(_SkippedRow):
-    """A row that was left out: its place, as far as that is known, and the reason.
+    """A row that was left out, with its place as far as it is known, and the reason.
 
     Attributes
     ----------
@@ -42,12 +42,13 @@ class SkippedRow(_SkippedRow):
     row : int or None
         Ordinal of the row in its row group, from 0.
     column : str or None
-        The column that made it bad; ``None`` where its whole row group could not be read, and where a function of yours
-        rejected it.
+        The column that made the row bad; ``None`` if the whole row group could not be read, or if a function
+        of yours rejected the row.
     cause : str
-        What was wrong with it.
+        The reason, in words.
     row_id : RowId or None
-        Its number, by which ``deny`` of :class:`Loader` leaves it out. It is not among the five items of the tuple.
+        The number of the row, by which ``deny`` of :class:`Loader` leaves it out. It is an attribute, not one
+        of the five items of the tuple.
     """
 
     row_id: RowId | None = None
@@ -70,12 +71,12 @@ class SkippedRow(_SkippedRow):
 
 
 class Pulled(NamedTuple):
-    """A batch that was pulled, and the receipt by which it is counted; see :meth:`Epoch.pull`.
+    """A batch that was pulled, and the receipt by which the loader counts it; see :meth:`Epoch.pull`.
 
     Attributes
     ----------
     batch : Batch or mapping
-        The batch, or what the loader's functions made of it.
+        The batch, or the result of the loader's functions.
     step : object
         The receipt.
     """
@@ -85,7 +86,7 @@ class Pulled(NamedTuple):
 
 
 class Owner(Protocol):
-    """The loader of an epoch, as the epoch knows it."""
+    """The part of a loader that its epochs use."""
 
     _arguments: dict[str, Any]
     _native: _forebay.Loader
@@ -94,14 +95,14 @@ class Owner(Protocol):
     _processes: Processes | None
     _watch: Watch
     _generation: int
-    """Rises when a state is loaded."""
+    """Increases when a state is loaded."""
 
     def _check_process(self) -> None:
         """Refuses a forked child."""
 
 
 class Receipt(NamedTuple):
-    """By which a loader counts a batch of its own."""
+    """The receipt by which a loader counts one of its batches as handed over."""
 
     loader: Owner
     step: _forebay.Step
@@ -110,8 +111,9 @@ class Receipt(NamedTuple):
 class Epoch(Iterator[Any]):
     """The batches of one epoch, in order; made by iterating over a :class:`Loader`.
 
-    Each is a :class:`forebay.Batch`, or what the loader's functions made of it. It counts as handed over, for
-    ``state_dict()``, when ``next`` returns it. After an exception the epoch is over; the next one works.
+    Each batch is a :class:`forebay.Batch`, or the result of the loader's functions. A batch counts as handed
+    over, for ``state_dict()``, when ``next`` returns it. After an exception the epoch is over; the next epoch
+    works.
 
     Examples
     --------
@@ -130,24 +132,25 @@ class Epoch(Iterator[Any]):
         self._generation = loader._generation
         self._process = os.getpid()
         self._closed = False
-        # Batches that were pulled so far, and whether that is all.
+        # The number of batches that were pulled so far, and whether they are all batches of the epoch.
         self._pulled = 0
         self._complete = False
         self._transformed = _transformed(loader, native)
 
     @property
     def number(self) -> int:
-        """Which epoch this is, from 0."""
+        """Number of this epoch, from 0."""
         return self._native.number
 
     @property
     def outdated(self) -> bool:
-        """Whether a state was loaded since this epoch began. Asking for a batch then raises :class:`ClosedError`."""
+        """Whether a state was loaded since this epoch began. Asking for a batch then raises
+        :class:`ClosedError`."""
         return self._generation != self._loader._generation
 
     @property
     def skipped(self) -> list[SkippedRow]:
-        """Rows that were left out so far, in the epoch's order; see :meth:`Loader.skipped`."""
+        """The rows that were left out so far, in the order of the epoch; see :meth:`Loader.skipped`."""
         return [SkippedRow(*row) for row in self._native.skipped.rows()]
 
     def __iter__(self) -> Epoch:
@@ -163,8 +166,8 @@ class Epoch(Iterator[Any]):
     def pull(self) -> Pulled | None:
         """Waits for the next batch, without counting it as handed over.
 
-        This is the first step of an adapter that drives the loop itself; see :mod:`forebay.adapters`. ``next`` pulls
-        and hands over at once.
+        This is the first step of an adapter that drives the loop itself; see :mod:`forebay.adapters`.
+        ``next`` pulls and hands over at once.
 
         Returns
         -------
@@ -176,8 +179,8 @@ class Epoch(Iterator[Any]):
         ForebayError
             The batch could not be made. The epoch is over then.
         ClosedError
-            The epoch was ended: it or the loader was closed, another epoch was begun, or a state was loaded. Or this is
-            a forked child.
+            The epoch has ended, because the epoch or the loader was closed, another epoch was begun, or a
+            state was loaded. Or this process is a forked child.
 
         Examples
         --------
@@ -200,12 +203,12 @@ class Epoch(Iterator[Any]):
         return pulled
 
     def hand_over(self, pulled: Pulled) -> None:
-        """Counts a batch, and all before it, as handed over to the training step.
+        """Counts a batch, and all earlier batches, as handed over to the training step.
 
         Parameters
         ----------
         pulled : Pulled
-            What :meth:`pull` returned.
+            A batch and its receipt, as :meth:`pull` returned them.
 
         Raises
         ------
@@ -225,7 +228,8 @@ class Epoch(Iterator[Any]):
         loader._native.handed_over(step)
 
     def _pull(self) -> Pulled | None:
-        """As :meth:`pull`, where the caller may still have a batch for the training step after the last."""
+        """Pulls a batch like :meth:`pull`, for a caller that may still hold a batch for the training step
+        when ``None`` is returned."""
         self._loader._check_process()
         self._native.check_open()
         if self._transformed is not None:
@@ -241,19 +245,19 @@ class Epoch(Iterator[Any]):
         return Pulled(made.batch, Receipt(self._loader, made.step))
 
     def _gets_nothing(self) -> None:
-        """Notes that the training step, which asked for a batch, no longer waits."""
+        """Notes that the training step no longer waits for the batch that it asked for."""
         if self._process == os.getpid():
             self._native.gets_nothing()
 
     def close(self) -> None:
-        """Ends the epoch and drops what is prepared for it.
+        """Ends the epoch and drops the batches that are prepared for it.
 
         Asking for a batch raises :class:`ClosedError` from then on.
         """
         self._end(_forebay.Reason.Left)
 
     def _end(self, reason: _forebay.Reason) -> None:
-        """As :meth:`close`, for a reason that the next pull names."""
+        """Ends the epoch like :meth:`close`. The next pull raises an error with the given reason."""
         if self._closed or self._process != os.getpid():
             return
         self._closed = True
@@ -262,7 +266,7 @@ class Epoch(Iterator[Any]):
             self._transformed.close()
 
     def __del__(self) -> None:
-        # Not all attributes are there if the constructor raised, nor all modules when the interpreter exits.
+        # Attributes are missing if the constructor raised, and modules when the interpreter exits.
         if getattr(self, "_transformed", None) is not None and os is not None:
             self.close()
 
@@ -271,7 +275,7 @@ class Epoch(Iterator[Any]):
 
 
 def _transformed(loader: Owner, native: _forebay.Epoch) -> InOrder | None:
-    """The functions of a loader at work on an epoch, if it has any."""
+    """The batches of an epoch after the loader's functions; ``None`` if the loader has no functions."""
     functions = loader._functions
     return None if functions is None else InOrder(native, _at_work(loader, native, functions), functions)
 

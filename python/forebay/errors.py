@@ -1,7 +1,8 @@
 """Exceptions of this package.
 
-Every exception is a :class:`ForebayError` and also the built-in exception that fits it best, so existing code such as
-``except FileNotFoundError`` or ``except ValueError`` keeps working. All of them can be imported from ``forebay`` too.
+Every exception is a :class:`ForebayError` and also the built-in exception that fits it best, so existing code
+such as ``except FileNotFoundError`` or ``except ValueError`` keeps working. All of them can be imported from
+``forebay`` too.
 
 Examples
 --------
@@ -78,7 +79,7 @@ class ForebayError(Exception):
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The default calls the class with positional arguments only, and OSError has its own ideas.
+        # The default calls the class with positional arguments only, and OSError pickles other arguments.
         place = {"file": self.file, "row_group": self.row_group, "row": self.row, "column": self.column}
         return _rebuild, (type(self), self.message, place, getattr(self, "__notes__", None))
 
@@ -93,7 +94,7 @@ def _rebuild(kind: type[ForebayError], message: str, place: dict[str, Any], note
 class NotFoundError(ForebayError, FileNotFoundError):
     """A path, URL or glob matches no Parquet file.
 
-    Check the spelling, and that the process sees the same disk or bucket as you do. ``forebay inspect LOCATION`` shows
+    Check the spelling, and whether the process can see the disk or bucket. ``forebay inspect LOCATION`` shows
     which files are found.
     """
 
@@ -136,18 +137,18 @@ class BadRowError(ForebayError, ValueError):
 
 
 class BadRow(BadRowError):
-    """Raised by a function of yours, in ``transform_rows`` or ``collate``: this row is bad.
+    """A function of yours, in ``transform_rows`` or ``collate``, raises this error to say that a row is bad.
 
-    With ``on_bad_row=forebay.Skip(at_most=...)`` the row is left out, listed and counted as any other bad row.
-    Otherwise the epoch ends with a :class:`BadRowError` that says which row it is.
+    With ``on_bad_row=forebay.Skip(at_most=...)`` the row is left out, listed and counted like any other bad
+    row. Otherwise the epoch ends with a :class:`BadRowError` that says which row it is.
 
     Parameters
     ----------
     why : str, optional
-        What is wrong with the row.
+        The reason, in words.
     at : mapping or int, optional
-        In ``collate``, which row it is: one of the list, or its place in the list. ``collate`` is then called again
-        without it.
+        In ``collate``, the bad row: one of the rows of the list, or its position in the list. ``collate`` is
+        then called again without this row.
 
     Examples
     --------
@@ -180,22 +181,22 @@ class NullError(BadRowError):
 class DatasetChangedError(ForebayError, RuntimeError):
     """A file changed after its footer was read.
 
-    Make a new :class:`forebay.Dataset` or :class:`forebay.Loader`, and write new files beside the old ones instead of
-    over them while a training runs.
+    Make a new :class:`forebay.Dataset` or :class:`forebay.Loader`, and write new files beside the old ones
+    instead of over them while a training runs.
     """
 
 
 class StateMismatchError(ForebayError, ValueError):
-    """A saved state does not belong to this loader, or a pickled data set or loader not to its files.
+    """A saved state does not fit this loader, or the files of a pickled data set or loader have changed.
 
-    The message says what differs: data set, seed, shuffle, filter or version. Make the loader with the arguments that
-    it had when the state was saved, or start without the state. Where files have changed since something was pickled,
-    make it anew.
+    The message says what differs: data set, seed, shuffle, filter or version. Make the loader with the
+    arguments that it had when the state was saved, or start without the state. If the files of a pickled
+    object have changed, make the object anew.
     """
 
 
 class TooLargeError(ForebayError, ValueError):
-    """Something does not fit the memory budget or a limit on decoded size.
+    """The batches, the rows or a decoded value do not fit the memory budget or a limit on decoded size.
 
     It is not a ``MemoryError``: nothing was allocated. Raise ``memory=``, or use a smaller ``batch_size=`` or
     ``window_rows=``; the message says which, and how much is needed.
@@ -212,8 +213,8 @@ class DeniedError(ForebayError, PermissionError):
 class IoError(ForebayError, OSError):
     """The operating system or a store failed, or cannot be reached.
 
-    Requests were already tried again where that can help. Check the network and the store, then resume from the last
-    saved state.
+    Requests were already retried where a retry can help. Check the network and the store, then resume from
+    the last saved state.
     """
 
 
@@ -228,8 +229,8 @@ class ClosedError(ForebayError, RuntimeError):
 class WorkerError(ForebayError, RuntimeError):
     """A worker process of a transform ended, or cannot be started.
 
-    Where it was killed, the machine or the container is likely to have run out of memory: use fewer workers or smaller
-    batches. An exception of the transform itself is raised as it is, unless it cannot be pickled.
+    If the process was killed, the machine or the container probably ran out of memory: use fewer workers or
+    smaller batches. An exception of the transform itself is raised as it is, unless it cannot be pickled.
     """
 
 

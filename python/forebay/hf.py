@@ -42,24 +42,24 @@ import torch
 
 __all__ = ["LoaderMixin", "Trainer"]
 
-#: Under which name the position is in ``trainer_state.json``, beside the states of callbacks.
+#: The key of the position in ``trainer_state.json``, beside the states of callbacks.
 NAME = "forebay"
 
 
 class LoaderMixin:
     """Lets a ``Trainer`` take loaders as ``train_dataset``, ``eval_dataset`` and ``test_dataset``.
 
-    :class:`Trainer` is ``transformers.Trainer`` with it. For another one, put it first among the bases:
-    ``class MyTrainer(forebay.hf.LoaderMixin, transformers.Seq2SeqTrainer)``. Data sets that are no loaders are treated
-    as ever.
+    :class:`Trainer` is ``transformers.Trainer`` with this class as a base. For another trainer, put this
+    class first among the bases: ``class MyTrainer(forebay.hf.LoaderMixin, transformers.Seq2SeqTrainer)``.
+    Data sets that are not loaders are treated as by the other base.
 
     Each checkpoint holds the position of the ``train_dataset``, which counts the batches that were trained.
-    ``train(resume_from_checkpoint=...)`` continues there, without reading again what was trained.
+    ``train(resume_from_checkpoint=...)`` continues at that position, without reading trained rows again.
 
     Parameters
     ----------
     *args, **kwargs
-        As for the other base.
+        Arguments of the other base.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -73,7 +73,7 @@ class LoaderMixin:
         Returns
         -------
         torch.utils.data.DataLoader
-            It delivers the loader's batches.
+            Delivers the loader's batches.
         """
         train = self.train_dataset  # type: ignore[attr-defined]
         if not isinstance(train, Loader):
@@ -89,12 +89,12 @@ class LoaderMixin:
         Parameters
         ----------
         eval_dataset : Loader, str or data set, optional
-            As for ``transformers.Trainer``. Default: the one that the trainer was made with.
+            The argument of ``transformers.Trainer``. Default: the data set that the trainer was made with.
 
         Returns
         -------
         torch.utils.data.DataLoader
-            It delivers the loader's batches, a whole epoch each time.
+            Delivers the loader's batches, a whole epoch each time.
         """
         found = self.eval_dataset if eval_dataset is None else eval_dataset  # type: ignore[attr-defined]
         if isinstance(found, str):
@@ -109,24 +109,24 @@ class LoaderMixin:
         Parameters
         ----------
         test_dataset : Loader or data set
-            As for ``transformers.Trainer``.
+            The argument of ``transformers.Trainer``.
 
         Returns
         -------
         torch.utils.data.DataLoader
-            It delivers the loader's batches, a whole epoch each time.
+            Delivers the loader's batches, a whole epoch each time.
         """
         if not isinstance(test_dataset, Loader):
             return super().get_test_dataloader(test_dataset)  # type: ignore[misc]
         return _data_loader(_Steps(self._checked(test_dataset, "test_dataset")))
 
     def num_examples(self, dataloader: Any) -> int:
-        """Rows of an epoch, over all processes.
+        """Number of rows in an epoch, over all processes.
 
         Parameters
         ----------
         dataloader : torch.utils.data.DataLoader
-            What one of the methods above returned.
+            A data loader that one of the methods above returned.
 
         Returns
         -------
@@ -145,22 +145,25 @@ class LoaderMixin:
 
 
 class Trainer(LoaderMixin, transformers.Trainer):  # type: ignore[misc]
-    """``transformers.Trainer`` that takes loaders as ``train_dataset``, ``eval_dataset`` and ``test_dataset``.
+    """``transformers.Trainer`` that takes loaders as ``train_dataset``, ``eval_dataset`` and
+    ``test_dataset``.
 
-    See :class:`LoaderMixin`. The loader's ``batch_size`` counts; ``per_device_train_batch_size`` is used for reports.
+    See :class:`LoaderMixin`. Batches have the loader's ``batch_size``; ``per_device_train_batch_size`` is
+    used for reports alone.
 
     Parameters
     ----------
     *args, **kwargs
-        As for ``transformers.Trainer``.
+        The argument of ``transformers.Trainer``.
     """
 
 
 class _Steps(torch.utils.data.IterableDataset):  # type: ignore[misc]
     """A loader's batches, one epoch per iteration.
 
-    A ``Trainer`` that resumes within an epoch draws and drops as many batches as it has trained, for its count of
-    steps. The loader is behind them already, so that many ``None`` come first.
+    A ``Trainer`` that resumes within an epoch draws and drops the batches that it has trained already, to
+    count its steps. The loader starts after these batches, so one ``None`` is delivered first in place of
+    each.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -178,7 +181,7 @@ class _Steps(torch.utils.data.IterableDataset):  # type: ignore[misc]
 
 
 class _Position(transformers.TrainerCallback):  # type: ignore[misc]
-    """Notes the position after each step, and restores that of a checkpoint."""
+    """Notes the position after each step, and restores the position of a checkpoint."""
 
     def __init__(self, trainer: LoaderMixin) -> None:
         self._trainer = trainer
@@ -192,7 +195,8 @@ class _Position(transformers.TrainerCallback):  # type: ignore[misc]
         self._note(state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        # A checkpoint may be saved later than this, when the batches of the next step are drawn.
+        # The position is noted now, because a checkpoint may be saved after the batches of the next step are
+        # drawn.
         self._note(state)
 
     def _note(self, state: Any) -> None:
@@ -223,7 +227,7 @@ def _restore(steps: _Steps, args: Any, trained: int, saved: Mapping[str, Any] | 
 
 
 def _data_loader(steps: _Steps) -> Any:
-    # Its own function would convert columns that torch does not have, and fail.
+    # DataLoader's own collate function fails at columns whose type torch does not have.
     return torch.utils.data.DataLoader(steps, batch_size=None, collate_fn=_as_it_is)
 
 

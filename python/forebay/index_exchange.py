@@ -1,6 +1,6 @@
-"""How the processes of a run open a data set together.
+"""Opens a data set in all processes of a run together.
 
-One reads the footers, the others take them from the launcher's store.
+One process reads the footers, and the others take them from the launcher's store.
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ from .options.locations import locations, shown
 
 __all__: list[str] = []
 
-#: Names the format of what is in the store.
+#: Version of the format of the values in the store.
 _VERSION = 1
 
-#: Bytes of one value: the store of torch takes up to 8 MiB.
+#: The largest value in the store, in bytes: torch's store accepts up to 8 MiB.
 _CHUNK = 4 << 20
 
-#: Seconds of one wait for the store, between which Ctrl-C is heard.
-_TURN = 1.0
+#: Seconds of one wait for the store. Ctrl-C takes effect between two waits.
+_TURN_SECONDS = 1.0
 
 #: Seconds between two looks into a store whose ``get`` does not wait.
-_PAUSE = 0.1
+_PAUSE_SECONDS = 0.1
 
 #: The rank that reads the footers.
 _READER = 0
 
 
 class KeyValueStore(Protocol):
-    """What a launcher's store has: ``torch.distributed.TCPStore``, and anything like it."""
+    """The methods of a launcher's store, such as ``torch.distributed.TCPStore``."""
 
     def set(self, key: str, value: Any, /) -> Any:
         """Puts a value under a key."""
 
     def get(self, key: str, /) -> Any:
-        """The value of a key. Waits for it, or returns ``None`` where there is none yet."""
+        """Returns the value of a key. Waits for the value, or returns ``None`` while the key is absent."""
 
 
 class Opened(Protocol):
-    """What an open data set says of itself."""
+    """The part of an open data set that the exchange uses."""
 
     @property
     def fingerprint(self) -> str:
-        """Identifies its content."""
+        """Identifies the content and order of the data set."""
 
     @property
     def num_files(self) -> int:
-        """Its files."""
+        """Number of files."""
 
     @property
     def num_rows(self) -> int:
-        """Rows of all files."""
+        """Number of rows in all files."""
 
     def index(self) -> bytes:
-        """The footers of its files."""
+        """The footers of the files as bytes."""
 
 
 D = TypeVar("D", bound=Opened)
@@ -74,7 +74,8 @@ def opened_together(
     reads: Callable[[], D],
     takes: Callable[[bytes], D],
 ) -> D:
-    """The data set of a rank: that which ``reads`` the footers, or one which ``takes`` them as an index."""
+    """Opens the data set of a rank: the reading rank opens it with ``reads``, every other rank with ``takes``
+    from the index."""
     rank = whole(rank, "rank", 0)
     seconds = _seconds(timeout)
     for name in ("set", "get"):
@@ -88,7 +89,8 @@ def opened_together(
 
 
 def _hand_on(reads: Callable[[], D], store: Any, key: str) -> D:
-    """Opens the data set, and puts its index into the store; or the reason why there is none."""
+    """Opens the data set, and puts its index into the store. If it cannot be opened, the store gets the
+    reason."""
     try:
         dataset = reads()
         index = dataset.index()
@@ -98,18 +100,18 @@ def _hand_on(reads: Callable[[], D], store: Any, key: str) -> D:
             chunk = index[number * _CHUNK : (number + 1) * _CHUNK]
             _put(store, f"{key}/{proof}/{number}", chunk)
     except BaseException as error:
-        # The others wait.
+        # The other ranks wait for a value, so they get the error.
         said = str(error) or type(error).__name__
         _put(store, key, _header(error=said))
         raise
-    # Last, so that all is there once it is.
+    # The header is stored last, so that all chunks are there when a rank finds it.
     about = {"fingerprint": dataset.fingerprint, "files": dataset.num_files, "rows": dataset.num_rows}
     _put(store, key, _header(proof=proof, chunks=chunks, **about))
     return dataset
 
 
 def _take(takes: Callable[[bytes], D], urls: Any, store: Any, key: str, seconds: float) -> D:
-    """Opens the data set by the index that is in the store."""
+    """Opens the data set with the index from the store."""
     until = time.monotonic() + seconds
     where = _where(urls)
     header = _read_header(_got(store, key, until, seconds, where), where)
@@ -136,7 +138,8 @@ def _take(takes: Callable[[bytes], D], urls: Any, store: Any, key: str, seconds:
 
 
 def _key(urls: Any) -> str:
-    """Where the index of a data set is: no two have one place. It shows nothing of the locations."""
+    """The key of a data set's index in the store. Other locations have another key, and the key does not
+    reveal them."""
     text = "\0".join(location.rstrip("/") for location in locations(urls))
     return f"forebay/index/{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
 
@@ -149,22 +152,21 @@ def _put(store: Any, key: str, value: bytes) -> None:
 
 
 def _got(store: Any, key: str, until: float, seconds: float, where: str) -> bytes:
-    """The value of a key, once it is there."""
-    # To ask whether it is there costs a message; torch's stores write a line of a log for each wait that ends without
-    # it.
+    """Waits for the value of a key."""
+    # A check costs one message; a wait of torch's stores that ends without the value writes a line to a log.
     checks = callable(getattr(store, "check", None))
     waits = not checks and callable(getattr(store, "wait", None))
     while True:
         began = time.monotonic()
         try:
             if waits:
-                store.wait([key], timedelta(seconds=max(min(_TURN, until - began), 0.001)))
+                store.wait([key], timedelta(seconds=max(min(_TURN_SECONDS, until - began), 0.001)))
             value = store.get(key) if not checks or store.check([key]) else None
         except KeyError:
             value = None
         except Exception as error:
-            # A turn that was waited out is no failure of the store.
-            if not waits or time.monotonic() - began < _TURN / 2 < until - began:
+            # A wait that lasted its full time is not a failure of the store.
+            if not waits or time.monotonic() - began < _TURN_SECONDS / 2 < until - began:
                 raise IoError(
                     f"{where}: the store has no index of rank {_READER}: {_said(error)} "
                     f"(see whether rank {_READER} opened the data set, and that the store's server runs)"
@@ -180,7 +182,7 @@ def _got(store: Any, key: str, until: float, seconds: float, where: str) -> byte
                 f"(see whether rank {_READER} opens the same locations, or raise timeout)"
             )
         if not waits:
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE_SECONDS)
 
 
 def _header(**content: Any) -> bytes:

@@ -39,10 +39,10 @@ def batches(
 ) -> Batches[dict[str, Any]]:
     """The loader's batches as dicts of ``jax.Array``, one epoch per iteration.
 
-    Copies to an accelerator begin ahead of the training step; on the CPU, JAX shares the batch's memory where
-    its alignment allows. As always in JAX, 64-bit numbers become 32-bit ones unless ``jax_enable_x64`` is set. Types
-    that JAX does not have stay as they are: text and bytes are arrays of objects, times are numpy arrays, lists of
-    differing lengths are :class:`forebay.Ragged`.
+    Copies to an accelerator begin ahead of the training step; on the CPU, JAX shares the batch's memory if
+    its alignment permits. As usual in JAX, 64-bit numbers become 32-bit ones unless ``jax_enable_x64`` is
+    set. Types that JAX does not have are not converted: text and bytes are arrays of objects, times are numpy
+    arrays, lists of differing lengths are :class:`forebay.Ragged`.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def batches(
     device : jax.Device, optional
         Device to place the arrays on. Default: JAX's own choice.
     sharding : jax.sharding.Sharding, optional
-        With several processes, the sharding of the global batch, of which each loader has its part: that of
-        :meth:`forebay.Shard.from_sharding`. Not with ``device``.
+        With several processes, the sharding of the global batch. Each loader delivers the part that
+        :meth:`forebay.Shard.from_sharding` gives its process. Cannot be combined with ``device``.
     ahead : int, default 1
         Batches to copy to the device before the training step asks for them. Without effect on the CPU.
 
@@ -64,9 +64,9 @@ def batches(
     Raises
     ------
     InvalidError
-        ``train`` is not a :class:`forebay.Loader`, ``device`` or ``sharding`` is something else than JAX's, both are
-        given, the shard of ``train`` is not one of ``sharding``, or ``ahead`` is not an int of at least 0. While
-        iterating: the shape of a column does not fit ``sharding``.
+        ``train`` is not a :class:`forebay.Loader`, ``device`` or ``sharding`` is not an object of JAX, both
+        are given, the shard of ``train`` is not one of ``sharding``, or ``ahead`` is not an int of at least
+        0. While iterating: the shape of a column does not fit ``sharding``.
 
     Examples
     --------
@@ -93,12 +93,13 @@ def batches(
 
 
 def _check_sharding(train: Loader, sharding: Any) -> None:
-    """Refuses a shard with which the parts of a global batch are not the parts that the sharding has."""
+    """Refuses a loader whose shard is not the part of the global batch that the sharding gives this
+    process."""
     process, rows = rows_of_processes(sharding)
     wanted = Shard(**place_of(process, rows))
     given = train._arguments["shard"] or Shard(rank=0, world=1)
-    # A sharding of this process alone says nothing of the others. Where no two have the same rows, any order of the
-    # ranks is one.
+    # A sharding of this process alone has no information on other processes. If no two processes have the
+    # same rows, the ranks may have any order.
     if len(rows) > 1 and (given.world != wanted.world or (wanted.world < len(rows) and given.rank != wanted.rank)):
         raise InvalidError(
             f"the loader has {given!r}, and this sharding makes this process {wanted!r} (pass "
@@ -107,7 +108,7 @@ def _check_sharding(train: Loader, sharding: Any) -> None:
 
 
 def _bytes(batch: Mapping[str, Any]) -> int:
-    """Bytes of the arrays of a batch."""
+    """Total size of the arrays of a batch, in bytes."""
     return sum(value.nbytes for value in batch.values() if isinstance(value, jax.Array))
 
 

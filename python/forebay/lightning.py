@@ -1,8 +1,8 @@
 """A data module for Lightning that resumes at the next row.
 
-Lightning restores the position of a loader only if a checkpoint was saved in the middle of an epoch, and builds its
-loaders before it restores anything. :class:`DataModule` builds a loader in each process when its rank is known, and
-carries its position in every checkpoint.
+Lightning restores the position of a loader only if a checkpoint was saved in the middle of an epoch, and
+builds its loaders before it restores anything. :class:`DataModule` builds a loader in each process when the
+rank is known, and puts the position of the loader into every checkpoint.
 
 Examples
 --------
@@ -45,34 +45,36 @@ __all__ = ["DataModule"]
 #: The loaders that each stage of a trainer needs.
 STAGES = {"fit": ("train", "val"), "validate": ("val",), "test": ("test",), "predict": ("predict",)}
 
-#: What a function of a data module returns.
+#: The result of a function of a data module.
 Loaders = Loader | dict[str, Loader]
 
 
 class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
     """Loaders for ``Trainer.fit``, ``validate``, ``test`` and ``predict``, with the position of training.
 
-    Each argument is a function from the :class:`forebay.Shard` of a process to its loader, or to a dict of loaders
-    whose batches Lightning combines. It is called once in each process. A checkpoint holds the position of the
-    ``train`` loader, which counts the batches that were handed to the training step. It is the same on every rank, and
-    resumes on another number of them. The other loaders deliver a whole epoch each time.
+    Each argument is a function from the :class:`forebay.Shard` of a process to its loader, or to a dict of
+    loaders whose batches Lightning combines. It is called once in each process. A checkpoint holds the
+    position of the ``train`` loader, which counts the batches that were handed to the training step. The
+    position is the same on every rank, and can be resumed on another number of ranks. The other loaders
+    deliver a whole epoch each time.
 
     Parameters
     ----------
     train : callable, optional
-        From a :class:`forebay.Shard` to the loader of ``fit``.
+        Takes a :class:`forebay.Shard` and returns the loader of ``fit``.
     val : callable, optional
-        Likewise, for ``fit`` and ``validate``.
+        Takes a :class:`forebay.Shard` and returns the loader of ``validate`` and of the validation in
+        ``fit``.
     test : callable, optional
-        Likewise, for ``test``.
+        Takes a :class:`forebay.Shard` and returns the loader of ``test``.
     predict : callable, optional
-        Likewise, for ``predict``.
+        Takes a :class:`forebay.Shard` and returns the loader of ``predict``.
 
     Raises
     ------
     InvalidError
-        An argument is no function of a shard. ``setup`` raises it if what a function returns is not a loader, or has
-        no shard although there are several processes.
+        An argument is not a function of a shard. ``setup`` raises this error if the result of a function is
+        not a loader, or has no shard although there are several processes.
     """
 
     loaders: dict[str, Loaders]
@@ -92,7 +94,7 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
             if build is not None:
                 _check_build(name, build)
         self.loaders = {}
-        # Positions of a checkpoint, for loaders that are built later.
+        # Positions from a checkpoint, for loaders that are built later.
         self._loaded: dict[str, Any] = {}
 
     def setup(self, stage: str | None = None) -> None:
@@ -132,7 +134,7 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
         Returns
         -------
         Batches
-            Likewise; without ``val`` there are none.
+            Dicts of tensors; without ``val``, an empty list.
         """
         return self._batches("val") if self._build["val"] else []
 
@@ -142,7 +144,7 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
         Returns
         -------
         Batches
-            Likewise.
+            Dicts of tensors.
         """
         return self._batches("test")
 
@@ -152,7 +154,7 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
         Returns
         -------
         Batches
-            Likewise.
+            Dicts of tensors.
         """
         return self._batches("predict")
 
@@ -167,7 +169,7 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
         return _Batches(loaders, self)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint holds.
+        """The part of a checkpoint that belongs to this module.
 
         Returns
         -------
@@ -183,8 +185,9 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
 
     def _position(self, loader: Loader) -> StateDict:
         position = loader.state_dict()
-        # With limit_train_batches, and where a shorter loader is combined with a longer one, an epoch of Lightning ends
-        # within one of the loader. The next one begins another all the same.
+        # With limit_train_batches, or when a shorter loader is combined with a longer one, an epoch of
+        # Lightning ends within an epoch of the loader. Lightning's next epoch still begins the loader's next
+        # epoch.
         if position["row"] and self.trainer and self.trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
             position["epoch"], position["row"] = position["epoch"] + 1, 0
         return position
@@ -195,7 +198,7 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
         Parameters
         ----------
         state : mapping
-            What :meth:`state_dict` returned.
+            The state that :meth:`state_dict` returned.
 
         Raises
         ------
@@ -214,7 +217,7 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
         Parameters
         ----------
         stage : str, optional
-            As for :meth:`setup`.
+            The stage, as in :meth:`setup`.
         """
         for name in self._build if stage is None else STAGES[stage]:
             if name == "train":
@@ -225,7 +228,8 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
 
 
 class _Batches(Batches[dict[str, Any]]):
-    """Batches whose position is the one that the data module carries, as Lightning saves it a second time."""
+    """Batches whose state is the position in the data module, because Lightning saves the state of the
+    batches too."""
 
     def __init__(self, loader: Loader, module: DataModule) -> None:
         super().__init__(loader, tensors)
@@ -244,7 +248,7 @@ def _check_build(name: str, build: Any) -> None:
     try:
         signature = inspect.signature(build)
     except ValueError:
-        # Some that are written in C have none.
+        # Some functions in C have no signature.
         return
     try:
         signature.bind(None)

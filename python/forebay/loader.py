@@ -1,4 +1,4 @@
-"""The loader: arguments in, epochs out."""
+"""The loader, which makes epochs of batches from its arguments."""
 
 from __future__ import annotations
 
@@ -64,14 +64,15 @@ class _Reopened(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a copy of a loader in another process begins. Unlike the loader, it may be carried over a fork."""
+    """The position at which a copy of a loader in another process begins. Unlike the loader, it survives a
+    fork."""
 
     number: int
-    """Rises when a state is loaded or an epoch is begun."""
+    """Increases when a state is loaded or an epoch is begun."""
     state: StateDict | None
-    """The state that was loaded last, if no epoch was begun since."""
+    """The state that was loaded last; ``None`` if an epoch was begun since."""
     upcoming: int | None
-    """The epoch after the one that was begun last, if no state was loaded since."""
+    """The epoch after the one that was begun last; ``None`` if a state was loaded since."""
 
 
 _Source = tuple[_forebay.Dataset, dict[str, Any], "str | None", float]
@@ -81,149 +82,130 @@ _Source = tuple[_forebay.Dataset, dict[str, Any], "str | None", float]
 class Loader:
     """Batches for one training process, straight from Parquet.
 
-    Iterating yields the batches of one epoch, and iterating again those of the next. One epoch is under way at a time:
-    beginning another ends it.
+    Iterating yields the batches of one epoch, and iterating again yields the batches of the next epoch. Only
+    one epoch is under way at a time: beginning another epoch ends it.
 
     A loader takes the place of a ``torch.utils.data.DataLoader``, and cannot be wrapped in one: iterate over
     ``forebay.torch.batches(loader)``, and pass ``forebay.keras.batches(loader)`` to Keras' ``fit``.
+
+    Options by what they do, with the pages that explain them:
+
+    - Where the data is (``docs/stores/index.md``): ``urls``, ``storage_options``, ``merge_schema``, ``partition_types``.
+    - Which rows (``docs/guide/filters.md``, ``docs/guide/rows.md``): ``filter``, ``deny``, ``skip_steps``,
+      ``row_id``, ``row_mask``.
+    - Which columns, and their form (``docs/guide/batches.md``, ``docs/guide/images.md``): ``columns``, ``rename``,
+      ``flatten``, ``cast``, ``decode``, ``encode``, ``pad``, ``fill_null``, ``null_mask``.
+    - Batches and samples (``docs/guide/samples.md``): ``batch_size``, ``global_batch_size``, ``drop_last``,
+      ``samples``.
+    - Order (``docs/guide/order.md``, ``docs/guide/sharding.md``): ``shuffle``, ``shard``, ``epochs``.
+    - Functions of yours (``docs/guide/transforms.md``): ``transform_rows``, ``collate``, ``transform``,
+      ``transform_workers``.
+    - Running (``docs/guide/memory.md``, ``docs/guide/cache.md``, ``docs/guide/bad-rows.md``): ``memory``, ``cache``,
+      ``threads``, ``on_bad_row``, ``trace``.
 
     Parameters
     ----------
     urls : str, os.PathLike, iterable of them, or Dataset
         A path, URL or glob, a list of them, or a :class:`Dataset` that is open already.
+    storage_options : mapping of str, optional
+        Credentials and settings of the store, by the names that pandas and fsspec use. Not with a :class:`Dataset`,
+        which has its own.
+    merge_schema : bool, default False
+        Read files whose columns differ, as :class:`Dataset` does. Not with one.
+    partition_types : mapping from str to str, optional
+        Types of the keys of folders, as for :class:`Dataset`. Not with one.
+    version : int, optional
+        The version of the Delta table at the location. Not with a :class:`Dataset`. Default: the newest. A loaded state
+        opens the version that it was saved with.
+    timestamp : str or datetime.datetime, optional
+        The newest version that the table had at this time. Not with a :class:`Dataset`.
+    filter : Expression, list of tuple or list of list of tuple, optional
+        Rows to read: ``fb.col("label") < 100`` (see :func:`col` and :func:`row_fraction`), ``[("label", "<", 100)]``
+        whose terms all hold, or a list of such lists, of which one holds. Operators: ``=``, ``==``, ``!=``, ``<``,
+        ``<=``, ``>``, ``>=``, ``in`` and ``not in``. Expressions of ``pyarrow.compute`` and Polars are taken where they
+        mean the same. Default: all rows.
+    deny : str, os.PathLike, iterable of int or mapping, optional
+        Rows to leave out of every epoch: row ids, a file of them, values of a column (``{"url": ["https://..."]}``) or
+        a file of these, the result of :meth:`which` or :meth:`skipped`, or a list of several. Files are read once,
+        here. Default: none.
+    skip_steps : iterable of (int, int), optional
+        Ranges of steps to pass over, without their ends: ``[(4000, 4010)]``. Counted through all epochs. A state brings
+        its own where none are given. Default: none.
+    row_id : bool, default False
+        Add a column ``row_id`` of int64 that names each row: see :class:`RowId`.
+    row_mask : bool, default False
+        Add a column ``row_mask`` of booleans, in which each row of an epoch is True once over all ranks. For exact
+        evaluation: a row is repeated, and False, where a rank would lack a batch.
     columns : iterable of str, optional
-        Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several:
-        ``"feature_*"``; a column that is also named is where it is named. They do so in ``decode``, ``encode``,
-        ``pad``, ``fill_null``, ``null_mask`` and ``cast`` as well, where a name decides before a pattern.
-        ``"meta.author"`` is that field of a structure, which is delivered with the fields that are named alone; the
-        others are not fetched. Vectors of Spark ML, dense and sparse ones, are lists of all their values, and the other
-        arguments see these lists. Default: all columns.
-    decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text or Json, optional
-        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
-        ``{"boxes": forebay.Boxes(of="image")}`` for what is cropped and mirrored with them, and ``{"x":
-        forebay.Tensor("float32", (3, 32, 32))}`` for arrays of one shape; ``forebay.Text()`` for numpy's strings, and
-        ``forebay.Json()`` for what JSON says. Default: no column is decoded; images are delivered as ``bytes``.
+        Columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several. ``"meta.author"`` is that
+        field of a structure; the others are not fetched. Default: all columns.
+    rename : mapping from str to str, optional
+        Columns to deliver under another name: ``{"img": "image"}``. Other arguments use the new name, except
+        ``columns``, ``flatten`` and ``filter``, which use stored names. Default: none.
+    flatten : bool or iterable of str, default False
+        Deliver fields of structures as columns, ``meta.author``, at any depth: of all structures, or of the named ones.
+    cast : mapping from str to dtype, optional
+        Types to cast values to: ``{"price": "float32", "feature_*": "float16"}``. A value that the type does not have
+        is a bad row. Other arguments see the new type; ``filter`` sees the stored one. Default: none.
+    decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text, Json or None, optional
+        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``. Default: as stored; images
+        are ``bytes``. In a data set that Petastorm wrote, by its schema; None, for a column or ``"*"``, as stored.
     encode : mapping from str to Vocabulary or Hash, optional
-        Columns that are delivered as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``, or
-        ``{"user": forebay.Hash(1000)}``. A null has the code of its ``fill_null``, or is a bad row. Default: none.
+        Columns to deliver as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``. Default: none.
     pad : mapping from str to Pad, optional
-        Columns of lists that are delivered as rows of one length: ``{"tokens": forebay.Pad(2048)}``. Default: lists are
+        Columns of lists to deliver as rows of one length: ``{"tokens": forebay.Pad(2048)}``. Default: lists are
         :class:`Ragged`.
+    fill_null : mapping from str to int, float, str or bytes, optional
+        Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. In a column of lists it replaces each null
+        inside. Default: nulls stay.
+    null_mask : iterable of str, optional
+        Columns beside which a column ``<name>.mask`` is False where a value is null. Default: none.
     batch_size : int, default 32
-        Rows in a batch of this process, not of all ranks together. Of ``samples`` that are not rows, so many of them;
-        of buckets 1 by default.
+        Rows in a batch of this process, or samples where ``samples`` is given; buckets: 1.
     global_batch_size : int, optional
-        Rows in a step of all ranks together, instead of ``batch_size``. Any number of ranks shares them, so that their
-        batches differ by a row at most, and a run that resumes on another number of ranks has the same rows in each
-        step.
+        Rows in a step of all ranks together, instead of ``batch_size``. Batches of ranks then differ by a row at most,
+        and a step has the same rows on any number of ranks.
     drop_last : bool, default False
         Leave out the rows that do not fill a batch on every rank.
-    epochs : int, optional
-        How many epochs there will be; nothing is prefetched after the last one. Default: unknown, so toward the end of
-        an epoch, the beginning of the next one is prefetched.
-    filter : Expression, list of tuple or list of list of tuple, optional
-        Which rows to read: ``fb.col("label") < 100``, see :func:`col` and :func:`row_fraction`. Or as in pyarrow:
-        ``[("label", "<", 100), ("split", "in", ["a", "b"])]`` selects rows for which all terms hold, and a list of such
-        lists those for which one list does. Operators: ``=``, ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and
-        ``not in``. Expressions of ``pyarrow.compute`` and Polars are taken where they mean the same. Default: all rows.
-    deny : str, os.PathLike, iterable of int or mapping, optional
-        Rows to leave out of every epoch, as if they were not stored. A list of row ids, or a file of one: text with a
-        row id in each line, remarks after ``#``, or Parquet with a column ``row_id``. Values of a column: ``{"url":
-        ["https://..."]}``, or ``{"url": "urls.txt"}`` for a file, of text with a value in each line or of Parquet with
-        a column of that name: numbers, booleans, dates, times and text. Or what :meth:`which` and :meth:`skipped`
-        return, or a list of several of these. Files are read once, here. A state that was saved with other rows left
-        out is taken between two epochs only. Default: none.
-    skip_steps : iterable of (int, int), optional
-        Steps to pass over, each range its first step and the one after its last: ``[(4000, 4010)]``. They are counted
-        through all epochs from the first step of epoch 0, as if none were passed over. A state brings its own where
-        none are given. Default: none.
-    row_id : bool, default False
-        Deliver which row each one is as a column ``row_id`` of int64: see :class:`RowId`.
-    row_mask : bool, default False
-        Deliver a column ``row_mask`` of booleans, in which each row of an epoch is True once over all ranks: a row is
-        repeated, and False, where a rank would be without a batch. For exact evaluation.
     samples : Window, Pack, Bucket or Sample, optional
-        What one sample is, if it is not a row: ``forebay.Window(16, by="time", within="episode")`` for windows of
-        consecutive rows, ``forebay.Pack("tokens", 2048)`` for lists in rows of one length, ``forebay.Bucket("tokens",
-        tokens=16384)`` for batches of rows of similar length; or which rows an epoch has,
-        ``forebay.Sample(by="label")`` for classes that come alike. ``batch_size``, plans and states then count samples.
-        Default: a row.
+        What a sample is: ``forebay.Window(16)`` for windows of consecutive rows, ``forebay.Pack("tokens", 2048)`` for
+        packed lists, ``forebay.Bucket("tokens", tokens=16384)`` for rows of similar length, or
+        ``forebay.Sample(by="label")`` for rows drawn by weight. Default: a row.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
     shard : Shard, optional
         The share of this process: ``forebay.Shard.from_env()``, or ``forebay.Shard(rank=3, world=8)``. Default: all
         rows.
-    cache : DiskCache, optional
-        ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk. Default: no cache.
+    epochs : int, optional
+        How many epochs there will be; nothing is prefetched after the last one. Default: unknown.
+    transform_rows : callable, optional
+        A function from one row, a :class:`Row`, to the dict that is delivered. It runs before ``transform``, where that
+        does. :func:`rng` has the random numbers of a row. Default: none.
+    collate : callable, optional
+        A function from a list of rows, each a dict, to a dict of columns. Default: each column
+        becomes one array.
+    transform : callable, optional
+        A function from a dict of numpy arrays to a dict of arrays with as many rows. It runs a few batches ahead.
+        Default: none.
+    transform_workers : int or Workers, default 0
+        How many batches these functions work on at a time: 0 for one thread of this process, ``N`` for ``N`` processes,
+        ``forebay.Workers(4, threads=True)`` for threads. The order of batches does not depend on it.
     memory : int or str, optional
         Budget in bytes for all rows in flight: a number, ``"12GB"``, ``"4g"``, ``"4GiB"`` or ``"4Gi"``. Default: 4 GiB,
         or half of the memory of the machine or container if that is less.
-    transform : callable, optional
-        A function from a dict of numpy arrays to a dict of arrays with as many rows. Values that are not arrays, such
-        as a number for the whole batch, are passed on. It runs a few batches ahead, on one thread of its own or where
-        ``transform_workers`` says, and its results arrive in order. Default: no transform.
-    transform_rows : callable, optional
-        A function from one row to the row that is delivered: a :class:`Row`, which is a dict of the columns' values,
-        in, a dict out. The values of a column, which are numpy arrays or tensors of one shape, or numbers, become one
-        array; text and other objects become an array of objects. :func:`rng` has the random numbers of a row. It runs
-        where ``transform`` does, before it. Default: none.
-    collate : callable, optional
-        A function from a list of rows, each a dict, to a dict of columns, instead of making one array of each column.
-        Default: none.
-    transform_workers : int or Workers, default 0
-        How many batches these functions work on at a time. With 0 they run on one thread of this process; with ``N`` in
-        ``N`` processes, which share the batches' memory and end with the loader, and when an epoch is left early. The
-        functions are then pickled, so a lambda is refused. ``forebay.Workers(4, threads=True)`` has threads instead,
-        for functions that release the GIL. Batches, their order and :func:`rng` do not depend on it.
+    cache : DiskCache, optional
+        ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk. Default: no cache.
     threads : int, optional
         Threads that decode. Default: one for each processor that the process may use.
-    storage_options : mapping of str, optional
-        Credentials and settings of the store, by the names that pandas and fsspec use. Not with a :class:`Dataset`,
-        which has its own.
-    merge_schema : bool, default False
-        Read files whose columns differ, as :class:`Dataset`. Not with one.
-    partition_types : mapping from str to str, optional
-        Types of the keys of folders, as :class:`Dataset`. Not with one.
-    version : int, optional
-        The version of the Delta table that the location is, as :class:`Dataset`. Not with one. Default: the newest. A
-        loaded state opens the version that it was saved with.
-    timestamp : str or datetime.datetime, optional
-        The newest version that the table had at this time, as :class:`Dataset`. Not with one.
     on_bad_row : {"raise"} or Skip, default "raise"
         ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them; ``"raise"`` ends the epoch at the first one.
-    fill_null : mapping from str to int, float, str or bytes, optional
-        Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1),
-        times (in the column's own unit) and each byte of binary of fixed length, which takes as many bytes as well; an
-        int is exact in columns of integers and times. For a column of lists it replaces each null inside; a list that
-        is null becomes empty or, where all have as many numbers, a list of that value. All numbers of an image, mask or
-        tensor that is null have it, as they are delivered: of an image after normalisation. An image in its own size is
-        empty. A pattern, ``{"*": 0}``, means those of its columns that can have the value.
-    null_mask : iterable of str, optional
-        Columns, or patterns of their names as in ``columns``, beside which ``<name>.mask`` says which values are there:
-        False where one is null. The array has the value of ``fill_null`` there, or else 0, ``""`` or ``b""``. For
-        numbers, booleans, times, text, binary, lists of so many numbers, images, masks and tensors; and for boxes and
-        points, of which a null has none. What follows an image that is null is empty or 0. A pattern means those of its
-        columns that can have a mask. Default: none.
-    flatten : bool or iterable of str, default False
-        Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or
-        of the columns that are named. What is null in a structure that is null is null. The other arguments name such a
-        column as it is delivered, but for ``filter``, which names stored ones; structures that ``decode`` or ``encode``
-        names stay whole, and so do vectors of Spark ML.
-    cast : mapping from str to dtype, optional
-        Types that the values of columns are cast to: ``{"price": "float32", "feature_*": "float16"}``. For numbers,
-        booleans, decimals, text that is a number, times (to integers, in their own unit), and lists of these, by their
-        values. A value that the type does not have is a bad row; floats are rounded to the nearest. The other arguments
-        see the type that a column is cast to, ``filter`` sees what is stored. Default: none.
-    rename : mapping from str to str, optional
-        Columns that are delivered under another name: ``{"img": "image", "meta.label": "label"}``. The other arguments
-        name such a column as it is delivered; ``columns``, ``flatten`` and ``filter`` have stored names. Default: none.
     trace : str or os.PathLike, optional
-        File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
+        File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. For a
         long run it holds the end. Default: no timeline.
 
     Notes
     -----
-    A loader pickles by its arguments, with absolute paths, and opens its files anew where it is unpickled. That raises
+    A loader is pickled as its arguments, with absolute paths. Unpickling opens the files anew, and raises
     :class:`StateMismatchError` if they have changed.
 
     Raises
@@ -231,8 +213,8 @@ class Loader:
     InvalidError
         An argument can never work.
     UnknownColumnError
-        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null``, ``null_mask``, ``cast`` or ``rename`` names a
-        column that does not exist.
+        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null``, ``null_mask``, ``cast`` or ``rename``
+        names a column that does not exist.
     UnsupportedError
         A column has a type that cannot be delivered.
     TooLargeError
@@ -269,7 +251,7 @@ class Loader:
         urls: Location | Iterable[Location] | Dataset,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor | Text | Json] | None = None,
+        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor | Text | Json | None] | None = None,
         encode: Mapping[str, Vocabulary | Hash] | None = None,
         pad: Mapping[str, Pad] | None = None,
         batch_size: int | None = None,
@@ -314,7 +296,7 @@ class Loader:
             "global_batch_size": global_batch_size,
             "drop_last": drop_last,
             "epochs": epochs,
-            # A loader is copied by its arguments.
+            # A loader is copied through its arguments, so an iterator in them is read once here.
             "filter": settled(filter),
             "samples": samples,
             "shuffle": shuffle,
@@ -337,7 +319,7 @@ class Loader:
             "flatten": flattened(flatten),
             "cast": by_column(cast, "cast"),
             "rename": None if rename is None else renames(rename),
-            # What a file lists now, also in a copy of the loader.
+            # Files are read now, so that a copy of the loader has the same list.
             "deny": None if deny is None else Denied.of(deny),
             "skip_steps": None if skip_steps is None else steps(skip_steps),
             "row_id": row_id,
@@ -355,16 +337,16 @@ class Loader:
         self._build()
 
     def _build(self, fingerprint: str | None = None) -> None:
-        """Builds what the arguments say, over a data set that may have to have a given fingerprint."""
+        """Builds the loader of the arguments. If ``fingerprint`` is given, the data set must have it."""
         arguments = checked(self._arguments)
         self._settle()
         dataset = opened_for(self._arguments, arguments[1], fingerprint)
         self._start([dataset], [(dataset._native, *arguments, 1.0)])
 
     def _start(self, datasets: list[Dataset], sources: list[_Source], mix: dict[str, Any] | None = None) -> None:
-        """Starts a loader of one source, or of several with the options that belong to all of them, in ``mix``."""
+        """Starts a loader of one source, or of several sources with their common options in ``mix``."""
         self._datasets = datasets
-        # What a copy opens, and the fingerprint that it has to have. A data set sees to that by itself.
+        # What a copy opens, with the fingerprint that it must find. A Dataset checks its fingerprint itself.
         self._carried: list[tuple[dict[str, Any], str | None]] = [
             ({"urls": of_source["urls"]}, None)
             if isinstance(of_source["urls"], Dataset)
@@ -379,13 +361,13 @@ class Loader:
         return [self._arguments]
 
     def _settle(self) -> None:
-        """Prepares what does not depend on the data set."""
+        """Prepares the state that does not depend on the data set."""
         self._functions = functions(self._arguments)
         self._workers = workers(self._arguments, self._functions)
         self._processes = processes(self._functions, self._workers)
         self._watch = Watch([] if self._functions is None else self._functions.names)
         self._process = os.getpid()
-        # Rises when a state is loaded: epochs that began before are outdated.
+        # This number increases when a state is loaded: epochs that began before are outdated.
         self._generation = 0
         self._origin = Origin(0, None, None)
         self._epochs: weakref.WeakSet[Epoch] = weakref.WeakSet()
@@ -393,22 +375,23 @@ class Loader:
 
     @property
     def _numbered(self) -> bool:
-        """Whether functions need to know which rows a batch holds."""
+        """Whether the user's functions need the numbers of a batch's rows."""
         return self._functions is not None and self._functions.by_rows
 
     # Batches
 
     def __iter__(self) -> Epoch:
-        """Begins the next epoch, or the rest of the one that a loaded state is in."""
+        """Begins the next epoch, or the rest of the epoch of a loaded state."""
         return self._begin(None)
 
     def epoch(self, number: int) -> Epoch:
-        """Begins the epoch with this number, or the rest of it if a loaded state is in it.
+        """Begins the epoch with this number, or the rest of it if a loaded state belongs to it.
 
         Parameters
         ----------
         number : int
-            Which epoch, from 0. It decides the order and random image operations, together with the seed.
+            Number of the epoch, from 0. It decides the order and random image operations, together with the
+            seed.
 
         Returns
         -------
@@ -420,7 +403,8 @@ class Loader:
         InvalidError
             ``number`` is not an int of at least 0.
         ClosedError
-            This is a forked child. A loader that was closed raises it when the first batch is requested.
+            This process is a forked child. A closed loader raises this error when the first batch is
+            requested.
 
         Examples
         --------
@@ -434,7 +418,8 @@ class Loader:
 
     def _begin(self, number: int | None) -> Epoch:
         self._check_process()
-        # One epoch at a time: what an earlier one still prepares would only be in the way.
+        # Only one epoch is under way: batches that an earlier one still prepares would only take memory and
+        # time.
         for earlier in list(self._epochs):
             earlier._end(_forebay.Reason.Superseded)
         epoch = Epoch(self, self._native.epoch(number, self._functions is not None))
@@ -447,21 +432,22 @@ class Loader:
         return epoch
 
     def skipped(self, save: str | os.PathLike[str] | None = None) -> list[SkippedRow]:
-        """Rows that were left out of the epoch that was begun last, in its order.
+        """The rows that were left out of the epoch that was begun last, in the order of the epoch.
 
-        Rows of batches that are prepared ahead are among them. Empty without ``on_bad_row=forebay.Skip(...)``.
+        They include rows of batches that are prepared ahead. The list is empty without
+        ``on_bad_row=forebay.Skip(...)``.
 
         Parameters
         ----------
         save : str or os.PathLike, optional
-            A file of text to which these rows are added, for ``deny``: the row id of each, with its place and the cause
-            as a remark. Those that it lists already stay. A :class:`Mix` refuses it: a row id belongs to the data set
-            of one source, and a list of them would deny rows of another.
+            A text file for ``deny`` to which these rows are added: the row id of each, with its place and the
+            cause as a remark. Rows that are already in the file stay. A :class:`Mix` refuses this argument: a
+            row id belongs to the data set of one source, and would deny other rows of another source.
 
         Returns
         -------
         list of SkippedRow
-            The place of each row, and why it was left out.
+            The place of each row, and the reason why it was left out.
 
         Raises
         ------
@@ -480,31 +466,33 @@ class Loader:
         return rows
 
     def which(self, step: int | None = None, *, epoch: int | None = None, rank: int | None = None) -> list[RowPlace]:
-        """Where the rows of a step are stored, in the order of delivery: of any step, past or to come. Nothing is read.
+        """The places where the rows of a step are stored, in the order of delivery. The step may be in the
+        past or in the future. Nothing is read.
 
-        Rows that ``on_bad_row`` leaves out are among them, and a step that is passed over has its rows nevertheless.
+        The list includes rows that ``on_bad_row`` leaves out. A step that is passed over has its rows too.
 
         Parameters
         ----------
         step : int, optional
-            Which step, counted from the first one of epoch 0, or of ``epoch``, with the batches of this loader.
-            Default: the one that the training loop gets next; its list is empty where the epoch is over.
+            Number of the step, counted from the first step of epoch 0, or of ``epoch``, with the batches of
+            this loader. Default: the step that the training loop gets next; its list is empty at the end of
+            an epoch.
         epoch : int, optional
             The epoch in which ``step`` is counted.
         rank : int, optional
-            Whose rows. Default: this process's.
+            The rank whose rows are listed. Default: this process's rank.
 
         Returns
         -------
         list of RowPlace
-            File, row group and row of each. Of a :class:`Mix` a list of :class:`SourcePlace`, which have the number of
-            the source as well.
+            File, row group and row of each row. For a :class:`Mix` a list of :class:`SourcePlace`, which also
+            have the number of the source.
 
         Raises
         ------
         InvalidError
-            There is no such step or rank; or the epoch is under way and began with other batches, so that its steps
-            cannot be counted.
+            There is no such step or rank; or the epoch is under way and began with other batches, so that its
+            steps cannot be counted.
 
         Examples
         --------
@@ -521,11 +509,11 @@ class Loader:
         return [self._place(source, row) for source, row in self._native.which(*asked)]
 
     def _place(self, source: int, row: tuple[str, int, int, int]) -> RowPlace:
-        """A row as the compiled half has it."""
+        """The place of a row, from the numbers of the compiled half."""
         return RowPlace._of(row)
 
     def __getitem__(self, index: Any) -> NoReturn:
-        # Code that takes it for a data set of rows (DataLoader, the Trainer of Hugging Face) ends here.
+        # Code that expects a data set of rows (DataLoader, the Trainer of Hugging Face) fails here.
         raise TypeError(
             "a forebay.Loader has whole batches, not rows by number: it takes the place of a DataLoader (iterate "
             "over forebay.torch.batches(loader), pass forebay.keras.batches(loader) to fit, or loader to "
@@ -556,22 +544,24 @@ class Loader:
     def spec(self) -> SpecDict:
         """The options that the loader was built with, in JSON types only, with the defaults filled in.
 
-        Those are the columns, the memory in bytes, the threads, and the window and lanes of the order. Without the
-        location and its storage options, so it holds no secret and can be logged with a run.
+        The filled-in values are the columns, the memory in bytes, the threads, and the window and lanes of
+        the order. The location and its storage options are left out, so the result contains no secret and can
+        be logged with a run.
         """
         spec: SpecDict = json.loads(self._native.spec()[0])
         return spec
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns that are delivered, in their order, before ``transform_rows`` and ``transform``."""
+        """Names of the columns that are delivered, in their order, before ``transform_rows`` and
+        ``transform``."""
         return self._native.schema().names
 
     @property
     def batch_size(self) -> int:
         """Rows in a batch of this process; the last batch of an epoch may have fewer.
 
-        With ``global_batch_size``, the most that a rank gets.
+        With ``global_batch_size``, the largest number of rows that a rank gets.
         """
         return self.spec["batch_size"]
 
@@ -590,13 +580,13 @@ class Loader:
         Parameters
         ----------
         epoch : int, default 0
-            Which epoch, from 0.
+            Number of the epoch, from 0.
 
         Returns
         -------
         Plan
-            Steps, rows, row groups, bytes and peak memory. Of a :class:`Mix` a :class:`MixPlan`: steps, rows, and for
-            each source its rows, passes, and rows that are not read.
+            Steps, rows, row groups, bytes and peak memory. For a :class:`Mix` a :class:`MixPlan`: steps,
+            rows, and for each source its rows, passes, and rows that are not read.
 
         Raises
         ------
@@ -618,25 +608,26 @@ class Loader:
         Returns
         -------
         Stats
-            Print it, or see its methods.
+            The statistics: print them, or see their methods.
         """
         return Stats(*self._native.stats())
 
     def metrics(self, prefix: str = "forebay/") -> dict[str, float]:
-        """Position and statistics as flat numbers, for MLflow, Weights & Biases, TensorBoard and their like.
+        """Position and statistics as flat numbers, for MLflow, Weights & Biases, TensorBoard and similar
+        tools.
 
         Parameters
         ----------
         prefix : str, default "forebay/"
-            What each name begins with.
+            The beginning of each name.
 
         Returns
         -------
         dict
-            ``forebay/epoch`` and ``forebay/row`` of :meth:`state_dict`, and each number of :meth:`Stats.to_dict` under
-            the keys that lead to it, such as ``forebay/waits/decode``. The share of its time that the training loop
-            waited is ``forebay/verdict/waiting``. Of a :class:`Mix` also ``forebay/sources/0/rows``: the rows of source
-            0 in the batches of this rank.
+            ``forebay/epoch`` and ``forebay/row`` of :meth:`state_dict`, and each number of
+            :meth:`Stats.to_dict` under the keys that lead to it, such as ``forebay/waits/decode``. The share
+            of time that the training loop waited is ``forebay/verdict/waiting``. For a :class:`Mix` there is
+            also ``forebay/sources/0/rows``: the rows of source 0 in the batches of this rank.
 
         Examples
         --------
@@ -658,29 +649,31 @@ class Loader:
         return metrics
 
     def warm(self, *, share: bool = False, report: Callable[[int, int], object] | None = None) -> dict[str, Any]:
-        """Fills the cache before it is needed. Ends the epoch that is under way.
+        """Fills the cache before it is needed. This ends the epoch that is under way.
 
-        Row groups that are in the cache already are not fetched again, and those that do not fit are left out.
+        Row groups that are in the cache already are not fetched again, and row groups that do not fit are
+        left out.
 
         Parameters
         ----------
         share : bool, default False
-            Fill it with the row groups that this rank reads in the epoch that is under way or comes next, instead of
-            all. With a window, a rank reads other row groups in each epoch.
+            Fill the cache only with the row groups that this rank reads in the present or next epoch, instead
+            of all row groups. With a window, a rank reads other row groups in each epoch.
         report : callable, optional
-            Called with the number of row groups that are done and of all, when it changes. :func:`forebay.tqdm.warm`
-            and :func:`forebay.rich.warm` show it.
+            Called when the number of finished row groups changes, with this number and the number of all row
+            groups. :func:`forebay.tqdm.warm` and :func:`forebay.rich.warm` show it.
 
         Returns
         -------
         dict
-            What :meth:`stats` says of the cache: ``hits`` were there, ``misses`` were fetched, ``written`` were kept.
+            The numbers of the cache from :meth:`stats`: ``hits`` are row groups that were in the cache,
+            ``misses`` were fetched, ``written`` were added to the cache.
 
         Raises
         ------
         InvalidError
-            The loader has no cache, ``share`` is not a bool, or ``report`` is not callable. Or it is a mix: the caches
-            belong to its sources, whose loaders fill them before they are mixed.
+            The loader has no cache, ``share`` is not a bool, or ``report`` is not callable. Or the loader is
+            a mix: its caches belong to its sources, whose loaders fill them before they are mixed.
         ForebayError
             A row group cannot be read.
 
@@ -703,15 +696,15 @@ class Loader:
     # State
 
     def state_dict(self) -> StateDict:
-        """How far the training loop got.
+        """The position of the training loop.
 
-        It counts the batches that were handed over, not those that were prepared ahead.
+        The state counts the batches that were handed over, not batches that were prepared ahead.
 
         Returns
         -------
         dict
-            A few JSON values, the same on every rank, but for ``skipped`` where this one left bad rows out of the
-            epoch.
+            A few JSON values, the same on every rank, except for ``skipped``, which a rank has if it left bad
+            rows out of the epoch.
 
         Examples
         --------
@@ -727,17 +720,19 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes a saved state: the next epoch that is begun continues there.
 
-        A loader of a Delta table goes over to the version that the state was saved with. The world size and the batch size may differ from those of the run that was saved.
+        A loader of a Delta table opens the version that the state was saved with. The world size and the batch size
+        may differ from the run that saved the state.
 
         Parameters
         ----------
         state : mapping
-            What :meth:`state_dict` returned.
+            A state that :meth:`state_dict` returned.
 
         Raises
         ------
         StateMismatchError
-            The state belongs to another data set, seed, filter or order, to a :class:`Mix`, or is not a state.
+            The state belongs to another data set, seed, filter or order, to a :class:`Mix`, or is not a
+            state.
         ClosedError
             This is a forked child.
 
@@ -763,7 +758,7 @@ class Loader:
                 f"this is not a state of a loader: {error} (pass what state_dict() returned)"
             ) from None
         self._check_kind(state)
-        # First, so that a state that is refused ends nothing.
+        # This comes first, so that a refused state does not end epochs.
         reopened = self._reopened(state)
         (reopened.native if reopened else self._native).restore(position)
         for epoch in list(self._epochs):
@@ -775,7 +770,7 @@ class Loader:
         self._origin = Origin(self._origin.number + 1, json.loads(position), None)
 
     def _check_kind(self, state: Mapping[str, Any]) -> None:
-        """Refuses a state of a mix in a loader of one data set, and the other way round."""
+        """Refuses a state of a mix for a loader of one data set, and the reverse."""
         if not self._is_mix and "mix" in state:
             raise StateMismatchError(
                 "this is a state of a mix, and not a state of a loader (pass it to a forebay.Mix of the same sources)"
@@ -790,12 +785,13 @@ class Loader:
     def close(self) -> None:
         """Ends the epoch under way and the loader's threads, and closes its files.
 
-        The threads end when what they are at is done. A :class:`Dataset` that was given keeps its own: the two that
-        wait for storage.
+        The threads end after their present work. A :class:`Dataset` that was given keeps its two threads,
+        which wait for storage.
 
-        Iterating raises :class:`ClosedError` from then on. What is known without reading rows stays: the length,
-        ``schema``, ``plan``, ``stats`` and ``state_dict``. A ``with`` statement closes the loader at its end. Nothing
-        is written to the folder of its cache afterwards: for rows that are being written it waits for a second at most.
+        Iterating raises :class:`ClosedError` from then on. The length, ``schema``, ``plan``, ``stats`` and
+        ``state_dict`` can still be used, because they read no rows. A ``with`` statement closes the loader at
+        its end. Nothing is written to the folder of the cache afterwards: closing waits at most one second
+        for rows that are being written.
         """
         if self._process != os.getpid():
             return
@@ -816,7 +812,7 @@ class Loader:
         self.close()
 
     def _release(self) -> None:
-        """Lets go of the data sets, but for those that are the user's."""
+        """Releases the data sets, except those that the user opened."""
         for dataset, of_source in zip(self._datasets, self._of_sources(), strict=True):
             if not isinstance(of_source["urls"], Dataset):
                 dataset._native.release()
@@ -849,9 +845,9 @@ class Loader:
     def __repr__(self) -> str:
         arguments = dict(self._arguments)
         urls = arguments.pop("urls")
-        # URLs may hold passwords and signatures.
+        # URLs may contain passwords and signatures.
         text = [repr(urls if isinstance(urls, Dataset) else shown(urls))]
-        # Options may hold keys and tokens.
+        # Options may contain keys and tokens.
         if arguments["storage_options"]:
             arguments["storage_options"] = dict.fromkeys(arguments["storage_options"], "...")
         text += [f"{name}={value!r}" for name, value in arguments.items() if not _is_default(name, value)]
@@ -859,7 +855,7 @@ class Loader:
 
 
 def _is_default(name: str, value: Any) -> bool:
-    # An expression makes another one of a comparison.
+    # The comparison of an expression returns an expression, so its result cannot be tested.
     return value is _DEFAULTS[name] or (not isinstance(value, Expression) and value == _DEFAULTS[name])
 
 
@@ -867,7 +863,8 @@ _DEFAULTS: dict[str, Any] = dict(Loader.__init__.__kwdefaults__ or {})
 
 
 def opened_for(arguments: dict[str, Any], filter: str | None, fingerprint: str | None = None) -> Dataset:
-    """The data set of a loader with these arguments and this filter, which may have to have a given fingerprint."""
+    """The data set of a loader with these arguments and this filter. If ``fingerprint`` is given, the data
+    set must have it."""
     urls = arguments["urls"]
     if isinstance(urls, Dataset):
         return urls

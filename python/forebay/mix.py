@@ -1,4 +1,4 @@
-"""Several loaders as one: their rows in each batch by weight."""
+"""Several loaders as one, whose batches have rows of each by weight."""
 
 from __future__ import annotations
 
@@ -50,56 +50,58 @@ _MIXING = {"schedule": [], "stop": "first", "repeat": True, "source": False}
 class Mix(Loader):
     """Several sources as one loader: each batch has rows of all of them, by weight.
 
-    It takes the place of a :class:`Loader` everywhere: it is iterated once for each epoch, has a length and a state,
-    and goes to ``forebay.torch.batches`` and the other frameworks.
+    A mix takes the place of a :class:`Loader` everywhere: it is iterated once for each epoch, has a length
+    and a state, and can be passed to ``forebay.torch.batches`` and the functions for other frameworks.
 
-    Each step has its share of every source, rounded to whole rows of each lane, so that no sum over steps is off by a
-    row of each lane. There are as many lanes as ranks unless a source has ``lanes=``; with more, such as 64 lanes and
-    batches of 64, a batch can be of one source alone. A pass over a source has each of its rows once, in the order that
-    its own loader has in that epoch. Every epoch begins a new pass over every source.
+    Each step has the exact share of every source, rounded to whole rows of each lane. The rounding does not
+    add up: over any number of steps, a source is off by less than one row of each lane. There is one lane for
+    each rank unless a source has ``lanes=``; with more lanes, such as 64 lanes and batches of 64, a batch can
+    consist of one source alone. A pass over a source delivers each of its rows once, in the order of that
+    epoch of its own loader. Every epoch begins a new pass over every source.
 
     Parameters
     ----------
     sources : iterable of (source, float)
-        Sources and their weights, of which only the ratio matters. A source is a :class:`Loader` for its data set,
-        columns and rows, decoding, order and cache; or a :class:`Dataset`, path or URL, which is read as it is
-        stored. What belongs to all of them, from ``batch_size`` to ``transform``, is given here. Columns are those of
-        all sources: a column that a source does not have is null in its rows, and those of one name have one type.
-        Numbers, images and other columns that are one array cannot be null there: leave such a column out with
-        ``columns=`` of the loaders that have it, or read the batch through Arrow.
+        Sources and their weights, of which only the ratio matters. A source is a :class:`Loader` for its data
+        set, columns and rows, decoding, order and cache; or a :class:`Dataset`, path or URL, which is read in
+        its stored order. Options for all sources together, from ``batch_size`` to ``transform``, are
+        arguments of the mix. A batch has the columns of all sources: a column that a source does not have is
+        null in its rows, and columns with the same name must have the same type. Numbers, images and other
+        columns that are delivered as one array cannot be null: leave such a column out with ``columns=`` of
+        the loaders that have it, or read the batch through Arrow.
     schedule : mapping from int to iterable of float, optional
-        Other weights from a step on, counted through all epochs: ``{10_000: [0.5, 0.5]}``. Default: the weights do not
-        change.
+        Weights that hold from a step on, with steps counted through all epochs: ``{10_000: [0.5, 0.5]}``.
+        Default: the weights do not change.
     random_shares : int, optional
-        Draw the source of each row by chance, from this seed: with a probability that is its weight, so that a step has
-        the share of a source on average, and each 32 steps have it exactly. All epochs draw the same sources, in units
-        of one row of each lane. Default: each step has the exact share of each source.
+        Seed with which the source of each row is drawn at random, with the weights as probabilities: a step
+        has the share of a source on average, and each 32 steps have the exact share. All epochs draw the same
+        sources, in units of one row of each lane. Default: each step has the exact share of each source.
     stop : {"first", "last"}, default "first"
-        Whether an epoch ends with the first source that ends, or when each has given all of its rows.
+        Whether an epoch ends when the first source has delivered all of its rows, or when all sources have.
     repeat : bool, default True
-        With ``stop="last"``, whether a source that ends before the epoch begins again. Otherwise the others share the
-        steps from then on, and an epoch delivers each row of each source once.
+        With ``stop="last"``, whether a source that ends before the epoch begins again. If not, the other
+        sources share the steps from then on, and an epoch delivers each row of each source once.
     source : bool, default False
         Deliver a column ``source`` of int64: the number of each row's source, from 0.
     batch_size, global_batch_size, drop_last, epochs, shard, threads, trace
-        As of :class:`Loader`, for all sources together. A step that has the last rows of a source is shorter, and
-        ``drop_last`` leaves it out.
+        The options of :class:`Loader`, for all sources together. A step with the last rows of a source is
+        shorter; ``drop_last`` leaves it out.
     memory : int or str, optional
-        Budget in bytes for all sources together. Each gets what its window needs, and its share of the rest. Default:
-        as of :class:`Loader`.
+        Budget in bytes for all sources together. Each source gets the memory that its window needs, and its
+        share of the rest. Default: the default of :class:`Loader`.
     transform, transform_rows, collate, transform_workers
-        As of :class:`Loader`, for the batches of the mix.
+        The options of :class:`Loader`, for the batches of the mix.
 
     Notes
     -----
-    A window that is not given is for 1 GiB of rows over all sources. A mix pickles as a loader does. The loaders that
-    it was made of are not used: close them, or do not keep them.
+    The default windows of all sources hold 1 GiB of rows together. A mix pickles like a loader. The mix does
+    not use the loaders that it was made from: close them, or do not keep them.
 
     Raises
     ------
     InvalidError
-        An argument can never work; a source has an option that belongs to the mix, or a function; columns of one name
-        have several types; an epoch has no step or no end.
+        An argument can never work; a source has an option that belongs to the mix, or a function; columns of
+        one name have several types; an epoch would have no step or no end.
     TooLargeError
         The windows and batches of all sources do not fit ``memory`` together.
 
@@ -160,7 +162,8 @@ class Mix(Loader):
             "collate": collate,
             "transform_workers": transform_workers,
             "trace": None if trace is None else local(trace, "trace"),
-            # Of each decoded column the first source's value, for those who ask how it is delivered.
+            # For each decoded column the value of the first source that has it, for code that asks how a
+            # column is delivered.
             "decode": {
                 name: value
                 for arguments, _, _ in reversed(found)
@@ -170,13 +173,13 @@ class Mix(Loader):
         self._build_of([dataset for _, dataset, _ in found])
 
     def _build_of(self, datasets: list[Dataset]) -> None:
-        """Builds what the arguments say, over data sets that are open."""
+        """Builds the mix of the arguments over data sets that are open."""
         own = self._arguments
         named(own["stop"], "stop", ("first", "last"))
         for name in ("repeat", "source"):
             if not isinstance(own[name], bool):
                 raise InvalidError(f"{name} must be True or False, got {own[name]!r}")
-        # What the two have in common is checked as a loader's.
+        # The options that a mix has in common with a loader are checked as a loader's.
         common = {name: own[name] for name in _OF_THE_MIX}
         options, _ = checked({**_DEFAULTS, **common})
         options = {name: options[name] for name in _OF_THE_MIX if name in options}
@@ -196,7 +199,7 @@ class Mix(Loader):
         return SourcePlace._of_source(source, row)
 
     if TYPE_CHECKING:
-        # What a mix says of itself names its sources.
+        # These methods of a mix name the sources in their results.
         def which(  # type: ignore[override]
             self, step: int | None = None, *, epoch: int | None = None, rank: int | None = None
         ) -> list[SourcePlace]: ...
@@ -214,7 +217,8 @@ class Mix(Loader):
     def spec(self) -> dict[str, Any]:  # type: ignore[override]  # a mix has other options
         """The options that the mix was built with, in JSON types only, with the defaults filled in.
 
-        ``sources`` has those of each source, as :attr:`Loader.spec`. Without locations and storage options.
+        ``sources`` has the options of each source, in the form of :attr:`Loader.spec`. Locations and storage
+        options are left out.
         """
         spec, sources = self._native.spec()
         given = json.loads(spec)
@@ -251,7 +255,7 @@ def _rebuild(arguments: dict[str, Any], carried: list[tuple[dict[str, Any], str 
 
 
 def _sources(sources: Any) -> list[tuple[dict[str, Any], Dataset, float]]:
-    """Of each source the arguments of its loader, its data set, and its weight."""
+    """The arguments of each source's loader, its data set, and its weight."""
     if isinstance(sources, (str, bytes, Mapping, Loader, Dataset)) or not isinstance(sources, Iterable):
         raise InvalidError(
             f"sources must be a list of (source, weight), got {type(sources).__qualname__} (pass [(a, 0.7), (b, 0.3)])"
@@ -288,7 +292,7 @@ def _weight(weight: Any, name: str) -> float:
 
 
 def _schedule(schedule: Any) -> dict[int, list[float]]:
-    """The steps at which weights change, and the weights from there on."""
+    """The steps at which weights change, with the weights from that step on."""
     if schedule is None:
         return {}
     if not isinstance(schedule, Mapping):

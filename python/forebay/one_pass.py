@@ -1,4 +1,5 @@
-"""One pass over an open data set in its stored order, for what looks into it before there is a loader."""
+"""One pass over an open data set in its stored order, for functions that read rows before there is a
+loader."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class OnePass(Iterator[_forebay.Batch]):
     """The batches of the pass; a ``with`` statement ends its threads."""
 
     def __init__(self, dataset: _forebay.Dataset, spec: dict[str, Any], filter: str | None = None) -> None:
-        """``spec`` has the fields of the library's ``LoaderSpec`` that are not the default, and ``filter`` is JSON."""
+        """``spec`` has the fields of the library's ``LoaderSpec`` that are not the default, and ``filter`` is
+        JSON."""
         self._process = os.getpid()
         self._native = _forebay.Loader([(dataset, {**spec, "epochs": 1}, filter, 1.0)])
         close_at_exit(self)

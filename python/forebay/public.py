@@ -1,4 +1,5 @@
-"""Under which name public things are shown and pickled: the one that users import, wherever they are written."""
+"""Shows and pickles public objects under the module from which users import them, not the one that defines
+them."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ __all__: list[str] = []
 
 
 def publish(door: str) -> None:
-    """Names a public module as the one of all that its ``__all__`` lists and this package has written."""
+    """Sets ``__module__`` of all objects of this package in a public module's ``__all__`` to that module."""
     module = sys.modules[door]
     for name in module.__all__:
         made = getattr(module, name)

@@ -1,7 +1,8 @@
-"""Ray Train: the share of a worker, the position in its checkpoints, and the caches of the nodes.
+"""Ray Train: the shard of a worker, the position in its checkpoints, and the caches of the nodes.
 
-A training function that is stopped, fails, or loses its machine begins again from the last checkpoint, on as many
-workers as there are then. Its loader resumes at the batch after the last one that was trained before that checkpoint.
+A training function that is stopped, fails, or loses its machine begins again from the last checkpoint, on the
+number of workers that are left. Its loader resumes at the batch after the last one that was trained before
+that checkpoint.
 
 Examples
 --------
@@ -43,17 +44,17 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "resume", "shard", "warm"]
 
-#: The file of a checkpoint that holds the position.
+#: The file of a checkpoint that contains the position.
 POSITION = "forebay.json"
 
 
 def shard() -> Shard:
-    """The share of this worker of Ray Train.
+    """The shard of this worker of Ray Train.
 
     Returns
     -------
     Shard
-        Its rank in the world, and the number of workers.
+        The shard with the worker's rank and the number of workers.
 
     Raises
     ------
@@ -76,9 +77,10 @@ def resume(train: Loader | Batches[Any], load: Callable[[str], object] | None = 
     Parameters
     ----------
     train : Loader or Batches
-        The loader, or its batches. It takes the position that :func:`report` saved.
+        The loader, or its batches. It is set to the position that :func:`report` saved.
     load : callable, optional
-        A function that takes the checkpoint's folder, and loads what ``save`` of :func:`report` wrote there.
+        A function that takes the checkpoint's folder, and loads the files that ``save`` of :func:`report`
+        wrote there.
 
     Returns
     -------
@@ -88,10 +90,10 @@ def resume(train: Loader | Batches[Any], load: Callable[[str], object] | None = 
     Raises
     ------
     InvalidError
-        This is not a worker of Ray Train, ``train`` is not a loader or has no shard, or the checkpoint holds no
-        position.
+        This is not a worker of Ray Train, ``train`` is not a loader or has no shard, or the checkpoint holds
+        no position.
     StateError
-        The position is of another data set or order; see :meth:`forebay.Loader.load_state_dict`.
+        The position belongs to another data set or order; see :meth:`forebay.Loader.load_state_dict`.
 
     Examples
     --------
@@ -122,20 +124,21 @@ def resume(train: Loader | Batches[Any], load: Callable[[str], object] | None = 
 def report(
     metrics: Mapping[str, Any], train: Loader | Batches[Any], save: Callable[[str], object] | None = None
 ) -> None:
-    """Reports to Ray Train, with a checkpoint that holds the position: ``ray.train.report``, called by all workers.
+    """Reports to Ray Train, with a checkpoint that holds the position: ``ray.train.report``, called by all
+    workers.
 
-    The position counts the batches that the training loop took, and none that is prepared ahead. It is the same on all
-    workers, and the one of rank 0 writes it.
+    The position counts the batches that the training loop took, and none that is prepared ahead. The position
+    is the same on all workers, and the worker of rank 0 writes it.
 
     Parameters
     ----------
     metrics : mapping from str to value
-        What ``ray.train.report`` takes.
+        The metrics for ``ray.train.report``.
     train : Loader or Batches
         The loader whose position is saved, or its batches.
     save : callable, optional
-        A function that takes a folder, and writes the model and all else that belongs to the checkpoint there. Called
-        by the worker of rank 0.
+        A function that takes a folder, and writes the model and all else that belongs to the checkpoint
+        there. Called by the worker of rank 0.
 
     Raises
     ------
@@ -166,20 +169,21 @@ def report(
 def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
     """Fills the caches of all nodes of the cluster at the same time, before they train.
 
-    Each node that has processors puts all rows of the data set into its own cache, as far as they fit: with a window,
-    its workers read other row groups in each epoch. Where the data set is larger than the disk of a node,
-    ``train.warm(share=True)`` in the training function fills the cache with what that worker reads in its next epoch.
+    Each node with processors puts all rows of the data set into its own cache, as far as they fit, because
+    with a window its workers read other row groups in each epoch. Where the data set is larger than the disk
+    of a node, ``train.warm(share=True)`` in the training function fills the cache with the row groups that
+    the worker reads in its next epoch.
 
     Parameters
     ----------
     build : callable
-        Returns a loader with a cache, with the columns and images of training. It is called on each node, without a
-        shard.
+        Returns a loader with a cache, with the columns and images of training. It is called on each node,
+        without a shard.
 
     Returns
     -------
     list of dict
-        For each node its ``node_id``, its ``address``, and what :meth:`forebay.Loader.warm` returned.
+        For each node its ``node_id``, its ``address``, and the result of :meth:`forebay.Loader.warm`.
 
     Raises
     ------
@@ -188,8 +192,8 @@ def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
     ForebayError
         A row group cannot be read.
     ray.exceptions.RayError
-        A node left the cluster, or the process on it ended. What else ``build`` raises comes as Ray's error of the same
-        type.
+        A node left the cluster, or the process on it ended. Any other exception of ``build`` is raised as
+        Ray's error of the same type.
 
     Examples
     --------
@@ -212,8 +216,9 @@ def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
     try:
         filled = ray.get(tasks)
     except BaseException:
-        # After an error or Ctrl-C, the others end too. Ray can end this process if one is cancelled that has just
-        # ended. After a shutdown none runs, and Ray would wait for a new cluster.
+        # After an error or Ctrl-C, the other tasks are cancelled. Tasks that have ended are not cancelled,
+        # because Ray can end this process then. After a shutdown no task runs, and Ray would wait for a new
+        # cluster.
         running = ray.wait(tasks, num_returns=len(tasks), timeout=0)[1] if ray.is_initialized() else []
         for task in running:
             ray.cancel(task, force=True)
@@ -228,7 +233,7 @@ def _on(node: dict[str, Any]) -> Any:
     return NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
 
 
-# Without a processor of its own: those of the node may all be taken, and the loader has threads.
+# The task asks for no processor: all processors of the node may be taken, and the loader has its own threads.
 @ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]
 def _fill(build: Callable[[], Loader]) -> dict[str, Any]:
     with check_loader(build()) as loader:

@@ -37,20 +37,21 @@ if TYPE_CHECKING:
 
 __all__ = ["StatsColumn", "bar", "warm"]
 
-# Bars of epochs that are not over when the interpreter exits. rich draws each once more when it ends, and cannot do
-# that any later.
+# Bars that are still shown. They are closed when the interpreter exits, because rich draws a bar once more
+# when it ends, and cannot do that later.
 _SHOWN: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()
 
 
 class StatsColumn(ProgressColumn):  # type: ignore[misc]
-    """A column for a ``rich.progress.Progress`` of your own: what :func:`bar` says beside its bar."""
+    """A column for a ``rich.progress.Progress`` of your own, with the text that :func:`bar` shows beside its
+    bar."""
 
     def __init__(self) -> None:
         super().__init__()
         self._said: dict[Any, tuple[float, str]] = {}
 
     def render(self, task: Any) -> Text:
-        """What the loader of a task does.
+        """The text for the loader of a task.
 
         Parameters
         ----------
@@ -60,7 +61,7 @@ class StatsColumn(ProgressColumn):  # type: ignore[misc]
         Returns
         -------
         rich.text.Text
-            Nothing for a task that is not of :func:`bar`.
+            The text; empty for a task that :func:`bar` did not add.
         """
         watched = task.fields.get("watched")
         if watched is None:
@@ -78,18 +79,19 @@ class StatsColumn(ProgressColumn):  # type: ignore[misc]
 def bar(
     batches: Any, *, loader: Loader | None = None, progress: Progress | None = None, description: str = ""
 ) -> Iterator[Any]:
-    """The batches of one epoch behind a bar: as :func:`forebay.tqdm.bar`, by rich.
+    """Shows a progress bar of rich while it iterates over the batches of one epoch, like
+    :func:`forebay.tqdm.bar`.
 
     Parameters
     ----------
     batches : Loader, Batches or iterable
-        A loader, or what ``forebay.torch.batches`` and its like return.
+        A loader, or the result of ``forebay.torch.batches`` or of a similar function.
     loader : Loader, optional
         The loader behind ``batches``, if they are something else.
     progress : rich.progress.Progress, optional
-        Where to add the bar; give it a :class:`StatsColumn`. Default: a display of its own.
+        The display to which the bar is added; give it a :class:`StatsColumn`. Default: a display of its own.
     description : str, default ""
-        What to write before the bar.
+        The text before the bar.
 
     Returns
     -------
@@ -126,12 +128,12 @@ def _bar(watched: Watched, given: Progress | None, description: str) -> Generato
                 progress.update(task, completed=watched.done)
                 yield batch
         finally:
-            # What it said less than a tick before the end may be of the beginning.
+            # A short epoch may still show the text of its beginning.
             progress.update(task, last=watched.text())
 
 
 def warm(train: Loader, *, share: bool = False, progress: Progress | None = None) -> dict[str, Any]:
-    """Fills the cache of a loader behind a bar: :meth:`forebay.Loader.warm`.
+    """Fills the cache of a loader by :meth:`forebay.Loader.warm`, with a progress bar.
 
     Parameters
     ----------
@@ -140,12 +142,12 @@ def warm(train: Loader, *, share: bool = False, progress: Progress | None = None
     share : bool, default False
         Fill it for this rank and one epoch; see :meth:`forebay.Loader.warm`.
     progress : rich.progress.Progress, optional
-        Where to add the bar. Default: a display of its own.
+        The display to which the bar is added. Default: a display of its own.
 
     Returns
     -------
     dict
-        What the statistics say of the cache.
+        The numbers of the cache from :meth:`forebay.Loader.stats`.
 
     Raises
     ------
@@ -175,7 +177,7 @@ def _check(progress: Any) -> None:
 
 
 def _display(given: Progress | None) -> Any:
-    """The user's display, which the user ends; or one that ends with the epoch."""
+    """The user's display, which the user ends, or a new one that ends with the epoch."""
     if given is not None:
         return nullcontext(given)
     task = TextColumn("{task.description}")

@@ -1,4 +1,5 @@
-"""The arguments of a loader as the compiled half takes them, each refused by its name if it can never work."""
+"""Checks the arguments of a loader, and converts them for the compiled half. An argument that can never work
+is refused by its name."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ __all__: list[str] = []
 
 
 def flattened(flatten: Any) -> bool | list[str]:
-    """Whether structures are flattened, or which."""
+    """Checks ``flatten``: whether all structures are flattened, or the names of those that are."""
     if isinstance(flatten, (bool, np.bool_)):
         return bool(flatten)
     if not isinstance(flatten, Iterable) or isinstance(flatten, (str, bytes, Mapping)):
@@ -35,7 +36,7 @@ def flattened(flatten: Any) -> bool | list[str]:
 
 
 def renames(rename: Any) -> dict[str, str]:
-    """The names that columns are delivered under, by stored name."""
+    """Checks ``rename``: the delivered name of each stored name."""
     given = mapping(rename, "rename", '"label"')
     for name, new in given.items():
         if not isinstance(new, str):
@@ -44,7 +45,8 @@ def renames(rename: Any) -> dict[str, str]:
 
 
 def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """All arguments but the data set: the fields of the library's ``LoaderSpec``, and the filter as JSON."""
+    """Checks all arguments except the data set. Returns the fields of the library's ``LoaderSpec``, and the
+    filter as JSON."""
     cache, on_bad_row = arguments["cache"], arguments["on_bad_row"]
     shuffle, shard = arguments["shuffle"], arguments["shard"]
     if cache is not None and not isinstance(cache, DiskCache):
@@ -96,7 +98,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
 
 
 def _batches(of_a_rank: Any, of_all: Any, samples: Any) -> dict[str, int]:
-    """How large batches are."""
+    """The options for the size of batches."""
     if of_a_rank is None and of_all is None and isinstance(samples, Bucket):
         return {"batch_size": 1}
     if of_all is None:
@@ -107,14 +109,14 @@ def _batches(of_a_rank: Any, of_all: Any, samples: Any) -> dict[str, int]:
 
 
 def functions(arguments: dict[str, Any]) -> Functions | None:
-    """The functions that a batch goes through, if there are any."""
+    """The user's functions for a batch; ``None`` without any."""
     given = {name: arguments.get(name) for name in ("transform", "transform_rows", "collate")}
     for name, function in given.items():
         if function is not None and not callable(function):
             raise InvalidError(f"{name} must be callable, got {kind_of(function)}")
     if all(function is None for function in given.values()):
         return None
-    # Those of a mix have sources, each with its own.
+    # Each source of a mix has its own on_bad_row.
     of_sources = [source.get("on_bad_row") for source, _ in arguments.get("sources") or ()]
     on_bad_row = [arguments.get("on_bad_row"), *of_sources]
     return Functions(
@@ -126,7 +128,7 @@ def functions(arguments: dict[str, Any]) -> Functions | None:
 
 
 def workers(arguments: dict[str, Any], functions: Functions | None) -> Workers:
-    """Where the functions run."""
+    """The workers in which the functions run."""
     given = arguments["transform_workers"]
     found = given if isinstance(given, Workers) else Workers(given)
     if found.count > 0 and functions is None:

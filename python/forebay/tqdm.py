@@ -33,21 +33,23 @@ __all__ = ["bar", "warm"]
 
 
 def bar(batches: Any, *, loader: Loader | None = None, **options: Any) -> Iterator[Any]:
-    """The batches of one epoch behind a bar: steps, rows a second, and the share of its time that the loop waited.
+    """Shows a progress bar while it iterates over the batches of one epoch: the steps, the rows per second,
+    and the share of time that the loop waited.
 
-    The bar begins where a resumed epoch does, and counts the batches that the training loop took. Beside it is the
-    stage that the loop waited for most in the last ten seconds, as in :meth:`forebay.Loader.stats`; and while the epoch
-    fills a cache, how many of its row groups are there. It is brought up to date while the loop waits too.
+    The bar begins at the position of a resumed epoch, and counts the batches that the training loop took.
+    Beside it is the stage that the loop waited for longest in the last ten seconds, as in
+    :meth:`forebay.Loader.stats`, and the number of row groups in the cache while the epoch fills one. The bar
+    is also updated while the loop waits.
 
     Parameters
     ----------
     batches : Loader, Batches or iterable
-        A loader, or what ``forebay.torch.batches`` and its like return.
+        A loader, or the result of ``forebay.torch.batches`` or of a similar function.
     loader : Loader, optional
         The loader behind ``batches``, if they are something else.
     **options
-        Options of ``tqdm``, such as ``desc``, ``leave``, ``disable`` or ``file``. ``total`` is not one: it is the
-        loader's.
+        Options of ``tqdm``, such as ``desc``, ``leave``, ``disable`` or ``file``. ``total`` cannot be given:
+        the loader determines it.
 
     Returns
     -------
@@ -77,7 +79,7 @@ def bar(batches: Any, *, loader: Loader | None = None, **options: Any) -> Iterat
 def _bar(watched: Watched, options: dict[str, Any]) -> Iterator[Any]:
     shown = tqdm(total=watched.total, **options)
     ended = threading.Event()
-    # The text changes while the loop waits for a batch, too.
+    # The text also changes while the loop waits for a batch.
     ticker = threading.Thread(target=_tick, args=(shown, watched, ended), name="forebay-bar", daemon=True)
     if not shown.disable:
         ticker.start()
@@ -100,7 +102,7 @@ def _tick(shown: Any, watched: Watched, ended: threading.Event) -> None:
 
 
 def warm(train: Loader, *, share: bool = False, **options: Any) -> dict[str, Any]:
-    """Fills the cache of a loader behind a bar: :meth:`forebay.Loader.warm`.
+    """Fills the cache of a loader by :meth:`forebay.Loader.warm`, with a progress bar.
 
     Parameters
     ----------
@@ -114,7 +116,7 @@ def warm(train: Loader, *, share: bool = False, **options: Any) -> dict[str, Any
     Returns
     -------
     dict
-        What the statistics say of the cache.
+        The numbers of the cache from :meth:`forebay.Loader.stats`.
 
     Raises
     ------

@@ -25,6 +25,7 @@ from .choices import (
     Mixing,
     PixelLayout,
     PixelType,
+    Resampling,
     TensorFormat,
     TensorType,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "PlanDict",
     "PoolDict",
     "QueuesDict",
+    "Resampling",
     "RowTransform",
     "ShardDict",
     "ShuffleDict",
@@ -95,7 +97,8 @@ Collate = Callable[[list[Any]], Mapping[str, Any]]
 
 
 FilterTerm = tuple[str, FilterOperator, Any]
-"""A column, an operator, and a number, bool, str, bytes, date or datetime, or a list of them for ``in``, ``not in``."""
+"""A column, an operator, and a number, bool, str, bytes, date or datetime, or a list of them for ``in``,
+``not in``."""
 
 Filter = Union["Expression", Iterable[FilterTerm], Iterable[Iterable[FilterTerm]], Any]
 """An expression, terms, lists of terms, or an expression of ``pyarrow.compute`` or Polars."""
@@ -105,43 +108,45 @@ class _OrderDict(TypedDict):
     shuffle: Mixing
     seed: int
     pool: int
-    """Row groups that a lane mixes."""
+    """Number of row groups that a lane mixes."""
     lanes: int
     rows: int
-    """Rows that the filter selects."""
+    """Number of rows that the filter selects."""
     filter: str | None
     """The filter in canonical form."""
 
 
 class OrderDict(_OrderDict, total=False):
-    """The order that a state counts in."""
+    """The order of rows in which a state counts."""
 
     denied: str
-    """A hash of the rows that are denied, where some are."""
+    """A hash of the denied rows. The key is absent without any."""
     samples: str
-    """What a sample is, as JSON, where it is not a row; all numbers of rows count samples then."""
+    """The definition of a sample, as JSON. If it is present, all numbers of rows count samples."""
     skipped: list[list[int]]
-    """Rows that are passed over, where some are: an epoch, the first row, and the row after the last."""
+    """Ranges of rows that are passed over: an epoch, the first row, and the row after the last. The key is
+    absent without any."""
 
 
 class SplitDict(TypedDict):
     """The batches of a loader."""
 
     global_batch_size: int
-    """Rows of a full step, over all ranks."""
+    """Number of rows in a full step, over all ranks."""
     world: int
     drop_last: bool
 
 
 class FilesDict(TypedDict):
-    """The files of a data set in a :class:`StateDict`: a few hundred bytes that tell a loader what changed since."""
+    """The files of a data set in a :class:`StateDict`: a few hundred bytes with which a loader finds out
+    which files have changed."""
 
     files: int
-    """How many there are."""
+    """Number of files."""
     rows: int
-    """Rows in them."""
+    """Number of rows in the files."""
     sums: str
-    """Sums of their names and contents, in hexadecimal digits."""
+    """Checksums of the names and contents of the files, in hexadecimal digits."""
 
 
 class _StateDict(TypedDict):
@@ -153,39 +158,41 @@ class _StateDict(TypedDict):
     epoch: int
     """The epoch under way, or about to begin."""
     row: int
-    """Rows of it that were handed over, all ranks together."""
+    """Number of rows of the epoch that were handed over, by all ranks together."""
 
 
 class StateDict(_StateDict, total=False):
     """The result of :meth:`forebay.Loader.state_dict`."""
 
     cache_tier: str
-    """Form in which the cache keeps images, where there is a cache."""
+    """Form in which the cache stores images. The key is absent without a cache."""
     split: SplitDict
     """The batches of the loader."""
     files: FilesDict
-    """The files of its data set."""
+    """The files of the data set."""
     skipped: int
-    """Bad rows that the rank that saved it had left out of the epoch, if there were any."""
+    """Number of bad rows that the rank which saved the state had left out of the epoch. The key is absent for
+    0."""
 
 
 class _SourceStateDict(TypedDict):
     fingerprint: str
-    """Of its data set."""
+    """Fingerprint of the data set of the source."""
     order: OrderDict
     first_pass: int
-    """The number of its first pass in the epoch."""
+    """The number of the source's first pass in the epoch."""
     rows: int
-    """Rows of it that the epoch has given, over all ranks."""
+    """Number of rows of the source that the epoch has delivered, over all ranks."""
 
 
 class SourceStateDict(_SourceStateDict, total=False):
     """One source in a :class:`MixStateDict`."""
 
     skipped: int
-    """Bad rows that the rank that saved it had left out of the pass that is under way, if there were any."""
+    """Number of bad rows that the rank which saved the state had left out of the present pass. The key is
+    absent for 0."""
     files: FilesDict
-    """The files of its data set."""
+    """The files of the data set."""
 
 
 class _MixStateDict(TypedDict):
@@ -193,14 +200,14 @@ class _MixStateDict(TypedDict):
     """Format of the state."""
     epoch: int
     row: int
-    """Rows of the epoch that were handed over, of all sources and ranks."""
+    """Number of rows of the epoch that were handed over, of all sources and ranks."""
     step: int
     """The number of the next step, counted through all epochs."""
     sources: list[SourceStateDict]
     stop: Literal["first", "last"]
     repeat: bool
     schedule: list[tuple[int, list[int]]]
-    """The weights, as parts, by the step from which they hold."""
+    """The weights as integer parts, each with the step from which they hold."""
     split: SplitDict
 
 
@@ -208,9 +215,10 @@ class MixStateDict(_MixStateDict, total=False):
     """The result of :meth:`forebay.Mix.state_dict`."""
 
     origin: dict[str, Any]
-    """The step from which steps have been as they are, if they were others before."""
+    """The step from which the present division into steps holds. The key is absent if it always was the
+    same."""
     random_shares: int
-    """The seed by which the source of each row is drawn, if it is by chance."""
+    """The seed with which the source of each row is drawn. The key is absent if shares are exact."""
 
 
 class ShuffleDict(TypedDict):
@@ -240,21 +248,21 @@ class CacheDict(TypedDict):
 
 class _SpecDict(TypedDict, total=False):
     flatten: bool | list[str]
-    """The structures whose fields are columns, where there are any."""
+    """The structures whose fields are delivered as columns."""
     null_mask: list[str]
-    """The columns with a mask for their nulls, where there are any."""
+    """The columns that have a mask for their nulls."""
     rename: dict[str, str]
-    """The columns that are delivered under another name, where there are any."""
+    """The columns that are delivered under another name."""
     global_batch_size: int
-    """Rows of a step over all ranks, where it was asked for."""
+    """Number of rows in a step over all ranks, if the option was given."""
     row_id: bool
-    """Whether batches have row ids, if they do."""
+    """True if batches have row ids."""
     row_mask: bool
-    """Whether batches say which rows to count, if they do."""
+    """True if batches have a mask of the rows to count."""
     deny: dict[str, Any]
-    """The rows that are left out, where there are any."""
+    """The rows that are left out."""
     skip_steps: list[list[int]]
-    """The steps that are passed over, where there are any."""
+    """The steps that are passed over."""
 
 
 class SpecDict(_SpecDict, ColumnsDict):
@@ -268,7 +276,7 @@ class SpecDict(_SpecDict, ColumnsDict):
     shuffle: ShuffleDict
     shard: ShardDict
     memory: int
-    """Bytes."""
+    """Memory budget in bytes."""
     threads: int
     on_bad_row: Literal["raise"] | dict[str, Any]
     cache: CacheDict | None
@@ -280,9 +288,9 @@ class BetterMixingDict(TypedDict):
 
     option: Literal["piece_rows", "window_rows"]
     rows: int
-    """Its value."""
+    """The proposed value of the option, in rows."""
     row_groups_of_a_batch: float
-    """Row groups of which the rows of a batch would be, about."""
+    """Approximate number of row groups from which the rows of a batch would come."""
 
 
 class PlanDict(TypedDict):
@@ -292,32 +300,34 @@ class PlanDict(TypedDict):
     rank: int
     world: int
     steps: int
-    """Batches, the same on every rank."""
+    """Number of batches, the same on every rank."""
     rows: int
-    """Rows of this rank, repeated ones included."""
+    """Number of rows of this rank, including repeated rows."""
     padded: int
-    """Rows that are repeated so that no rank is without a batch."""
+    """Number of rows that are repeated so that every rank has each batch."""
     dropped: int
-    """Rows that no rank gets, because they do not fill a batch on every rank."""
+    """Number of rows that no rank gets, because they do not fill a batch on every rank."""
     lanes: int
     pool: int
-    """Row groups that each lane holds to mix."""
+    """Number of row groups that each lane holds to mix."""
     row_groups: int
-    """Row groups that this rank reads; one that two lanes share counts twice."""
+    """Number of row groups that this rank reads. A row group that two lanes share counts twice."""
     stored_bytes: int
     peak_row_group_bytes: int
     peak_step: int
-    """The step at which these are at hand."""
+    """The step at which these row groups are in memory."""
     row_groups_of_a_batch: float
-    """Row groups of which the rows of a batch are, on average: the more, the better they are mixed."""
+    """The average number of row groups from which the rows of a batch come. A higher number means better
+    mixing."""
     row_groups_if_uniform: float
-    """The same for a batch drawn uniformly from all rows."""
+    """This number for a batch that is drawn uniformly from all rows."""
     row_groups_of_first_batch: int
-    """The same for the first batch: fewer in epoch 0, in which the window deals rows while it fills."""
+    """This number for the first batch. It is lower in epoch 0, in which the window delivers rows while it
+    fills."""
     full_window_step: int
-    """The step at which the window holds as many row groups as at any later one, counted from 0."""
+    """The step, counted from 0, from which on the window holds its largest number of row groups."""
     better_mixing: list[BetterMixingDict]
-    """Where that is far less, because few row groups fit the window: what would mix better."""
+    """An option that would mix better, if batches are mixed badly because few row groups fit the window."""
     batch_bytes: int
     memory: int
 
@@ -326,13 +336,13 @@ class SourcePlanDict(TypedDict):
     """One source in a :class:`MixPlanDict`."""
 
     size: int
-    """Rows of the source."""
+    """Number of rows of the source."""
     rows: int
-    """Rows of it in the epoch, over all ranks."""
+    """Number of rows of the source in the epoch, over all ranks."""
     passes: int
-    """Passes over it that the epoch begins."""
+    """Number of passes over the source that the epoch begins."""
     unread: int
-    """Rows of its last pass that are not read."""
+    """Number of rows in the last pass over the source that are not read."""
 
 
 class MixPlanDict(TypedDict):
@@ -342,11 +352,11 @@ class MixPlanDict(TypedDict):
     rank: int
     world: int
     steps: int
-    """Batches, the same on every rank."""
+    """Number of batches, the same on every rank."""
     first_step: int
-    """The number of its first step, counted through all epochs."""
+    """The number of the first step of the epoch, counted through all epochs."""
     rows: int
-    """Rows over all ranks."""
+    """Number of rows over all ranks."""
     lanes: int
     memory: int
     """The budget, in bytes."""
@@ -357,14 +367,14 @@ class SourceStatsDict(TypedDict):
     """One source in the statistics of a mix."""
 
     rows: int
-    """Rows of it in the batches that this rank took."""
+    """Number of rows of the source in the batches that this rank took."""
 
 
 class StageDict(TypedDict):
     """The work of one stage. Times are in seconds."""
 
     items: int
-    """Files, row groups, rows, images or batches that it produced."""
+    """Number of files, row groups, rows, images or batches that the stage produced."""
     bytes: int
     working: float
     starved: float | None
@@ -383,7 +393,7 @@ class PoolDict(TypedDict):
 
 
 class NextDict(TypedDict):
-    """How long ``next`` took, in seconds. Percentiles are off by at most 0.8 %."""
+    """The time that ``next`` took, in seconds. Percentiles have an error of at most 0.8 %."""
 
     count: int
     sum: float
@@ -393,11 +403,11 @@ class NextDict(TypedDict):
     p999: float
     max: float
     first: float
-    """The first batch of the first epoch, which is in none of the others."""
+    """The time of the first batch of the first epoch, which the other numbers leave out."""
 
 
 class QueuesDict(TypedDict):
-    """Batches and row groups in flight now, and on average while epochs are under way."""
+    """Numbers of batches and row groups in flight, now and on average during epochs."""
 
     batches_ready: int
     batches_ready_mean: float
@@ -426,7 +436,7 @@ class TrafficDict(TypedDict):
     throttled: int
     stalls: int
     concurrency: int
-    """Requests that may be under way at once; 0 for local files."""
+    """The largest number of concurrent requests; 0 for local files."""
     first_byte_us: int
     """Median time to the first byte of the latest requests, in microseconds; 0 for local files."""
     request_us: int
@@ -434,16 +444,16 @@ class TrafficDict(TypedDict):
 
 
 class VerdictDict(TypedDict):
-    """The bottleneck."""
+    """The bottleneck of a loader."""
 
     stage: str
-    """The stage that held the training loop up, or ``"consumer"`` for the loop itself."""
+    """The stage for which the training loop waited longest, or ``"consumer"`` for the loop itself."""
     share: float
-    """Share of the waiting that this stage held up, 0 to 1; for the consumer its share of all time."""
+    """The stage's share of the waiting, 0 to 1; for the consumer, its share of all time."""
     waiting: float
-    """Share of the training loop's time that it waited, 0 to 1."""
+    """Share of the time that the training loop waited, 0 to 1."""
     sentence: str
-    """The bottleneck and the next move."""
+    """A sentence with the bottleneck and the next move."""
 
 
 class _StatsDict(TypedDict):
@@ -452,9 +462,9 @@ class _StatsDict(TypedDict):
     pool: PoolDict
     """The work of the decoding threads."""
     waits: dict[str, float]
-    """Time that the training loop waited, by the stage that held it up."""
+    """Time that the training loop waited, by the stage that caused the wait."""
     waits_first: dict[str, float]
-    """The part of it that was the wait for the first batch."""
+    """The part of ``waits`` that was spent on the first batch."""
     consumer: float
     """The training loop's own time, between a batch and the next request."""
     next: NextDict
@@ -462,7 +472,7 @@ class _StatsDict(TypedDict):
     skipped_rows: int
     padded_rows: int
     unknown_values: int
-    """Values of the batches made so far that are not in the vocabulary of their column."""
+    """Number of values in the batches so far that are not in the vocabulary of their column."""
     memory: MemoryDict
     traffic: TrafficDict
     cache: dict[str, Any] | None
@@ -474,4 +484,4 @@ class StatsDict(_StatsDict, total=False):
     """The result of :meth:`forebay.Stats.to_dict`. Times are in seconds, sizes in bytes."""
 
     sources: list[SourceStatsDict]
-    """Of a mix, its sources."""
+    """The sources of a mix. The key is absent for a loader."""

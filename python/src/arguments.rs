@@ -1,4 +1,5 @@
-//! Arguments of the small values, each refused by its name, with what is allowed and what was given.
+//! Checks arguments of small values. An argument is refused by its name, with the allowed values and the
+//! given one.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +9,7 @@ use pyo3::types::{PyBool, PyString};
 
 use crate::errors;
 
-/// Longest text of a value that an error repeats.
+/// The longest text of a value that an error repeats, in characters.
 const MAX_SHOWN: usize = 100;
 
 /// The error of an argument that is not `wanted`.
@@ -20,13 +21,13 @@ pub(crate) fn refused(value: &Bound<'_, PyAny>, name: &str, wanted: &str) -> PyE
     errors::raise(value.py(), &Error::invalid(format!("{name} must be {wanted}, got {given}")))
 }
 
-/// An int in a range. `True` is none.
+/// An int in a range. `True` does not count as an int.
 pub(crate) fn int(value: &Bound<'_, PyAny>, range: RangeInclusive<u64>) -> Option<u64> {
     let number = if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() };
     number.filter(|number| range.contains(number))
 }
 
-/// `N` numbers of a sequence that are as `fits` asks. `True` is none, and neither is text.
+/// `N` numbers of a sequence for which `fits` is true. `True` and text do not count as numbers.
 pub(crate) fn numbers<const N: usize>(
     value: &Bound<'_, PyAny>,
     fits: impl Fn(&[f64; N]) -> bool,
@@ -38,12 +39,12 @@ pub(crate) fn numbers<const N: usize>(
     fits(&numbers).then_some(numbers)
 }
 
-/// A number. `True` is none, and neither is text.
+/// A number. `True` and text do not count as numbers.
 pub(crate) fn float(value: &Bound<'_, PyAny>) -> Option<f64> {
     if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() }
 }
 
-/// The members of a sequence of `N`: of a tuple, a list or an array, but not of a set, which has no order.
+/// The members of a sequence of `N`, such as a tuple, a list or an array, but not a set, which has no order.
 pub(crate) fn items<'py, const N: usize>(value: &Bound<'py, PyAny>) -> Option<[Bound<'py, PyAny>; N]> {
     if value.is_instance_of::<PyString>() || value.len().ok()? != N {
         return None;

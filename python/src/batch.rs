@@ -14,7 +14,7 @@ use crate::arrays::{self, nulls};
 use crate::errors;
 use crate::{capsule, schema};
 
-/// The place of each column by its name, in order: made once for all batches of an epoch.
+/// The place of each column by its name, in order. It is made once for all batches of an epoch.
 pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
     let places = PyDict::new(py);
     for (place, field) in schema.fields().iter().enumerate() {
@@ -25,20 +25,23 @@ pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
 
 /// Rows for one step: a mapping from column name to numpy array, in the order of the schema.
 ///
-/// An array is made when it is first asked for, and is the same object from then on. It is a view of the batch's
-/// memory, which it keeps alive, and writable, because nothing else uses that memory. Of ``N`` rows:
+/// An array is made when it is first read, and is the same object from then on. It is a view of the batch's
+/// memory, which it keeps alive. It is writable, because nothing else uses that memory. In a batch of ``N``
+/// rows:
 ///
 /// - numbers and booleans have shape ``(N,)`` and their own type,
 /// - decoded images have shape ``(N, H, W, C)`` or ``(N, C, H, W)``,
 /// - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
-/// - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries, and a vector of
-///   Spark ML, dense or sparse, one of all its values,
+/// - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries, and
+///   a vector of Spark ML, dense or sparse, is the list of all its values,
+/// - arrays with several sides that differ from row to row are a :class:`Ragged` that returns each row as an array,
 /// - a structure is a dict of its fields, each of them any of these again,
 /// - times are ``datetime64`` or ``timedelta64``,
 /// - text, other binary and decimals are arrays of Python objects, copied one by one; text that is decoded as
-///   :class:`Text` has numpy's ``StringDType``, and as :class:`Json` it is what it says.
+///   :class:`Text` has numpy's ``StringDType``, and text that is decoded as :class:`Json` is the objects that
+///   it describes.
 ///
-/// A loader makes batches; the class cannot be called. :meth:`to_arrow` converts one without a copy.
+/// Only loaders make batches; the class cannot be called. :meth:`to_arrow` converts a batch without a copy.
 ///
 /// Examples
 /// --------
@@ -51,15 +54,15 @@ pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
 #[pyclass(frozen, mapping, weakref, module = "forebay", name = "Batch")]
 pub(crate) struct Batch {
     batch: RecordBatch,
-    /// The place of each column.
+    /// The place of each column by its name.
     places: Py<PyDict>,
-    /// One for each column.
+    /// The array of each column, once it was made.
     arrays: Box<[PyOnceLock<Py<PyAny>>]>,
-    /// Whether those of numbers were made.
+    /// Set once the arrays of all columns of numbers were made.
     has_numbers: PyOnceLock<()>,
-    /// The consumer of the arrays.
+    /// The consumer of the arrays, for which the time to make them is recorded.
     consumer: Option<Consumer>,
-    /// What it is of.
+    /// Where the batch comes from, which decides the remedies for nulls.
     pub(crate) of: nulls::Origin,
 }
 
@@ -97,7 +100,7 @@ impl Batch {
         place.extract()
     }
 
-    /// A column, or the error that lists the columns.
+    /// The field and the values of a column, or the error that lists the columns.
     pub(crate) fn lookup(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<(&FieldRef, &ArrayRef)> {
         Ok(self.at(self.place(py, name)?))
     }
@@ -106,8 +109,8 @@ impl Batch {
         (&self.batch.schema_ref().fields()[place], self.batch.column(place))
     }
 
-    /// Makes the arrays of all columns of numbers, when one is first asked for: they are views, and to note the time of each
-    /// would take longer than to make it.
+    /// Makes the arrays of all columns of numbers when the first of them is read. They are views, and it
+    /// would take longer to record the time of each than to make it.
     fn make_numbers(&self, py: Python<'_>) -> PyResult<()> {
         if self.has_numbers.set(py, ()).is_err() {
             return Ok(());
@@ -118,7 +121,7 @@ impl Batch {
                 let (field, column) = self.at(place);
                 if let Some(array) = arrays::numbers(py, field, column) {
                     made += bytes(column.as_ref());
-                    // If another thread was first, its array stays.
+                    // If another thread made the array first, that array stays.
                     let _ = slot.set(py, array?.unbind());
                 }
             }
@@ -139,7 +142,7 @@ impl Batch {
     }
 }
 
-/// The bytes of a column's rows.
+/// The size of a column's rows, in bytes.
 fn bytes(column: &dyn Array) -> u64 {
     let bytes = match column.data_type().primitive_width() {
         Some(width) => width * column.len(),
@@ -148,7 +151,7 @@ fn bytes(column: &dyn Array) -> u64 {
     bytes as u64
 }
 
-/// For frameworks that create a new mapping of the batch's type for the tensors of a device.
+/// The message for frameworks that construct a new mapping of the batch's type for the tensors of a device.
 const NO_CONSTRUCTOR: &str = "a forebay.Batch cannot be constructed (to move batches to a device, pass \
      forebay.torch.batches(loader) in place of the loader, or dict(batch))";
 
@@ -160,25 +163,25 @@ const NO_ARRAY: &str = "a forebay.Batch is several columns, and not one array (t
 
 #[pymethods]
 impl Batch {
-    /// Refuses: only a loader makes batches.
+    /// Refuses to construct a batch, because only loaders make batches.
     #[new]
     #[pyo3(signature = (*_args, **_named))]
     fn refuse(_args: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         Err(PyTypeError::new_err(NO_CONSTRUCTOR))
     }
 
-    /// Refuses, with what is pickled instead.
+    /// Refuses to pickle a batch, and says what to pickle instead.
     fn __reduce__(&self) -> PyResult<()> {
         Err(PyTypeError::new_err(NO_PICKLE))
     }
 
-    /// Refuses for numpy and pandas, which would make one column of the names.
+    /// Refuses the conversion by numpy and pandas, which would make one column of the names.
     #[pyo3(signature = (*_args, **_named))]
     fn __array__(&self, _args: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         Err(PyTypeError::new_err(NO_ARRAY))
     }
 
-    /// Rows of the batch. ``len(batch)`` is the number of columns, as of any mapping.
+    /// Number of rows in the batch. ``len(batch)`` is the number of columns, as for any mapping.
     #[getter]
     fn num_rows(&self) -> usize {
         self.batch.num_rows()
@@ -215,7 +218,8 @@ impl Batch {
     /// Returns
     /// -------
     /// pyarrow.RecordBatch
-    ///     Over the batch's memory, which it keeps alive. Needs pyarrow; other packages of Arrow take the batch itself.
+    ///     A record batch over the batch's memory, which it keeps alive. Needs pyarrow; other packages that
+    ///     read Arrow take the batch itself.
     ///
     /// Examples
     /// --------
@@ -236,7 +240,7 @@ impl Batch {
                 match slot.get(py) {
                     Some(array) => array,
                     None => {
-                        // If two threads make it, both get the first one.
+                        // If two threads make the array, both get the first one.
                         let made = self.array(py, place)?.unbind();
                         slot.get_or_init(py, || made)
                     }
@@ -293,7 +297,7 @@ impl Batch {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<capsule::Pair<'py>> {
-        // The protocol asks for the closest that there is, and leaves casting to the consumer.
+        // The protocol asks for the closest schema that is available, and leaves casting to the consumer.
         let _ = requested_schema;
         capsule::batch(py, &self.batch)
     }
@@ -302,7 +306,7 @@ impl Batch {
         capsule::schema(py, self.batch.schema_ref())
     }
 
-    /// Names, types and first values of the columns, for a notebook.
+    /// Names, types and first values of the columns as HTML, for a notebook.
     fn _repr_html_<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let types = schema::described(slf.get().batch.schema_ref());
         slf.py().import("forebay.reports.notebook")?.call_method1("of_batch", (slf, types))
@@ -320,7 +324,7 @@ impl Batch {
     }
 }
 
-/// A live view of a mapping, as `collections.abc` has them.
+/// A live view of a mapping, of a class of `collections.abc`.
 fn mapping_view<'py>(batch: &Bound<'py, Batch>, class: &str) -> PyResult<Bound<'py, PyAny>> {
     batch.py().import("collections.abc")?.getattr(class)?.call1((batch,))
 }

@@ -1,4 +1,4 @@
-//! The Arrow PyCapsule protocol: schemas and batches to pyarrow, polars, DuckDB and others.
+//! The Arrow PyCapsule protocol, which passes schemas and batches to pyarrow, polars, DuckDB and others.
 
 use forebay::Error;
 use forebay::arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
@@ -10,15 +10,15 @@ use pyo3::types::PyCapsule;
 
 use crate::errors::IntoPython;
 
-/// The names that the protocol prescribes.
+/// The names of capsules that the protocol prescribes.
 const SCHEMA: &std::ffi::CStr = c"arrow_schema";
 const ARRAY: &std::ffi::CStr = c"arrow_array";
 
-/// A pair of capsules, schema first.
+/// A pair of capsules, the schema first.
 pub(crate) type Pair<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
-/// Refuses a column whose names Arrow's interface, whose texts end at the first zero byte, cannot hand over: its own, those of
-/// the fields in it, and those of time zones.
+/// Refuses a column with a name that Arrow's interface cannot pass on, because its texts end at the first
+/// zero byte. The name may be that of the column, of a field in it, or of a time zone.
 fn check_names(py: Python<'_>, column: &Field) -> PyResult<()> {
     let Some((what, name)) = unspoken(column) else { return Ok(()) };
     let (name_of, next) = match what {
@@ -33,10 +33,10 @@ fn check_names(py: Python<'_>, column: &Field) -> PyResult<()> {
     Err(Error::invalid(cause).hint(next)).or_raise(py)
 }
 
-/// What is left to do about names that no option gives.
+/// The remedy for names that no option can change.
 const LEFT_OUT: &str = "leave it out with `columns`, or read it as numpy has it";
 
-/// Whose name cannot be handed over.
+/// Says what has a name that cannot be passed on.
 #[derive(PartialEq)]
 enum Named {
     Column,

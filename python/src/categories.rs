@@ -1,4 +1,4 @@
-//! The values of a column, counted for a vocabulary.
+//! Counts the values of a column, for a vocabulary.
 
 use forebay::column::{Categories, CategoryCounts};
 use forebay::{Error, Place};
@@ -31,7 +31,8 @@ impl Counts {
         added.map_err(|error| self.raised(py, error))
     }
 
-    /// The values that were counted `at_least` times or more, the most frequent one first; of these the first `at_most`.
+    /// The values that were counted at least `at_least` times, the most frequent first, and at most `at_most`
+    /// of them.
     fn values<'py>(
         &self,
         py: Python<'py>,

@@ -1,4 +1,4 @@
-//! One column of a batch through DLPack, Arrow and other protocols.
+//! One column of a batch, for DLPack, Arrow and other protocols.
 
 use forebay::arrow::array::ArrayRef;
 use forebay::arrow::buffer::Buffer;
@@ -16,7 +16,7 @@ use crate::{capsule, dlpack, errors, schema};
 pub(crate) struct Column {
     field: FieldRef,
     array: ArrayRef,
-    /// What its batch is of.
+    /// Where the column's batch comes from, which decides the remedies for nulls.
     of: nulls::Origin,
 }
 
@@ -35,13 +35,14 @@ impl Column {
         self.field.name()
     }
 
-    /// Type of an element as numpy writes it, or "bfloat16"; ``None`` where it is not one block of memory.
+    /// Type of an element as numpy writes it, or "bfloat16"; ``None`` if the column is not one block of
+    /// memory.
     #[getter]
     fn element(&self) -> Option<&'static str> {
         dense::layout(&self.field).map(|(element, _)| element.name())
     }
 
-    /// Nulls in the column.
+    /// Number of nulls in the column.
     #[getter]
     fn null_count(&self) -> usize {
         self.array.logical_null_count()
@@ -81,7 +82,7 @@ impl Column {
         }
     }
 
-    /// `(kDLCPU, 0)`: batches live in host memory.
+    /// `(kDLCPU, 0)`, because batches are in host memory.
     fn __dlpack_device__(&self) -> (i32, i32) {
         (dlpack::CPU, 0)
     }
@@ -120,7 +121,7 @@ impl Column {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<capsule::Pair<'py>> {
-        // The protocol asks for the closest that there is, and leaves casting to the consumer.
+        // The protocol asks for the closest schema that is available, and leaves casting to the consumer.
         let _ = requested_schema;
         capsule::column(py, &self.field, &self.array)
     }
@@ -131,7 +132,7 @@ impl Column {
 }
 
 impl Column {
-    /// The block of memory that DLPack shows.
+    /// The block of memory that DLPack passes on.
     fn block(&self, py: Python<'_>) -> PyResult<Dense> {
         if dense::layout(&self.field).is_some_and(|(element, _)| dlpack::has_type(element)) {
             nulls::refuse(py, &self.field, self.array.as_ref(), self.of)?;

@@ -1,9 +1,9 @@
-//! What passes between Python and the library as plain values: filters, states, reports and places of rows.
+//! Plain values that pass between Python and the library: filters, states, reports and places of rows.
 
 use forebay::{Error, ErrorKind, Filter, RowPlace};
 use serde::de::DeserializeOwned;
 
-/// File, row group, row, and the row's number.
+/// The file, the row group, the row in it, and the row's id.
 pub(crate) type Place = (String, usize, u64, i64);
 
 pub(crate) fn place(row: RowPlace) -> Place {
@@ -20,9 +20,9 @@ pub(crate) fn json(value: &impl serde::Serialize) -> forebay::Result<String> {
     serde_json::to_string(value).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
 }
 
-/// What the `state_dict` of `what` returned, as JSON.
+/// Parses a state that `state_dict` of `what` returned, as JSON.
 pub(crate) fn parse_state<T: DeserializeOwned>(state: &str, what: &str) -> forebay::Result<T> {
-    // By way of a value: the user has a dict, in which no error has a line.
+    // Parsing goes by way of a JSON value, because the user has a dict, in which an error has no line.
     let state = serde_json::from_str::<serde_json::Value>(state).and_then(serde_json::from_value);
     state.map_err(|error| {
         Error::new(ErrorKind::StateMismatch, format!("this cannot be read as a state of {what}: {error}"))

@@ -1,4 +1,4 @@
-//! The data set behind `forebay.Dataset`: opened once, for any number of loaders.
+//! The data set behind `forebay.Dataset`, which is opened once for any number of loaders.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,24 @@ use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
 use crate::schema::Schema;
 
-/// Files that were found and footers that were read. A forked child may use it: it connects to the stores again.
+/// Files that were found and footers that were read. A forked child may use it, and then connects to the
+/// stores again.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Dataset {
     dataset: Inner,
-    /// Where it was found, for a process that works in another folder.
+    /// The locations with absolute paths, for a process that works in another folder.
     locations: Vec<String>,
 }
 
-/// The data set of a `forebay._forebay.Dataset`, for a loader.
+/// The library's data set in a `forebay._forebay.Dataset`.
 pub(crate) fn opened(dataset: &Bound<'_, PyAny>) -> PyResult<Inner> {
     Ok(dataset.cast::<Dataset>()?.get().dataset.clone())
 }
 
 #[pymethods]
 impl Dataset {
-    /// Finds the files and reads their footers, so it waits without the interpreter. Those of folders in which a filter, given
-    /// as JSON, matches no row are left out.
+    /// Finds the files and reads their footers, without the interpreter's lock. Leaves out folders in which
+    /// the filter, given as JSON, matches no row.
     #[new]
     #[pyo3(signature = (urls, storage_options, filter=None, merge_schema=false, partition_types=BTreeMap::new(),
         index=None, hand_on=false, version=None, timestamp=None))]
@@ -66,7 +67,7 @@ impl Dataset {
         })
     }
 
-    /// Where it was found: the locations as they were given, with absolute paths.
+    /// The locations as they were given, with absolute paths.
     fn locations(&self) -> Vec<String> {
         self.locations.clone()
     }
@@ -76,14 +77,14 @@ impl Dataset {
         self.dataset.release();
     }
 
-    /// Writes the index of each folder that was opened, and says as JSON what is in them.
+    /// Writes the index of each opened folder, and returns as JSON what is in each.
     fn write_index(&self, py: Python<'_>) -> PyResult<String> {
         let dataset = self.dataset.clone();
         let written = interruptible(py, move || dataset.write_index())?;
         json(&written).or_raise(py)
     }
 
-    /// The footers of its files, for other processes.
+    /// The footers of the files, for other processes.
     fn index<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let dataset = self.dataset.clone();
         let bytes = interruptible(py, move || dataset.index())?;
@@ -95,17 +96,17 @@ impl Dataset {
         self.dataset.take_warning()
     }
 
-    /// Rows of all files.
+    /// Number of rows in all files.
     fn rows(&self) -> u64 {
         self.dataset.rows()
     }
 
-    /// Files.
+    /// Number of files.
     fn files(&self) -> usize {
         self.dataset.catalog().files.len()
     }
 
-    /// Row groups that hold rows.
+    /// Number of row groups that hold rows.
     fn row_groups(&self) -> usize {
         self.dataset.catalog().groups.len()
     }
@@ -129,18 +130,18 @@ impl Dataset {
         }
     }
 
-    /// Where the row of this number is stored.
+    /// The place where the row with this id is stored.
     fn row(&self, id: i64) -> Option<Place> {
         self.dataset.row(RowId::new(id)).map(place)
     }
 
-    /// The identity of the data set, wherever it is stored.
+    /// The identity of the data set, which does not depend on where it is stored.
     fn fingerprint(&self) -> String {
         self.dataset.catalog().fingerprint.to_string()
     }
 }
 
-/// A type by the name that numpy or pyarrow gives it.
+/// The type with a name of numpy or pyarrow.
 fn partition_type(name: &str) -> forebay::Result<DataType> {
     Ok(match name {
         "string" | "large_string" | "string_view" | "str" => DataType::Utf8View,

@@ -23,28 +23,31 @@ use crate::image::Image;
 /// Parameters
 /// ----------
 /// data : bytes or list of bytes
-///     One encoded image, or several, which become a batch. Any object with the bytes of one will do.
+///     One encoded image, or a list of several, which become a batch. Any object that supports the buffer
+///     protocol is accepted.
 /// image : Image, optional
-///     How it becomes pixels. Default: RGB of 8 bits in its own size, with the orientation in which it is stored.
+///     How the image becomes pixels. Default: 8-bit RGB in its own size, with the orientation in which it is
+///     stored.
 /// key : int, default 0
-///     Decides what is drawn at random: equal keys give equal pixels. The keys of a batch are this one and those after
-///     it.
+///     Seeds the random operations: equal keys give equal pixels. The images of a batch have the keys
+///     ``key``, ``key + 1`` and so on.
 /// out : numpy.ndarray, optional
-///     Where the pixels are written, and what is returned: contiguous, of the shape and type of the result.
+///     The array that the pixels are written to and that is returned. It must be contiguous and have the
+///     shape and type of the result.
 ///
 /// Returns
 /// -------
 /// numpy.ndarray
-///     Shape ``(H, W, C)`` or as ``image`` says; of several images ``(N, H, W, C)``.
+///     Pixels of shape ``(H, W, C)``, or as ``image`` says; for several images ``(N, H, W, C)``.
 ///
 /// Raises
 /// ------
 /// BadRowError
-///     It is damaged, or not an image. ``row`` is its number in a batch.
+///     The data is damaged or not an image. In a batch, ``row`` is the number of the image.
 /// TooLargeError
-///     It has more pixels than it may.
+///     The image has more pixels than :meth:`Image.max_pixels` permits.
 /// InvalidError
-///     An argument is not as described, or a batch has no ``image``, or one that is ragged.
+///     An argument is not as described, or ``image`` is missing or ragged for a batch.
 ///
 /// Examples
 /// --------
@@ -95,7 +98,8 @@ pub(crate) fn decode_image<'py>(
     let count = files.len() * spec.bytes_per_image();
     if let Some(out) = out {
         let address = writable(out, &shape, spec.pixel_type())?;
-        // SAFETY: numpy says that the array is writable, contiguous and of this shape and type, and `out` keeps it.
+        // SAFETY: numpy says that the array is writable, contiguous and of this shape and type, and `out`
+        // keeps it alive.
         let slots = unsafe { slice::from_raw_parts_mut(address as *mut u8, count) };
         py.detach(|| decode(&spec, &files, key, is_batch, slots)).or_raise(py)?;
         return Ok(out.clone());
@@ -118,7 +122,8 @@ fn any_key(value: &Bound<'_, PyAny>) -> PyResult<u64> {
     int(value, 0..=u64::MAX).ok_or_else(|| refused(value, "key", "an int from 0 to 2**64 - 1"))
 }
 
-/// The bytes of a file, which nobody changes while they are decoded: `bytes` as they are, and a copy of others.
+/// The bytes of a file, which must not change while they are decoded: `bytes` as they are, or a copy of any
+/// other object.
 fn bytes<'py>(file: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     if let Ok(bytes) = file.cast::<PyBytes>() {
         return Ok(bytes.clone());
@@ -141,7 +146,7 @@ fn element(dtype: PixelType) -> Element {
     }
 }
 
-/// The address of an array that takes these numbers.
+/// The address of an array that can take numbers of this shape and type.
 fn writable(out: &Bound<'_, PyAny>, shape: &[usize], dtype: PixelType) -> PyResult<usize> {
     let wanted = || format!("a writable and contiguous array of the shape {shape:?} and the type {dtype}");
     let read = || -> PyResult<Option<usize>> {

@@ -1,18 +1,18 @@
 //! Arrow columns as rectangular blocks of memory, for numpy, DLPack and buffers.
 //!
-//! Only booleans are copied: Arrow packs eight to a byte, and all others take one to a byte.
+//! Only booleans are copied, because Arrow packs eight into a byte and all others use a byte for each.
 
 use forebay::arrow::array::{Array, ArrayData, AsArray};
 use forebay::arrow::buffer::{BooleanBuffer, Buffer};
 use forebay::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 
-/// Field metadata: the name of an Arrow extension type.
+/// The key in a field's metadata with the name of an Arrow extension type.
 const EXTENSION_NAME: &str = "ARROW:extension:name";
-/// Field metadata: the parameters of an Arrow extension type, JSON for tensors.
+/// The key in a field's metadata with the parameters of an Arrow extension type, which are JSON for tensors.
 const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
 /// The extension type of a fixed-size list that is a tensor.
 const TENSOR: &str = "arrow.fixed_shape_tensor";
-/// Field metadata: the element type where Arrow has none of its own.
+/// The key in a field's metadata with the element type, if Arrow does not have that type.
 const DTYPE: &str = "forebay:dtype";
 
 /// The type of one element.
@@ -28,14 +28,14 @@ pub(crate) enum Element {
     Float(u8),
     /// The upper half of a 32-bit float.
     BFloat16,
-    /// A point in time, in 64 bits, as numpy writes it.
+    /// A point in time in 64 bits, with its type as numpy writes it.
     DateTime(&'static str),
-    /// A span of time, in 64 bits, as numpy writes it.
+    /// A span of time in 64 bits, with its type as numpy writes it.
     TimeDelta(&'static str),
 }
 
 impl Dense {
-    /// One dimension of `buffer`, as offsets or values of a list are.
+    /// A one-dimensional block over `buffer`, for the offsets or the values of a list.
     pub(crate) fn flat(buffer: Buffer, element: Element) -> Self {
         let rows = buffer.len() / element.bytes();
         Dense { buffer, shape: vec![rows], element }
@@ -43,7 +43,7 @@ impl Dense {
 }
 
 impl Element {
-    /// Those that are not times, the most frequent ones first.
+    /// All types except times, the most frequent first.
     pub(crate) const NUMBERS: [Element; 13] = [
         Element::Float(4),
         Element::Int(4),
@@ -60,7 +60,7 @@ impl Element {
         Element::BFloat16,
     ];
 
-    /// Bytes of one element.
+    /// The size of one element, in bytes.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Element::Bool => 1,
@@ -78,7 +78,8 @@ impl Element {
         }
     }
 
-    /// The type as numpy's array interface writes it. numpy has no bfloat16: its bits, as an integer.
+    /// The type as numpy's array interface writes it. numpy does not have bfloat16, so its bits are an
+    /// integer.
     pub(crate) fn typestr(self) -> &'static str {
         match self {
             Element::Bool => "|b1",
@@ -98,22 +99,23 @@ impl Element {
     }
 }
 
-/// Field metadata, with any value: lists that are all of one length in a batch, which is not that of others.
+/// The key in a field's metadata, with any value, that marks lists which have one length in a batch and
+/// another one in the next.
 const PADDED: &str = "forebay:padded";
 
-/// A block of memory with a shape, row-major. It keeps the memory alive.
+/// A block of memory with a shape, in row-major order. It keeps the memory alive.
 #[derive(Clone, Debug)]
 pub(crate) struct Dense {
-    /// Begins at the first element.
+    /// The memory, which begins at the first element.
     pub(crate) buffer: Buffer,
-    /// Rows first.
+    /// The number of elements in each dimension, rows first.
     pub(crate) shape: Vec<usize>,
     /// The type of an element.
     pub(crate) element: Element,
 }
 
-/// The element type and the shape of one row, if a column of this type is a rectangular block; `None` in the shape is a side
-/// that differs from batch to batch. Nulls do not matter here.
+/// The element type and the shape of one row, if a column of this type is a rectangular block. `None` in the
+/// shape is a side that differs from batch to batch. Nulls do not matter here.
 pub(crate) fn layout(field: &Field) -> Option<(Element, Vec<Option<usize>>)> {
     let (element, shape) = match field.data_type() {
         DataType::LargeList(item) if field.metadata().contains_key(PADDED) => {
@@ -133,7 +135,7 @@ pub(crate) fn layout(field: &Field) -> Option<(Element, Vec<Option<usize>>)> {
     Some((element, shape.into_iter().map(Some).collect()))
 }
 
-/// The rectangular block that a column without nulls is, if it is one.
+/// The values of a column without nulls as a rectangular block, if they are one.
 pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
     let (element, row) = layout(field)?;
     let mut shape = vec![array.len()];
@@ -148,18 +150,18 @@ pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
         DataType::FixedSizeList(_, length) => {
             let list = array.as_fixed_size_list();
             let length = usize::try_from(*length).ok()?;
-            // `values` is already cut to the rows of a sliced list.
+            // `values` has only the rows of the list, even if the list is a slice.
             block(list.values().as_ref(), list.len().checked_mul(length)?)?
         }
         _ => block(array, array.len())?,
     };
     shape.extend(row.into_iter().flatten());
-    // Whoever gets the block trusts its shape.
+    // The consumer of the block trusts its shape, so the size is checked.
     let bytes = product(&shape)?.checked_mul(element.bytes())?;
     (buffer.len() == bytes).then_some(Dense { buffer, shape, element })
 }
 
-/// `count` scalar elements of `array`, from its first, if it has as many.
+/// The first `count` elements of `array`, if it has that many.
 pub(crate) fn block(array: &dyn Array, count: usize) -> Option<Buffer> {
     if count > array.len() {
         return None;
@@ -172,7 +174,7 @@ pub(crate) fn block(array: &dyn Array, count: usize) -> Option<Buffer> {
             let has_all = end.div_ceil(8) <= buffer.len();
             has_all.then(|| unpack(&BooleanBuffer::new(buffer.clone(), data.offset(), count)))
         }
-        // Days in 32 bits; numpy counts them in 64.
+        // Arrow counts days in 32 bits, numpy in 64.
         DataType::Date32 => {
             let days = buffer.typed_data::<i32>().get(data.offset()..end)?;
             Some(days.iter().map(|day| i64::from(*day)).collect())
@@ -192,12 +194,12 @@ pub(crate) fn block(array: &dyn Array, count: usize) -> Option<Buffer> {
     }
 }
 
-/// One byte per boolean.
+/// Unpacks booleans into one byte each.
 fn unpack(bits: &BooleanBuffer) -> Buffer {
     bits.iter().map(u8::from).collect::<Vec<u8>>().into()
 }
 
-/// The element type of a scalar Arrow type, where it has one.
+/// The element type of a scalar Arrow type, if it has one.
 pub(crate) fn element(data_type: &DataType) -> Option<Element> {
     Some(match data_type {
         DataType::Boolean => Element::Bool,
@@ -243,7 +245,7 @@ fn timedelta(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// The shape in the metadata of a tensor column, if there is one and it fits `length` elements.
+/// The shape in the metadata of a tensor column, if there is one and it has `length` elements.
 fn tensor_shape(field: &Field, length: usize) -> Option<Vec<usize>> {
     if field.metadata().get(EXTENSION_NAME)? != TENSOR {
         return None;
@@ -259,7 +261,7 @@ fn tensor_shape(field: &Field, length: usize) -> Option<Vec<usize>> {
     shape.filter(|shape| product(shape) == Some(length))
 }
 
-/// How many elements a shape has, if a number can say it.
+/// The number of elements in a shape; `None` if it does not fit a number.
 fn product(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1_usize, |product, side| product.checked_mul(*side))
 }

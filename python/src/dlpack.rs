@@ -1,8 +1,8 @@
-//! A block of memory as a DLPack capsule, of both generations of the protocol.
+//! Passes on a block of memory as a DLPack capsule, in both generations of the protocol.
 //!
-//! The capsule is consumed at most once: the consumer renames it to `used_…` and from then on calls the tensor's own
-//! deleter. An unconsumed capsule calls it when it is destroyed. The deleter may run on any thread and without the
-//! interpreter, so it touches nothing but Arrow memory.
+//! The capsule is consumed at most once: the consumer renames it to `used_…` and from then on calls the
+//! tensor's own deleter. An unconsumed capsule calls the deleter when it is destroyed. The deleter may run on
+//! any thread and without the interpreter, so it touches nothing but Arrow memory.
 
 #![allow(unsafe_code, reason = "DLPack is a C protocol of raw pointers")]
 
@@ -15,11 +15,11 @@ use pyo3::types::PyCapsule;
 
 use crate::dense::{Dense, Element};
 
-/// `kDLCPU`: the only kind of device this library writes to.
+/// `kDLCPU`, the only kind of device whose memory this library passes on.
 pub(crate) const CPU: i32 = 1;
-/// The version of the structures below.
+/// The version of the protocol that the structures in this file follow.
 const VERSION: Version = Version { major: 1, minor: 0 };
-/// The flag of a tensor that was copied for this consumer.
+/// The flag of a tensor that was copied for its consumer.
 const COPIED: u64 = 1 << 1;
 
 const LEGACY: &CStr = c"dltensor";
@@ -49,7 +49,7 @@ struct Tensor {
     byte_offset: u64,
 }
 
-/// `DLManagedTensor`.
+/// `DLManagedTensor`, the first generation of the protocol.
 #[repr(C)]
 struct Legacy {
     tensor: Tensor,
@@ -63,7 +63,7 @@ struct Version {
     minor: u32,
 }
 
-/// `DLManagedTensorVersioned`.
+/// `DLManagedTensorVersioned`, the second generation of the protocol.
 #[repr(C)]
 struct Versioned {
     version: Version,
@@ -73,14 +73,14 @@ struct Versioned {
     tensor: Tensor,
 }
 
-/// The memory that a tensor points into; dropped by its deleter.
+/// The memory that a tensor points into, which its deleter drops.
 struct Context {
     _buffer: Buffer,
     shape: Vec<i64>,
     strides: Vec<i64>,
 }
 
-/// Whether an element has a DLPack type: times have none.
+/// Whether DLPack has a type for an element; it has none for times.
 pub(crate) fn has_type(element: Element) -> bool {
     data_type(element).is_some()
 }
@@ -97,8 +97,8 @@ fn data_type(element: Element) -> Option<DataType> {
     Some(DataType { code, bits: bytes * 8, lanes: 1 })
 }
 
-/// A capsule over `dense`: `dltensor_versioned` for a consumer that knows version 1, else `dltensor`. `None` for an
-/// element without a DLPack type.
+/// A capsule over `dense`: `dltensor_versioned` for a consumer that knows version 1, otherwise `dltensor`.
+/// `None` for an element whose type DLPack does not have.
 pub(crate) fn capsule(
     py: Python<'_>,
     dense: Dense,
@@ -124,8 +124,9 @@ pub(crate) fn capsule(
         let flags = if copied { COPIED } else { 0 };
         let managed = Versioned { version: VERSION, context, deleter: Some(delete_versioned), flags, tensor };
         let pointer = NonNull::from(Box::leak(Box::new(managed))).cast();
-        // SAFETY: the pointer is a `Versioned` of its own allocation, as the name says to consumers, and
-        // `destroy_versioned` frees it exactly if none of them took it over; it may run on any thread.
+        // SAFETY: the pointer is a `Versioned` in an allocation of its own, as the capsule's name tells
+        // consumers. `destroy_versioned` frees it only if no consumer took it over, and may run on any
+        // thread.
         unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, VERSIONED, Some(destroy_versioned)) }
     } else {
         let managed = Legacy { tensor, context, deleter: Some(delete_legacy) };
@@ -135,7 +136,8 @@ pub(crate) fn capsule(
     })
 }
 
-/// Elements from one index to the next, for each dimension. Some consumers refuse tensors without strides.
+/// The distance between neighbouring indices of each dimension, in elements. Some consumers refuse tensors
+/// without strides.
 fn row_major(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1; shape.len()];
     for dimension in (1..shape.len()).rev() {
@@ -161,7 +163,8 @@ unsafe extern "C" fn delete_versioned(managed: *mut Versioned) {
 }
 
 unsafe extern "C" fn destroy_legacy(capsule: *mut pyo3::ffi::PyObject) {
-    // SAFETY: Python hands over the capsule that is dying; the pointer is still ours if the name is.
+    // SAFETY: Python passes the capsule that is being destroyed; the pointer still belongs to it if it has
+    // its first name.
     unsafe {
         let managed: *mut Legacy = unconsumed(capsule, LEGACY).cast();
         if !managed.is_null() {
@@ -171,7 +174,8 @@ unsafe extern "C" fn destroy_legacy(capsule: *mut pyo3::ffi::PyObject) {
 }
 
 unsafe extern "C" fn destroy_versioned(capsule: *mut pyo3::ffi::PyObject) {
-    // SAFETY: Python hands over the capsule that is dying; the pointer is still ours if the name is.
+    // SAFETY: Python passes the capsule that is being destroyed; the pointer still belongs to it if it has
+    // its first name.
     unsafe {
         let managed: *mut Versioned = unconsumed(capsule, VERSIONED).cast();
         if !managed.is_null() {
@@ -180,12 +184,12 @@ unsafe extern "C" fn destroy_versioned(capsule: *mut pyo3::ffi::PyObject) {
     }
 }
 
-/// The pointer of a capsule that still has its first name; null for one that was consumed.
+/// The pointer of a capsule that still has its first name; null if the capsule was consumed.
 ///
 /// # Safety
-/// `capsule` is a capsule, and the thread is attached to the interpreter.
+/// `capsule` must be a capsule, and the thread must be attached to the interpreter.
 unsafe fn unconsumed(capsule: *mut pyo3::ffi::PyObject, name: &CStr) -> *mut c_void {
-    // SAFETY: by the contract above; asking for validity first means that no Python error is set.
+    // SAFETY: by the contract above. The capsule is checked to be valid first, so no Python error is set.
     unsafe {
         match pyo3::ffi::PyCapsule_IsValid(capsule, name.as_ptr()) {
             0 => ptr::null_mut(),

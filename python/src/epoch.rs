@@ -1,4 +1,4 @@
-//! The wait for the next batch: without the interpreter, and interrupted by Ctrl-C.
+//! The wait for the next batch, without the interpreter's lock, which Ctrl-C interrupts.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -18,24 +18,24 @@ use crate::interrupt::SLICE;
 /// One pass over a rank's share.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Epoch {
-    /// Locked only while detached: a thread that waits for the lock must not hold the interpreter.
+    /// Locked only while detached: a thread that waits for the lock must not hold the interpreter's lock.
     epoch: Home<Mutex<Option<Inner>>>,
-    /// The consumer of the batches; `None` where the epoch did not begin.
+    /// The consumer of the batches; `None` if the epoch did not begin.
     consumer: Home<Option<Consumer>>,
-    /// The places of the columns; all batches have the same.
+    /// The places of the columns by name, which are the same in all batches.
     places: PyOnceLock<Py<PyDict>>,
     number: u64,
-    /// What its batches are of.
+    /// Where the batches come from, which decides the remedies for nulls.
     of: Origin,
-    /// Why it was ended, if it was: the first reason stays.
+    /// Why the epoch was ended, if it was; only the first reason is kept.
     ended: OnceLock<Reason>,
-    /// Rows that were left out so far.
+    /// The rows that were left out so far.
     skipped: Py<Skipped>,
-    /// Those that the user's functions rejected.
+    /// The rows that the user's functions rejected.
     rejections: Home<Rejections>,
 }
 
-/// Why an epoch was ended.
+/// The reason why an epoch was ended.
 #[pyclass(frozen, eq, module = "forebay._forebay", from_py_object)]
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Reason {
@@ -60,15 +60,15 @@ impl From<Reason> for bindings::Reason {
     }
 }
 
-/// The rows that an epoch left out so far. It stays when the epoch is gone.
+/// The rows that an epoch left out so far. It outlives the epoch.
 #[pyclass(frozen, module = "forebay._forebay")]
 #[derive(Default)]
 pub(crate) struct Skipped {
-    /// Those that the epoch left out, and those that functions rejected.
+    /// The rows that the epoch left out, and the rows that functions rejected.
     rows: Mutex<(Vec<BadRow>, Vec<BadRow>)>,
 }
 
-/// File, row group, row and column, as far as they are known, the cause, and the row's number.
+/// The file, row group, row and column, as far as they are known, the cause, and the row's id.
 type SkippedRow = (Option<String>, Option<usize>, Option<u64>, Option<String>, String, i64);
 
 #[pymethods]
@@ -77,7 +77,7 @@ impl Skipped {
     fn rows(&self) -> Vec<SkippedRow> {
         let (found, rejected) = &*self.lock();
         let mut rows: Vec<&BadRow> = found.iter().chain(rejected).collect();
-        // Of one batch the epoch found its own first.
+        // The sort is stable: in one batch, the rows that the epoch left out come first.
         rows.sort_by_key(|bad| bad.end);
         let row = |bad: &&BadRow| {
             let error = bad.error();
@@ -101,7 +101,7 @@ impl Skipped {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the rows that `epoch` has left out since.
+    /// Adds the rows that `epoch` has left out since the last call.
     fn follow(&self, epoch: &Inner) {
         let (mut rows, all) = (self.lock(), epoch.skipped());
         let known = rows.0.len();
@@ -109,7 +109,7 @@ impl Skipped {
     }
 }
 
-/// A batch, and the receipt to count it by.
+/// A batch, and the receipt by which it is counted.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Step {
     /// The rows, unless they were given away.
@@ -121,12 +121,12 @@ pub(crate) struct Step {
 
 #[pymethods]
 impl Step {
-    /// The receipt alone, so that the batch's memory can be given back before it is handed over.
+    /// The step without its batch, whose memory can then be given back before the step counts as handed over.
     fn without_batch(&self) -> Step {
         Step { batch: None, after: self.after.clone(), consumer: self.consumer.clone() }
     }
 
-    /// Whether it is the last one of its epoch.
+    /// Whether the step is the last of its epoch.
     #[getter]
     fn is_last(&self) -> bool {
         self.after.is_last()
@@ -138,7 +138,7 @@ impl Step {
         &self.after
     }
 
-    /// Notes that the user has the batch.
+    /// Records that the user has the batch.
     pub(crate) fn arrived(&self) {
         self.consumer.iter().for_each(Consumer::has);
     }
@@ -168,7 +168,7 @@ impl Epoch {
 
 #[pymethods]
 impl Epoch {
-    /// Which epoch this is.
+    /// The number of the epoch.
     #[getter]
     fn number(&self) -> u64 {
         self.number
@@ -180,8 +180,8 @@ impl Epoch {
         self.skipped.clone_ref(py)
     }
 
-    /// The next step, which does not count as handed over yet; `None` after the last. `asks` is true if the user's
-    /// own thread calls it.
+    /// The next step, which does not count as handed over yet; `None` after the last. `asks` is true if the
+    /// user's own thread calls it.
     #[pyo3(signature = (asks=false))]
     fn pull(&self, py: Python<'_>, asks: bool) -> PyResult<Option<Step>> {
         let epoch = self.epoch.get(py)?;
@@ -201,7 +201,7 @@ impl Epoch {
                     skipped.follow(epoch);
                     wait
                 }
-                // Another thread may have ended it since it was looked at.
+                // Another thread may have ended the epoch since it was checked.
                 None => {
                     self.ended.get().map_or(Wait::Finished, |reason| Wait::Step(Err(self.error(*reason))))
                 }
@@ -230,8 +230,8 @@ impl Epoch {
         }
     }
 
-    /// Takes the rows that functions rejected of the next step, by their ordinals among its rows, each with the reason.
-    /// Returns the step that counts them, or raises where there may be no more of them.
+    /// Takes the rows of the next step that functions rejected, by their ordinals in the step, each with the
+    /// reason. Returns the step that counts them, or raises if no more rows may be rejected.
     fn settle(&self, py: Python<'_>, step: &Step, rejected: Vec<(usize, String)>) -> PyResult<Step> {
         let rejections = self.rejections.get(py)?;
         let mut listed = self.skipped.get().lock();
@@ -243,7 +243,7 @@ impl Epoch {
         Ok(Step { batch: None, after, consumer: step.consumer.clone() })
     }
 
-    /// So many rows stand in for those that were rejected.
+    /// Records that this many rows stand in for rejected ones.
     fn repeats(&self, py: Python<'_>, rows: u64) -> PyResult<()> {
         self.rejections.get(py)?.repeats(rows);
         Ok(())
@@ -257,63 +257,64 @@ impl Epoch {
         }
     }
 
-    /// The user asks for a batch.
+    /// Records that the user asks for a batch.
     fn asks(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(Consumer::asks);
         Ok(())
     }
 
-    /// The user gets none.
+    /// Records that the user gets no batch, because the epoch has ended.
     fn gets_nothing(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(Consumer::gets_nothing);
         Ok(())
     }
 
-    /// A batch that was pulled is in the user's function now.
+    /// Records that the user's function works on a batch that was pulled.
     fn transforms(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(|consumer| consumer.works(Stage::Transform));
         Ok(())
     }
 
-    /// The function made this many bytes of it.
+    /// Records that the function turned the batch into this many bytes.
     fn transformed(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(|consumer| consumer.count(Stage::Transform, 1, bytes));
         Ok(())
     }
 
-    /// The result waits until the user takes the one before it.
+    /// Records that the result waits until the user takes the one before it.
     fn is_full(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(Consumer::is_full);
         Ok(())
     }
 
-    /// One of several workers begins to transform a batch.
+    /// Records that one of several workers begins to transform a batch.
     fn transform_begins(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(|consumer| consumer.begins_beside(Stage::Transform));
         Ok(())
     }
 
-    /// It has ended.
+    /// Records that one of several workers has transformed a batch.
     fn transform_ends(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(|consumer| consumer.ends_beside(Stage::Transform));
         Ok(())
     }
 
-    /// Whether a worker has the batch that the user gets next.
+    /// Records whether a worker has the batch that the user gets next.
     fn awaits_transform(&self, py: Python<'_>, awaits: bool) -> PyResult<()> {
         let stage = awaits.then_some(Stage::Transform);
         self.consumer.get(py)?.iter().for_each(|consumer| consumer.is_at(stage));
         Ok(())
     }
 
-    /// The user's own thread begins to convert a batch, or to copy it to a device.
+    /// Records that the user's own thread begins to convert a batch, or to copy it to a device.
     fn converts(&self, py: Python<'_>, to_device: bool) -> PyResult<()> {
         let stage = if to_device { Stage::Device } else { Stage::HandOver };
         self.consumer.get(py)?.iter().for_each(|consumer| consumer.works_near(Some(stage)));
         Ok(())
     }
 
-    /// That is done; `copied` is the number of bytes copied to the device, for a copy.
+    /// Records that the conversion is done. `copied` is the number of bytes that were copied to a device, if
+    /// it was a copy.
     #[pyo3(signature = (copied=None))]
     fn converted(&self, py: Python<'_>, copied: Option<u64>) -> PyResult<()> {
         if let Some(consumer) = self.consumer.get(py)? {
@@ -323,9 +324,9 @@ impl Epoch {
         Ok(())
     }
 
-    /// Ends the epoch. A wait that is going on in another thread ends too, at its next check.
+    /// Ends the epoch. A wait in another thread ends too, at its next check.
     fn close(&self, py: Python<'_>, reason: Reason) {
-        // The first reason stays.
+        // The first reason is kept.
         let _ = self.ended.set(reason);
         if let Ok(epoch) = self.epoch.get(py) {
             py.detach(|| match epoch.try_lock() {
@@ -336,7 +337,7 @@ impl Epoch {
     }
 }
 
-/// A thread that panicked left at worst an epoch that ended.
+/// Locks the epoch. After a panic in another thread, it is at worst an epoch that has ended.
 fn lock(epoch: &Mutex<Option<Inner>>) -> MutexGuard<'_, Option<Inner>> {
     epoch.lock().unwrap_or_else(PoisonError::into_inner)
 }

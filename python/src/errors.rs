@@ -1,5 +1,6 @@
-//! One library error to one Python exception. The classes are written in Python (`forebay/errors.py`), where they can
-//! also derive from built-in exceptions; this file only maps kinds to classes.
+//! Maps each error of the library to a Python exception. The classes are written in Python
+//! (`forebay/errors.py`), where they can also derive from built-in exceptions; this file only maps kinds to
+//! classes.
 
 use forebay::{Error, ErrorKind};
 use pyo3::exceptions::PyRuntimeError;
@@ -9,7 +10,7 @@ use pyo3::types::PyDict;
 /// The module that holds the exception classes.
 const MODULE: &str = "forebay.errors";
 
-/// The class of a kind. A kind that is newer than this table is still a `ForebayError`.
+/// The class of a kind. A kind that this table does not list yet is a `ForebayError`.
 fn class(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::NotFound => "NotFoundError",
@@ -34,7 +35,7 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, class(error.kind()), error).unwrap_or_else(|broken| broken)
 }
 
-/// A null in a column that was requested as an array.
+/// The exception for a null in a column that is read as an array.
 pub(crate) fn null(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, "NullError", error).unwrap_or_else(|broken| broken)
 }
@@ -66,7 +67,7 @@ fn option(name: &str, value: Option<&str>) -> String {
     }
 }
 
-/// Results of the library in Python.
+/// Results of the library as results in Python.
 pub(crate) trait IntoPython<T> {
     /// The value, or the exception of its error.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
@@ -78,7 +79,7 @@ impl<T> IntoPython<T> for forebay::Result<T> {
     }
 }
 
-/// A broken invariant of this crate, as an error instead of a panic.
+/// The error for a broken invariant of this crate, in place of a panic.
 pub(crate) fn internal(cause: &str) -> PyErr {
     PyRuntimeError::new_err(format!("forebay: {cause}; this is a bug, please report it"))
 }

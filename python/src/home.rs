@@ -1,7 +1,7 @@
 //! Values with threads, which belong to the process that made them.
 //!
-//! A forked child has the memory of such a value but not its threads: using it would wait for ever, and so would its
-//! destructor. Here, use raises at once, and the destructor does nothing.
+//! A forked child has the memory of such a value but not its threads: using it would wait for ever, and so
+//! would its destructor. Here, using it raises an exception, and the destructor does nothing.
 
 use forebay::bindings::forked;
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ impl<T> Home<T> {
         Home { value: Some(value), process: std::process::id() }
     }
 
-    /// The value, or the error of a forked child.
+    /// The value, or the error that a forked child gets.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
         match &self.value {
             Some(value) if self.process == std::process::id() => Ok(value),

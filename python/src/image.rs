@@ -4,22 +4,23 @@ mod arguments;
 mod code;
 
 use arguments::{
-    Argument, amount, bits, channels, extent, interpolation_of, levels, named_side, pixel_layout, pixel_type,
-    pixels, probability, range, truth, value_of_each,
+    Argument, amount, bits, channels, extent, filter, interpolation_of, levels, named_side, named_truth,
+    pixel_layout, pixel_type, pixels, probability, range, raw_of, truth, value_of_each,
 };
 use forebay::Image as Spec;
-use forebay::image::{Interpolation, Layout, PixelType, Size};
+use forebay::image::{Interpolation, Layout, PixelType, Resampling, Size};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arguments::{float, numbers, refused};
 use crate::errors::IntoPython;
 
-/// How an encoded image becomes pixels: a frozen value.
+/// Describes how an image becomes pixels. It is a frozen value.
 ///
-/// Made by :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` or :meth:`fit` and adjusted by the other
-/// methods, each of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with
-/// antialiasing. Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without
+/// :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` and :meth:`fit` make one; the other
+/// methods adjust it, and each returns a new value. Names and meanings follow torchvision; a resize is
+/// antialiased, and bilinear without :meth:`resampling`. Cells are encoded images, or pixels with
+/// :meth:`raw`. Pixels are ``uint8`` in RGB and NHWC by default; floats are in [0, 1] without
 /// :meth:`normalize`.
 ///
 /// Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
@@ -42,7 +43,7 @@ impl Image {
         self.spec.clone()
     }
 
-    /// The value, unless it can never work, whatever methods follow.
+    /// The value of `spec`, unless it can never work, whatever methods follow.
     fn with(py: Python<'_>, spec: Spec) -> PyResult<Self> {
         spec.validate_so_far().or_raise(py)?;
         Ok(Image { spec })
@@ -79,7 +80,7 @@ impl Image {
     /// size : int or tuple of int
     ///     Side of a square, or height and width, in pixels.
     /// scale : tuple of float, optional
-    ///     Range of the share of the area that the box covers. Default: (0.08, 1).
+    ///     Range of the box's share of the area. Default: (0.08, 1).
     /// ratio : tuple of float, optional
     ///     Range of width over height of the box. Default: (3/4, 4/3).
     ///
@@ -91,7 +92,8 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     A side is not an int from 1 to 65535, or a range is not two finite numbers above 0, the smaller one first.
+    ///     A side is not an int from 1 to 65535, or a range is not two finite numbers above 0, the smaller
+    ///     one first.
     #[staticmethod]
     #[pyo3(signature = (size, *, scale=None, ratio=None))]
     fn random_resized_crop(
@@ -145,23 +147,27 @@ impl Image {
         )
     }
 
-    /// The whole image in its own shape, in the upper left corner of a canvas of this size.
+    /// The whole image in its own shape, on a canvas of the given size.
     ///
-    /// An image that is larger is shrunk until it fits; one that is smaller keeps its size, unless ``resize`` says
-    /// otherwise. With a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
+    /// A larger image is shrunk until it fits; a smaller one keeps its size unless ``resize`` is given. With
+    /// a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
     ///
-    /// Beside it, a column ``<column>.size`` is delivered after the stored ones: two ``int32`` numbers for each row,
-    /// the height and width of the image on its canvas in pixels. Boxes, points and masks follow.
+    /// A column ``<column>.size`` is delivered after the stored ones: two ``int32`` numbers for each row, the
+    /// height and width of the image on its canvas in pixels. Boxes, points and masks are moved and scaled
+    /// with the image.
     ///
     /// Parameters
     /// ----------
     /// size : int or tuple of int
     ///     Side of a square canvas, or height and width, in pixels.
     /// resize : int, optional
-    ///     Pixels of the shorter side, if that leaves room for the longer one. Default: the image's own.
+    ///     Length of the shorter side in pixels, if the longer one then fits. Default: the image's own.
     /// fill : float or tuple of float, optional
-    ///     Value of the canvas where the image does not cover it, or one for each of three channels, in the number type
-    ///     that is delivered. Default: 0.
+    ///     Value of the canvas where the image does not cover it, or a value for each of three channels, in
+    ///     the delivered number type. Default: 0.
+    /// centered : bool, optional
+    ///     Whether the image is in the middle of the canvas: it begins at ``(canvas - size) // 2`` along both
+    ///     axes. Default: in the upper left corner.
     ///
     /// Returns
     /// -------
@@ -171,14 +177,16 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     A side is not an int from 1 to 65535, or ``fill`` is neither a finite number nor three of them.
+    ///     A side is not an int from 1 to 65535, ``fill`` is neither a finite number nor three of them, or ``centered``
+    ///     is neither ``True`` nor ``False``.
     #[staticmethod]
-    #[pyo3(signature = (size, *, resize=None, fill=None))]
+    #[pyo3(signature = (size, *, resize=None, fill=None, centered=None))]
     fn fit(
         py: Python<'_>,
         #[pyo3(from_py_with = extent)] size: Size,
         resize: Option<Argument>,
         fill: Option<Argument>,
+        centered: Option<Argument>,
     ) -> PyResult<Self> {
         let mut spec = Spec::fit(size);
         if let Some(pixels) = resize {
@@ -187,14 +195,19 @@ impl Image {
         if let Some(fill) = fill {
             spec = spec.fill(value_of_each(fill, "fill")?);
         }
+        if let Some(centered) = centered
+            && named_truth(centered, "centered")?
+        {
+            spec = spec.centered();
+        }
         Image::with(py, spec)
     }
 
-    /// Delivers each image in its own size, without a canvas; for :meth:`fit`.
+    /// Delivers each image of :meth:`fit` in its own size, without a canvas.
     ///
-    /// The size of :meth:`fit` is then the largest that an image may have, and a batch takes the memory of images of that
-    /// size while it is made. The column is a :class:`Ragged`: ``batch["image"][i]`` is a view of shape ``(height, width,
-    /// channels)``, and all pixels of the batch are one array. The layout is "NHWC".
+    /// The size of :meth:`fit` is then the largest size of an image, and a batch takes the memory of images
+    /// of that size while it is made. The column is a :class:`Ragged`: ``batch["image"][i]`` is a view of
+    /// shape ``(height, width, channels)``, and all pixels of the batch are one array. The layout is "NHWC".
     ///
     /// Returns
     /// -------
@@ -204,9 +217,72 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     The image is not one of :meth:`fit`, or ``fill`` is given.
+    ///     The image is not one of :meth:`fit`, or ``fill`` or ``centered`` is given.
     fn ragged(&self, py: Python<'_>) -> PyResult<Self> {
         Image::with(py, self.spec().ragged())
+    }
+
+    /// Takes raw pixels from the cells instead of encoded images.
+    ///
+    /// A cell has the levels of an image of 8 bits without a header: as bytes, or as a list of ``uint8``. All else is as
+    /// for encoded images: what is drawn for a row is the same, and so is every pixel as of a PNG of these pixels. A
+    /// cell of another length is a bad row.
+    ///
+    /// Parameters
+    /// ----------
+    /// shape : tuple of int
+    ///     Height, width and channels; without channels there is one. With 1 or 2 channels the first is grey, with 3 or
+    ///     4 the first three are red, green and blue.
+    /// layout : {"NHWC", "NCHW"}, optional
+    ///     The order of the levels in a cell. With "NCHW" the channels are first in ``shape``. Default: "NHWC".
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``shape`` is not two or three ints, a side is not from 1 to 65535, channels are not from 1 to 4, or there is
+    ///     no such order.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> notebook = fb.Image.resize(299, 299).raw((299, 299, 3)).dtype("float32").layout("NCHW")
+    /// >>> cifar = fb.Image.random_resized_crop(32).flip().raw((3, 32, 32), layout="NCHW")
+    #[pyo3(signature = (shape, *, layout=None))]
+    fn raw(&self, py: Python<'_>, shape: Argument, layout: Option<Argument>) -> PyResult<Self> {
+        let layout = layout.map_or(Ok(Layout::default()), pixel_layout)?;
+        Image::with(py, self.spec().raw(raw_of(shape, layout)?))
+    }
+
+    /// Sets the filter of the resize.
+    ///
+    /// Each is Pillow's of this name, antialiased; torchvision and timm call it ``interpolation``.
+    ///
+    /// Parameters
+    /// ----------
+    /// filter : {"bilinear", "bicubic", "lanczos"}
+    ///     The filter. Default of an image: "bilinear", which is the fastest.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     There is no such filter.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> clip = fb.Image.center_crop(224, resize=224).resampling("bicubic")
+    fn resampling(&self, #[pyo3(from_py_with = filter)] filter: Resampling) -> Self {
+        Image { spec: self.spec().resampling(filter) }
     }
 
     /// Mirrors left to right at random.
@@ -230,7 +306,7 @@ impl Image {
         Image { spec: self.spec().flip_with(p) }
     }
 
-    /// Mirrors top to bottom at random. It does not change the crops and flips that are drawn.
+    /// Mirrors top to bottom at random. It does not change which crops and flips are drawn.
     ///
     /// Parameters
     /// ----------
@@ -251,19 +327,20 @@ impl Image {
         Image { spec: self.spec().vertical_flip_with(p) }
     }
 
-    /// Turns about its centre at random, counter-clockwise, as torchvision's ``RandomRotation``.
+    /// Rotates the image about its centre by a random angle, counter-clockwise, like torchvision's
+    /// ``RandomRotation``.
     ///
-    /// It comes after the flips. What no pixel is turned to is filled, and what is turned out of the image is lost. It does
-    /// not change the crops and flips that are drawn.
+    /// The rotation comes after the flips. Places to which no pixel is moved are filled, and pixels that are
+    /// moved out of the image are lost. It does not change which crops and flips are drawn.
     ///
     /// Parameters
     /// ----------
     /// degrees : float or tuple of float
-    ///     The least and the most of the angle; one number is both, ``-degrees`` and ``degrees``.
+    ///     Range of the angle; one number stands for the range from ``-degrees`` to ``degrees``.
     /// interpolation : {"nearest", "bilinear"}, optional
-    ///     How pixels are made. Default: "nearest".
+    ///     How pixels are interpolated. Default: "nearest".
     /// fill : int or tuple of int, optional
-    ///     Value of each channel, or of each of three, from 0 to 255: before :meth:`normalize`. Default: 0.
+    ///     Value from 0 to 255 of all channels, or of each of three, before :meth:`normalize`. Default: 0.
     ///
     /// Returns
     /// -------
@@ -273,8 +350,8 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     ``degrees`` is neither a finite number of at least 0 nor two, the smaller one first, there is no such
-    ///     interpolation, or ``fill`` is neither an int from 0 to 255 nor three of them.
+    ///     ``degrees`` is neither a finite number of at least 0 nor two, the smaller one first,
+    ///     ``interpolation`` is unknown, or ``fill`` is neither an int from 0 to 255 nor three of them.
     #[pyo3(signature = (degrees, interpolation=None, fill=None))]
     fn random_rotation(
         &self,
@@ -296,16 +373,16 @@ impl Image {
         Image::with(py, self.spec().random_rotation_with(angles, interpolation, fill))
     }
 
-    /// Changes brightness, contrast, saturation and hue in random order, as torchvision's ``ColorJitter``.
+    /// Changes brightness, contrast, saturation and hue in random order, like torchvision's ``ColorJitter``.
     ///
-    /// Factors are drawn from ``max(0, 1 - amount)`` to ``1 + amount``, and 0 changes nothing.
+    /// Each factor is drawn from ``max(0, 1 - amount)`` to ``1 + amount``; an amount of 0 changes nothing.
     ///
     /// Parameters
     /// ----------
     /// brightness, contrast, saturation : float, optional
-    ///     How much each may change. Default: 0.
+    ///     The amount by which each may change. Default: 0.
     /// hue : float, optional
-    ///     By how much of a turn hues may be turned: 0 to 0.5. Default: 0.
+    ///     The largest rotation of the hue as a fraction of a full turn, from 0 to 0.5. Default: 0.
     /// p : float, optional
     ///     Probability. Default: 1.
     ///
@@ -317,7 +394,8 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     An amount is not a finite number of at least 0, ``hue`` is above 0.5, or ``p`` is not a number from 0 to 1.
+    ///     An amount is not a finite number of at least 0, ``hue`` is above 0.5, or ``p`` is not a number
+    ///     from 0 to 1.
     #[pyo3(signature = (brightness=None, contrast=None, saturation=None, hue=None, *, p=None))]
     fn color_jitter(
         &self,
@@ -341,7 +419,8 @@ impl Image {
         Image::with(py, self.spec().color_jitter_with(p, brightness, contrast, saturation, hue))
     }
 
-    /// Makes grey at random, in as many channels as before, as torchvision's ``RandomGrayscale``.
+    /// Makes the image grey at random, with the same number of channels, like torchvision's
+    /// ``RandomGrayscale``.
     ///
     /// Parameters
     /// ----------
@@ -362,7 +441,7 @@ impl Image {
         Image { spec: self.spec().random_grayscale(p) }
     }
 
-    /// Blurs by a Gaussian, as torchvision's ``GaussianBlur``.
+    /// Blurs by a Gaussian, like torchvision's ``GaussianBlur``.
     ///
     /// Parameters
     /// ----------
@@ -381,8 +460,8 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     ``kernel_size`` is not an odd int whose half is shorter than the image's sides, ``sigma`` is not two finite
-    ///     numbers above 0, the smaller one first, or ``p`` is not a number from 0 to 1.
+    ///     ``kernel_size`` is not an odd int whose half is shorter than the image's sides, ``sigma`` is not
+    ///     two finite numbers above 0, the smaller one first, or ``p`` is not a number from 0 to 1.
     #[pyo3(signature = (kernel_size, sigma=None, *, p=None))]
     fn gaussian_blur(
         &self,
@@ -396,18 +475,18 @@ impl Image {
         Image::with(py, self.spec().gaussian_blur_with(p, named_side(kernel_size, "kernel_size")?, sigma))
     }
 
-    /// Overwrites a random box, as torchvision's ``RandomErasing``. It comes last, after :meth:`normalize`.
+    /// Overwrites a random box, like torchvision's ``RandomErasing``. It comes last, after :meth:`normalize`.
     ///
     /// Parameters
     /// ----------
     /// p : float, optional
     ///     Probability. Default: 0.5.
     /// scale : tuple of float, optional
-    ///     Range of the share of the area. Default: (0.02, 0.33).
+    ///     Range of the box's share of the area. Default: (0.02, 0.33).
     /// ratio : tuple of float, optional
-    ///     Range of height over width. Default: (0.3, 3.3).
+    ///     Range of height over width of the box. Default: (0.3, 3.3).
     /// value : float or tuple of float, optional
-    ///     The value of every channel, or of each of three, in the number type that is delivered. Default: 0.
+    ///     The value of all channels, or of each of three, in the delivered number type. Default: 0.
     ///
     /// Returns
     /// -------
@@ -417,8 +496,8 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     ``p`` is not a number from 0 to 1, a range is not two finite numbers above 0, the smaller one first, a share
-    ///     is above 1, or ``value`` is neither a finite number nor three of them.
+    ///     ``p`` is not a number from 0 to 1, a range is not two finite numbers above 0, the smaller one
+    ///     first, a share is above 1, or ``value`` is neither a finite number nor three of them.
     #[pyo3(signature = (p=None, scale=None, ratio=None, value=None))]
     fn random_erasing(
         &self,
@@ -438,7 +517,7 @@ impl Image {
         Image::with(py, self.spec().random_erasing_with(p, scale, ratio, value))
     }
 
-    /// ``(x / 255 - mean) / std`` for each channel; needs a float type.
+    /// Computes ``(x / 255 - mean) / std`` for each channel; needs a float type.
     ///
     /// Parameters
     /// ----------
@@ -460,14 +539,14 @@ impl Image {
         Image::with(py, self.spec().normalize(mean, std))
     }
 
-    /// Sets the type of a pixel.
+    /// Sets the number type of pixels.
     ///
     /// Parameters
     /// ----------
     /// dtype : {"uint8", "uint16", "float16", "bfloat16", "float32"} or numpy.dtype
-    ///     The type, by name or as ``numpy.float32``. Default of an image: "uint8". "uint16" keeps all bits of files of
-    ///     16 and widens those of 8, each level times 257; of files of 16 every other type has the high byte, unless
-    ///     :meth:`bit_depth` says otherwise.
+    ///     The type, by name or as ``numpy.float32``. Without this method: "uint8". "uint16" keeps all bits
+    ///     of 16-bit files and multiplies the levels of 8-bit files by 257; every other type takes the high
+    ///     byte of 16-bit files, unless :meth:`bit_depth` says otherwise.
     ///
     /// Returns
     /// -------
@@ -477,18 +556,18 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     There is no such type.
+    ///     The type is unknown.
     fn dtype(&self, #[pyo3(from_py_with = pixel_type)] dtype: PixelType) -> Self {
         Image { spec: self.spec().dtype(dtype) }
     }
 
-    /// Sets the bits of a channel in which files of more than 8 bits are worked on before they become floats.
+    /// Sets how many bits of a channel are used for files of more than 8 bits, before they become floats.
     ///
     /// Parameters
     /// ----------
     /// bits : {8, 16}
-    ///     The bits. With 16, floats are ``x / 65535`` of such files. Default of an image: 16 with dtype "uint16", 8
-    ///     with any other.
+    ///     The number of bits. With 16, the floats of such files are ``x / 65535``. Without this method: 16
+    ///     with dtype "uint16", 8 with any other.
     ///
     /// Returns
     /// -------
@@ -508,7 +587,7 @@ impl Image {
     /// Parameters
     /// ----------
     /// layout : {"NHWC", "NCHW"}
-    ///     The order. Default of an image: "NHWC".
+    ///     The order. Without this method: "NHWC".
     ///
     /// Returns
     /// -------
@@ -518,12 +597,12 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     There is no such order.
+    ///     The order is unknown.
     fn layout(&self, #[pyo3(from_py_with = pixel_layout)] layout: Layout) -> Self {
         Image { spec: self.spec().layout(layout) }
     }
 
-    /// One channel instead of three: the luma of ITU-R 601.
+    /// Delivers one channel instead of three: the luma of ITU-R 601.
     ///
     /// Returns
     /// -------
@@ -533,12 +612,12 @@ impl Image {
         Image { spec: self.spec().grayscale() }
     }
 
-    /// Turns and mirrors as EXIF or the tag of a TIFF says.
+    /// Rotates and mirrors the image as its EXIF data or TIFF tag says.
     ///
     /// Parameters
     /// ----------
     /// apply : bool, default True
-    ///     Whether to. Default of an image: not, as in torchvision.
+    ///     Whether to apply the orientation. Without this method it is not applied, as in torchvision.
     ///
     /// Returns
     /// -------
@@ -554,12 +633,12 @@ impl Image {
         Image { spec: self.spec().exif_orientation(apply) }
     }
 
-    /// Limits the pixels that an image may have by its header; one with more is a bad row.
+    /// Limits the number of pixels that an image may have by its header; a larger image is a bad row.
     ///
     /// Parameters
     /// ----------
     /// pixels : int
-    ///     Height times width.
+    ///     The limit of height times width.
     ///
     /// Returns
     /// -------
@@ -574,13 +653,14 @@ impl Image {
         Image { spec: self.spec().max_pixels(pixels) }
     }
 
-    /// Delivers one more column, ``<column>.geometry``: how each image was cropped and mirrored.
+    /// Delivers one more column, ``<column>.geometry``, which says how each image was cropped and mirrored.
     ///
-    /// It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height and width of
-    /// the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0;
-    /// the same top to bottom; and height and width of the whole image. Where images are turned, a ninth number is the
-    /// degrees by which they are, counter-clockwise. All are of the image as it is seen: with
-    /// :meth:`exif_orientation`, after it was turned. The part of a centre crop need not begin at a whole pixel.
+    /// The column comes after the stored ones and has eight ``float32`` numbers for each row: top, left,
+    /// height and width of the part that is shown, in pixels of the image before cropping; 1 if it is
+    /// mirrored left to right, otherwise 0; 1 if it is mirrored top to bottom, otherwise 0; and height and
+    /// width of the whole image. With :meth:`random_rotation`, a ninth number is the angle of rotation in
+    /// degrees, counter-clockwise. With :meth:`exif_orientation`, all numbers refer to the image after it was
+    /// oriented. The part of a centre crop need not begin at a whole pixel.
     ///
     /// Returns
     /// -------
@@ -590,17 +670,19 @@ impl Image {
         Image { spec: self.spec().emit_geometry() }
     }
 
-    /// Shows the same part as the image in another column of the same row, mirrored and rotated alike.
+    /// Shows the same part as the image in another column of the same row, with the same mirroring and
+    /// rotation.
     ///
-    /// Without it, images of two columns are cropped, mirrored and changed in colour each for itself. The part is a share
-    /// of the width and height, so a depth map of half the size has the same crop. Size, colours, number type and layout
-    /// are this image's own; what is drawn for both, such as the factors of a :meth:`color_jitter` that both have, is the
-    /// same. The crop, flips and rotation may be left out here, and are not allowed to differ.
+    /// Without this method, the images of two columns are cropped, mirrored and changed in colour
+    /// independently. The part is a share of the width and height, so a depth map of half the size has the
+    /// same crop. Size, colours, number type and layout are this image's own. Values that are drawn for both
+    /// images, such as the factors of a :meth:`color_jitter` that both have, are equal. The crop, flips and
+    /// rotation may be left out here, and must not differ.
     ///
     /// Parameters
     /// ----------
     /// image : str
-    ///     The column of the other image, which is decoded as well.
+    ///     The column of the other image, which must be decoded too.
     ///
     /// Returns
     /// -------
@@ -635,7 +717,7 @@ impl Image {
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// One line of JSON, the same for equal values.
+    /// One line of JSON, which is the same for equal values.
     fn _canonical(&self) -> String {
         self.spec.canonical()
     }
@@ -653,12 +735,12 @@ impl Image {
 
     /// The value as Python code.
     fn __repr__(&self) -> PyResult<String> {
-        code::of(&self.spec)
+        code::python(&self.spec)
     }
 }
 
-/// Standard deviations of a blur in pixels; torchvision's default.
+/// The default range of a blur's standard deviation in pixels, as in torchvision.
 const SIGMA: (f64, f64) = (0.1, 2.0);
-/// Share of the area that is erased, and its height over width; torchvision's defaults.
+/// The default ranges of the erased box's share of the area and of its height over width, as in torchvision.
 const ERASED: (f64, f64) = (0.02, 0.33);
 const ERASED_RATIO: (f64, f64) = (0.3, 3.3);

@@ -1,4 +1,4 @@
-//! Long work of the library that Ctrl-C can interrupt.
+//! Runs long work of the library so that Ctrl-C can interrupt it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, internal};
 
-/// The time between two checks for Ctrl-C during a wait: a quarter of the promised 0.2 s, and long enough to cost
-/// nothing.
+/// The time between two checks for Ctrl-C during a wait: a quarter of the promised 0.2 s, and long enough to
+/// cost nothing.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
-/// Runs `work` on a thread of its own, without the interpreter. Ctrl-C ends the wait; the work then ends by itself, and
-/// its result is dropped.
+/// Runs `work` on a separate thread, without the interpreter's lock. Ctrl-C ends the wait; the work then ends
+/// by itself, and its result is dropped.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> forebay::Result<T> + Send + 'static,
@@ -44,7 +44,7 @@ fn start<T: Send + 'static>(
     started.map(drop).map_err(|error| Error::not_started("a thread", &error)).or_raise(py)
 }
 
-/// How far long work is, and whether it is still wanted.
+/// How far long work has come, and whether its result is still wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Advance {
     done: AtomicU64,
@@ -53,7 +53,7 @@ pub(crate) struct Advance {
 }
 
 impl Advance {
-    /// Notes how far the work is; it breaks off if nobody waits for it.
+    /// Records how far the work has come. The work should break off if nobody waits for it.
     pub(crate) fn note(&self, done: u64, of: u64) -> ControlFlow<()> {
         self.done.store(done, Relaxed);
         self.of.store(of, Relaxed);
@@ -61,8 +61,8 @@ impl Advance {
     }
 }
 
-/// As [`interruptible`], for work that says how far it is: `report` is called with that whenever it changes. Ctrl-C, and an
-/// exception that `report` raises, end the work too.
+/// Runs `work` like [`interruptible`], and calls `report` whenever the progress changes. Ctrl-C and an
+/// exception that `report` raises end the work too.
 pub(crate) fn reported<T: Send + 'static>(
     py: Python<'_>,
     report: Option<&Bound<'_, PyAny>>,
@@ -87,7 +87,8 @@ pub(crate) fn reported<T: Send + 'static>(
         }
         if let Err(raised) = goes_on {
             advance.is_unwanted.store(true, Relaxed);
-            // It ends at the next check; its threads are not left behind.
+            // The work ends at its next check, and this thread waits for that, so that no threads are left
+            // behind.
             py.detach(move || drop(receive.recv()));
             return Err(raised);
         }

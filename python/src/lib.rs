@@ -1,9 +1,9 @@
-//! The Python door: it converts, detaches, listens and maps.
+//! The Python side of the library: it converts, detaches, listens and maps.
 //!
-//! It *converts* arguments and batches without copying large data, *detaches* from the interpreter while it waits,
-//! *listens* for Ctrl-C meanwhile, and *maps* each error to a familiar exception. It has no logic of its own:
-//! everything that is not about Python belongs in the library. The public names live in the Python package `forebay`,
-//! which wraps this module; nothing here is imported by users.
+//! It *converts* arguments and batches without copying large data, *detaches* from the interpreter while it
+//! waits, *listens* for Ctrl-C meanwhile, and *maps* each error to a familiar exception. It has no logic of
+//! its own: everything that is not about Python belongs in the library. The public names are in the Python
+//! package `forebay`, which wraps this module; users import nothing from here.
 
 mod arguments;
 mod arrays;

@@ -1,14 +1,14 @@
-//! The names that options may have, as the library has them: Python checks arguments against these.
+//! The names that options may have in the library, against which Python checks arguments.
 
 use forebay::column::{BoxFormat, Tensor, TensorFormat};
 use forebay::filter::Op;
-use forebay::image::{Interpolation, Layout, MaskType, PixelType};
+use forebay::image::{Interpolation, Layout, MaskType, PixelType, Resampling};
 use forebay::samples::{Across, Frames};
 use forebay::{Shuffle, Tier};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// Adds each list to the module, as a tuple.
+/// Adds each list of names to the module, as a tuple.
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let add = |list: &str, names: &[&str]| module.add(list, PyTuple::new(module.py(), names)?);
     add("ACROSS", &Across::NAMES)?;
@@ -21,6 +21,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add("MIXINGS", &Shuffle::MIXINGS)?;
     add("PIXEL_LAYOUTS", &Layout::ALL.map(Layout::name))?;
     add("PIXEL_TYPES", &PixelType::ALL.map(PixelType::name))?;
+    add("RESAMPLINGS", &Resampling::ALL.map(Resampling::name))?;
     add("TENSOR_FORMATS", &TensorFormat::ALL.map(TensorFormat::name))?;
     add("TENSOR_TYPES", &Tensor::TYPES)
 }

@@ -1,4 +1,4 @@
-//! The loader behind `forebay.Loader`: plain arguments in, epochs and reports out.
+//! The loader behind `forebay.Loader`: takes plain arguments, gives epochs and reports.
 
 use forebay::Stats;
 use forebay::stats::Verdict;
@@ -16,21 +16,21 @@ use crate::options;
 use crate::pin;
 use crate::schema::Schema;
 
-/// The loader as the library has it. `forebay.Loader` and `forebay.Mix` check and keep the arguments; this
-/// one only passes them on.
+/// The library's loader. `forebay.Loader` and `forebay.Mix` check and keep the arguments; this class only
+/// passes them on.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Loader {
     loader: Home<Inner>,
 }
 
-/// An open data set, the options of its loader, its filter as JSON, and its weight.
+/// An open data set, the options of its loader, its filter as JSON, and its weight in a mix.
 type Source<'py> = (Bound<'py, PyAny>, Bound<'py, PyDict>, Option<String>, f64);
 
 #[pymethods]
 impl Loader {
-    /// Builds a loader of one source, or where there are options of all together, in `mix`, of several.
-    /// Options are the fields of a [`LoaderSpec`]. A filter may read rows, so it waits without the
-    /// interpreter. `numbered` has each step say which rows it holds.
+    /// Builds a loader of one source. If `mix` is given, builds a loader of several sources, with `mix` as
+    /// the options of the whole. Options are the fields of a [`LoaderSpec`]. A filter may read rows, so the
+    /// interpreter's lock is released meanwhile. With `numbered`, each step says which rows it holds.
     #[new]
     #[pyo3(signature = (sources, mix=None, numbered=false))]
     fn new(
@@ -56,14 +56,15 @@ impl Loader {
         Ok(Loader { loader: Home::new(interruptible(py, build)?) })
     }
 
-    /// The options with the defaults filled in, as JSON, and those of each source.
+    /// The options with the defaults filled in, and the options of each source, as JSON.
     fn spec(&self, py: Python<'_>) -> PyResult<(String, Vec<String>)> {
         let loader = self.loader.get(py)?;
         let of_sources = loader.source_specs().map(|spec| json(spec).or_raise(py));
         Ok((json(loader.spec()).or_raise(py)?, of_sources.collect::<PyResult<_>>()?))
     }
 
-    /// Begins epoch `number`, or the next one; `apart` means that another thread than the user's pulls.
+    /// Begins epoch `number`, or the next one. `apart` says that another thread than the user's pulls
+    /// batches.
     #[pyo3(signature = (number=None, apart=false))]
     fn epoch(&self, py: Python<'_>, number: Option<u64>, apart: bool) -> PyResult<Epoch> {
         let loader = self.loader.get(py)?;
@@ -74,15 +75,16 @@ impl Loader {
         Epoch::new(py, epoch, loader, apart)
     }
 
-    /// Counts a step, and all before it, as handed over to the user.
+    /// Counts a step, and all steps before it, as handed over to the user.
     fn handed_over(&self, py: Python<'_>, step: &Step) -> PyResult<()> {
         self.loader.get(py)?.handed_over(step.receipt());
         step.arrived();
         Ok(())
     }
 
-    /// Of each row of a step its ordinal in the data sets, one after the other, and the key that random image
-    /// operations are drawn from: 8 bytes each, as this machine orders them.
+    /// For each row of a step, its ordinal in the data sets, counted through one after the other, and the key
+    /// that random image operations are drawn from. Each number has 8 bytes in the byte order of this
+    /// machine.
     fn row_keys(&self, py: Python<'_>, step: &Step) -> PyResult<(Py<PyBytes>, Py<PyBytes>)> {
         let seed = seed(self.loader.get(py)?);
         let bytes = |of: &[u64]| {
@@ -98,15 +100,16 @@ impl Loader {
         Ok(step.receipt().batch_key(seed(loader), loader.spec().shard.rank()))
     }
 
-    /// File, row group and row of the row with this ordinal in the data sets, one after the other.
+    /// The file, the row group and the row in it, for the row with this ordinal in the data sets, counted
+    /// through one after the other.
     fn row_place(&self, py: Python<'_>, row: u64) -> PyResult<Option<(String, usize, u64)>> {
         let place = self.loader.get(py)?.row_place(row);
         Ok(place.and_then(|place| Some((place.file?.to_string(), place.row_group?, place.row?))))
     }
 
-    /// The rows of a step, each with the number of its source, in the order of delivery. A step is counted
-    /// from the beginning of its epoch or, without one, from that of epoch 0; without a step it is the one
-    /// that comes next. Of this rank, unless another one is named.
+    /// The rows of a step in the order of delivery, each with the number of its source. A step is counted
+    /// from the beginning of its epoch or, without one, from the beginning of epoch 0; without a step, it is
+    /// the next one. The rows are those of this rank unless another rank is given.
     #[pyo3(signature = (step=None, epoch=None, rank=None))]
     fn which(
         &self,
@@ -133,13 +136,13 @@ impl Loader {
         self.loader.get(py).map(|_| ())
     }
 
-    /// Batches in an epoch.
+    /// Number of batches in an epoch.
     fn steps(&self, py: Python<'_>) -> PyResult<u64> {
         let loader = self.loader.get(py)?;
         Ok(py.detach(|| loader.len()))
     }
 
-    /// Names and types of a batch.
+    /// Names and types of the columns of a batch.
     fn schema(&self, py: Python<'_>) -> PyResult<Schema> {
         Ok(Schema::new(self.loader.get(py)?.schema()))
     }
@@ -175,9 +178,8 @@ impl Loader {
         py.detach(|| json(&loader.position())).or_raise(py)
     }
 
-    /// Fills the cache, for all ranks or for this rank's `share` of the epoch that is under way or comes
-    /// next; `report` is called with the number of finished row groups and of all. Returns the statistics of
-    /// the cache as JSON.
+    /// Fills the cache, for all ranks or for this rank's `share` of the present or next epoch. Calls `report`
+    /// with the number of finished row groups and of all. Returns the statistics of the cache as JSON.
     #[pyo3(signature = (share=false, report=None))]
     fn warm(&self, py: Python<'_>, share: bool, report: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let loader = self.loader.get(py)?.clone();
@@ -193,7 +195,7 @@ impl Loader {
     }
 
     /// Whether the memory at `address`, which the caller keeps in use, is registered with a device by
-    /// `registrar`. See `pin`.
+    /// `registrar`, as `pin` describes.
     fn is_pinned(&self, py: Python<'_>, address: usize, registrar: &Bound<'_, PyAny>) -> PyResult<bool> {
         pin::is_pinned(py, self.loader.get(py)?.pages(address), registrar)
     }
@@ -206,24 +208,24 @@ impl Loader {
     }
 }
 
-/// A list of rows in a file, as JSON.
+/// Reads a list of rows from a file, and returns it as JSON.
 #[pyfunction]
 pub(crate) fn denied_rows(py: Python<'_>, location: String) -> PyResult<String> {
     interruptible(py, move || json(&Deny::read(&location)?))
 }
 
-/// A list of a column's values in a file, as JSON.
+/// Reads a list of a column's values from a file, and returns it as JSON.
 #[pyfunction]
 pub(crate) fn denied_values(py: Python<'_>, column: String, location: String) -> PyResult<String> {
     interruptible(py, move || json(&Deny::read_values(&column, &location)?))
 }
 
-/// The seed from which functions draw: that of the first source.
+/// The seed from which functions draw: the seed of the first source.
 fn seed(loader: &Inner) -> u64 {
     loader.source_specs().next().map_or(0, |spec| spec.shuffle.seed())
 }
 
-/// What `state_dict` returned, as JSON.
+/// Parses a position that `state_dict` returned, as JSON.
 fn parse(state: &str, is_mix: bool) -> forebay::Result<Position> {
     let what = if is_mix { "a mix" } else { "a loader" };
     parse_state(state, what)

@@ -1,4 +1,4 @@
-//! Arrow memory as an object that keeps it alive.
+//! A Python object that keeps Arrow memory alive.
 
 use pyo3::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Python values as serde reads them: the keywords of `forebay.Loader` become the options of the library by their names, so
-//! that a new option needs no line here.
+//! Lets serde read Python values: the keywords of `forebay.Loader` become the options of the library by their
+//! names, so that a new option needs no line here.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -8,23 +8,23 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Vi
 
 use crate::image::Image;
 
-/// A `T` from a dict. Keys whose value is `None` are left out, as options that were not given.
+/// Reads a `T` from a dict. Keys whose value is `None` are left out, like options that were not given.
 pub(crate) fn read<T: DeserializeOwned>(options: &Bound<'_, PyDict>) -> forebay::Result<T> {
     let given = options.iter().filter(|(_, value)| !value.is_none());
-    let map = MapDeserializer::new(given.map(|(key, value)| (Value(key), Value(value))));
+    let map = MapDeserializer::new(given.map(|(key, value)| (PythonValue(key), PythonValue(value))));
     T::deserialize(map).map_err(|error: Error| forebay::Error::invalid(error.to_string()))
 }
 
-/// A Python value: `None`, a bool, number, text, bytes, dict, list, tuple or image.
-struct Value<'py>(Bound<'py, PyAny>);
+/// A Python value that is `None`, a bool, number, text, bytes, dict, list, tuple or image.
+struct PythonValue<'py>(Bound<'py, PyAny>);
 
-impl<'py> Value<'py> {
+impl<'py> PythonValue<'py> {
     fn text(&self) -> Result<String, Error> {
         self.0.extract().map_err(Error::custom)
     }
 }
 
-impl<'de> IntoDeserializer<'de, Error> for Value<'_> {
+impl<'de> IntoDeserializer<'de, Error> for PythonValue<'_> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -32,7 +32,7 @@ impl<'de> IntoDeserializer<'de, Error> for Value<'_> {
     }
 }
 
-impl<'de> Deserializer<'de> for Value<'_> {
+impl<'de> Deserializer<'de> for PythonValue<'_> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -40,7 +40,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
         if value.is_none() {
             visitor.visit_unit()
         } else if let Ok(truth) = value.cast::<PyBool>() {
-            // Before numbers: True is an int.
+            // Booleans come before numbers, because `True` is an int.
             visitor.visit_bool(truth.is_true())
         } else if value.is_instance_of::<PyInt>() {
             match value.extract::<u64>() {
@@ -54,12 +54,13 @@ impl<'de> Deserializer<'de> for Value<'_> {
         } else if let Ok(bytes) = value.cast::<PyBytes>() {
             visitor.visit_bytes(bytes.as_bytes())
         } else if let Ok(dict) = value.cast::<PyDict>() {
-            visitor
-                .visit_map(MapDeserializer::new(dict.iter().map(|(key, value)| (Value(key), Value(value)))))
+            visitor.visit_map(MapDeserializer::new(
+                dict.iter().map(|(key, value)| (PythonValue(key), PythonValue(value))),
+            ))
         } else if let Ok(list) = value.cast::<PyList>() {
-            visitor.visit_seq(SeqDeserializer::new(list.iter().map(Value)))
+            visitor.visit_seq(SeqDeserializer::new(list.iter().map(PythonValue)))
         } else if let Ok(tuple) = value.cast::<PyTuple>() {
-            visitor.visit_seq(SeqDeserializer::new(tuple.iter().map(Value)))
+            visitor.visit_seq(SeqDeserializer::new(tuple.iter().map(PythonValue)))
         } else if let Ok(image) = value.cast::<Image>() {
             let spec = serde_json::to_value(image.get().spec()).map_err(Error::custom)?;
             spec.deserialize_any(visitor).map_err(Error::custom)
@@ -80,7 +81,9 @@ impl<'de> Deserializer<'de> for Value<'_> {
     ) -> Result<V::Value, Error> {
         match self.0.cast::<PyDict>() {
             Ok(dict) => {
-                let map = MapDeserializer::new(dict.iter().map(|(key, value)| (Value(key), Value(value))));
+                let map = MapDeserializer::new(
+                    dict.iter().map(|(key, value)| (PythonValue(key), PythonValue(value))),
+                );
                 visitor.visit_enum(MapAccessDeserializer::new(map))
             }
             Err(_) => visitor.visit_enum(self.text()?.into_deserializer()),

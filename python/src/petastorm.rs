@@ -12,7 +12,7 @@ use crate::interrupt::interruptible;
 /// The name of a field, its type, its shape, its codec, and whether it may be null.
 type PlainField<'py> = (String, String, Bound<'py, PyTuple>, Option<Bound<'py, PyTuple>>, bool);
 
-/// The name of the schema that lies beside the files, and its fields; ``None`` where there is none.
+/// The name of the schema that is stored beside the files, and its fields; ``None`` if there is no schema.
 #[pyfunction]
 pub(crate) fn petastorm_schema(
     py: Python<'_>,
@@ -29,7 +29,7 @@ fn plain(py: Python<'_>, field: Field) -> PyResult<PlainField<'_>> {
     Ok((field.name, field.dtype.to_string(), PyTuple::new(py, field.shape)?, codec, field.nullable))
 }
 
-/// The kind of a codec, and then its arguments.
+/// The kind of a codec, followed by its arguments.
 fn described(py: Python<'_>, codec: Codec) -> PyResult<Bound<'_, PyTuple>> {
     match codec {
         Codec::Scalar(spark_type) => {
@@ -43,7 +43,7 @@ fn described(py: Python<'_>, codec: Codec) -> PyResult<Bound<'_, PyTuple>> {
     }
 }
 
-/// The name of a type of Spark, and then its arguments.
+/// The name of a Spark type, followed by its arguments.
 fn type_parts<'py>(py: Python<'py>, spark_type: &SparkType) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let written = spark_type.to_string();
     let name = written.split_once('(').map_or(&*written, |(name, _)| name).into_bound_py_any(py)?;

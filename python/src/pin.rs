@@ -1,8 +1,9 @@
-//! Slots of a loader that are registered with the runtime of a device, by an object in Python.
+//! Registers the slots of a loader with the runtime of a device, by an object in Python.
 //!
-//! A registration ends by a call of Python, and a slot can go on any thread, under any lock, and after the interpreter. So the
-//! memory moves into a Python object, and the reference to that is dropped: on a thread without the interpreter this is put
-//! off until a thread has it. Only then the registration ends, and after it the memory is freed.
+//! A registration ends by a call of Python, while a slot may be dropped on any thread, under any lock, and
+//! after the interpreter has ended. So the memory moves into a Python object, and the reference to that
+//! object is dropped; on a thread without the interpreter, pyo3 puts this off until a thread has it. Only
+//! then the registration ends, and after it the memory is freed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,13 +16,13 @@ struct Pin {
     registrar: Py<PyAny>,
     address: usize,
     process: u32,
-    /// The slot's memory, once nobody uses it any longer.
+    /// The slot's memory, once nobody uses the slot any longer.
     memory: Mutex<SlotMemory>,
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        // A forked child has none of the device's state.
+        // A forked child does not have the state of the device.
         if self.process != std::process::id() {
             return;
         }
@@ -30,7 +31,7 @@ impl Drop for Pin {
             ended.map_err(|error| error.write_unraisable(py, Some(self.registrar.bind(py)))).is_ok()
         });
         if ended != Some(true) {
-            // The device may still know of it, so that nobody else may have it.
+            // The device may still know the memory, so nobody else may get it.
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::take(&mut *memory));
         }
@@ -47,8 +48,9 @@ impl Registration for Pinned {
     }
 }
 
-/// Whether the memory at an address is registered with a device. The first who asks for a slot registers it: by
-/// `registrar.register(address, bytes)`, which says whether that was possible, and later by `registrar.unregister(address)`.
+/// Whether the memory at an address is registered with a device. The first call for a slot registers it by
+/// `registrar.register(address, bytes)`, which returns whether that was possible;
+/// `registrar.unregister(address)` is called later.
 pub(crate) fn is_pinned(
     py: Python<'_>,
     pages: Option<Arc<Pages>>,

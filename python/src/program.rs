@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use forebay_cli as cli;
 use pyo3::prelude::*;
 
-/// Runs the program, its name first, without the interpreter, and returns its exit status. `again` is the command that starts
-/// it in another process.
+/// Runs the program, whose name is the first argument, without the interpreter's lock, and returns its exit
+/// status. `again` is the command that starts the program in another process.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, arguments: Vec<OsString>, again: Vec<OsString>) -> i32 {
     py.detach(|| cli::run_hosted(again, arguments))

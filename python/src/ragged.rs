@@ -1,8 +1,9 @@
-//! Lists of differing lengths: `forebay.Ragged` over the items and the offsets as Arrow has them.
+//! Makes `forebay.Ragged` of lists of differing lengths, from the items and offsets that Arrow has.
 
 use forebay::arrow::array::{Array, ArrayRef};
 use forebay::arrow::buffer::{Buffer, OffsetBuffer};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::dense::{Dense, Element};
 use crate::view;
@@ -11,18 +12,18 @@ use crate::view;
 pub(crate) struct Offsets(OffsetBuffer<i64>);
 
 impl Offsets {
-    pub(crate) fn of(offsets: OffsetBuffer<i64>) -> Self {
+    pub(crate) fn new(offsets: OffsetBuffer<i64>) -> Self {
         Offsets(offsets)
     }
 
-    /// The items of the rows alone.
+    /// The items of these rows only.
     pub(crate) fn items(&self, values: &ArrayRef) -> ArrayRef {
         let (first, last) = (self.0.first(), self.0.last());
         let count = usize::try_from(last - first).unwrap_or(0);
         values.slice(usize::try_from(first).unwrap_or(0), count)
     }
 
-    /// The rows with these items. The offsets are copied where the rows do not begin at the first item.
+    /// The rows with these items. The offsets are copied if the rows do not begin at the first item.
     pub(crate) fn ragged<'py>(
         self,
         py: Python<'py>,
@@ -31,7 +32,22 @@ impl Offsets {
         self.named(py, "Ragged", items)
     }
 
-    /// The same for images, whose rows form arrays.
+    /// The same for arrays with several sides, of which the last ones, of one length each, are one among the
+    /// items.
+    pub(crate) fn arrays<'py>(
+        self,
+        py: Python<'py>,
+        items: Bound<'py, PyAny>,
+        sides: Vec<usize>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let of_arrays = self.named(py, "Arrays", items)?;
+        match sides.len() {
+            0 | 1 => Ok(of_arrays),
+            _ => of_arrays.call_method1("_with_sides", (PyTuple::new(py, sides)?,)),
+        }
+    }
+
+    /// The rows with these items as images, each of which is an array of its own shape.
     pub(crate) fn images<'py>(
         self,
         py: Python<'py>,
@@ -49,12 +65,12 @@ impl Offsets {
         let first = self.0.first();
         let offsets: Buffer = match first {
             0 => {
-                // A sliced scalar buffer already begins at its slice.
+                // The slice of a scalar buffer already begins at the first offset.
                 self.0.inner().inner().slice_with_length(0, self.0.len() * size_of::<i64>())
             }
             _ => self.0.iter().map(|offset| offset - first).collect(),
         };
-        let offsets = view::of(py, Dense::flat(offsets, Element::Int(8)))?;
+        let offsets = view::array(py, Dense::flat(offsets, Element::Int(8)))?;
         py.import("forebay.batch.ragged")?.getattr(class)?.call1((items, offsets))
     }
 }

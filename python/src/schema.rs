@@ -24,7 +24,7 @@ pub(crate) struct Schema {
     schema: SchemaRef,
 }
 
-/// Name, kind, type of an element, shape of a row.
+/// The name of a column, its kind, the type of an element, and the shape of a row.
 type ColumnLayout<'py> = (String, &'static str, Option<&'static str>, Bound<'py, PyTuple>);
 
 impl Schema {
@@ -46,9 +46,9 @@ impl Schema {
     /// Returns
     /// -------
     /// list of tuple
-    ///     For each column its name, its kind ("dense", "ragged", "struct", "text", "bytes" or "object"), the type of an
-    ///     element as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row, with ``None``
-    ///     for a side that differs from batch to batch.
+    ///     For each column its name, its kind ("dense", "ragged", "struct", "text", "bytes" or "object"), the
+    ///     type of an element as numpy writes it or "bfloat16" (``None`` if elements have no such type), and
+    ///     the shape of one row, with ``None`` for a side that differs from batch to batch.
     ///
     /// Examples
     /// --------
@@ -82,7 +82,7 @@ impl Schema {
         other.cast::<Schema>().is_ok_and(|other| other.get().schema == self.schema)
     }
 
-    /// Names and types, for a notebook.
+    /// Names and types of the columns as HTML, for a notebook.
     fn _repr_html_<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("forebay.reports.notebook")?
             .call_method1("of_schema", (self.names(), described(&self.schema)))
@@ -123,7 +123,8 @@ pub(crate) fn described(schema: &SchemaRef) -> Vec<String> {
     schema.fields().iter().map(describe).collect()
 }
 
-/// The type in words: its name, or element type and shape of a tensor. Control characters in names are escaped.
+/// The type of a column in words: its name, or the element type and the shape of a tensor. Control characters
+/// in names are escaped.
 pub(crate) fn describe(field: &FieldRef) -> String {
     let nullable = if field.is_nullable() { "" } else { " not null" };
     let described = match dense::layout(field) {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::errors::IntoPython;
 
-/// Bytes of a size as people write it.
+/// The number of bytes in a size as people write it.
 #[pyfunction]
 pub(crate) fn parse_size(py: Python<'_>, text: &str) -> PyResult<u64> {
     sizes::parse(text).or_raise(py)

@@ -1,8 +1,8 @@
-//! numpy arrays over memory that is not numpy's, made by the functions that numpy exports to C.
+//! Makes numpy arrays over memory that is not numpy's, with the functions that numpy exports to C.
 //!
-//! `numpy.asarray` asks an object for its memory, in a text that it then parses; that takes six times as long, for each
-//! array of each batch. Source: "Array API" in numpy's reference. The table of functions is a part of numpy's stable
-//! interface: the place of a function in it does not change.
+//! `numpy.asarray` asks an object to describe its memory in a text that it then parses, which takes six times
+//! as long for each array of each batch. The functions are described in "Array API" in numpy's reference.
+//! Their table is a part of numpy's stable interface, so the place of a function in it does not change.
 #![allow(unsafe_code, reason = "numpy's interface is a table of C functions")]
 
 use std::ffi::{c_int, c_void};
@@ -18,8 +18,8 @@ use pyo3::types::PyCapsule;
 use crate::dense::{Dense, Element};
 use crate::memory::Memory;
 
-/// `PyArray_NewFromDescr`: type, dtype (which it takes over), dimensions, shape, strides, memory, flags, and an object for
-/// subclasses.
+/// `PyArray_NewFromDescr`. Its arguments are the type, the dtype (which it takes over), the number of
+/// dimensions, the shape, the strides, the memory, the flags, and an object for subclasses.
 type NewFromDescr = unsafe extern "C" fn(
     *mut PyTypeObject,
     *mut PyObject,
@@ -31,16 +31,17 @@ type NewFromDescr = unsafe extern "C" fn(
     *mut PyObject,
 ) -> *mut PyObject;
 
-/// `PyArray_SetBaseObject`: array, and the object that it keeps alive (which it takes over).
+/// `PyArray_SetBaseObject`. Its arguments are the array, and the object that the array keeps alive (which it
+/// takes over).
 type SetBaseObject = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> c_int;
 
 /// `NPY_ARRAY_C_CONTIGUOUS`, `NPY_ARRAY_ALIGNED` and `NPY_ARRAY_WRITEABLE`.
 ///
-/// Writable: a batch owns its memory alone, nothing in the library reads it again, and `torch.from_numpy` warns about
-/// arrays that are not.
+/// Arrays are writable because a batch owns its memory alone, nothing in the library reads it again, and
+/// `torch.from_numpy` warns about arrays that are not writable.
 const FLAGS: c_int = 0x1 | 0x100 | 0x400;
 
-/// What is used of numpy's table.
+/// The used entries of numpy's table.
 struct Api {
     array_type: *mut PyTypeObject,
     new_from_descr: NewFromDescr,
@@ -56,7 +57,7 @@ impl Api {
     fn get(py: Python<'_>) -> PyResult<&'static Api> {
         static API: PyOnceLock<Api> = PyOnceLock::new();
         API.get_or_try_init(py, || {
-            // The first name is numpy 2's.
+            // numpy 2 has the first name, numpy 1 the second.
             let module =
                 py.import("numpy._core.multiarray").or_else(|_| py.import("numpy.core.multiarray"))?;
             let capsule = module.getattr("_ARRAY_API")?.cast_into::<PyCapsule>()?;
@@ -67,7 +68,7 @@ impl Api {
             if array_type.is_null() || new.is_null() || set_base.is_null() {
                 return Err(PyImportError::new_err("numpy's table of C functions is empty"));
             }
-            // SAFETY: these places have functions of these types, in all versions from 1.7 on.
+            // SAFETY: these places have functions of these types in all versions from 1.7 on.
             let (new_from_descr, set_base_object) = unsafe {
                 (
                     transmute::<*mut c_void, NewFromDescr>(new),
@@ -79,14 +80,16 @@ impl Api {
     }
 }
 
-/// An array over the same memory, which stays alive as the array's base. bfloat16 is its bits, as integers.
-pub(crate) fn of(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
+/// An array over the same memory, which stays alive as the array's base. The array of bfloat16 holds its bits
+/// as integers.
+pub(crate) fn array(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     let api = Api::get(py)?;
     let dtype = dtype(py, dense.element)?;
     let shape: Vec<isize> = dense.shape.iter().map(|side| side.cast_signed()).collect();
     let memory = dense.buffer.as_ptr().cast_mut().cast();
     let base = Bound::new(py, Memory::new(dense))?.into_ptr();
-    // SAFETY: the memory has the shape's elements, one after the other, and belongs to `base`, which the array keeps.
+    // SAFETY: the memory has the shape's elements, one after the other, and belongs to `base`, which the
+    // array keeps alive.
     unsafe {
         let array = (api.new_from_descr)(
             api.array_type,

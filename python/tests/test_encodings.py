@@ -389,3 +389,36 @@ def test_lists_of_one_length_are_encoded_as_others(tmp_path: Path) -> None:
         for name in fixed:
             assert batch[name].shape == (3, 2)
             assert batch[name].tolist() == [row.tolist() for row in batch["any"]], name
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_codes_are_those_of_the_rows_whatever_holds_them(tmp_path: Path, use_dictionary: bool) -> None:
+    """Row groups are held as codes, read from dictionaries, from values or from texts; a cache keeps what is stored."""
+    rng = np.random.default_rng(5)
+    rows = 4_000
+    cities = [f"a city with a name that no view has room for, {at}" if at % 2 else f"{at}" for at in range(40)]
+    city = [None if at % 11 == 0 else cities[rng.integers(40)] for at in range(rows)]
+    stored = pa.table({"id": range(rows), "city": city, "part": [c if c is None else c.encode() for c in city]})
+    for part in range(2):
+        half = stored.slice(part * rows // 2, rows // 2)
+        pq.write_table(half, tmp_path / f"{part}.parquet", row_group_size=300, use_dictionary=use_dictionary)
+    texts = fb.Vocabulary(sorted(cities)[:30], unknown="code")
+    options: dict[str, Any] = {
+        "encode": {"city": texts, "part": fb.Hash(97)},
+        "fill_null": {"city": cities[0], "part": b"none"},
+        "shuffle": fb.Shuffle(seed=3, window_rows=1_000),
+        "batch_size": 64,
+    }
+    places = {value: place for place, value in enumerate(texts.values)}
+    filtered = fb.col("id") % 3 != 0
+    for more, kept in [({}, rows), ({"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")}, rows), ({"filter": filtered}, None)]:
+        loader = fb.Loader(tmp_path, **options, **more)
+        for epoch in range(2):
+            seen = 0
+            for batch in loader.epoch(epoch):
+                for row, code, hashed in zip(batch["id"], batch["city"], batch["part"], strict=True):
+                    value = city[row]
+                    assert code == places.get(cities[0] if value is None else value, 30)
+                    assert hashed == xxh64(b"none" if value is None else value.encode(), 0) % 97
+                    seen += 1
+            assert seen == (kept or sum(at % 3 != 0 for at in range(rows)))

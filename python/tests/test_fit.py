@@ -195,6 +195,52 @@ def test_flips_stay_on_their_part_and_all_that_belongs_follows(data: Path) -> No
     assert len(mirrored) == 4
 
 
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("options", [{}, {"resize": 80}, {"resize": 96, "fill": (114.0, 9.0, 7.0)}])
+def test_centered_all_of_it_is_the_same_in_the_middle(data: Path, layout: Any, options: dict[str, Any]) -> None:
+    def found(centered: bool) -> dict[int, dict[str, Any]]:
+        image = fb.Image.fit(CANVAS, centered=centered, **options).flip().vertical_flip().random_rotation(30)
+        decode = {
+            "image": image.layout(layout),
+            "boxes": fb.Boxes(of="image"),
+            "points": fb.Keypoints(of="image"),
+            "mask": fb.Mask(of="image"),
+        }
+        with fb.Loader(data, decode=decode, batch_size=7, shuffle=fb.Shuffle(seed=3)) as loader:
+            return rows(loader)
+
+    corner, middle = found(False), found(True)
+    for number, row in middle.items():
+        of_corner = corner[number]
+        height, width = row["image.size"].tolist()
+        assert of_corner["image.size"].tolist() == [height, width]
+        top, left = (CANVAS[0] - height) // 2, (CANVAS[1] - width) // 2
+        values = row["image"] if layout == "NHWC" else row["image"].transpose(1, 2, 0)
+        cornered = of_corner["image"] if layout == "NHWC" else of_corner["image"].transpose(1, 2, 0)
+        expected = np.broadcast_to(np.array(options.get("fill", (0, 0, 0)), np.uint8), values.shape).copy()
+        expected[top : top + height, left : left + width] = cornered[:height, :width]
+        np.testing.assert_array_equal(values, expected)
+        classes = np.zeros(CANVAS, np.uint8)
+        classes[top : top + height, left : left + width] = of_corner["mask"][:height, :width]
+        np.testing.assert_array_equal(row["mask"], classes)
+        np.testing.assert_allclose(row["boxes"], of_corner["boxes"] + np.float32([left, top] * 2), atol=0.01)
+        np.testing.assert_allclose(row["points"], of_corner["points"] + np.float32([left, top]), atol=0.01)
+
+
+@pytest.mark.parametrize("size", [(37, 80), (80, 37), (64, 64), (200, 90)])
+def test_a_letterbox_is_pillows_pad(size: tuple[int, int]) -> None:
+    from PIL import ImageOps
+
+    pixels = np.random.default_rng(3).integers(0, 256, (*size, 3), np.uint8)
+    image = fb.Image.fit(64, resize=64, fill=114, centered=True).resampling("bicubic")
+    found = fb.decode_image(encoded(pixels), image)
+    wanted = np.asarray(ImageOps.pad(Pillow.fromarray(pixels), (64, 64), color=(114,) * 3), np.int16)
+    # Pillow rounds the shorter side, and the place of an odd rest.
+    inside = (wanted != 114).any(axis=-1)
+    assert abs(int(inside.sum()) - int((found != 114).any(axis=-1).sum())) <= 2 * 64
+    assert abs(np.argwhere(inside).mean(axis=0) - np.argwhere((found != 114).any(axis=-1)).mean(axis=0)).max() <= 1
+
+
 def test_effects_change_the_image_alone(data: Path) -> None:
     image = fb.Image.fit(CANVAS, fill=9).color_jitter(0.5, 0.5, 0.5, 0.1).gaussian_blur(5).random_erasing(1, value=250)
     still = delivered(data, fb.Image.fit(CANVAS, fill=9))

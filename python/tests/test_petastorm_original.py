@@ -14,12 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_petastorm_loader import check as check_value
+from test_petastorm_loader import of_all
 from test_petastorm_rows import Kinds, kinds
 
 import forebay as fb
 from forebay.petastorm import make_batch_reader, make_reader
 from forebay.petastorm.predicates import in_pseudorandom_split
-from forebay.petastorm.unischema import type_name
+from forebay.petastorm.unischema import Unischema, UnischemaField, type_name
 
 PYTHON = os.environ.get("FOREBAY_PETASTORM_PYTHON")
 SCRIPT = Path(__file__).parent / "petastorm_original.py"
@@ -112,6 +114,32 @@ def check_rows(url, gave, **options):
     return values
 
 
+def check_loader(url, gave, **options):
+    """The values of ``fb.Loader`` itself, in which text is objects."""
+    expected, fields = gave
+    as_stored = [name for name, value in options.get("decode", {}).items() if value is None]
+    text = ("Decimal", "str_", "bytes_")
+    masked = [
+        name for name, kind, shape, nullable in fields if nullable and (shape or NAMES.get(kind, kind) not in text)
+    ]
+    batch = of_all(url, null_mask=[name for name in masked if name not in as_stored], **options)
+    rows = {int(row["id"]): row for row in expected}
+    values = 0
+    for at, number in enumerate(batch["id"].tolist()):
+        for name, value in rows.pop(number).items():
+            if name in as_stored:
+                continue
+            is_there = batch[f"{name}.mask"][at] if name in masked else batch[name][at] is not None
+            if not is_there:
+                # A null among floats is NaN there.
+                assert value is None or value != value, name
+            else:
+                check_value(batch, name, at, value)
+            values += 1
+    assert not rows
+    return values
+
+
 def check_batches(url, gave, keys=None, **options):
     expected, fields = gave
     with make_batch_reader(url, shuffle_row_groups=False, **options) as reader:
@@ -141,6 +169,7 @@ def test_rows_and_batches_of_old_versions_are_the_same(original, version):
         ["rows", {"url": url, "shuffle_row_groups": False}], ["batches", {"url": url, "shuffle_row_groups": False}]
     )
     assert check_rows(url, rows) == 100 * len(rows[1])
+    assert check_loader(url, rows) == 100 * len(rows[1])
     assert check_batches(url, batches, keys={"partition_key": lambda id: f"p_{id // 10}"}) == 100 * len(batches[1])
 
 
@@ -150,6 +179,7 @@ def test_rows_and_batches_of_every_codec_are_the_same(original, written):
         ["batches", {"url": written, "shuffle_row_groups": False}],
     )
     assert check_rows(written, rows) == 30 * 36
+    assert check_loader(written, rows, decode={"times": None}) == 30 * 35
     assert (
         check_batches(written, batches, keys={"part": lambda id: f"p {id % 2}", "number": lambda id: 7 + id % 2})
         == 30 * 36
@@ -204,3 +234,22 @@ def test_petastorm_reads_what_is_written_here(original, tmp_path):
             else:
                 assert value == expected[name], name
     assert check_rows(url, rows) == 30 * len(Kinds.fields)
+
+
+def test_petastorm_reads_folders_that_are_written_here(original, tmp_path):
+    url = f"file://{tmp_path}/data"
+    fields = [Kinds.id, Kinds.matrix, UnischemaField("day", np.int32, (), None, False)]
+    schema = Unischema("Days", [*fields, UnischemaField("who", np.str_, (), None, False)])
+    rows = [{"id": i, "matrix": kinds(i)["matrix"], "day": i % 3, "who": f"p {i % 2}"} for i in range(30)]
+    fb.petastorm.write(rows, schema, url, partition_columns=["day", "who"], row_group_rows=3)
+    (gave,) = original(["rows", {"url": url, "shuffle_row_groups": False}])
+    found = {int(row["id"]): row for row in gave[0]}
+    assert sorted(found) == list(range(30))
+    for row in rows:
+        for name, value in row.items():
+            assert (found[row["id"]][name] == value).all() if name == "matrix" else found[row["id"]][name] == value
+    with make_reader(url) as reader:
+        here = {int(row.id): row._asdict() for row in reader}
+    for number, row in found.items():
+        for name, value in row.items():
+            check(here[number][name], value, name)

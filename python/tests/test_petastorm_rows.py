@@ -239,6 +239,27 @@ def test_shards_are_equal_on_request(small_url):
     assert [len(ids(small_url, cur_shard=rank, **few)) for rank in range(2)] == [3, 3]
 
 
+def test_row_groups_are_shuffled_in_about_as_many_pieces_as_asked_for():
+    from forebay.petastorm._order import _piece
+
+    assert [_piece(10, pieces) for pieces in (2, 3, 5, 8, 10, 99)] == [5, 4, 2, 1, 1, 1]
+
+
+def test_more_shards_than_rows_are_an_error_before_anything_is_read(small_url):
+    said = "1000 shards need as many rows, and there are 200 .Number of row-groups in the dataset: 21"
+    with pytest.raises(fb.petastorm.NoDataAvailableError, match=said):
+        make_reader(small_url, cur_shard=0, shard_count=1000)
+    with pytest.raises(fb.petastorm.NoDataAvailableError, match="need as many row groups, and there are 21"):
+        make_reader(small_url, cur_shard=0, shard_count=50, shards="row_groups")
+
+
+def test_diagnostics_count_what_was_taken(small_url):
+    with make_reader(small_url) as reader:
+        assert reader.diagnostics["items_consumed"] == reader.diagnostics["output_queue_size"] == 0
+        next(reader)
+        assert reader.diagnostics["items_consumed"] == 1 and not reader.diagnostics["zmq_copy_buffers"]
+
+
 @pytest.mark.parametrize("shards", ["rows", "equal"])
 def test_a_shard_without_a_row_is_an_error(small_url, shards):
     options = {"predicate": in_set(range(3), "id"), "shards": shards}
@@ -256,7 +277,7 @@ def test_shards_are_whole_row_groups_on_request(small_url):
     for rank, share in enumerate(shares):
         expected = [row for low, high in zip(begins[rank::3], ends[rank::3]) for row in range(low, high)]
         assert sorted(share) == expected
-    with pytest.raises(fb.petastorm.NoDataAvailableError, match="need as many row groups"):
+    with pytest.raises(fb.petastorm.NoDataAvailableError, match="50 shards need as many row groups"):
         ids(small_url, cur_shard=0, shard_count=50, shards="row_groups")
 
 

@@ -23,6 +23,7 @@ from forebay.petastorm.codecs import (
 )
 from forebay.petastorm.errors import DecodeFieldError, PetastormMetadataError
 from forebay.petastorm.etl.dataset_metadata import (
+    ROW_GROUPS_PER_FILE_KEY,
     get_schema,
     get_schema_from_dataset_url,
     infer_or_load_unischema,
@@ -270,6 +271,57 @@ def test_row_groups_are_cut_by_size(tmp_path):
     fb.petastorm.write(rows, schema, f"file://{tmp_path}/data", row_group_size=2500)
     file = pq.ParquetFile(tmp_path / "data" / "part-00000.parquet")
     assert [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)] == [3, 3, 3, 1]
+
+
+def test_values_of_columns_name_folders_on_request(tmp_path):
+    schema = Unischema(
+        "S",
+        [
+            UnischemaField("id", np.int64, (), None, False),
+            UnischemaField("day", np.int32, (), None, True),
+            UnischemaField("who", np.str_, (), None, False),
+            UnischemaField("x", np.float32, (2,), NdarrayCodec(), False),
+        ],
+    )
+
+    def row(number):
+        day = number % 3 or None
+        return {"id": number, "day": day, "who": f"a/b c={number % 2}", "x": np.full(2, number, np.float32)}
+
+    url = f"file://{tmp_path}/data"
+    options = {"partition_columns": ["day", "who"], "row_group_rows": 4, "file_rows": 6}
+    assert fb.petastorm.write(map(row, range(50)), schema, url, **options) == 50
+    files = sorted(str(file.relative_to(tmp_path / "data")) for file in tmp_path.rglob("*.parquet"))
+    assert files[0] == "day=1/who=a%2Fb c%3D0/part-00000.parquet" and len(files) == 12
+    assert files[-1] == "day=__HIVE_DEFAULT_PARTITION__/who=a%2Fb c%3D1/part-00001.parquet"
+    counts = json.loads(pq.read_schema(tmp_path / "data/_common_metadata").metadata[ROW_GROUPS_PER_FILE_KEY])
+    assert sorted(counts) == files and set(counts.values()) == {1, 2}
+    assert pq.read_schema(tmp_path / "data" / files[0]).names == ["id", "x"]
+    with fb.petastorm.make_reader(url) as reader:
+        found = {int(one.id): one for one in reader}
+    assert sorted(found) == list(range(50))
+    for number, one in found.items():
+        expected = row(number)
+        assert (one.day, one.who, one.x.tolist()) == (expected["day"], expected["who"], expected["x"].tolist())
+
+
+def test_folders_are_named_by_whole_numbers_text_and_days(tmp_path):
+    url = f"file://{tmp_path}/data"
+    rows = [{"id": 1, "matrix": np.ones((1, 2), np.float32), "price": decimal.Decimal(1)}]
+    for columns, message in (
+        (["nothing"], "partition_columns has 'nothing', and the fields are id"),
+        (["price"], "folders are named by whole numbers"),
+        (["id", "id"], "differing names"),
+        ("id", "must be a list"),
+    ):
+        with pytest.raises(fb.InvalidError, match=message):
+            fb.petastorm.write(rows, Things, url, partition_columns=columns)
+    alone = Unischema("S", [UnischemaField("id", np.int64, (), None, False)])
+    with pytest.raises(fb.InvalidError, match="has all fields"):
+        fb.petastorm.write([{"id": 1}], alone, url, partition_columns=["id"])
+    with pytest.raises(ValueError, match="not nullable"):
+        fb.petastorm.write([*rows, {**rows[0], "id": None}], Things, url, partition_columns=["id"])
+    assert list(tmp_path.rglob("*.parquet")) == []
 
 
 def test_what_cannot_be_written_is_refused(tmp_path, written):

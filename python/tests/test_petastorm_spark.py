@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
+import pyarrow.fs as pa_fs
 import pytest
 
 import forebay as fb
@@ -76,6 +80,53 @@ def test_spark_writes_what_a_reader_reads(spark, tmp_path):
         assert one.matrix is None or one.matrix.shape == expected["matrix"].shape
     read = dataset_as_rdd(url, spark, [Things.id, Things.matrix]).collect()
     assert sorted(one.id for one in read) == list(range(20)) and read[0]._fields == ("id", "matrix")
+
+
+def test_spark_writes_folders_that_a_reader_and_petastorm_read(spark, tmp_path):
+    url = f"file://{tmp_path}/data"
+    with materialize_dataset(spark, url, Things, row_group_size_mb=1):
+        rows = [dict_to_spark_row(Things, row(number)) for number in range(20)]
+        frame = spark.createDataFrame(rows, Things.as_spark_schema())
+        frame.coalesce(1).write.partitionBy("bare").parquet(url)
+    with make_reader(url) as reader:
+        found = {int(one.id): one for one in reader}
+    assert sorted(found) == list(range(20)) and found[7].bare == "row 7" and found[7].image.shape == (4, 5, 3)
+    python = os.environ.get("FOREBAY_PETASTORM_PYTHON")
+    if python is None:
+        return
+    calls = json.dumps([["rows", {"url": url}]])
+    script, out = Path(__file__).parent / "petastorm_original.py", tmp_path / "out.pickle"
+    subprocess.run([python, script, out], input=calls, text=True, check=True)
+    ((rows, _),) = pickle.loads(out.read_bytes())
+    assert {int(one["id"]): str(one["bare"]) for one in rows} == {number: f"row {number}" for number in range(20)}
+
+
+def test_a_training_set_of_hopsworks_is_read(spark, tmp_path):
+    # As Hopsworks writes a version of a training set: in a folder with a suffix, over one that was there.
+    url = f"file://{tmp_path}/Projects/demo/demo_Training_Datasets/things_1/things.petastorm"
+    frame = spark.createDataFrame(
+        [dict_to_spark_row(Things, row(number)) for number in range(20)], Things.as_spark_schema()
+    )
+    for _ in range(2):
+        with materialize_dataset(spark, url, Things, filesystem_factory=lambda: pa_fs.LocalFileSystem()):
+            frame.coalesce(2).write.mode("overwrite").parquet(url)
+    with make_reader(url, hdfs_driver="libhdfs", num_epochs=2) as reader:
+        assert sorted(int(one.id) for one in reader) == sorted([*range(20)] * 2)
+    loader = fb.Loader(url.removeprefix("file://"), columns=["id"], batch_size=20)
+    assert sorted(next(iter(loader))["id"].tolist()) == list(range(20))
+
+
+def test_a_csv_of_pixels_becomes_bytes(spark, tmp_path):
+    page = (Path(__file__).resolve().parents[2] / "docs/recipes/small-images.md").read_text()
+    block = next(block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "F.unhex" in block)
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 4))
+    np.savetxt(tmp_path / "small.csv", np.column_stack([np.arange(30), pixels]), "%d", delimiter=",")
+    names = ["label", *(f"pixel{at}" for at in range(4))]
+    urls = {"csv_url": f"file://{tmp_path}/small.csv", "parquet_url": f"file://{tmp_path}/images"}
+    exec(block, {"spark": spark, "names": names, **urls})
+    loader = fb.Loader(f"{tmp_path}/images", decode={"image": fb.Tensor("uint8", (2, 2))}, batch_size=30)
+    batch = next(iter(loader))
+    assert (batch["image"] == pixels[batch["label"]].reshape(30, 2, 2)).all()
 
 
 def test_a_job_that_wrote_nothing_is_an_error(spark, tmp_path):

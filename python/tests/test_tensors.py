@@ -221,7 +221,8 @@ def test_a_file_of_another_array_is_a_bad_row(tmp_path: Path) -> None:
         (file, fb.Tensor("float64", (2, 3), format="npy"), "float64[3, 2] where float64[2, 3]"),
         (file, fb.Tensor("float64", (3, 2), format="npz"), "not a .npz file"),
         (file[:-1], fb.Tensor("float64", (3, 2), format="npy"), "47 bytes of values where float64[3, 2] takes 48"),
-        (npy(np.array(["a"])), fb.Tensor("float64", 1, format="npy"), "not that of an array of numbers"),
+        (npy(np.array(["a"])), fb.Tensor("float64", 1, format="npy"), "str[1] where float64[1] is wanted"),
+        (npy(np.array([1j])), fb.Tensor("float64", 1, format="npy"), "not that of an array of numbers or text"),
         (several.getvalue(), fb.Tensor("float64", 3, format="npz"), "2 arrays"),
         (bytes(damaged), fb.Tensor("float64", (2, 3), format="npz"), "a .np"),
     ):
@@ -297,7 +298,7 @@ def test_a_loader_keeps_its_tensors(tmp_path: Path) -> None:
         assert "tensors" not in loader.spec
     for wrong, said in (
         ({"y": fb.Tensor("int64", 1)}, "holds int64, not tensors"),
-        ({"x": "raw"}, "must be a forebay.Image, Boxes, Keypoints, Mask, Tensor, Text or Json, got str"),
+        ({"x": "raw"}, "must be a forebay.Image, Boxes, Keypoints, Mask, Tensor, Text, Json or None, got str"),
     ):
         with pytest.raises(fb.InvalidError, match=said):
             fb.Loader(tmp_path, decode=wrong)  # type: ignore[arg-type]

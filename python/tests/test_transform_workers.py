@@ -445,7 +445,7 @@ def test_workers_that_an_epoch_gives_back_after_the_loader_was_closed_end(
         late.wait()
         give_back(self, workers)
 
-    monkeypatch.setattr(several, "PATIENCE", 0.01)
+    monkeypatch.setattr(several, "CLOSE_SECONDS", 0.01)
     monkeypatch.setattr(Processes, "give_back", slow)
     with small(plain, batch_size=16, transform=big, transform_workers=2) as loader:
         batches = list(loader)

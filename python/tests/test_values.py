@@ -272,6 +272,7 @@ def test_names_of_options_are_those_of_the_library() -> None:
         (types.CacheTier, _forebay.CACHE_TIERS),
         (types.FilterOperator, _forebay.FILTER_OPERATORS),
         (types.Interpolation, _forebay.INTERPOLATIONS),
+        (types.Resampling, _forebay.RESAMPLINGS),
         (types.MaskType, _forebay.MASK_TYPES),
         (types.Mixing, _forebay.MIXINGS),
         (types.PixelLayout, _forebay.PIXEL_LAYOUTS),

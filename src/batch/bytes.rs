@@ -10,7 +10,9 @@ use forebay_arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringVie
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::{Fill, Selection, downcast};
+use super::fill::Fill;
+use super::selection::Selection;
+use super::sources::downcast;
 
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let mut nulls = selection.nulls(sources);

@@ -5,12 +5,12 @@ mod serial;
 use std::fmt;
 use std::sync::Arc;
 
-use forebay_arrow::array::ArrayRef;
 use forebay_arrow::datatypes::DataType;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, Result};
 
-use super::fixed::{self, Number};
+use super::layout::is_fixed;
+use super::number::{Number, pattern};
 
 /// The value that replaces nulls of a column: a number, a text or bytes, as the column has them.
 ///
@@ -100,7 +100,7 @@ impl Fill {
             }
             (DataType::List(item) | DataType::LargeList(item), _) => self.check(item.data_type()),
             (DataType::FixedSizeList(item, _), _)
-                if fixed::is_fixed(item.data_type()) || *item.data_type() == DataType::Boolean =>
+                if is_fixed(item.data_type()) || *item.data_type() == DataType::Boolean =>
             {
                 self.check(item.data_type())
             }
@@ -113,7 +113,7 @@ impl Fill {
                 None => Err(unfit()),
             },
             _ => match self.number() {
-                Some(number) => fixed::pattern(data_type, number).map(drop).map_err(|_| unfit()),
+                Some(number) => pattern(data_type, number).map(drop).map_err(|_| unfit()),
                 None => Err(unfit()),
             },
         }
@@ -141,17 +141,5 @@ impl Fill {
             Fill::Text(text) => Some(text.as_bytes()),
             Fill::Bytes(bytes) => Some(bytes),
         }
-    }
-}
-
-/// The column with its nulls replaced in place, if nothing else uses its memory and its values have one width;
-/// otherwise unchanged.
-///
-/// # Errors
-/// `value` is not one of its type.
-pub(crate) fn fill(column: ArrayRef, value: &Fill) -> Result<ArrayRef> {
-    match fixed::is_fixed(column.data_type()) {
-        true => fixed::fill(column, value),
-        false => Ok(column),
     }
 }

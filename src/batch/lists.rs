@@ -6,14 +6,16 @@ use forebay_arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeListArray, LargeListArray, MapArray, make_array,
 };
 use forebay_arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use forebay_arrow::datatypes::DataType;
+use forebay_arrow::datatypes::{DataType, FieldRef};
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::{
-    Fill, Run, Selection, booleans, delivered_type, disagreement, downcast, fill as fill_values, fixed_lists,
-    gather as gather_values,
-};
+use super::delivered::delivered_type;
+use super::fill::Fill;
+use super::nested::fixed_lists;
+use super::selection::{Run, Selection};
+use super::sources::{disagreement, downcast};
+use super::{booleans, fixed};
 
 /// A list of a source: where its values are among those of the source, as far as there are any.
 #[derive(Clone, Copy)]
@@ -29,79 +31,121 @@ impl StoredList {
     }
 }
 
-/// The selected lists where they are, `None` for those that are null, and the values of each source.
-pub(crate) fn stored_lists<'a>(
-    sources: &[&'a dyn Array],
-    selection: &Selection,
-) -> Result<(Vec<&'a ArrayRef>, Vec<Option<StoredList>>)> {
-    let parts = sources.iter().map(|source| parts(*source)).collect::<Result<Vec<_>>>()?;
-    let mut lists = Vec::with_capacity(selection.len());
-    selection.for_each(|source, row| {
-        lists.push(sources[source].is_valid(row).then(|| {
-            let (from, to) = parts[source].1.of(row);
-            StoredList { source, from, to }
-        }));
-    });
-    Ok((parts.into_iter().map(|(values, _)| values).collect(), lists))
+/// Selected lists or maps of differing length, whose values are gathered beside them. A map is a list of its
+/// entries.
+pub(super) struct Lists {
+    /// As a batch has it.
+    data_type: DataType,
+    /// Where each begins among the values.
+    offsets: Vec<i64>,
+    nulls: Option<NullBuffer>,
 }
 
-/// The values of lists, and where each list begins and ends among them.
-fn parts(array: &dyn Array) -> Result<(&ArrayRef, Bounds<'_>)> {
-    if let Some(lists) = array.as_list_opt::<i32>() {
-        return Ok((lists.values(), Bounds::Short(lists.value_offsets(), lists.values().len())));
+impl Lists {
+    /// The lists, and the values to be gathered for them.
+    pub(super) fn select<'a>(
+        sources: &[&'a dyn Array],
+        selection: &Selection,
+        fill: Option<&Fill>,
+    ) -> Result<(Self, Items<'a>)> {
+        let mut values: Vec<&dyn Array> = Vec::with_capacity(sources.len());
+        let mut bounds: Vec<Bounds<'_>> = Vec::with_capacity(sources.len());
+        for source in sources {
+            let (items, of) = match source.as_map_opt() {
+                Some(map) => {
+                    (map.entries() as &dyn Array, Bounds::Short(map.value_offsets(), map.entries().len()))
+                }
+                None => {
+                    let (items, of) = parts(*source)?;
+                    (items.as_ref(), of)
+                }
+            };
+            values.push(items);
+            bounds.push(of);
+        }
+        let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);
+        offsets.push(0);
+        let mut runs = Runs::default();
+        selection.for_each(|source, row| {
+            // Values under a null list are not used.
+            if fill.is_none() || sources[source].is_valid(row) {
+                let (from, to) = bounds[source].of(row);
+                runs.push(source, from, to);
+            }
+            offsets.push(runs.rows as i64);
+        });
+        let data_type = delivered_type(sources[0].data_type());
+        let nulls = if fill.is_none() { selection.nulls(sources) } else { None };
+        Ok((Lists { data_type, offsets, nulls }, Items { values, selection: runs.finish()? }))
     }
-    let lists = array.as_list_opt::<i64>().ok_or_else(disagreement)?;
-    Ok((lists.values(), Bounds::Long(lists.value_offsets(), lists.values().len())))
+
+    /// The array of the lists, of their gathered values.
+    pub(super) fn with_values(self, values: ArrayRef) -> Result<ArrayRef> {
+        let Lists { data_type, offsets, nulls } = self;
+        match data_type {
+            DataType::LargeList(item) => {
+                let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+                Ok(Arc::new(LargeListArray::try_new(item, offsets, values, nulls).or_fail()?))
+            }
+            DataType::Map(entries, sorted) => {
+                let offsets: Option<Vec<i32>> =
+                    offsets.into_iter().map(|offset| i32::try_from(offset).ok()).collect();
+                let offsets = offsets.ok_or_else(|| {
+                    Error::new(ErrorKind::TooLarge, "a batch with 2^31 or more entries of maps")
+                        .hint("use smaller batches")
+                })?;
+                let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+                let values = values.as_struct().clone();
+                Ok(Arc::new(MapArray::try_new(entries, offsets, values, nulls, sorted).or_fail()?))
+            }
+            other => Err(Error::new(ErrorKind::Internal, format!("{other} is no list"))),
+        }
+    }
 }
 
-/// Lists and maps of differing length. A map is a list of its entries.
-pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
-    let mut values: Vec<&dyn Array> = Vec::with_capacity(sources.len());
-    let mut bounds: Vec<Bounds<'_>> = Vec::with_capacity(sources.len());
-    for source in sources {
-        let (items, of) = match source.as_map_opt() {
-            Some(map) => {
-                (map.entries() as &dyn Array, Bounds::Short(map.value_offsets(), map.entries().len()))
-            }
-            None => {
-                let (items, of) = parts(*source)?;
-                (items.as_ref(), of)
-            }
+/// Selected lists of one length, whose values are gathered beside them.
+pub(super) struct FixedLists {
+    item: FieldRef,
+    length: i32,
+    nulls: Option<NullBuffer>,
+    rows: usize,
+}
+
+impl FixedLists {
+    /// The lists, and the values to be gathered for them.
+    pub(super) fn select<'a>(sources: &[&'a dyn Array], selection: &Selection) -> Result<(Self, Items<'a>)> {
+        let DataType::FixedSizeList(item, length) = delivered_type(sources[0].data_type()) else {
+            return Err(disagreement());
         };
-        values.push(items);
-        bounds.push(of);
+        let arrays: Vec<&FixedSizeListArray> = downcast(sources)?;
+        let values: Vec<&dyn Array> = arrays.iter().map(|array| array.values().as_ref()).collect();
+        let mut runs = Runs::default();
+        selection.for_each(|source, row| {
+            let from = arrays[source].value_offset_at(row) as usize;
+            runs.push(source, from, from + length as usize);
+        });
+        let nulls = selection.nulls(sources);
+        let lists = FixedLists { item, length, nulls, rows: selection.len() };
+        Ok((lists, Items { values, selection: runs.finish()? }))
     }
-    let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);
-    offsets.push(0);
-    let mut runs = Runs::default();
-    selection.for_each(|source, row| {
-        // Values under a null list are not used.
-        if fill.is_none() || sources[source].is_valid(row) {
-            let (from, to) = bounds[source].of(row);
-            runs.push(source, from, to);
-        }
-        offsets.push(runs.rows as i64);
-    });
-    let values = gather_values(&values, &runs.finish()?, fill)?;
-    let nulls = if fill.is_none() { selection.nulls(sources) } else { None };
-    match delivered_type(sources[0].data_type()) {
-        DataType::LargeList(item) => {
-            let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-            Ok(Arc::new(LargeListArray::try_new(item, offsets, values, nulls).or_fail()?))
-        }
-        DataType::Map(entries, sorted) => {
-            let offsets: Option<Vec<i32>> =
-                offsets.into_iter().map(|offset| i32::try_from(offset).ok()).collect();
-            let offsets = offsets.ok_or_else(|| {
-                Error::new(ErrorKind::TooLarge, "a batch with 2^31 or more entries of maps")
-                    .hint("use smaller batches")
-            })?;
-            let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-            let values = values.as_struct().clone();
-            Ok(Arc::new(MapArray::try_new(entries, offsets, values, nulls, sorted).or_fail()?))
-        }
-        other => Err(Error::new(ErrorKind::Internal, format!("{other} is no list"))),
+
+    /// The array of the lists, of their gathered values. `fill` replaces all that are null or in a list that
+    /// is.
+    pub(super) fn with_values(self, values: ArrayRef, fill: Option<&Fill>) -> Result<ArrayRef> {
+        let FixedLists { item, length, nulls, rows } = self;
+        let (values, nulls) = match fill {
+            Some(fill) => (filled(values, nulls, length as usize, fill)?, None),
+            None => (values, nulls),
+        };
+        Ok(Arc::new(fixed_lists(item, length, values, nulls, rows).or_fail()?))
     }
+}
+
+/// The values of selected lists, which are still to be gathered.
+pub(super) struct Items<'a> {
+    /// Of each source.
+    pub(super) values: Vec<&'a dyn Array>,
+    pub(super) selection: Selection,
 }
 
 /// Where the lists of a source begin and end, and how many values it has.
@@ -120,46 +164,6 @@ impl Bounds<'_> {
         };
         let from = from.min(values);
         (from, to.clamp(from, values))
-    }
-}
-
-pub(super) fn gather_fixed(
-    sources: &[&dyn Array],
-    selection: &Selection,
-    fill: Option<&Fill>,
-) -> Result<ArrayRef> {
-    let DataType::FixedSizeList(item, length) = delivered_type(sources[0].data_type()) else {
-        return Err(disagreement());
-    };
-    let arrays: Vec<&FixedSizeListArray> = downcast(sources)?;
-    let values: Vec<&dyn Array> = arrays.iter().map(|array| array.values().as_ref()).collect();
-    let mut runs = Runs::default();
-    selection.for_each(|source, row| {
-        let from = arrays[source].value_offset_at(row) as usize;
-        runs.push(source, from, from + length as usize);
-    });
-    let values = gather_values(&values, &runs.finish()?, None)?;
-    let nulls = selection.nulls(sources);
-    let (values, nulls) = match fill {
-        Some(fill) => (filled(values, nulls, length as usize, fill)?, None),
-        None => (values, nulls),
-    };
-    Ok(Arc::new(fixed_lists(item, length, values, nulls, selection.len()).or_fail()?))
-}
-
-/// The values of lists of `length`, with nulls among them and all values under a null list replaced.
-fn filled(values: ArrayRef, lists: Option<NullBuffer>, length: usize, fill: &Fill) -> Result<ArrayRef> {
-    let nulls = NullBuffer::union(values.nulls(), lists.map(|lists| lists.expand(length)).as_ref());
-    let Some(nulls) = nulls else { return Ok(values) };
-    let data = values.to_data();
-    drop(values);
-    let values = make_array(data.into_builder().nulls(Some(nulls)).build().or_fail()?);
-    match values.as_any().downcast_ref::<BooleanArray>() {
-        Some(_) => {
-            let all = Run { source: 0, start: 0, rows: values.len() as u32 };
-            booleans(&[&values], &Selection::Runs { runs: vec![all], rows: values.len() }, Some(fill))
-        }
-        None => fill_values(values, fill),
     }
 }
 
@@ -185,4 +189,45 @@ impl Runs {
         }
         Ok(Selection::Runs { runs: self.runs, rows: self.rows })
     }
+}
+
+/// The selected lists where they are, `None` for those that are null, and the values of each source.
+pub(crate) fn stored_lists<'a>(
+    sources: &[&'a dyn Array],
+    selection: &Selection,
+) -> Result<(Vec<&'a ArrayRef>, Vec<Option<StoredList>>)> {
+    let parts = sources.iter().map(|source| parts(*source)).collect::<Result<Vec<_>>>()?;
+    let mut lists = Vec::with_capacity(selection.len());
+    selection.for_each(|source, row| {
+        lists.push(sources[source].is_valid(row).then(|| {
+            let (from, to) = parts[source].1.of(row);
+            StoredList { source, from, to }
+        }));
+    });
+    Ok((parts.into_iter().map(|(values, _)| values).collect(), lists))
+}
+
+/// The values of lists of `length`, with nulls among them and all values under a null list replaced.
+fn filled(values: ArrayRef, lists: Option<NullBuffer>, length: usize, fill: &Fill) -> Result<ArrayRef> {
+    let nulls = NullBuffer::union(values.nulls(), lists.map(|lists| lists.expand(length)).as_ref());
+    let Some(nulls) = nulls else { return Ok(values) };
+    let data = values.to_data();
+    drop(values);
+    let values = make_array(data.into_builder().nulls(Some(nulls)).build().or_fail()?);
+    match values.as_any().downcast_ref::<BooleanArray>() {
+        Some(_) => {
+            let all = Run { source: 0, start: 0, rows: values.len() as u32 };
+            booleans::gather(&[&values], &Selection::Runs { runs: vec![all], rows: values.len() }, Some(fill))
+        }
+        None => fixed::fill(values, fill),
+    }
+}
+
+/// The values of lists, and where each list begins and ends among them.
+fn parts(array: &dyn Array) -> Result<(&ArrayRef, Bounds<'_>)> {
+    if let Some(lists) = array.as_list_opt::<i32>() {
+        return Ok((lists.values(), Bounds::Short(lists.value_offsets(), lists.values().len())));
+    }
+    let lists = array.as_list_opt::<i64>().ok_or_else(disagreement)?;
+    Ok((lists.values(), Bounds::Long(lists.value_offsets(), lists.values().len())))
 }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use forebay_arrow::array::{Array, ArrayRef, AsArray, LargeListArray, ListArray, MapArray};
 use forebay_arrow::datatypes::DataType;
 use forebay_arrow::error::ArrowError;
+use forebay_arrow::fail::OrFail;
+use forebay_base::Result;
 
-use super::{fixed_lists, structure};
+use super::nested::{fixed_lists, structure};
 
 /// The column with each array of views in it exchanged for another with the same values.
 pub(crate) fn exchange_views(
     array: &ArrayRef,
     exchange: &dyn Fn(&ArrayRef) -> ArrayRef,
-) -> Result<ArrayRef, ArrowError> {
+) -> std::result::Result<ArrayRef, ArrowError> {
     let nulls = array.nulls().cloned();
     Ok(match array.data_type() {
         DataType::Utf8View | DataType::BinaryView => exchange(array),
@@ -39,9 +41,20 @@ pub(crate) fn exchange_views(
         }
         DataType::Struct(fields) => {
             let columns = array.as_struct().columns().iter();
-            let columns = columns.map(|column| exchange_views(column, exchange)).collect::<Result<_, _>>()?;
+            let columns = columns
+                .map(|column| exchange_views(column, exchange))
+                .collect::<std::result::Result<_, _>>()?;
             Arc::new(structure(fields.clone(), columns, nulls, array.len())?)
         }
         _ => array.clone(),
     })
+}
+
+/// Copies what views point at, so that they stop pinning whole pages.
+pub(crate) fn compact(array: &ArrayRef) -> Result<ArrayRef> {
+    let own = |views: &ArrayRef| match views.data_type() {
+        DataType::Utf8View => Arc::new(views.as_string_view().gc()) as ArrayRef,
+        _ => Arc::new(views.as_binary_view().gc()),
+    };
+    exchange_views(array, &own).or_fail()
 }

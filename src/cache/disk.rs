@@ -1,4 +1,4 @@
-//! Measures the speed of the disk, past the page cache.
+//! Measures the speed of the disk itself, without the page cache.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -8,14 +8,15 @@ use std::time::Instant;
 
 use rustix::fs::OFlags;
 
-/// Bytes read at a time, as the read-ahead of a map and the disk's queue do for a sequential reader.
+/// How many bytes are read at a time, as the kernel's read-ahead does for a sequential reader.
 const READ_BYTES: usize = 4 << 20;
-/// Enough of a file for a measurement, and too little to disturb others.
+/// How many bytes of a file are read at most: enough for a measurement, and too few to disturb others.
 const MAX_MEASURED_BYTES: u64 = 64 << 20;
-/// The largest alignment in memory that direct reads require.
+/// The largest alignment of memory that direct reads require, in bytes.
 const ALIGNMENT: usize = 4096;
 
-/// Bytes a second of reading a file from the disk itself; `None` for a file of less than one chunk.
+/// The speed of reading a file from the disk itself, in bytes per second; `None` for a file of less than one
+/// chunk.
 pub(super) fn rate(path: &Path) -> io::Result<Option<f64>> {
     let flags = OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
@@ -26,7 +27,7 @@ pub(super) fn rate(path: &Path) -> io::Result<Option<f64>> {
     while read < MAX_MEASURED_BYTES {
         let bytes = file.read(aligned)?;
         read += bytes as u64;
-        // The end of a file is not a whole chunk, and would distort the rate.
+        // The last piece of a file is shorter than a chunk, and would distort the rate.
         if bytes < READ_BYTES {
             break;
         }

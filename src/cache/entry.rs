@@ -1,4 +1,4 @@
-//! The rows of an entry.
+//! The rows of one cached row group.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,11 +14,12 @@ use super::stats::Counters;
 
 /// The verified rows of one row group from the cache. Cheap to clone.
 ///
-/// On a local disk they are in the page cache, not in the process's own memory: a page is read when one of its rows is, and
-/// the kernel may drop it again. They stay readable whatever happens to the folder, but another program may change them in
-/// place: values read from a mapped entry are right if [`is_intact`](Self::is_intact) is true afterwards. Arrow does not
-/// check offsets and views again when it reads a value; a caller that cannot rule out such programs, and does not check
-/// offsets itself, takes a copy ([`DiskCache::get_copy`](super::DiskCache::get_copy)).
+/// On a local disk the rows are in the page cache, not in the process's own memory: a page is read when one
+/// of its rows is, and the kernel may drop the page again. The rows stay readable whatever happens to the
+/// folder, but another program may change them in place. Values that were read from a mapped entry are right
+/// if [`is_intact`](Self::is_intact) is true afterwards. Arrow does not check offsets and views again when it
+/// reads a value, so a caller that cannot rule out such programs, and does not check offsets itself, takes a
+/// copy ([`DiskCache::get_copy`](super::DiskCache::get_copy)).
 #[derive(Clone)]
 pub struct Entry {
     pub(super) batch: RecordBatch,
@@ -33,34 +34,36 @@ impl Entry {
         self.batch.num_rows() as u64
     }
 
-    /// Bytes of the entry on disk.
+    /// The size of the entry on disk, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the rows are mapped, and so take no memory of this process, or were read into it.
+    /// Whether the rows are mapped, and so take no memory of this process, rather than read into it.
     pub fn is_mapped(&self) -> bool {
         self.seal.is_some()
     }
 
-    /// Whether everything read from the rows so far is what was kept: no program wrote to the entry's file, truncated,
-    /// exchanged or removed it, and the disk delivered all of it. Always true for rows that are not mapped. Costs one read
-    /// of a file's metadata.
+    /// Whether everything read from the rows so far is what was put into the cache: no program wrote to the
+    /// entry's file, truncated, exchanged or removed it, and the disk delivered all of it. Always true for
+    /// rows that are not mapped. Costs one read of a file's metadata.
     pub fn is_intact(&self) -> bool {
         self.seal.as_ref().is_none_or(|seal| seal.is_intact())
     }
 
-    /// All rows. Nothing is copied.
+    /// All rows, without copying them.
     pub fn read(&self) -> RecordBatch {
         self.counters.read_bytes.fetch_add(self.bytes, Relaxed);
         self.batch.clone()
     }
 
-    /// The given rows, in that order; a row may come twice. Of a mapped entry only the pages of these rows are touched.
+    /// Takes the given rows, in that order; a row may come twice. If the entry is mapped, only the pages of
+    /// these rows are touched.
     ///
     /// Fixed-size values are copied; strings and binary values are not, their views point into the entry.
     ///
-    /// Fails with `Internal` for a row out of range.
+    /// # Errors
+    /// `Internal` for a row out of range.
     pub fn take(&self, rows: &[u32]) -> Result<RecordBatch> {
         let share = rows.len() as f64 / self.rows().max(1) as f64;
         self.counters.read_bytes.fetch_add((self.bytes as f64 * share) as u64, Relaxed);

@@ -1,17 +1,17 @@
-//! The folder on disk: who may use it, what its files are called, how they are opened.
+//! The folder on disk: who may use it, how its files are named and how they are opened.
 //!
 //! ```text
-//! <folder>/                       ours, writable by nobody else, nothing of others in it
-//!   forebay-rows-v1/              0700; another layout is another folder
-//!     ledger                      bytes and entries in all, under its lock
+//! <folder>/                       owned by this user, writable by nobody else, with nothing else in it
+//!   forebay-rows-v1/              0700; another layout has another folder
+//!     ledger                      the sums of bytes and entries, changed under a lock of this file
 //!     3f/                         0700; the first two digits of a name, so that no folder grows long
-//!       3f…9c.arrows              0600; an entry, whole, never written again
-//!       3f…9c.used                0600; empty; when the entry was used last
-//!       3f…9c.part                0600; locked by the thread that fetches or writes it; without a lock, an orphan
+//!       3f…9c.arrows              0600; a whole entry, which is never written again
+//!       3f…9c.used                0600; empty; its time is the entry's last use
+//!       3f…9c.part                0600; locked by the thread that fetches or writes it; an orphan if unlocked
 //! ```
 //!
-//! Symbolic links are never followed: a link in the place of a file or a folder of ours is removed, one in the place of a
-//! `.used` file with its entry.
+//! Symbolic links are never followed. A link in the place of one of our files or folders is removed; a link
+//! in the place of a `.used` file is removed with its entry.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -26,7 +26,8 @@ use rustix::fs::OFlags;
 use super::key::Name;
 
 const VERSION: &str = "forebay-rows-v1";
-/// Prefix of the folders of all layouts: those of other versions are not foreign.
+/// The prefix of the folders of all layouts, so that folders of other versions are not taken for foreign
+/// ones.
 const ANY_VERSION: &str = "forebay-rows-v";
 /// A folder that the file system itself keeps at the root of a disk.
 const KEPT_BY_THE_SYSTEM: &str = "lost+found";
@@ -35,48 +36,50 @@ const LAST_USE: &str = "used";
 const PARTIAL: &str = "part";
 const PRIVATE_FOLDER: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
-/// Permission bits by which others could change what is in a folder.
+/// The permission bits with which others could change the content of a folder.
 const OTHERS_WRITE: u32 = 0o022;
-/// The usual unit of allocation of file systems: the size of a file is rounded up to it.
-const BLOCK: u64 = 4096;
+/// The usual unit of allocation of file systems, in bytes; the size of a file on disk is rounded up to it.
+const BLOCK_BYTES: u64 = 4096;
 
-/// The bytes that a file of `length` takes on disk.
+/// How many bytes a file of `length` takes on disk.
 pub(super) fn footprint(length: u64) -> u64 {
-    length.div_ceil(BLOCK) * BLOCK
+    length.div_ceil(BLOCK_BYTES) * BLOCK_BYTES
 }
 
-/// The cache's folder.
+/// The folder of a cache.
 #[derive(Debug)]
 pub(super) struct Folder {
     given: PathBuf,
     root: PathBuf,
-    /// Whether entries may be mapped.
+    /// Whether entries may be memory-mapped.
     pub(super) mapped: bool,
 }
 
-/// A file of ours, as a scan sees it.
+/// A file of the cache, as a scan sees it.
 #[derive(Debug)]
 pub(super) struct ScannedFile {
     pub(super) name: Name,
     pub(super) length: u64,
-    /// Last use.
+    /// The time of the last use.
     pub(super) used: SystemTime,
 }
 
-/// All files of ours.
+/// All files of the cache.
 #[derive(Default)]
 pub(super) struct Scan {
     pub(super) entries: Vec<ScannedFile>,
     pub(super) partials: Vec<ScannedFile>,
-    /// Entries that are gone, of which the note of their last use is left.
+    /// Removed entries whose note of the last use still exists.
     pub(super) left_behind: Vec<Name>,
-    /// Files that are not ours.
+    /// The number of files that do not belong to the cache.
     pub(super) strange: u64,
 }
 
 impl Folder {
-    /// Opens or creates the folder `given`. Fails with `Invalid` for one that a cache must not use, and with `Io` where it
-    /// cannot be created or looked at.
+    /// Opens or creates the folder `given`.
+    ///
+    /// # Errors
+    /// `Invalid` for a folder that a cache must not use, `Io` if it cannot be created or read.
     pub(super) fn open(given: &Path) -> Result<Folder> {
         let at = |error: Error| {
             let error = match error.kind() {
@@ -87,7 +90,7 @@ impl Folder {
             };
             error.at(Place::file(given.to_string_lossy()))
         };
-        // Without a slash at the end, which would follow a link.
+        // Collecting the components drops a slash at the end, which would follow a link.
         let given: PathBuf = paths::absolute(given)?.components().collect();
         if given.symlink_metadata().is_err_and(|error| error.kind() == Io::NotFound) {
             let parent = given.parent().unwrap_or(&given);
@@ -100,29 +103,30 @@ impl Folder {
         Ok(Folder { mapped: is_local(&folder.given), ..folder })
     }
 
-    /// As the user named it.
+    /// The folder as the user named it.
     pub(super) fn given(&self) -> &Path {
         &self.given
     }
 
-    /// A sign to all processes that the cache is in use, until it is dropped. `None` where files cannot be locked.
+    /// Shows all processes that the cache is in use, until the returned file is dropped. `None` where files
+    /// cannot be locked.
     pub(super) fn hold(&self) -> Option<File> {
         let folder = File::open(&self.given).ok()?;
         folder.try_lock_shared().ok().map(|()| folder)
     }
 
-    /// Whether nobody [holds](Self::hold) it.
+    /// Whether no process [holds](Self::hold) the folder.
     pub(super) fn is_unused(&self) -> bool {
         File::open(&self.given).is_ok_and(|folder| folder.try_lock().is_ok())
     }
 
-    /// The folder of the files.
+    /// The folder that contains the files of this layout.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Checks again that the folder may be used, and creates its subfolders. The user's folder itself is not created
-    /// again: if a disk was unmounted, the rows would fill the one below.
+    /// Checks again that the folder may be used, and creates its subfolders. The user's folder itself is not
+    /// created again: if its disk was unmounted, the rows would fill the disk below.
     pub(super) fn prepare(&self) -> Result<()> {
         self.check()?;
         make_private(&self.root).map_err(|error| failed("written to", &error))?;
@@ -150,7 +154,7 @@ impl Folder {
         Ok(())
     }
 
-    /// A folder beside this one, which may be the data set's.
+    /// A folder to suggest instead, beside this one, which may hold the data set.
     fn beside(&self) -> PathBuf {
         match self.given.file_name() {
             Some(name) => self.given.with_file_name(format!("{}-cache", name.to_string_lossy())),
@@ -162,7 +166,7 @@ impl Folder {
         self.root.join(format!("{number:02x}"))
     }
 
-    /// The number of a subfolder, by its name.
+    /// The number of a subfolder, parsed from its name.
     fn number(&self, found: &fs::DirEntry) -> Option<u8> {
         let number = u8::from_str_radix(found.file_name().to_str()?, 16).ok()?;
         (found.path() == self.subfolder(number)).then_some(number)
@@ -180,12 +184,12 @@ impl Folder {
         self.place(name, PARTIAL)
     }
 
-    /// The note of when an entry was used last.
+    /// The file whose time is the last use of an entry.
     pub(super) fn last_use(&self, name: Name) -> PathBuf {
         self.place(name, LAST_USE)
     }
 
-    /// When the entry `name`, with the metadata `found`, was used last.
+    /// The time of the last use of the entry `name`, whose file has the metadata `found`.
     pub(super) fn last_used(&self, name: Name, found: &fs::Metadata) -> SystemTime {
         let noted = self.last_use(name).symlink_metadata().and_then(|note| note.modified());
         noted.unwrap_or_else(|_| changed(found))
@@ -195,7 +199,7 @@ impl Folder {
         self.root.join("ledger")
     }
 
-    /// Creates the folder of `name`. Returns whether a file is in its place.
+    /// Creates the subfolder of `name`. Returns whether a file is in its place.
     pub(super) fn make_room_for(&self, name: Name) -> io::Result<bool> {
         let folder = self.subfolder(name.folder());
         match folder.symlink_metadata() {
@@ -206,7 +210,7 @@ impl Folder {
         Ok(false)
     }
 
-    /// Scans every file. Files that come or go meanwhile may be included or not.
+    /// Scans all files. Files that come or go meanwhile may be included or not.
     pub(super) fn scan(&self) -> io::Result<Scan> {
         let mut scan = Scan::default();
         let mut used = HashMap::new();
@@ -230,7 +234,8 @@ impl Folder {
 }
 
 impl Scan {
-    /// Adds a file of the folder `number`, or what it notes to `last_uses`.
+    /// Adds a file of the subfolder `number` to the scan. If the file notes a last use, its time goes into
+    /// `last_uses`.
     fn take(
         &mut self,
         found: &fs::DirEntry,
@@ -260,26 +265,26 @@ impl Scan {
     }
 }
 
-/// When a file was changed last. Of an entry: when it was published.
+/// The time of a file's last change, which for an entry is when it was published.
 fn changed(found: &fs::Metadata) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(found.ctime().try_into().unwrap_or(0))
 }
 
-/// Opens a file of ours to read it, which does not count as a use.
+/// Opens a file of the cache for reading, without changing its time of access.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let open = |flags: OFlags| OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
-    // Non-blocking, so that a pipe does not wait for a writer.
+    // Without blocking: opening a pipe would otherwise wait for a writer.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     #[cfg(target_os = "linux")]
     match open(flags | OFlags::NOATIME) {
-        // Only the owner may ask for that.
+        // Only the owner of a file may open it without changing its time of access.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) => {}
         opened => return opened,
     }
     open(flags)
 }
 
-/// Creates a file of ours that must not exist, or with `or_open` may.
+/// Creates a file of the cache. It must not exist yet, unless `or_open` is true.
 pub(super) fn create(path: &Path, or_open: bool) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -289,21 +294,21 @@ pub(super) fn create(path: &Path, or_open: bool) -> io::Result<File> {
         .mode(PRIVATE_FILE)
         .custom_flags(OFlags::NOFOLLOW.bits() as i32)
         .open(path)?;
-    // The umask may have taken bits away.
+    // The umask may have taken permissions away.
     file.set_permissions(Permissions::from_mode(PRIVATE_FILE))?;
     Ok(file)
 }
 
-/// Whether an operation failed because of the item at one path, not because of the disk: a link or a folder, or a file
-/// that may not be read or removed.
+/// Whether an operation failed because of the item at one path and not because of the disk: the item is a
+/// link or a folder, or a file that may not be read or removed.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
     matches!(code, Some(rustix::io::Errno::LOOP | rustix::io::Errno::MLINK | rustix::io::Errno::NXIO))
         || matches!(error.kind(), Io::IsADirectory | Io::DirectoryNotEmpty | Io::PermissionDenied)
 }
 
-/// Makes sure that nothing but a file of ours is at `path`: links, pipes, sockets, devices and empty folders are removed.
-/// Returns whether something that is not our file remains.
+/// Makes sure that there is nothing but a regular file at `path`: links, pipes, sockets, devices and empty
+/// folders are removed. Returns whether something remains that is not a regular file.
 pub(super) fn clear(path: &Path) -> io::Result<bool> {
     let kind = match path.symlink_metadata() {
         Ok(found) => found.file_type(),
@@ -329,12 +334,12 @@ fn make_private(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What cannot be done to the cache's folder, and why.
+/// The error of an operation on the cache's folder.
 pub(super) fn failed(done: &str, error: &io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("the cache folder cannot be {done}: {error}"))
 }
 
-/// Refuses a folder into which somebody else could put rows.
+/// Refuses a folder into which another user could put rows.
 fn check_private(path: &Path) -> Result<()> {
     let found = path.symlink_metadata().map_err(|error| failed("read", &error))?;
     let refuse = |cause: &str, hint: String| Err(Error::invalid(cause).hint(hint));
@@ -359,11 +364,12 @@ fn check_private(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether files there may be mapped. On a network file system pages are lost with the connection, and times show
-/// changes late; there, rows are read into memory and checked.
+/// Whether files in the folder may be mapped. On a network file system, pages are lost with the connection
+/// and times show changes late; there, rows are read into memory and checked.
 #[cfg(target_os = "linux")]
 fn is_local(path: &Path) -> bool {
-    /// ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay, bcachefs: `statfs(2)` and linux/magic.h.
+    /// The magic numbers of ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay and bcachefs, from `statfs(2)` and
+    /// linux/magic.h.
     const LOCAL: [u32; 8] =
         [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0xF2F5_2010, 0x2FC1_2FC1, 0x794C_7630, 0xCA45_1A4E];
     rustix::fs::statfs(path).is_ok_and(|found| LOCAL.contains(&(found.f_type as u32)))

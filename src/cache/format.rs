@@ -1,4 +1,5 @@
-//! One entry as bytes: an Arrow IPC stream of one batch, then a trailer that proves that it is whole.
+//! One entry as bytes: an Arrow IPC stream of one batch, followed by a trailer that proves that the entry is
+//! whole.
 //!
 //! ```text
 //! 0        schema message, batch message, end of stream      buffers at multiples of 64 bytes, uncompressed
@@ -6,9 +7,9 @@
 //! -40      magic "fbrows1\n" | rows u64 | stream bytes u64 | key bytes u64 | xxh3-64 of all before it
 //! ```
 //!
-//! Why Arrow IPC: it is the memory layout itself, so a mapped entry is a batch without a byte moved, it has every type
-//! that the reader delivers, and others can read it: `pyarrow.ipc.open_stream` reads an entry and stops before the key.
-//! Why the proof is at the end: a torn or truncated file lacks it.
+//! Why Arrow IPC: it is the memory layout itself, so a mapped entry is a batch without any copy. It has every
+//! type that the reader delivers, and other programs can read it: `pyarrow.ipc.open_stream` reads an entry
+//! and stops before the key. The trailer is at the end because a torn or truncated file then lacks it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -27,22 +28,24 @@ use super::key::Key;
 use crate::batch::exchange_views;
 
 const MAGIC: &[u8; 8] = b"fbrows1\n";
-const TRAILER: usize = 40;
-const HASH: usize = 8;
-/// How much of an entry is read at a time to check it: fits the second-level cache.
-const CHECKED_AT_A_TIME: usize = 256 << 10;
-/// Small buffers, such as those of a table of many columns, are collected up to this before they are written.
-const WRITTEN_AT_A_TIME: usize = 256 << 10;
-/// Bytes between two checks whether to continue: a slow disk takes some tenths of a second for them.
-const ASKED_EVERY: usize = 1 << 20;
+const TRAILER_BYTES: usize = 40;
+const HASH_BYTES: usize = 8;
+/// How many bytes of an entry are read at a time to check it; they fit the second-level cache.
+const CHECKED_BYTES: usize = 256 << 10;
+/// How many bytes of small buffers, such as those of a table of many columns, are collected before they are
+/// written.
+const BUFFERED_BYTES: usize = 256 << 10;
+/// How many bytes are written between two calls of `goes_on`; a slow disk takes some tenths of a second for
+/// them.
+const ASK_AFTER_BYTES: usize = 1 << 20;
 
-/// An entry that is ready to be written. Its buffers are those of the rows, not copies.
+/// An entry that is ready to be written. It shares its buffers with the rows.
 pub(super) struct Encoded {
-    /// The stream.
+    /// The buffers of the Arrow IPC stream.
     buffers: Vec<Buffer>,
-    /// What follows it, but for the hash.
+    /// The bytes after the stream, without the hash.
     tail: Vec<u8>,
-    /// Length of the file.
+    /// The length of the file.
     pub(super) bytes: u64,
 }
 
@@ -59,28 +62,29 @@ impl Encoded {
         for number in [rows.num_rows() as u64, stream, key.text().len() as u64] {
             tail.extend_from_slice(&number.to_le_bytes());
         }
-        let bytes = stream + (tail.len() + HASH) as u64;
+        let bytes = stream + (tail.len() + HASH_BYTES) as u64;
         Ok(Encoded { buffers, tail, bytes })
     }
 
-    /// Writes all of it, or stops when `goes_on` returns false: then `false`. `half_way` is called once, between two
-    /// buffers.
+    /// Writes the whole entry, or stops and returns `false` when `goes_on` returns false. Calls `half_way`
+    /// once, between two buffers.
     ///
-    /// Bytes are hashed right before they are written: so the second of the two finds them in a cache of the processor.
+    /// Bytes are hashed right before they are written, so that the write finds them in a cache of the
+    /// processor.
     pub(super) fn write(
         &self,
         file: &File,
         goes_on: &dyn Fn() -> bool,
         half_way: impl FnOnce(),
     ) -> io::Result<bool> {
-        let mut out = io::BufWriter::with_capacity(WRITTEN_AT_A_TIME, file);
+        let mut out = io::BufWriter::with_capacity(BUFFERED_BYTES, file);
         let mut hash = Xxh3::new();
         let mut write = |buffers: &[Buffer]| -> io::Result<bool> {
-            for piece in buffers.iter().flat_map(|buffer| buffer.chunks(ASKED_EVERY)) {
+            for piece in buffers.iter().flat_map(|buffer| buffer.chunks(ASK_AFTER_BYTES)) {
                 if !goes_on() {
                     return Ok(false);
                 }
-                for part in piece.chunks(WRITTEN_AT_A_TIME) {
+                for part in piece.chunks(BUFFERED_BYTES) {
                     hash.update(part);
                     out.write_all(part)?;
                 }
@@ -104,11 +108,11 @@ impl Encoded {
     }
 }
 
-/// The most unused bytes of views that are written as they are, as a part of the used ones. In pages of Parquet a
-/// length precedes each value; to remove them would cost a copy of everything.
+/// The limit of the unused bytes that views may hold when they are written, as a fraction of the used bytes.
+/// In pages of Parquet a length precedes each value; removing those would cost a copy of everything.
 const MAX_UNUSED_DIVISOR: usize = 16;
 
-/// The rows without the bytes that their views do not use: a view may point into a page of which only a few values are
+/// The rows without bytes that no view uses: a view may point into a page of which only a few values are
 /// left.
 fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns = rows.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
@@ -121,7 +125,7 @@ fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let views = array.as_byte_view::<T>();
         let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
         let used = views.total_buffer_bytes_used();
-        // Repeated values may share their bytes, and would take more separately.
+        // Repeated values may share their bytes, and would take more space if they were stored separately.
         if held > used + used / MAX_UNUSED_DIVISOR { Arc::new(views.gc()) } else { array.clone() }
     }
     exchange_views(array, &|views| match views.data_type() {
@@ -132,39 +136,41 @@ fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 
 /// The result of checking a file.
 pub(super) enum Integrity {
-    /// A whole entry of the right key.
+    /// The file is a whole entry with the right key.
     Sound(Body),
-    /// Anything else.
+    /// The file is anything else.
     Damaged,
 }
 
 /// The part of an entry that holds rows.
 #[derive(Clone, Copy)]
 pub(super) struct Body {
-    /// How many.
+    /// The number of rows.
     pub(super) rows: u64,
-    /// Length of the stream, at the start of the file.
+    /// The length of the stream, which is at the beginning of the file.
     pub(super) stream: usize,
-    /// Length of the file.
+    /// The length of the file.
     pub(super) bytes: u64,
 }
 
-/// Reads all of `file` and returns whether it is a whole entry with a key for which `belongs` is true. Fails only if
-/// reading fails.
+/// Reads all of `file` and says whether it is a whole entry with a key for which `belongs` is true. Fails
+/// only if reading fails.
 pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Result<Integrity> {
     let length = file.metadata()?.len();
-    let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(Integrity::Damaged) };
-    let mut trailer = [0u8; TRAILER];
+    let Some(before_trailer) = length.checked_sub(TRAILER_BYTES as u64) else {
+        return Ok(Integrity::Damaged);
+    };
+    let mut trailer = [0u8; TRAILER_BYTES];
     file.read_exact_at(&mut trailer, before_trailer)?;
-    let Some(Trailer { body, key, expected }) = Trailer::of(&trailer, length) else {
+    let Some(Trailer { body, key, expected }) = Trailer::read(&trailer, length) else {
         return Ok(Integrity::Damaged);
     };
     let mut hash = Xxh3::new();
-    let mut chunk = vec![0u8; CHECKED_AT_A_TIME];
-    let hashed = length - HASH as u64;
+    let mut chunk = vec![0u8; CHECKED_BYTES];
+    let hashed = length - HASH_BYTES as u64;
     let mut at = 0;
     while at < hashed {
-        let wanted = (hashed - at).min(CHECKED_AT_A_TIME as u64) as usize;
+        let wanted = (hashed - at).min(CHECKED_BYTES as u64) as usize;
         file.read_exact_at(&mut chunk[..wanted], at)?;
         hash.update(&chunk[..wanted]);
         at += wanted as u64;
@@ -172,58 +178,59 @@ pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Res
     if hash.digest() != expected {
         return Ok(Integrity::Damaged);
     }
-    // The lengths are right from here on. A whole entry under another's name has another key.
+    // The lengths are known to be right from here on. An entry that was moved to another name has another
+    // key.
     let mut text = vec![0u8; key];
     file.read_exact_at(&mut text, body.stream as u64)?;
     Ok(if belongs(&text) { Integrity::Sound(body) } else { Integrity::Damaged })
 }
 
-/// Whether the end of `file` is that of an entry of its length, so that it is worth reading into memory.
+/// Whether `file` ends like an entry of its length, and so is worth reading into memory.
 pub(super) fn may_be_whole(file: &File) -> io::Result<bool> {
     let length = file.metadata()?.len();
-    let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(false) };
-    let mut trailer = [0u8; TRAILER];
+    let Some(before_trailer) = length.checked_sub(TRAILER_BYTES as u64) else { return Ok(false) };
+    let mut trailer = [0u8; TRAILER_BYTES];
     file.read_exact_at(&mut trailer, before_trailer)?;
-    Ok(Trailer::of(&trailer, length).is_some())
+    Ok(Trailer::read(&trailer, length).is_some())
 }
 
-/// As [`check`], for an entry that was read into memory.
+/// Checks an entry that was read into memory, like [`check`].
 pub(super) fn check_bytes(bytes: &[u8], belongs: impl FnOnce(&[u8]) -> bool) -> Integrity {
-    let Some((_, trailer)) = bytes.split_last_chunk::<TRAILER>() else { return Integrity::Damaged };
-    let Some(Trailer { body, key, expected }) = Trailer::of(trailer, bytes.len() as u64) else {
+    let Some((_, trailer)) = bytes.split_last_chunk::<TRAILER_BYTES>() else { return Integrity::Damaged };
+    let Some(Trailer { body, key, expected }) = Trailer::read(trailer, bytes.len() as u64) else {
         return Integrity::Damaged;
     };
-    let is_sound =
-        xxh3_64(&bytes[..bytes.len() - HASH]) == expected && belongs(&bytes[body.stream..body.stream + key]);
+    let is_sound = xxh3_64(&bytes[..bytes.len() - HASH_BYTES]) == expected
+        && belongs(&bytes[body.stream..body.stream + key]);
     if is_sound { Integrity::Sound(body) } else { Integrity::Damaged }
 }
 
 /// The trailer of an entry.
 struct Trailer {
     body: Body,
-    /// Length of the key.
+    /// The length of the key.
     key: usize,
-    /// The hash of all before it.
+    /// The hash of all bytes before it.
     expected: u64,
 }
 
 impl Trailer {
-    /// The trailer of a file of `length`, if its lengths can be right.
-    fn of(trailer: &[u8; TRAILER], length: u64) -> Option<Trailer> {
+    /// Parses the trailer of a file of `length` bytes. `None` if its lengths contradict that.
+    fn read(trailer: &[u8; TRAILER_BYTES], length: u64) -> Option<Trailer> {
         let number =
             |at: usize| trailer[at..at + 8].iter().rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
         let (rows, stream, key) = (number(8), number(16), number(24));
-        let is_whole = trailer[..8] == MAGIC[..] && stream.checked_add(key)? == length - TRAILER as u64;
+        let is_whole = trailer[..8] == MAGIC[..] && stream.checked_add(key)? == length - TRAILER_BYTES as u64;
         let (stream, key) = (usize::try_from(stream).ok()?, usize::try_from(key).ok()?);
         let body = Body { rows, stream, bytes: length };
-        is_whole.then_some(Trailer { body, key, expected: number(TRAILER - HASH) })
+        is_whole.then_some(Trailer { body, key, expected: number(TRAILER_BYTES - HASH_BYTES) })
     }
 }
 
-/// The offset of the buffers of an entry's batch: the bytes before them decide how they are read. `None` if the
-/// stream of `length` is not one of ours.
+/// The offset of the batch's buffers in an entry; the bytes before it say how the buffers are read. `None` if
+/// the stream of `length` bytes cannot be part of an entry.
 pub(super) fn head(file: &File, length: usize) -> io::Result<Option<usize>> {
-    /// The schema, which has no buffers, and the batch.
+    /// The schema message, which has no buffers, and the batch message.
     const MESSAGES: usize = 2;
     let mut at = 0;
     for _ in 0..MESSAGES {
@@ -241,7 +248,7 @@ pub(super) fn head(file: &File, length: usize) -> io::Result<Option<usize>> {
     Ok((at < length).then_some(at))
 }
 
-/// The rows of a stream that was checked, cut into pieces; they point into the last one.
+/// Decodes the rows of a checked stream that is cut into pieces. The rows point into the last piece.
 pub(super) fn decode(pieces: impl IntoIterator<Item = Buffer>, rows: u64) -> Result<RecordBatch, ArrowError> {
     let mut decoder = StreamDecoder::new();
     for mut piece in pieces {

@@ -1,10 +1,11 @@
-//! Maps whose pages may vanish: a page that cannot be read becomes zeros, and its map is marked, where the process
-//! would die of SIGBUS.
+//! Maps of files whose pages may vanish: instead of killing the process with SIGBUS, a page that cannot be
+//! read becomes zeros and its map is marked as broken.
 //!
-//! A page of a mapped file is gone when another program truncates the file, or when the disk fails under it; a thread that
-//! touches it then gets SIGBUS. The handler here looks the address up among our own maps. If it is one of them, it puts zero
-//! pages in the place of the whole map, marks the map as broken and lets the reader continue; rows that were read from a
-//! broken map are never delivered. Any other SIGBUS goes to the previous handler.
+//! A page of a mapped file is gone when another program truncates the file, or when the disk fails under it;
+//! a thread that touches it then gets SIGBUS. The handler in this file looks the address up among the guarded
+//! maps. If one of them holds it, the handler replaces that whole map by zero pages, marks the map as broken
+//! and lets the reader continue; rows that were read from a broken map are never delivered. Any other SIGBUS
+//! goes to the previous handler.
 //!
 //! The handler only reads atomics and calls `mmap` and `sigaction`, which a signal handler may do.
 #![allow(unsafe_code)]
@@ -19,10 +20,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memmap2::{Mmap, MmapOptions};
 
-/// Maps that are guarded at most: twice what an index keeps. Linux allows a process 65,530 maps in all.
+/// How many maps can be guarded: twice what an index keeps. Linux allows a process 65,530 maps in all.
 const SLOTS: usize = 1 << 15;
 
-/// One map, or none.
+/// The place of one map in the table of guarded maps, which may be empty.
 struct Slot {
     pages: AtomicU64,
     broken: AtomicBool,
@@ -31,36 +32,38 @@ struct Slot {
 static MAPS: [Slot; SLOTS] =
     [const { Slot { pages: AtomicU64::new(Pages::NONE.0), broken: AtomicBool::new(false) } }; SLOTS];
 
-/// Slots that are free again, and how many were ever taken.
+/// The slots that are free again, and how many slots were ever taken.
 static FREE: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
 
-/// Slots that were ever taken, for the handler.
+/// How many slots were ever taken, as the handler reads it.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The previous handler of SIGBUS; null: none. Never freed, since a handler may be reading it.
+/// The previous handler of SIGBUS; null if there was none. It is never freed, since the handler may be
+/// reading it.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
-/// The pages of a map, in one word: the handler, which cannot wait for a lock, never sees the beginning of
-/// one map with the length of another.
+/// The pages of a map in one word, so that the handler, which cannot wait for a lock, never sees the
+/// beginning of one map with the length of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pages(u64);
 
-/// A map of the beginning of a file, guarded.
+/// A guarded map of the beginning of a file.
 pub(super) struct Guarded {
     map: Mmap,
     slot: usize,
 }
 
 impl Guarded {
-    /// Maps the first `length` bytes of `file`. `None` if no slot for another map is free, or if it lies
-    /// where none can be noted.
+    /// Maps the first `length` bytes of `file`. `None` if all slots are taken, or if the address of the map
+    /// does not fit into one.
     pub(super) fn new(file: &File, length: usize) -> io::Result<Option<Guarded>> {
         take_over()?;
         let Some(slot) = take_slot() else { return Ok(None) };
-        // SAFETY: bytes of a map must not change under a reference to them, and others may write to the file: this cannot
-        // be guaranteed, only be made harmless. Lengths, offsets and views, which memory safety depends on, are either
-        // read from private memory or checked again at each use, and values that were read from a map are delivered only
-        // if the file is found unchanged after they were read. Pages that vanish are replaced by the handler.
+        // SAFETY: bytes of a map must not change under a reference to them, and other programs may write to
+        // the file: this cannot be guaranteed, only made harmless. Memory safety depends on lengths, offsets
+        // and views, and these are either read from private memory or checked again at each use. Values that
+        // were read from a map are delivered only if the file is found unchanged afterwards. Pages that
+        // vanish are replaced by the handler.
         let map = match unsafe { MmapOptions::new().len(length).map(file) } {
             Ok(map) => map,
             Err(error) => {
@@ -68,7 +71,7 @@ impl Guarded {
                 return Err(error);
             }
         };
-        let Some(pages) = Pages::of(map.as_ptr() as usize, map.len()) else {
+        let Some(pages) = Pages::covering(map.as_ptr() as usize, map.len()) else {
             free().0.push(slot);
             return Ok(None);
         };
@@ -77,7 +80,7 @@ impl Guarded {
         Ok(Some(Guarded { map, slot }))
     }
 
-    /// Whether pages of it could not be read, and were replaced by zeros.
+    /// Whether pages of the map could not be read and were replaced by zeros.
     pub(super) fn is_broken(&self) -> bool {
         MAPS[self.slot].broken.load(Acquire)
     }
@@ -99,23 +102,23 @@ impl Drop for Guarded {
 impl Pages {
     const NONE: Pages = Pages(0);
 
-    /// Bits of the number of pages; the others are the number of the first page, of addresses of 48 bits,
-    /// below which Linux maps what asks for no address.
+    /// How many bits hold the number of pages. The other bits hold the number of the first page, of an
+    /// address of at most 48 bits; Linux maps below 2^48 unless a program asks for a higher address.
     const COUNT_BITS: u32 = 28;
 
-    /// The pages of `length` bytes from `start` on, the beginning of a page. `None` if the numbers are too
-    /// large.
-    fn of(start: usize, length: usize) -> Option<Pages> {
-        let (first, count) = ((start / PAGE) as u64, length.div_ceil(PAGE) as u64);
+    /// The pages of `length` bytes from `start` on, which is the beginning of a page. `None` if the numbers
+    /// are too large.
+    fn covering(start: usize, length: usize) -> Option<Pages> {
+        let (first, count) = ((start / PAGE_BYTES) as u64, length.div_ceil(PAGE_BYTES) as u64);
         let fits = count >> Self::COUNT_BITS == 0 && first >> (u64::BITS - Self::COUNT_BITS) == 0;
         fits.then_some(Pages(first << Self::COUNT_BITS | count))
     }
 
-    /// Their addresses.
+    /// The addresses of the pages.
     fn range(self) -> Range<usize> {
-        let start = (self.0 >> Self::COUNT_BITS) as usize * PAGE;
+        let start = (self.0 >> Self::COUNT_BITS) as usize * PAGE_BYTES;
         let count = self.0 & ((1 << Self::COUNT_BITS) - 1);
-        start..start + count as usize * PAGE
+        start..start + count as usize * PAGE_BYTES
     }
 }
 
@@ -134,11 +137,11 @@ fn take_slot() -> Option<usize> {
     Some(slot)
 }
 
-/// Ensures that our handler gets SIGBUS first: frameworks install handlers of their own when they are loaded.
+/// Makes our handler the first to get SIGBUS; frameworks install handlers of their own when they are loaded.
 fn take_over() -> io::Result<()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: `sigaction` is plain data for which zeros are a value; both calls get pointers to live values of it.
+    // SAFETY: `sigaction` is plain data for which zeros are valid; both calls get pointers to live values.
     unsafe {
         let mut current: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut current) != 0 {
@@ -151,8 +154,8 @@ fn take_over() -> io::Result<()> {
         BEFORE.store(Box::into_raw(Box::new(current)), Release);
         let mut ours: libc::sigaction = std::mem::zeroed();
         ours.sa_sigaction = handler as libc::sighandler_t;
-        // On the stack for signals where the thread has one: a stack that overflowed is a fault of another kind, but the
-        // handler before us may need it.
+        // The handler runs on the thread's signal stack, if it has one: the previous handler may need it,
+        // since it may also handle stack overflows.
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
         libc::sigemptyset(&raw mut ours.sa_mask);
         if libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) != 0 {
@@ -163,15 +166,16 @@ fn take_over() -> io::Result<()> {
 }
 
 extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid `siginfo_t`, since we asked for it.
+    // SAFETY: the kernel passes a valid `siginfo_t`, because SA_SIGINFO asks for it.
     let (address, by_kernel) = unsafe { ((*info).si_addr() as usize, (*info).si_code > 0) };
     if by_kernel && replace_map_at(address) {
         return;
     }
-    // Not ours. The previous handler takes over: the fault recurs as soon as we return, and a signal that a process sent
-    // is sent again.
+    // The fault is not in a guarded map, so the previous handler takes over: a fault recurs as soon as this
+    // function returns, and a signal that a process sent is sent again.
     let before = BEFORE.swap(ptr::null_mut(), AcqRel);
-    // SAFETY: `before` is null or was leaked by `take_over`; zeros are the default action, which ends the process.
+    // SAFETY: `before` is null or was leaked by `take_over`; zeros mean the default action, which ends the
+    // process.
     unsafe {
         let default: libc::sigaction = std::mem::zeroed();
         let before = if before.is_null() { &raw const default } else { before.cast_const() };
@@ -182,17 +186,19 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _: *
     }
 }
 
-/// Puts zero pages in the place of the map that holds `address`, if it is one of ours.
+/// Replaces the guarded map that holds `address` by zero pages. Returns whether there is one and it was
+/// replaced.
 fn replace_map_at(address: usize) -> bool {
     for slot in &MAPS[..TAKEN.load(Acquire)] {
         let range = Pages(slot.pages.load(Acquire)).range();
         if range.contains(&address) {
             slot.broken.store(true, Release);
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-            // SAFETY: exactly the pages of one of our maps. The range was read at once, so that it is one
-            // map's, which was there at that moment: a slot is emptied before its map goes. It holds the
-            // address at which this thread reads, and what a thread reads is not unmapped meanwhile; so this
-            // map is the one that is read, it stays until we return, and its slot is not used anew.
+            // SAFETY: the range is exactly the pages of one guarded map. It was read in one load, so it
+            // belongs to one map that existed at that moment: a slot is emptied before its map is unmapped.
+            // The range holds the address at which this thread is reading, and memory that a thread reads is
+            // not unmapped meanwhile. So this map is the one being read, it stays until this function
+            // returns, and its slot is not reused.
             let zeros = unsafe {
                 libc::mmap(range.start as *mut libc::c_void, range.len(), libc::PROT_READ, flags, -1, 0)
             };
@@ -202,8 +208,9 @@ fn replace_map_at(address: usize) -> bool {
     false
 }
 
-/// The smallest page; where pages are larger, a fault past the end of a map's last small page is not handled.
-const PAGE: usize = 4096;
+/// The smallest page size, in bytes. Where pages are larger, a fault past the last small page of a map is not
+/// handled.
+const PAGE_BYTES: usize = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -214,37 +221,44 @@ mod tests {
     #[test]
     fn a_map_whose_file_is_cut_reads_as_zeros_and_says_so() {
         let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&[7; 3 * PAGE]).unwrap();
-        let (cut, whole) =
-            (Guarded::new(&file, 3 * PAGE).unwrap().unwrap(), Guarded::new(&file, PAGE).unwrap().unwrap());
+        file.write_all(&[7; 3 * PAGE_BYTES]).unwrap();
+        let (cut, whole) = (
+            Guarded::new(&file, 3 * PAGE_BYTES).unwrap().unwrap(),
+            Guarded::new(&file, PAGE_BYTES).unwrap().unwrap(),
+        );
         assert!(cut.as_ref().iter().all(|byte| *byte == 7));
-        file.set_len(PAGE as u64).unwrap();
+        file.set_len(PAGE_BYTES as u64).unwrap();
         assert!(!cut.is_broken(), "nobody looked yet");
-        assert_eq!(std::hint::black_box(cut.as_ref())[2 * PAGE], 0);
+        assert_eq!(std::hint::black_box(cut.as_ref())[2 * PAGE_BYTES], 0);
         assert!(cut.is_broken());
         assert!(whole.as_ref().iter().all(|byte| *byte == 7), "another map is as it was");
         assert!(!whole.is_broken());
         drop(cut);
-        let again = Guarded::new(&file, PAGE).unwrap().unwrap();
+        let again = Guarded::new(&file, PAGE_BYTES).unwrap().unwrap();
         assert!(!again.is_broken(), "a slot that is used again begins anew");
     }
 
     #[test]
     fn the_pages_of_a_map_are_one_word() {
-        let high = (1 << 48) - PAGE;
-        for (start, length, end) in
-            [(PAGE, 1, 2 * PAGE), (16 * PAGE, 3 * PAGE, 19 * PAGE), (high, PAGE, 1 << 48)]
-        {
-            assert_eq!(Pages::of(start, length).unwrap().range(), start..end);
+        let high = (1 << 48) - PAGE_BYTES;
+        for (start, length, end) in [
+            (PAGE_BYTES, 1, 2 * PAGE_BYTES),
+            (16 * PAGE_BYTES, 3 * PAGE_BYTES, 19 * PAGE_BYTES),
+            (high, PAGE_BYTES, 1 << 48),
+        ] {
+            assert_eq!(Pages::covering(start, length).unwrap().range(), start..end);
         }
         assert!(Pages::NONE.range().is_empty());
-        assert_eq!(Pages::of(1 << 48, PAGE), None, "too high");
-        assert_eq!(Pages::of(PAGE, 1 << 40), None, "too long");
+        assert_eq!(Pages::covering(1 << 48, PAGE_BYTES), None, "too high");
+        assert_eq!(Pages::covering(PAGE_BYTES, 1 << 40), None, "too long");
     }
 
     #[test]
     fn a_slot_that_is_used_anew_never_shows_one_map_with_the_length_of_another() {
-        let (long, short) = (Pages::of(PAGE, 64 * PAGE).unwrap(), Pages::of(128 * PAGE, PAGE).unwrap());
+        let (long, short) = (
+            Pages::covering(PAGE_BYTES, 64 * PAGE_BYTES).unwrap(),
+            Pages::covering(128 * PAGE_BYTES, PAGE_BYTES).unwrap(),
+        );
         let (slot, are_over) = (AtomicU64::new(Pages::NONE.0), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {

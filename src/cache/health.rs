@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// How long a cache that failed is not used. If the disk recovers, the cache is used again after at most this long.
+/// How long a cache that failed is not used. After the disk recovers, the cache is used again within this
+/// time.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 const WARN_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 
@@ -22,25 +23,25 @@ const WARN_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Off {
-    /// The operation, and how it failed.
+    /// The operation that failed, and how.
     pub why: String,
-    /// Seconds since the first failure.
+    /// The time since the first failure, in seconds.
     pub seconds: f64,
 }
 
-/// One half of the cache, reading or writing.
+/// One half of the cache, which can be off while the other works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Half {
     Read,
     Write,
 }
 
-/// Whether to use the disk.
+/// Says whether to use the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     On,
     Off,
-    /// It was off; this caller tries whether it works again.
+    /// The disk was off, and this caller tries whether it works again.
     Retry,
 }
 
@@ -89,7 +90,7 @@ impl Health {
         }
     }
 
-    /// `half` of the cache in `folder` failed and is off from now on.
+    /// Records that `half` of the cache in `folder` failed, which switches it off.
     pub(super) fn failed(&self, half: Half, folder: &Path, why: String) {
         let now = Instant::now();
         let mut state = self.state();
@@ -117,7 +118,7 @@ impl Health {
         Some(Off { why: failed.why.clone(), seconds: failed.since.elapsed().as_secs_f64() })
     }
 
-    /// The latest warning that was not yet taken, one a minute at most.
+    /// The latest warning that was not yet taken; there is at most one a minute.
     pub(super) fn take_warning(&self) -> Option<String> {
         self.state().warning.take()
     }

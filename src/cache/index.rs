@@ -1,4 +1,4 @@
-//! The entries that this process has opened: maps that are kept, and files that were verified.
+//! The entries that this process has opened: their maps, and the files that were verified.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -11,22 +11,22 @@ use super::format::Body;
 use super::key::Name;
 use super::seal::{Seal, Stamp};
 
-/// Maps that are kept at most; Linux allows a process 65,530 in all.
+/// How many maps are kept; Linux allows a process 65,530 maps in all.
 const MAX_MAPS: NonZeroUsize = NonZeroUsize::new(16_384).expect("a number above 0");
-/// Columns of all kept batches at most: some 300 bytes each.
+/// How many columns all kept batches may have together; each takes some 300 bytes.
 const MAX_COLUMNS: usize = 1 << 17;
 
-/// Rows at hand.
+/// The rows of an entry that is open.
 #[derive(Clone)]
 pub(super) struct Slot {
     pub(super) batch: RecordBatch,
-    /// Length of the file.
+    /// The length of the file.
     pub(super) bytes: u64,
-    /// Detects changes of mapped rows; `None`: the rows are in private memory.
+    /// Detects changes of mapped rows; `None` if the rows are in private memory.
     pub(super) seal: Option<Arc<Seal>>,
 }
 
-/// Entries that this process has opened.
+/// The entries that this process has opened.
 pub(super) struct Index(Mutex<IndexState>);
 
 struct IndexState {
@@ -56,7 +56,7 @@ impl Index {
         self.state().epoch += 1;
     }
 
-    /// Rows that were opened before, and whether this is their first use in this epoch.
+    /// The rows of an entry that is open, and whether this is their first use in this epoch.
     pub(super) fn get(&self, name: Name) -> Option<(Slot, bool)> {
         let mut state = self.state();
         let epoch = state.epoch;
@@ -64,14 +64,14 @@ impl Index {
         let (slot, is_first) = (slot.clone(), *used != epoch);
         *used = epoch;
         if slot.seal.as_ref().is_some_and(|seal| !seal.is_intact()) {
-            // Changed or gone: a map that is kept longer would keep the disk full.
+            // The file was changed or removed. A map that is kept any longer would keep the disk full.
             state.forget(name);
             return None;
         }
         Some((slot, is_first))
     }
 
-    /// The body of an entry whose file was verified before, and has not changed since.
+    /// The body of an entry whose file was verified and has not changed since.
     pub(super) fn verified(&self, name: Name, stamp: &Stamp) -> Option<Body> {
         let state = self.state();
         let (found_right, body) = state.verified.get(&name)?;

@@ -1,14 +1,15 @@
-//! The key of an entry: everything that decides its rows, and nothing else.
+//! The key of an entry, which contains everything that decides its rows and nothing else.
 
 use std::fmt;
 
 use forebay_arrow::datatypes::Schema;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Names the rows of one row group, as one selection of columns delivers them.
+/// The name of the rows of one row group, as a selection of columns delivers them.
 ///
-/// Two keys are equal only if file, size, version, row group and columns are: a file that was rewritten, or columns that
-/// are delivered as other types, have another key, and the rows that were kept under the old one are not used again.
+/// Two keys are equal only if the file, its size, its version, the row group and the columns are. A file that
+/// was rewritten has another key, and so have columns that are delivered as other types; the rows under the
+/// old key are not used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     text: String,
@@ -16,15 +17,16 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a row group.
+    /// Makes the key of a row group.
     ///
-    /// `file` identifies the file, in the same way in each process and each run; it is written into the entry, so it must hold
-    /// no credentials. `bytes` is the file's size, `version` what distinguishes one version of it from the next, `row_group`
-    /// the ordinal in the file, `rows` the selection of its rows, in the caller's words. `columns` are those that are
-    /// delivered, in that order: names, types and nullability count, the schema's own metadata does not.
+    /// `file` identifies the file, in the same way in every process and every run; it is written into the
+    /// entry, so it must hold no credentials. `bytes` is the size of the file, `version` distinguishes one
+    /// version of it from the next, `row_group` is the ordinal in the file, and `rows` describes the
+    /// selection of its rows, in the caller's words. `columns` are the delivered columns in their order:
+    /// names, types and nullability count, the schema's own metadata does not.
     pub fn new(file: &str, bytes: u64, version: &str, row_group: usize, rows: &str, columns: &Schema) -> Key {
         use fmt::Write;
-        // Debug quotes and escapes: no name can pass for the next line.
+        // The Debug format quotes and escapes, so a name cannot pass for the next line.
         let mut text = format!(
             "file {file:?}\nbytes {bytes}\nversion {version:?}\nrow group {row_group}\nrows {rows:?}\ncolumns\n"
         );
@@ -32,11 +34,11 @@ impl Key {
             let nullable = if field.is_nullable() { "" } else { " not null" };
             let _ = writeln!(text, "{:?} {}{nullable}", field.name(), field.data_type());
         }
-        let name = Name::of(text.as_bytes());
+        let name = Name::from_key(text.as_bytes());
         Key { text, name }
     }
 
-    /// The key in words, one line for each part.
+    /// The key as text, with one line for each part.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -46,18 +48,18 @@ impl Key {
     }
 }
 
-/// The name of an entry's file: xxh3-128 of its key. No name of a user or a data set gets into a path.
+/// The name of an entry's file: the xxh3-128 of its key. Names of users and data sets do not get into paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Name(u128);
 
 const HEX_DIGITS: usize = 32;
 
 impl Name {
-    pub(super) fn of(key: &[u8]) -> Name {
+    pub(super) fn from_key(key: &[u8]) -> Name {
         Name(xxh3_128(key))
     }
 
-    /// Which of the 256 folders it is in.
+    /// The number of the subfolder, from 0 to 255.
     pub(super) fn folder(self) -> u8 {
         (self.0 >> 120) as u8
     }
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_name_is_read_back_and_nothing_else_is_a_name() {
-        let name = Name::of(b"key");
+        let name = Name::from_key(b"key");
         assert_eq!(Name::parse(&name.to_string()), Some(name));
         for other in ["", "..", "+0000000000000000000000000000000", "ABCDEF00000000000000000000000000", "00"]
         {

@@ -1,7 +1,8 @@
-//! The ledger: total sizes and hits, in a file that every process of the node changes under its lock.
+//! The ledger: sums of sizes and hits, in a file that every process of the machine changes under its lock.
 //!
-//! The ledger may count more than there is, never less: bytes are added before a file grows and taken off after it is
-//! gone, so a process that is killed in between leaves too high a number, which the next count of the folder corrects.
+//! The ledger may count more bytes than the files have, never fewer: bytes are added before a file grows and
+//! subtracted after it is removed. A process that is killed in between leaves too high a number, which the
+//! next count of the folder corrects.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -14,25 +15,26 @@ use super::folder::{self, Folder, Scan, footprint};
 use super::pause::Pause;
 use super::stats::PastStats;
 
-/// How long to wait for other processes that change the ledger. They need microseconds, or a fraction of a second for a
-/// count.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes, entries, hits, misses, damaged, and xxh3-64 of them.
+/// How long to wait for other processes that change the ledger. They need microseconds, or a fraction of a
+/// second to count the folder.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// How many numbers the ledger has: bytes, entries, hits, misses and damaged files. The xxh3-64 of them
+/// follows.
 const NUMBERS: usize = 5;
-const LENGTH: usize = 8 * (NUMBERS + 1);
+const LEDGER_BYTES: usize = 8 * (NUMBERS + 1);
 
-/// The totals of all our files.
+/// The sums over all files of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Total {
-    /// Bytes on disk, files that are being written included.
+    /// The bytes on disk, including files that are being written.
     pub(super) bytes: u64,
-    /// Entries, those that are being written included.
+    /// The number of entries, including those that are being written.
     pub(super) entries: u64,
 }
 
 impl Total {
-    /// The totals of a scan. A part without a length is a lock alone.
-    pub(super) fn of(scan: &Scan) -> Total {
+    /// The sums over a scan. A partial file without a length is only a lock, and is not counted.
+    pub(super) fn from_scan(scan: &Scan) -> Total {
         let lengths =
             || scan.entries.iter().chain(&scan.partials).map(|found| found.length).filter(|&n| n > 0);
         Total { bytes: lengths().map(footprint).sum(), entries: lengths().count() as u64 }
@@ -46,7 +48,7 @@ pub(super) struct Totals {
     pub(super) past: PastStats,
 }
 
-/// The ledger, locked for as long as this lives.
+/// The ledger, which is locked until this value is dropped.
 pub(super) struct Ledger {
     file: File,
     pub(super) total: Total,
@@ -54,12 +56,13 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Locks the ledger; one that is new or torn is filled by a count. `None` if other processes held it for too long.
+    /// Locks the ledger. A new or torn ledger is filled by counting the folder. `None` if other processes
+    /// held the lock for too long.
     pub(super) fn lock(folder: &Folder, pause: &Pause) -> io::Result<Option<Ledger>> {
-        Ledger::lock_within(folder, pause, PATIENCE)
+        Ledger::lock_within(folder, pause, LOCK_PATIENCE)
     }
 
-    /// The same with a given patience.
+    /// Locks the ledger like [`lock`](Self::lock), with another limit for the wait.
     pub(super) fn lock_within(
         folder: &Folder,
         pause: &Pause,
@@ -84,13 +87,13 @@ impl Ledger {
             Some(Totals { total, past }) => Ok(Some(Ledger { file, total, past })),
             None => {
                 let mut ledger = Ledger { file, total: Total::default(), past: PastStats::default() };
-                ledger.set(Total::of(&folder.scan()?))?;
+                ledger.set(Total::from_scan(&folder.scan()?))?;
                 Ok(Some(ledger))
             }
         }
     }
 
-    /// The latest numbers of the ledger, without waiting.
+    /// The latest numbers of the ledger, read without waiting for the lock.
     pub(super) fn peek(folder: &Folder) -> Option<Totals> {
         folder::open(&folder.ledger()).ok().and_then(|file| read(&file))
     }
@@ -100,7 +103,7 @@ impl Ledger {
         self.write()
     }
 
-    /// Adds hits and misses.
+    /// Adds hits, misses and damaged files to the ledger.
     pub(super) fn note(&mut self, news: PastStats) -> io::Result<()> {
         self.past = self.past.and(news);
         self.write()
@@ -126,7 +129,7 @@ impl Ledger {
 }
 
 fn read(file: &File) -> Option<Totals> {
-    let mut text = [0u8; LENGTH];
+    let mut text = [0u8; LEDGER_BYTES];
     file.read_exact_at(&mut text, 0).ok()?;
     let (words, _) = text.as_chunks::<8>();
     let [bytes, entries, hits, misses, damaged, hash] = *words else { return None };

@@ -1,4 +1,4 @@
-//! The bytes of an entry as an Arrow buffer: mapped, or read.
+//! The bytes of an entry as an Arrow buffer, either mapped or read into memory.
 
 use std::fs::File;
 use std::io;
@@ -10,25 +10,26 @@ use forebay_arrow::buffer::{Buffer, MutableBuffer};
 
 use super::guard::Guarded;
 
-/// The first `length` bytes of `file` without reading them: all processes that map it share one copy in the page cache.
-/// `None` where no more can be mapped. Only where [`Folder`](super::folder::Folder) allows it.
+/// Maps the first `length` bytes of `file` without reading them; all processes that map the file share one
+/// copy in the page cache. `None` if no more maps can be guarded. Use it only where
+/// [`Folder`](super::folder::Folder) allows mapping.
 pub(super) fn map(file: &File, length: usize) -> io::Result<Option<(Buffer, Arc<Guarded>)>> {
     let Some(guarded) = Guarded::new(file, length)? else { return Ok(None) };
     let guarded = Arc::new(guarded);
-    Ok(Some((Buffer::from(Bytes::from_owner(Shared(guarded.clone()))), guarded)))
+    Ok(Some((Buffer::from(Bytes::from_owner(SharedMap(guarded.clone()))), guarded)))
 }
 
-/// The first `length` bytes of `file`, in private memory.
+/// Reads the first `length` bytes of `file` into private memory.
 pub(super) fn read(file: &File, length: usize) -> io::Result<Buffer> {
     let mut bytes = MutableBuffer::from_len_zeroed(length);
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes.into())
 }
 
-/// A map that its buffers and its entry share.
-struct Shared(Arc<Guarded>);
+/// A map that is shared by its buffers and its entry.
+struct SharedMap(Arc<Guarded>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for SharedMap {
     fn as_ref(&self) -> &[u8] {
         (*self.0).as_ref()
     }

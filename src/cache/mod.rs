@@ -1,11 +1,12 @@
-//! Rows on local disk, after Parquet decoding and before image decoding: `std::fs` only.
+//! The row cache: rows on a local disk, after Parquet decoding and before image decoding. It uses `std::fs`
+//! only.
 //!
-//! From the second epoch on, rows come from here: without a request to a store, without decoding Parquet, and, since
-//! entries are mapped, one by one as well as whole. The loader decides what is kept and when; this module does not
-//! know sources or plans.
+//! From the second epoch on, rows come from the cache, without a request to a store and without decoding
+//! Parquet. Entries are mapped, so single rows can be read as well as whole row groups. The loader decides
+//! what is kept and when; this module does not know sources or plans.
 //!
 //! ```text
-//! get ─ index ──────────────► Entry         found before: the map is still there
+//! get ─ index ──────────────► Entry         opened before: the map is still there
 //!       └ folder ─ format ──► Entry         first time: length, checksum and key are compared, then it is mapped
 //! claim ─ writer ─► Guard ─ put ─ format ─ space ─ rename
 //!                                          └ ledger: bytes of all processes ≤ max_bytes
@@ -16,26 +17,27 @@
 //! | [`key`] | the key of an entry |
 //! | [`format`] | an entry as bytes, and the proof that it is whole |
 //! | [`folder`] | paths, permissions, links |
-//! | [`writer`] | one writer at a time, across threads and processes; the files that dead ones leave behind |
-//! | [`space`], [`ledger`] | how much may be kept, and which entries go |
-//! | [`health`] | off when the disk fails, on again when it works |
+//! | [`writer`] | one writer at a time, across threads and processes; the files that dead processes leave behind |
+//! | [`space`], [`ledger`] | how much may be kept, and which entries are evicted |
+//! | [`health`] | switches the cache off when the disk fails, and on again when it works |
 //! | [`disk`] | the speed of the disk |
-//! | [`tier`] | the forms in which images are kept, by name |
+//! | [`tier`] | the forms in which the cache stores images |
 //! | [`seal`] | whether an entry is still the one that was verified |
 //! | [`last_use`] | when an entry was used last |
-//! | [`map`], [`guard`] | an entry's bytes in place; the one file with foreign functions, for pages that vanish |
+//! | [`map`] | an entry's bytes in place |
+//! | [`guard`] | the one file with foreign functions, for pages that vanish |
 //!
 //! Invariants:
 //!
-//! - **It is only a cache.** A damaged, truncated, misplaced, foreign or missing entry is a miss; a full, failing or
-//!   vanished disk is a reason in [`CacheStats`]. No lookup and no write is ever an error, and none waits for a dead
-//!   process.
-//! - **Never a wrong row.** Rows are handed out after their checksum and their whole key were compared, once for each
-//!   process and entry. An entry is written under another name, renamed, and from then on only ever unlinked, by us. If
-//!   another program changes a file whose rows are in use, [`seal`] detects it, and [`guard`] survives it. There is no
-//!   fsync: the checksum detects entries that a power cut tore.
-//! - **Never more than agreed.** See [`space`] for the limit and for the rule of eviction.
-//! - **Private.** The folder belongs to one user, no one else may write to it, and no link is followed.
+//! - **It is only a cache.** A damaged, truncated, misplaced, foreign or missing entry is a miss; if the disk
+//!   is full, fails or vanishes, [`CacheStats`] gives the reason. A lookup or a write is never an error, and
+//!   never waits for a dead process.
+//! - **Never a wrong row.** Rows are handed out after their checksum and their whole key were compared, once
+//!   for each process and entry. An entry is written under another name and renamed, and from then on the
+//!   cache only ever unlinks it. If another program changes a file whose rows are in use, [`seal`] detects
+//!   it, and [`guard`] survives it. There is no fsync: the checksum detects entries that a power cut tore.
+//! - **Never above its limit.** See [`space`] for the limit and for the rule of eviction.
+//! - **Private.** The folder belongs to one user, nobody else may write to it, and links are not followed.
 
 mod disk;
 mod entry;
@@ -89,14 +91,15 @@ pub use stats::{CacheStats, DeclinedStats, PastStats};
 pub use tier::Tier;
 pub use upkeep::{Cleared, Report};
 
-/// How long to wait for another thread or process that fetches the same rows: the time that a slow store may need for a
-/// row group.
+/// How long to wait for another thread or process that fetches the same rows: as long as a slow store may
+/// need for a row group.
 pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A folder of cached rows, bounded in bytes, shared by the processes of a machine. Cheap to clone.
+/// A folder of cached rows with a limit in bytes, shared by the processes of a machine. Cheap to clone.
 ///
-/// From the second epoch on, rows come from here: without a request to a store, and without decoding Parquet. It is only a
-/// cache: it can be deleted at any time, and a damaged entry or a full disk is a miss, not an error.
+/// From the second epoch on, rows come from the cache, without a request to a store and without decoding
+/// Parquet. The folder can be deleted at any time, and a damaged entry or a full disk is a miss, not an
+/// error.
 ///
 /// ```no_run
 /// use forebay::{Dataset, DiskCache};
@@ -107,36 +110,37 @@ pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct DiskCache(Arc<Inner>);
+pub struct DiskCache(Arc<CacheInner>);
 
-struct Inner {
+struct CacheInner {
     space: Arc<Space>,
     index: Index,
     health: Health,
     counters: Arc<Counters>,
 }
 
-/// Who is to fetch the rows.
+/// Says who fetches the rows of a key that was [claimed](DiskCache::claim).
 #[derive(Debug)]
 pub enum Claim {
-    /// Nobody: the rows are cached.
+    /// The rows are cached, so nobody needs to fetch them.
     Ready(Entry),
-    /// The caller alone, until the guard is dropped.
+    /// The caller fetches the rows, and others wait for it until the guard is dropped.
     Mine(Guard),
-    /// The caller, without the cache: it is full or off, or the fetching process took too long.
+    /// The caller fetches the rows without the cache: it is full or off, or another process took too long to
+    /// fetch them.
     Alone,
 }
 
 /// How the rows of an entry are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// From its file, mapped, if the folder allows that.
+    /// From the mapped file, if the folder allows mapping.
     Mapped,
     /// From a copy in private memory.
     Copied,
 }
 
-/// The right to put one entry. Others wait for it; dropping it lets the next one fetch.
+/// The right to put one entry. Others wait for the entry; dropping the guard lets the next one fetch.
 pub struct Guard {
     cache: DiskCache,
     key: Key,
@@ -144,18 +148,20 @@ pub struct Guard {
 }
 
 impl DiskCache {
-    /// Opens the cache in `folder`, of at most `max_bytes` bytes, and creates the folder if it does not exist. A `~` is the
-    /// user's home folder.
+    /// Opens the cache in `folder` with a limit of `max_bytes` bytes, and creates the folder if it does not
+    /// exist. A leading `~` is the user's home folder.
     ///
-    /// All processes of a machine may open the same folder. Each has its own limit, which bounds what that process adds. A
-    /// tenth of the disk, and at least 1 GiB, is left free whatever the limit. If the folder holds more than the limit, and
-    /// no loader has it open, the least recently used entries are removed.
+    /// All processes of a machine may open the same folder. Each has its own limit, which bounds what that
+    /// process adds. A tenth of the disk, and at least 1 GiB, is left free whatever the limit. If the folder
+    /// holds more than the limit, and no loader has it open, the least recently used entries are removed.
     ///
-    /// A folder that cannot be written to is not an error: [`stats`](Self::stats) gives the reason why nothing is kept.
+    /// A folder that cannot be written to is not an error: [`stats`](Self::stats) gives the reason why
+    /// nothing is kept.
     ///
     /// # Errors
-    /// `Invalid` for a limit of 0, for an empty path or a URL, and for a folder that is a symbolic link, belongs to another
-    /// user, can be written to by others, or holds anything but a cache; `Io` where the folder cannot be created or read.
+    /// `Invalid` for a limit of 0, for an empty path or a URL, and for a folder that is a symbolic link,
+    /// belongs to another user, can be written to by others, or holds anything but a cache; `Io` if the
+    /// folder cannot be created or read.
     pub fn open(folder: impl AsRef<Path>, max_bytes: u64) -> Result<DiskCache> {
         if max_bytes == 0 {
             return Err(Error::invalid("a cache of 0 bytes").hint("give it room, or do without it"));
@@ -172,88 +178,90 @@ impl DiskCache {
 
     fn new(space: Space, health: Health) -> DiskCache {
         let (space, counters) = (Arc::new(space), Arc::default());
-        DiskCache(Arc::new(Inner { space, index: Index::default(), health, counters }))
+        DiskCache(Arc::new(CacheInner { space, index: Index::default(), health, counters }))
     }
 
-    /// Whether both are clones of one cache, which count together.
+    /// Whether both values are clones of one opened cache, and so share their counters.
     pub(crate) fn is_same(&self, other: &DiskCache) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The limit in bytes that it was opened with.
+    /// The limit with which the cache was opened, in bytes.
     pub fn max_bytes(&self) -> u64 {
         self.0.space.limit()
     }
 
-    /// Whether entries are memory-mapped, and so take no memory of this process: on local disks.
+    /// Whether entries are memory-mapped, as they are on local disks, and so take no memory of this process.
     pub fn is_mapped(&self) -> bool {
         self.0.space.folder.mapped
     }
 
-    /// Bytes that the entries can grow to: the limit, or less if the disk has less space.
+    /// How many bytes the entries can grow to: the limit, or less if the disk has less space.
     pub fn capacity(&self) -> u64 {
         self.0.space.capacity(Ledger::peek(&self.0.space.folder).unwrap_or_default().total)
     }
 
-    /// Whether there is an entry for `key`, without looking into it.
+    /// Whether there is an entry for `key`; the entry is not verified.
     pub fn holds(&self, key: &Key) -> bool {
         self.0.space.folder.entry(key.name()).symlink_metadata().is_ok_and(|found| found.is_file())
     }
 
-    /// Bytes per second of reading an entry from the disk itself, past the page cache. `None` where no entry is large enough
-    /// to measure, or the file system has no direct reads.
+    /// The speed of reading an entry from the disk itself, without the page cache, in bytes per second.
+    /// `None` if no entry is large enough to measure, or the file system has no direct reads.
     pub fn disk_rate(&self) -> Option<f64> {
         let folder = &self.0.space.folder;
         let largest = folder.scan().ok()?.entries.into_iter().max_by_key(|found| found.length)?;
         disk::rate(&folder.entry(largest.name)).ok().flatten()
     }
 
-    /// The folder, as it was opened.
+    /// The folder as it was named when the cache was opened.
     pub fn folder(&self) -> &Path {
         self.0.space.folder.given()
     }
 
-    /// Notes that an epoch begins. Entries that were not used in the one before may be evicted from now on.
+    /// Begins an epoch. From now on, entries that were not used in the previous epoch may be evicted.
     pub fn epoch_begins(&self) {
         self.0.space.epoch_begins();
         self.0.index.epoch_begins();
     }
 
-    /// Keeps whoever opens the cache with a lower limit from removing entries that are in use, until the file is dropped.
+    /// Shows other processes that the cache is in use, until the returned file is dropped: a process that
+    /// opens the cache with a lower limit then removes nothing.
     pub(crate) fn hold(&self) -> Option<File> {
         self.0.space.folder.hold()
     }
 
-    /// Maintenance, once in an epoch: notes hits and misses in the ledger, and removes the half-written files of killed
-    /// processes.
+    /// Does the maintenance that is due once in an epoch: notes hits and misses in the ledger, and removes
+    /// the half-written files of killed processes.
     pub fn maintain(&self) {
         self.0.note_use(Duration::from_secs(1));
         self.remove_orphans();
     }
 
-    /// Notes hits and misses in the ledger, unless another process holds it.
+    /// Notes hits and misses in the ledger, unless another process holds its lock.
     pub(crate) fn note_use(&self) {
         self.0.note_use(Duration::ZERO);
     }
 
     /// The rows of `key`, if they are cached and sound. A damaged file is counted and removed.
     ///
-    /// If the folder is on a local disk they are mapped: check [`Entry::is_intact`] after using them.
+    /// On a local disk the rows are mapped: check [`Entry::is_intact`] after using them.
     pub fn get(&self, key: &Key) -> Option<Entry> {
         self.look_up(key, Access::Mapped)
     }
 
-    /// As [`get`](Self::get), where the counters are to count other lookups alone.
+    /// The rows of `key`, like [`get`](Self::get), without counting a hit or a miss.
     pub(crate) fn get_uncounted(&self, key: &Key) -> Option<Entry> {
         self.find(key, Access::Mapped)
     }
 
-    /// As [`get`](Self::get), in private memory, where no other process can change them.
+    /// The rows of `key`, like [`get`](Self::get), in private memory, where no other process can change them.
     pub fn get_copy(&self, key: &Key) -> Option<Entry> {
         self.look_up(key, Access::Copied)
     }
 
-    /// As [`get_copy`](Self::get_copy) of rows whose lookup in another form was counted: a second miss is not.
+    /// The rows of `key`, like [`get_copy`](Self::get_copy), after a lookup of the same rows in another form
+    /// was a counted miss. Only a hit is counted.
     pub(crate) fn get_copy_instead(&self, key: &Key) -> Option<Entry> {
         let found = self.find(key, Access::Copied)?;
         count(&self.0.counters.hits);
@@ -266,8 +274,8 @@ impl DiskCache {
         found
     }
 
-    /// Keeps `rows` under `key`, unless they are here already. `false` if they are not kept; [`stats`](Self::stats)
-    /// shows how often and why.
+    /// Keeps `rows` under `key`, unless the key has rows already. Returns `false` if they are not kept;
+    /// [`stats`](Self::stats) says how often and why.
     ///
     /// `rows` may be slices, and may have views into larger buffers: unused bytes are not written.
     pub fn put(&self, key: &Key, rows: &RecordBatch) -> bool {
@@ -280,9 +288,9 @@ impl DiskCache {
         }
     }
 
-    /// Looks `key` up. If it is missing, one thread of one process is to fetch it. The others wait until it is there, for
-    /// `patience` at most ([`CLAIM_PATIENCE`] is a good one), and then fetch without the cache. A process that dies while
-    /// it fetches holds up no other.
+    /// Looks `key` up. If it is missing, one thread of one process gets to fetch it. The others wait for the
+    /// rows, for `patience` at most ([`CLAIM_PATIENCE`] is a good value), and then fetch without the cache. A
+    /// process that dies while it fetches holds up no other.
     pub fn claim(&self, key: &Key, patience: Duration) -> Claim {
         let claim = self.settle(key, patience);
         let found = matches!(claim, Claim::Ready(_));
@@ -290,7 +298,7 @@ impl DiskCache {
         claim
     }
 
-    /// Hits, misses and writes of this process, and how full the cache is.
+    /// The hits, misses and writes of this process, and how full the cache is.
     pub fn stats(&self) -> CacheStats {
         let Totals { total, past } = Ledger::peek(&self.0.space.folder).unwrap_or_default();
         CacheStats {
@@ -305,7 +313,7 @@ impl DiskCache {
         }
     }
 
-    /// A warning that the disk failed, and how, if there is a new one: at most one a minute.
+    /// A warning that the disk failed, if there is a new one; there is at most one a minute.
     pub fn take_warning(&self) -> Option<String> {
         self.0.health.take_warning()
     }
@@ -321,7 +329,7 @@ impl DiskCache {
                 return Claim::Alone;
             }
             match Writer::begin(&self.0.space, key.name()) {
-                // The previous writer may have finished it since the lookup.
+                // The previous writer may have finished the entry since the lookup.
                 Ok(writer) => {
                     return match self.find(key, Access::Mapped) {
                         Some(entry) => Claim::Ready(entry),
@@ -341,9 +349,9 @@ impl DiskCache {
         }
     }
 
-    /// As `get`, without counting.
+    /// Looks `key` up without counting a hit or a miss.
     fn find(&self, key: &Key, access: Access) -> Option<Entry> {
-        let Inner { space, index, health, counters } = &*self.0;
+        let CacheInner { space, index, health, counters } = &*self.0;
         let path = space.folder.entry(key.name());
         let access = if space.folder.mapped { access } else { Access::Copied };
         let entry = |slot: index::Slot| Entry {
@@ -378,7 +386,7 @@ impl DiskCache {
         }
     }
 
-    /// Opens an entry and verifies it. Fails only if the disk does.
+    /// Opens and verifies an entry. Fails only if the disk does.
     fn load(&self, key: &Key, path: &Path, access: Access) -> io::Result<Option<index::Slot>> {
         let file = match path.symlink_metadata() {
             Ok(found) if found.is_file() => folder::open(path),
@@ -387,11 +395,12 @@ impl DiskCache {
         };
         let file = match file {
             Ok(file) => file,
-            // Nor is it if a file is in the place of its folder.
+            // A file in the place of the subfolder means that there is no entry, too.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(None);
             }
-            // The file alone: in a folder that cannot be read, neither can the file.
+            // Only the file is in the way, not a folder above it: in a folder that cannot be read, the
+            // metadata could not be read either.
             Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
                 return self.damaged(path);
             }
@@ -410,27 +419,27 @@ impl DiskCache {
                 Ok(Some(slot))
             }
             Ok(None) => self.damaged(path),
-            // Shorter than it was a moment ago.
+            // The file is shorter than it was a moment ago.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.damaged(path),
             Err(error) => {
-                // A bad place on the disk, which must not be read again.
+                // The disk has a bad place there, which must not be read again.
                 self.damaged(path)?;
                 Err(error)
             }
         }
     }
 
-    /// The rows of an entry, mapped from its file; `None` if it is damaged.
+    /// Maps the rows of an entry from its file; `None` if the entry is damaged.
     fn load_mapped(&self, key: &Key, path: &Path, file: &File) -> io::Result<Option<index::Slot>> {
         let index = &self.0.index;
         let found = file.metadata()?;
-        let mut before = Stamp::of(&found);
+        let mut before = Stamp::from_metadata(&found);
         if !before.is_sealed() {
             if seal::may_be_written(&found) {
                 return load_copied(key, file);
             }
             seal::seal(file)?;
-            before = Stamp::of(&file.metadata()?);
+            before = Stamp::from_metadata(&file.metadata()?);
         }
         let body = match index.verified(key.name(), &before) {
             Some(body) => body,
@@ -441,11 +450,12 @@ impl DiskCache {
         };
         let Some(head) = format::head(file, body.stream)? else { return Ok(None) };
         let Some((stream, map)) = map::map(file, body.stream)? else { return load_copied(key, file) };
-        // The bytes that hold the schema and the offsets of buffers must not change meanwhile.
+        // The bytes that hold the schema and the offsets of buffers are copied, because they must not change
+        // while they are used.
         let pieces = [map::read(file, head)?, stream.slice(head)];
         let Some(batch) = decoded(|| format::decode(pieces, body.rows)) else { return Ok(None) };
         let seal = Seal::new(path.to_owned(), before, map);
-        // Changed, or sealed again by another process.
+        // The file was changed, or sealed again by another process.
         if !seal.is_intact() {
             return load_copied(key, file);
         }
@@ -461,14 +471,14 @@ impl DiskCache {
                 count(&self.0.counters.damaged);
                 let _ = self.0.space.remove(path, found.len());
             }
-            // The ledger does not count it.
+            // The ledger does not count what is not a file.
             Ok(_) if folder::clear(path).is_ok_and(|stays| !stays) => count(&self.0.counters.damaged),
             _ => {}
         }
         Ok(None)
     }
 
-    /// Whether preparing an entry is of any use; counts a refusal.
+    /// Whether an entry should be prepared at all. Counts the refusal if not.
     fn may_write(&self) -> bool {
         let counters = &self.0.counters;
         let on = match self.0.health.mode(Half::Write) {
@@ -485,9 +495,9 @@ impl DiskCache {
         on
     }
 
-    /// Makes the folders; where that fails, writing is off.
+    /// Creates the folders. If that fails, writing is switched off.
     fn prepare(&self) -> bool {
-        let Inner { space, health, .. } = &*self.0;
+        let CacheInner { space, health, .. } = &*self.0;
         match space.folder.prepare() {
             Ok(()) => true,
             Err(error) => {
@@ -511,7 +521,8 @@ impl DiskCache {
         }
     }
 
-    /// Writes an entry that only this caller may write now; returns the bytes written, 0 if it was there.
+    /// Writes an entry that only this caller may write now. Returns the number of bytes written, which is 0
+    /// if the entry exists.
     fn try_write(
         &self,
         mut writer: Writer,
@@ -532,7 +543,7 @@ impl DiskCache {
         Ok(encoded.bytes)
     }
 
-    /// Counts why rows are not kept; always `false`.
+    /// Counts the reason why rows are not kept. Always returns `false`.
     fn declined(&self, doing: &str, why: Declined) -> bool {
         let counters = &self.0.counters;
         count(match &why {
@@ -548,7 +559,7 @@ impl DiskCache {
             Declined::Fault(error) => {
                 self.0.health.failed(Half::Write, self.folder(), format!("{doing}: {error}"));
             }
-            // The ledger could be written.
+            // The ledger could be written, so the disk works.
             Declined::Full => self.0.health.works(Half::Write),
             Declined::TooLarge
             | Declined::Busy
@@ -560,8 +571,8 @@ impl DiskCache {
     }
 }
 
-/// The rows of an entry in private memory, where they are also verified: later changes of the file do not matter.
-/// `None` if it is damaged.
+/// Reads the rows of an entry into private memory and verifies them there, so that later changes of the file
+/// do not matter. `None` if the entry is damaged.
 fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::Slot>> {
     let Ok(length) = usize::try_from(file.metadata()?.len()) else { return Ok(None) };
     if !format::may_be_whole(file)? {
@@ -576,12 +587,12 @@ fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::Slot>> {
     Ok(batch.map(|batch| index::Slot { batch, bytes: body.bytes, seal: None }))
 }
 
-/// The result of decoding; `None` if it fails or panics, as it may if bytes change meanwhile.
+/// The result of decoding; `None` if it fails or panics, which may happen if the bytes change meanwhile.
 fn decoded(decode: impl FnOnce() -> std::result::Result<RecordBatch, ArrowError>) -> Option<RecordBatch> {
     caught(decode).ok()?.ok()
 }
 
-impl Inner {
+impl CacheInner {
     /// Adds the hits and misses of this process to the ledger.
     fn note_use(&self, patience: Duration) {
         let news = self.counters.news();
@@ -596,31 +607,34 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for CacheInner {
     fn drop(&mut self) {
-        // Others hold the ledger for microseconds; if it is locked, only a figure is lost.
+        // Other processes hold the ledger for microseconds; if it is locked right now, only the statistics
+        // lose these counts.
         self.note_use(Duration::ZERO);
     }
 }
 
 impl Guard {
-    /// Keeps the rows that were fetched, and lets the others have them. `false` if they are not kept.
+    /// Keeps the fetched rows and lets others have them. Returns `false` if they are not kept.
     pub fn put(self, rows: &RecordBatch) -> bool {
         self.put_while(rows, &|| true)
     }
 
-    /// As [`put`](Self::put), as long as `goes_on` returns true: it is called about every megabyte.
+    /// Keeps the fetched rows, like [`put`](Self::put), as long as `goes_on` returns true. It is called about
+    /// every megabyte.
     pub fn put_while(self, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
         self.cache.write(self.writer, &self.key, rows, goes_on)
     }
 
-    /// As [`put`](Self::put), and returns them as an entry, so that their own memory is no longer needed.
+    /// Keeps the fetched rows, like [`put`](Self::put), and returns them as an entry, so that their own
+    /// memory is no longer needed. `None` if they are not kept.
     pub fn exchange(self, rows: &RecordBatch) -> Option<Entry> {
         let Guard { cache, key, writer } = self;
         if cache.write(writer, &key, rows, &|| true) { cache.find(&key, Access::Mapped) } else { None }
     }
 
-    /// Gives up without keeping anything, because the disk is too slow at present.
+    /// Drops the claim without keeping anything, because the disk is too slow at present.
     pub fn decline_behind(self) {
         count(&self.cache.0.counters.behind);
     }

@@ -1,13 +1,14 @@
-//! Waiting for locks of other processes, which have no wait with a timeout: tries again, with naps in between.
+//! Waits for locks of other processes. Such locks have no wait with a timeout, so a waiter naps and tries
+//! again.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 const SHORTEST_NAP: Duration = Duration::from_micros(200);
-/// The longest delay before a waiter notices that another process is done.
+/// The longest nap, which is how late a waiter may notice that another process is done.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
 
-/// The place where threads of this process nap; the thread that releases a lock wakes them.
+/// Where threads of this process nap; the thread that releases a lock wakes them.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     lock: Mutex<()>,
@@ -24,7 +25,7 @@ impl Pause {
     }
 }
 
-/// Naps that grow longer.
+/// Naps that double in length up to [`LONGEST_NAP`].
 pub(super) struct Naps<'a> {
     pause: &'a Pause,
     next: Duration,

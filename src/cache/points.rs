@@ -1,25 +1,25 @@
-//! Places in a write where tests kill the process. In release builds they do nothing.
+//! Points in a write at which tests kill the process. In release builds they do nothing.
 
-/// A step of writing or evicting an entry, after which a killed process must leave no harm behind.
+/// A step of writing or evicting an entry. A process that is killed there must leave no harm behind.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Point {
-    /// The part exists and is locked; nothing is reserved.
+    /// The partial file exists and is locked; nothing is reserved.
     Created,
-    /// Its bytes are reserved.
+    /// The bytes of the entry are reserved.
     Reserved,
     /// Half of the buffers are written.
     HalfWritten,
-    /// Complete, under the name of a part.
+    /// The entry is complete, under the name of a partial file.
     Written,
-    /// Under its own name.
+    /// The entry has its own name.
     Renamed,
-    /// Chosen to go, the file still there.
+    /// An entry was chosen to be evicted, and its file still exists.
     Evicting,
-    /// The file gone, its bytes still counted.
+    /// The file of an evicted entry is removed, and its bytes are still counted.
     Evicted,
 }
 
-/// Kills this process with SIGKILL if `FOREBAY_KILL_AT` names `point`.
+/// Kills this process with SIGKILL if the environment variable `FOREBAY_KILL_AT` names `point`.
 #[cfg(test)]
 pub(super) fn pass(point: Point) {
     if std::env::var("FOREBAY_KILL_AT").is_ok_and(|name| name == format!("{point:?}")) {

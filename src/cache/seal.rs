@@ -1,20 +1,22 @@
 //! Detects changes of an entry by the metadata of its file.
 //!
-//! An entry is written once, sealed and published; after that we only unlink it. So two of its times stay as they are:
+//! An entry is written once, sealed and published; after that, the cache only unlinks it. So two times of its
+//! file stay as they are:
 //!
 //! | time | is | until |
 //! |---|---|---|
 //! | of modification | [`SEALED`], a constant | a program writes to the file, truncates it or maps it for writing |
-//! | of change | that of publishing, or of sealing again | anything is done to the file, its times being set included |
+//! | of change | when it was published or sealed again | anything is done to the file, even setting its times |
 //!
-//! A constant and not the time of writing, because the clock of older kernels (before Linux 6.13) for files ticks in steps
-//! of some milliseconds: two writes within one step have the same time. The time of change also reveals programs that put
-//! back the time of modification; no program can put back that one. The last use is therefore noted in another file:
+//! The time of modification is a constant and not the time of writing, because older kernels (before Linux
+//! 6.13) count the times of files in steps of some milliseconds: two writes within one step would have the
+//! same time. The time of change also reveals programs that put back the time of modification; no program can
+//! put back the time of change. The last use is therefore noted in another file:
 //! [`last_use`](super::last_use).
 //!
-//! Not detected: a program that has kept an entry mapped for writing since before it was checked, and writes to a page
-//! that it had written to before; with an older kernel, also one that writes and puts back the time of modification
-//! within the clock's step in which the entry was published.
+//! Not detected: a program that has kept an entry mapped for writing since before it was checked, and writes
+//! to a page that it had written to before; with an older kernel, also one that writes and puts back the time
+//! of modification within the clock's step in which the entry was published.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -30,21 +32,22 @@ use super::guard::Guarded;
 /// The time of modification of an unchanged entry: the first second of the year 2000.
 const SEALED: Timespec = Timespec { tv_sec: 946_684_800, tv_nsec: 0 };
 const OMITTED: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-/// How long ago a write must have begun to be taken for ended: the kernel notes its time only when it begins.
-const QUIET: Duration = Duration::from_secs(1);
+/// How long after the beginning of a write the file is not trusted, since the kernel notes only when a write
+/// begins.
+const UNTRUSTED_TIME: Duration = Duration::from_secs(1);
 
-/// The metadata of a file, but for its time of access.
+/// The metadata of a file, without its time of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     file: (u64, u64),
     length: u64,
-    /// Seconds and nanoseconds since 1970.
+    /// The times of modification and change, in seconds and nanoseconds since 1970.
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
 impl Stamp {
-    pub(super) fn of(found: &Metadata) -> Stamp {
+    pub(super) fn from_metadata(found: &Metadata) -> Stamp {
         Stamp {
             file: (found.dev(), found.ino()),
             length: found.len(),
@@ -60,9 +63,9 @@ impl Stamp {
 
 /// Whether a program may be writing to the file now.
 pub(super) fn may_be_written(found: &Metadata) -> bool {
-    // A time to come was set by somebody, and says nothing of a write.
+    // A time in the future was set by somebody, and says nothing about a write.
     let age = found.modified().map(|modified| SystemTime::now().duration_since(modified));
-    age.is_ok_and(|age| age.is_ok_and(|age| age < QUIET))
+    age.is_ok_and(|age| age.is_ok_and(|age| age < UNTRUSTED_TIME))
 }
 
 /// Detects changes of a mapped entry.
@@ -77,16 +80,16 @@ impl Seal {
         Seal { path, stamp, map }
     }
 
-    /// Whether everything read from the map so far was what had been checked: no program changed, truncated,
+    /// Whether everything read from the map so far is what was verified: no program changed, truncated,
     /// exchanged or removed the file, and all of it could be read.
     pub(super) fn is_intact(&self) -> bool {
         let found = self.path.symlink_metadata();
-        found.is_ok_and(|found| Stamp::of(&found) == self.stamp) && !self.map.is_broken()
+        found.is_ok_and(|found| Stamp::from_metadata(&found) == self.stamp) && !self.map.is_broken()
     }
 }
 
-/// Seals a file that was written or that lost its seal. The latter must happen before its content is read, so that later
-/// changes show.
+/// Seals a file that was just written or that lost its seal. A lost seal must be renewed before the file is
+/// read, so that later changes show.
 pub(super) fn seal(file: &File) -> io::Result<()> {
     Ok(futimens(file, &Timestamps { last_access: OMITTED, last_modification: SEALED })?)
 }

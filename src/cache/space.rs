@@ -1,16 +1,18 @@
-//! The limit, the free disk, and eviction.
+//! The limit of the cache, the disk space that stays free, and eviction.
 //!
-//! **The rule.** An entry is evicted only to make space for another, and only if it was last used before this process's
-//! previous epoch began; the longest unused goes first. Until two epochs have begun nothing is evicted. So entries that
-//! epochs still use are never traded for each other: of a data set twice as large as the limit one half stays and is
-//! hit in every epoch, where dropping the least recently used would drop each entry just before its turn. The price: on
-//! a full disk another data set is kept only from its second epoch on.
+//! **The rule.** An entry is evicted only to make space for another, and only if it was last used before this
+//! process's previous epoch began; the least recently used entry goes first. Nothing is evicted until two
+//! epochs have begun. So entries that epochs still use are never traded for each other. If a data set is
+//! twice as large as the limit, one half of it stays and is hit in every epoch; plain least-recently-used
+//! eviction would drop each entry just before its turn. The price is that, on a full disk, another data set
+//! is kept only from its second epoch on.
 //!
 //! All processes share the time of last use: see [`last_use`](super::last_use).
 //!
-//! **A limit below what is there.** When a cache is opened that no loader has open, no entry is in use: the longest
-//! unused go until the rest is within the limit. Otherwise all stay, and from then on the rule alone holds: a process
-//! whose limit was given too low by mistake must not empty the cache of a training that runs.
+//! **A limit below the present size.** If no loader has a cache open, none of its entries are in use, and
+//! opening it evicts the least recently used entries until the rest is within the limit. Otherwise all
+//! entries stay, and only the rule above holds: a process with too low a limit, given by mistake, must not
+//! empty the cache of a running training.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -25,27 +27,29 @@ use super::ledger::{Ledger, Total};
 use super::pause::Pause;
 use super::points::{self, Point};
 
-/// Disk space that is left free: this part of the disk,
+/// The part of the disk that is left free, as a divisor of its size, if that is more than
+/// [`MIN_FREE_DISK_BYTES`].
 const FREE_DISK_DIVISOR: u64 = 10;
-/// or this much, whichever is more.
-const MIN_FREE_DISK: u64 = 1 << 30;
-/// How often the folder is counted while it is full: others may have removed something. 20,000 entries take 50 ms.
+/// The bytes of the disk that are left free at least.
+const MIN_FREE_DISK_BYTES: u64 = 1 << 30;
+/// How often the folder is counted while it is full, since others may have removed files. Counting 20,000
+/// entries takes 50 ms.
 const COUNT_EVERY: Duration = Duration::from_secs(30);
 
-/// How far the kernel's clock for file times may be behind: a step of it takes 1 to 10 ms.
+/// How far the kernel's clock for the times of files may be behind: it goes in steps of 1 to 10 ms.
 pub(super) const CLOCK_STEP: Duration = Duration::from_millis(20);
 
-/// The reason why rows were not kept.
+/// The reason why rows are not kept.
 pub(super) enum Declined {
-    /// No kept entry may be evicted.
+    /// The cache is full, and none of its entries may be evicted.
     Full,
-    /// More than the whole limit.
+    /// The entry is larger than the limit.
     TooLarge,
-    /// Another thread or process writes it, or holds the ledger.
+    /// Another thread or process is writing the entry, or holds the ledger.
     Busy,
-    /// A type that cannot be written.
+    /// A column has a type that cannot be written.
     Unwritable,
-    /// Something that is not ours is in the place of the entry or its folder.
+    /// Something that does not belong to the cache is in the place of the entry or of its subfolder.
     Blocked,
     /// The memory of the rows was needed for other things before they were written.
     Behind,
@@ -59,14 +63,14 @@ impl From<io::Error> for Declined {
     }
 }
 
-/// The folder with its bounds.
+/// The folder of a cache with its limits.
 #[derive(Debug)]
 pub(super) struct Space {
     pub(super) folder: Folder,
     pub(super) pause: Pause,
     limit: u64,
-    /// Bytes of free disk to leave, for a disk of a given size. `None`, in tests that fill a disk: free disk is not
-    /// checked.
+    /// How many bytes of a disk of a given size to leave free. `None` in tests that fill a disk, where free
+    /// space is not checked.
     pub(super) keep_free: Option<fn(u64) -> u64>,
     pub(super) evictions: AtomicU64,
     state: Mutex<SpaceState>,
@@ -74,23 +78,24 @@ pub(super) struct Space {
 
 #[derive(Debug, Default)]
 struct SpaceState {
-    /// When the present epoch began, and the one before.
+    /// When the present epoch began, and when the previous one did.
     epoch: Option<SystemTime>,
     previous: Option<SystemTime>,
-    /// Entries that may go, the longest unused first.
+    /// Entries that may be evicted, the least recently used first.
     candidates: VecDeque<ScannedFile>,
     counted: Option<Instant>,
     full_since: Option<Instant>,
 }
 
-/// Bytes of the disk that holds a folder, as `df` counts them, without those reserved for root.
+/// The size and the free space of the disk that holds a folder, in bytes, as `df` counts them: without the
+/// blocks reserved for root.
 struct Disk {
     size: u64,
     free: u64,
 }
 
 impl Disk {
-    fn of(folder: &Folder) -> io::Result<Disk> {
+    fn measure(folder: &Folder) -> io::Result<Disk> {
         let disk = rustix::fs::statvfs(folder.root())?;
         let used = disk.f_blocks.saturating_sub(disk.f_bfree);
         Ok(Disk { size: (used + disk.f_bavail) * disk.f_frsize, free: disk.f_bavail * disk.f_frsize })
@@ -98,7 +103,7 @@ impl Disk {
 }
 
 pub(super) fn keep_free(disk: u64) -> u64 {
-    (disk / FREE_DISK_DIVISOR).max(MIN_FREE_DISK)
+    (disk / FREE_DISK_DIVISOR).max(MIN_FREE_DISK_BYTES)
 }
 
 impl Space {
@@ -112,9 +117,9 @@ impl Space {
         self.limit
     }
 
-    /// The most bytes that files can take when they take `total` now.
+    /// How many bytes the files can grow to if they take `total` now.
     pub(super) fn capacity(&self, total: Total) -> u64 {
-        let disk = self.keep_free.zip(Disk::of(&self.folder).ok());
+        let disk = self.keep_free.zip(Disk::measure(&self.folder).ok());
         let free = disk.map_or(u64::MAX, |(keep_free, disk)| disk.free.saturating_sub(keep_free(disk.size)));
         self.limit.min(total.bytes.saturating_add(free))
     }
@@ -135,8 +140,8 @@ impl Space {
         self.state().full_since.is_some_and(|since| since.elapsed() < COUNT_EVERY)
     }
 
-    /// Counts the folder again, so that bytes that killed processes reserved but did not write leave the ledger. If no
-    /// loader has the cache open, entries go until it is within the limit.
+    /// Counts the folder again, so that bytes which killed processes reserved and did not write leave the
+    /// ledger. If no loader has the cache open, entries are evicted until it is within the limit.
     pub(super) fn recount(&self) {
         if let Ok(Some(mut ledger)) = Ledger::lock(&self.folder, &self.pause) {
             let previous = self.folder.is_unused().then(SystemTime::now);
@@ -145,7 +150,7 @@ impl Space {
         }
     }
 
-    /// Counts `bytes` for a part that `grow` makes as long, and evicts entries for them if necessary.
+    /// Reserves `bytes` for a partial file, which `grow` then makes that long. Evicts entries if necessary.
     pub(super) fn reserve(&self, bytes: u64, grow: impl FnOnce() -> io::Result<()>) -> Result<(), Declined> {
         if footprint(bytes) > self.limit {
             return Err(Declined::TooLarge);
@@ -165,7 +170,8 @@ impl Space {
         Ok(())
     }
 
-    /// Removes a file of `bytes` that the ledger counts. If the ledger cannot be locked, the next count corrects it.
+    /// Removes a file of `bytes` that the ledger counts. If the ledger cannot be locked, the next count
+    /// corrects it.
     pub(super) fn remove(&self, path: &Path, bytes: u64) -> io::Result<()> {
         let ledger = Ledger::lock(&self.folder, &self.pause);
         fs::remove_file(path)?;
@@ -175,16 +181,17 @@ impl Space {
         Ok(())
     }
 
-    /// Missing bytes for a file of `bytes`: below the limit, or beside the disk space that stays free.
+    /// How many bytes are missing for a file of `bytes`: to the limit, or to the disk space that must stay
+    /// free.
     fn shortage(&self, total: Total, bytes: u64) -> io::Result<u64> {
         let wanted = footprint(bytes);
         let over = (total.bytes + wanted).saturating_sub(self.limit);
         let Some(keep_free) = self.keep_free else { return Ok(over) };
-        let disk = Disk::of(&self.folder)?;
+        let disk = Disk::measure(&self.folder)?;
         Ok(over.max((keep_free(disk.size) + wanted).saturating_sub(disk.free)))
     }
 
-    /// Removes entries that may go until `enough` bytes or none of them are left.
+    /// Evicts entries that may go, until at most `enough` bytes are left.
     fn evict(&self, ledger: &mut Ledger, enough: u64, state: &mut SpaceState) -> io::Result<()> {
         if state.counted.is_none_or(|counted| counted.elapsed() > COUNT_EVERY) {
             state.counted = Some(Instant::now());
@@ -193,12 +200,12 @@ impl Space {
         while ledger.total.bytes > enough {
             let Some(victim) = state.candidates.pop_front() else { return Ok(()) };
             let path = self.folder.entry(victim.name);
-            // It may have been used or removed since the count.
+            // The entry may have been used or removed since the count.
             let Ok(found) = path.symlink_metadata() else { continue };
             if found.is_file() && self.folder.last_used(victim.name, &found) == victim.used {
                 points::pass(Point::Evicting);
                 match fs::remove_file(&path) {
-                    // One that cannot be removed is no reason to keep the others.
+                    // An entry that cannot be removed is not a reason to keep the others.
                     Err(error) if folder::is_in_the_way(&error) => continue,
                     removed => removed?,
                 }
@@ -215,7 +222,7 @@ impl SpaceState {
     /// Corrects the ledger and lists the entries that may be evicted.
     fn count(&mut self, folder: &Folder, ledger: &mut Ledger) -> io::Result<()> {
         let scan = folder.scan()?;
-        ledger.set(Total::of(&scan))?;
+        ledger.set(Total::from_scan(&scan))?;
         let mut old = scan.entries;
         old.retain(|found| self.previous.is_some_and(|previous| found.used < previous));
         old.sort_by_key(|found| found.used);

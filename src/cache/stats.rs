@@ -1,4 +1,4 @@
-//! Hits, misses and writes of the cache, and why rows were not kept.
+//! Counts hits, misses and writes of the cache, and the reasons why rows were not kept.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::health::Off;
 
-/// Counters of one process.
+/// The counters of one process.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) hits: AtomicU64,
@@ -25,7 +25,7 @@ pub(super) struct Counters {
     pub(super) behind: AtomicU64,
     pub(super) faults: AtomicU64,
     pub(super) alone: AtomicU64,
-    /// The counts that are in the ledger already.
+    /// The counts that are already in the ledger.
     noted: Mutex<PastStats>,
 }
 
@@ -44,31 +44,32 @@ pub(super) fn count(counter: &AtomicU64) {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CacheStats {
-    /// Lookups that found their rows.
+    /// The number of lookups that found their rows.
     pub hits: u64,
-    /// Lookups that did not.
+    /// The number of lookups that did not find their rows.
     pub misses: u64,
-    /// Bytes of entries that were returned as rows, mapped or read; for single rows, their share.
+    /// The size of the entries that were returned as rows, in bytes; single rows count by their share of the
+    /// entry.
     pub read_bytes: u64,
-    /// Entries written.
+    /// The number of entries written.
     pub written: u64,
-    /// Bytes of these.
+    /// The size of the entries written, in bytes.
     pub written_bytes: u64,
-    /// Files that were damaged, truncated or misplaced, and removed.
+    /// The number of files that were damaged, truncated or misplaced, and so were removed.
     pub damaged: u64,
-    /// Entries that were removed to make space.
+    /// The number of entries that were evicted to make space.
     pub evictions: u64,
-    /// Row groups that were not kept, by reason.
+    /// The number of row groups that were not kept, by reason.
     pub declined: DeclinedStats,
-    /// Waits for another process or thread to fetch the same rows that took too long.
+    /// How often a wait for another process or thread to fetch the same rows took too long.
     pub gave_up_waiting: u64,
-    /// Entries in the folder, of all processes.
+    /// The number of entries in the folder, written by any process.
     pub entries: u64,
-    /// Their bytes on disk.
+    /// The size of all entries in the folder, in bytes on disk.
     pub bytes: u64,
-    /// Limit of these bytes.
+    /// The limit of this size, in bytes.
     pub max_bytes: u64,
-    /// Hits and misses of all processes, up to their last epochs.
+    /// The hits and misses of all processes, up to their last epochs.
     pub past: PastStats,
     /// The reason why nothing is looked up at present; `None` if the cache works.
     pub reading_off: Option<Off>,
@@ -77,7 +78,7 @@ pub struct CacheStats {
 }
 
 impl CacheStats {
-    /// Those of two caches together, whose folder is one or are two.
+    /// The sums over two caches. If both use the same folder, its size counts once.
     pub(crate) fn and(self, more: CacheStats, is_same_folder: bool) -> CacheStats {
         let of_folders = |one: u64, other: u64| if is_same_folder { one.max(other) } else { one + other };
         CacheStats {
@@ -110,16 +111,16 @@ impl CacheStats {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PastStats {
-    /// Lookups that found their rows.
+    /// The number of lookups that found their rows.
     pub hits: u64,
-    /// Lookups that did not.
+    /// The number of lookups that did not find their rows.
     pub misses: u64,
-    /// Files that were damaged, truncated or misplaced, and removed.
+    /// The number of files that were damaged, truncated or misplaced, and so were removed.
     pub damaged: u64,
 }
 
 impl PastStats {
-    /// Share of lookups that were hits, from 0 to 1; `None` before the first lookup.
+    /// The share of lookups that were hits, from 0 to 1; `None` before the first lookup.
     pub fn hit_rate(&self) -> Option<f64> {
         let asked = self.hits + self.misses;
         (asked > 0).then(|| self.hits as f64 / asked as f64)
@@ -145,13 +146,13 @@ impl PastStats {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeclinedStats {
-    /// The cache, or the disk, is full of entries that epochs still use.
+    /// The cache or the disk is full of entries that epochs still use.
     pub full: u64,
     /// The entry would be larger than the cache.
     pub too_large: u64,
     /// Another thread or process was writing the same entry.
     pub busy: u64,
-    /// A column of a type that cannot be written.
+    /// A column has a type that cannot be written.
     pub unwritable: u64,
     /// Something that is not an entry, such as a folder, has the entry's name.
     pub blocked: u64,
@@ -161,7 +162,8 @@ pub struct DeclinedStats {
     pub faults: u64,
 }
 
-/// `97.5 % of 4000 lookups hit, 812.4 MB read, 20.1 MB written, 0 evicted, 1.2 of 200.0 GB used`
+/// Writes one line, such as `97.5 % of 4000 lookups hit, 812.4 MB read, 20.1 MB written, 0 evicted, 1.2 of
+/// 200.0 GB used`.
 impl fmt::Display for CacheStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (megabytes, gigabytes) = (|bytes: u64| bytes as f64 / 1e6, |bytes: u64| bytes as f64 / 1e9);
@@ -204,13 +206,13 @@ impl DeclinedStats {
         }
     }
 
-    /// Sum over all reasons.
+    /// The sum over all reasons.
     pub fn all(&self) -> u64 {
         let DeclinedStats { full, too_large, busy, unwritable, blocked, behind, faults } = self;
         full + too_large + busy + unwritable + blocked + behind + faults
     }
 
-    /// The reason for most of them, in words; `None` if all were kept.
+    /// The most frequent reason, in words; `None` if all row groups were kept.
     pub fn why(&self) -> Option<&'static str> {
         let DeclinedStats { full, too_large, busy, unwritable, blocked, behind, faults } = *self;
         let reasons = [
@@ -231,7 +233,7 @@ impl DeclinedStats {
 }
 
 impl Counters {
-    /// The counts that are not in the ledger yet.
+    /// The counts that are not yet in the ledger.
     pub(super) fn news(&self) -> PastStats {
         let noted = *self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         let since = |counter: &AtomicU64, noted: u64| counter.load(Relaxed).saturating_sub(noted);

@@ -7,7 +7,8 @@ use std::str::FromStr;
 use forebay_base::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The form in which the row cache keeps cells that are decoded. Columns without such a form are kept as they are stored.
+/// The form in which the row cache keeps cells that the loader decodes, such as images. Columns without such
+/// a form are kept as they are stored.
 ///
 /// ```
 /// use forebay::Tier;
@@ -19,22 +20,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tier {
-    /// As they are stored, until measurements show that another form is worth its disk space. The default.
+    /// Stored cells, until measurements show that another form is worth its disk space. The default.
     #[default]
     Auto,
-    /// As they are stored: good for every size and augmentation.
+    /// Stored cells, which serve every size and augmentation.
     Rows,
-    /// JPEGs of the largest size that is needed: smaller, and faster to decode if images are larger than that.
+    /// JPEGs of the largest size that is needed, which are smaller and faster to decode if the images are
+    /// larger than that.
     Resized,
-    /// The coefficients of JPEGs, without loss: a quarter to a half larger, good for every size and augmentation, and decoded
-    /// without reading Huffman codes. Other images are kept as they are stored.
+    /// The coefficients of JPEGs, without loss. They are a quarter to a half larger, serve every size and
+    /// augmentation, and are decoded without reading Huffman codes. Other images are kept as they are stored.
     Coefficients,
-    /// Pixels, up to the first random step: several times larger, and not decoded again.
+    /// Pixels up to the first random step, which are several times larger and are not decoded again.
     Pixels,
 }
 
 impl Tier {
-    /// Every tier with its name: in Rust, in Python, in the program and in saved positions.
+    /// Every tier with its name in Rust, in Python, in the program and in saved positions.
     pub const NAMES: [(Tier, &str); 5] = [
         (Tier::Auto, "auto"),
         (Tier::Rows, "rows"),
@@ -43,12 +45,15 @@ impl Tier {
         (Tier::Pixels, "pixels"),
     ];
 
-    /// Its name, in lower case.
+    /// The name of the tier, in lower case.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(tier, _)| *tier == self).map_or("", |(_, name)| name)
     }
 
-    /// The one of `tiers` that has this name.
+    /// Finds the one of `tiers` that has the name `text`.
+    ///
+    /// # Errors
+    /// `Invalid` for any other text.
     pub fn among(tiers: &[Tier], text: &str) -> Result<Tier> {
         tiers.iter().copied().find(|tier| tier.name() == text).ok_or_else(|| {
             let names = tiers.iter().map(|tier| tier.name()).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! Maintenance of a whole cache: removes orphans, verifies all entries, empties it.
+//! Maintenance of a whole cache: removes orphans, verifies all entries, empties the cache.
 
 use std::io;
 
@@ -13,36 +13,37 @@ use super::{DiskCache, writer};
 /// The result of verifying every entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Entries that are whole and have their own name.
+    /// The number of entries that are whole and have the right name.
     pub sound: u64,
-    /// Bytes of them.
+    /// The size of the sound entries, in bytes.
     pub bytes: u64,
-    /// Rows of them.
+    /// The number of rows in the sound entries.
     pub rows: u64,
-    /// Entries that were not, and were removed.
+    /// The number of entries that were damaged, and so were removed.
     pub damaged: u64,
-    /// Entries that could not be read, and were left.
+    /// The number of entries that could not be read, and were left.
     pub unreadable: u64,
-    /// Entries that are being fetched or written now.
+    /// The number of entries that are being fetched or written now.
     pub parts: u64,
-    /// Files that are not part of a cache, and were left.
+    /// The number of files that do not belong to a cache, and were left.
     pub strange: u64,
 }
 
 /// The result of emptying a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cleared {
-    /// Entries.
+    /// The number of entries removed.
     pub entries: u64,
-    /// Bytes of them.
+    /// The size of the entries removed, in bytes.
     pub bytes: u64,
 }
 
 impl DiskCache {
-    /// Reads every entry and compares its checksum; removes those that are damaged. Other processes may use the cache
-    /// meanwhile.
+    /// Reads every entry, compares its checksum, and removes the entry if it is damaged. Other processes may
+    /// use the cache meanwhile.
     ///
-    /// Fails where the folder cannot be read.
+    /// # Errors
+    /// The folder cannot be read.
     pub fn verify(&self) -> Result<Report> {
         self.remove_orphans();
         let scan = self.scan()?;
@@ -57,8 +58,8 @@ impl DiskCache {
     fn verify_one(&self, found: &ScannedFile, report: &mut Report) {
         let space = &self.0.space;
         let path = space.folder.entry(found.name);
-        let verdict =
-            folder::open(&path).and_then(|file| format::check(&file, |text| Name::of(text) == found.name));
+        let verdict = folder::open(&path)
+            .and_then(|file| format::check(&file, |text| Name::from_key(text) == found.name));
         match verdict {
             Ok(Integrity::Sound(body)) => {
                 report.sound += 1;
@@ -71,9 +72,11 @@ impl DiskCache {
         }
     }
 
-    /// Removes all entries. Rows that were returned stay readable, and entries that are being written now are kept.
+    /// Removes all entries. Rows that were returned stay readable, and entries that are being written now are
+    /// kept.
     ///
-    /// Fails at the first entry that cannot be removed.
+    /// # Errors
+    /// An entry cannot be removed; the entries after it stay.
     pub fn clear(&self) -> Result<Cleared> {
         self.0.index.clear();
         let space = &self.0.space;
@@ -93,7 +96,7 @@ impl DiskCache {
         Ok(cleared)
     }
 
-    /// Removes the unfinished files of dead processes, and notes of entries that are gone.
+    /// Removes the unfinished files of dead processes, and notes of the last use of removed entries.
     pub(super) fn remove_orphans(&self) {
         if let Ok(scan) = self.0.space.folder.scan() {
             writer::remove_orphans(&self.0.space, &scan);

@@ -1,8 +1,8 @@
-//! The writer of an entry: one thread of one process, that fetches its rows and writes them.
+//! The writer of an entry: the one thread of one process that fetches the rows of the entry and writes them.
 //!
-//! One file, `….part`, is temporary file and lock at once. Its lock ends with its owner, however that ends; a file without
-//! a lock is an orphan, and the process that finds it removes it. It is never taken over: the finder makes a new one, so
-//! that no file is ever written by two.
+//! The file `….part` is both the temporary file and the lock. The lock ends with its owner, however that
+//! ends; a file without a lock is an orphan, and the process that finds it removes it. An orphan is never
+//! taken over: its finder creates a new file, so that no file is ever written by two processes.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind as Io};
@@ -18,22 +18,22 @@ use super::points::{self, Point};
 use super::seal;
 use super::space::{Declined, Space};
 
-/// How often another process may interfere before the file counts as its own.
+/// How often another process may interfere before the entry counts as being written by others.
 const ATTEMPTS: usize = 8;
 
-/// The writer of one entry. Dropping it removes the file, then the lock.
+/// The writer of one entry. Dropping it removes the partial file, then the lock.
 pub(super) struct Writer {
     space: Arc<Space>,
     name: Name,
     pub(super) file: File,
-    /// `None` once it is an entry.
+    /// The path of the partial file; `None` once it became an entry.
     path: Option<PathBuf>,
-    /// Its length, which the ledger counts.
+    /// The length of the partial file that the ledger counts; `None` before it is reserved.
     reserved: Option<u64>,
 }
 
 impl Writer {
-    /// Begins to write an entry, unless another thread or process has: then it is busy.
+    /// Begins to write an entry. Declines as busy if another thread or process is writing it.
     pub(super) fn begin(space: &Arc<Space>, name: Name) -> Result<Writer, Declined> {
         let path = space.folder.partial(name);
         let is_blocked = space.folder.make_room_for(name)?
@@ -64,7 +64,7 @@ impl Writer {
         Err(Declined::Busy)
     }
 
-    /// Takes its length; the ledger counts it already.
+    /// Gives the file its length, which the ledger already counts.
     pub(super) fn grow(&mut self, bytes: u64) -> io::Result<()> {
         self.reserved = Some(bytes);
         self.file.set_len(bytes)?;
@@ -72,12 +72,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes it an entry, used now.
+    /// Turns the partial file into an entry, and notes that it is used now.
     pub(super) fn publish(mut self) -> Result<(), Declined> {
         points::pass(Point::Written);
         seal::seal(&self.file)?;
         if let Some(path) = &self.path {
-            // So that no count misses it or sees it twice.
+            // Under the lock of the ledger, so that no count misses the entry or sees it twice.
             let _ledger = Ledger::lock(&self.space.folder, &self.space.pause)?;
             let entry = self.space.folder.entry(self.name);
             match fs::rename(path, &entry) {
@@ -129,12 +129,12 @@ fn lock(file: &File, path: &Path) -> io::Result<Lock> {
     }
 }
 
-/// Removes a half-written file, unless it is locked: then `false`.
+/// Removes a half-written file. Returns `false` if the file is locked and so stays.
 fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
     let file = match folder::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == Io::NotFound => return Ok(true),
-        // A file that cannot be read is not ours.
+        // A file that cannot be read does not belong to the cache.
         Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
             return fs::remove_file(path).map(|()| true);
         }
@@ -153,7 +153,7 @@ fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes all half-written files whose owners are gone, and notes of entries that are.
+/// Removes all half-written files whose owners are gone, and notes of the last use of removed entries.
 pub(super) fn remove_orphans(space: &Space, scan: &Scan) {
     for name in &scan.left_behind {
         let note = space.folder.last_use(*name);

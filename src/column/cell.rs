@@ -1,21 +1,41 @@
 //! Cells that are decoded, as row groups store them: the bytes of each row.
 
+use std::ops::Range;
+
 use forebay_arrow::array::{
-    Array, AsArray, BinaryViewArray, FixedSizeBinaryArray, RecordBatch, StringViewArray,
+    Array, AsArray, BinaryViewArray, FixedSizeBinaryArray, RecordBatch, StringViewArray, UInt8Array,
 };
 use forebay_arrow::buffer::NullBuffer;
-use forebay_arrow::datatypes::DataType;
+use forebay_arrow::datatypes::{DataType, UInt8Type};
 use forebay_base::{Error, ErrorKind, Result};
 
 use super::Noun;
 use crate::batch::view_bytes;
 
-/// The cells of one source: binary values, text, or the Hugging Face `struct<bytes, path>`.
+/// The cells of one source: binary values, text, lists of bytes, or the Hugging Face `struct<bytes, path>`.
 pub(crate) enum Cells<'a> {
     Binary(&'a BinaryViewArray),
     Text(&'a StringViewArray),
     Fixed(&'a FixedSizeBinaryArray),
     Struct { nulls: Option<&'a NullBuffer>, bytes: &'a BinaryViewArray },
+    Lists { nulls: Option<&'a NullBuffer>, ends: Ends<'a>, bytes: &'a UInt8Array },
+}
+
+/// Where the lists of a column begin and end in its values.
+pub(crate) enum Ends<'a> {
+    Short(&'a [i32]),
+    Long(&'a [i64]),
+    Fixed(usize),
+}
+
+impl Ends<'_> {
+    fn of(&self, row: usize) -> Range<usize> {
+        match self {
+            Ends::Short(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
+            Ends::Long(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
+            Ends::Fixed(length) => row * length..(row + 1) * length,
+        }
+    }
 }
 
 impl<'a> Cells<'a> {
@@ -35,19 +55,63 @@ impl<'a> Cells<'a> {
                     bytes: bytes.as_binary_view_opt().ok_or_else(unfit)?,
                 })
             }
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+                let (ends, bytes) = match array.data_type() {
+                    DataType::List(_) => {
+                        let lists = array.as_list::<i32>();
+                        (Ends::Short(lists.value_offsets()), lists.values())
+                    }
+                    DataType::LargeList(_) => {
+                        let lists = array.as_list::<i64>();
+                        (Ends::Long(lists.value_offsets()), lists.values())
+                    }
+                    _ => {
+                        let lists = array.as_fixed_size_list();
+                        let length = usize::try_from(lists.value_length()).map_err(|_| unfit())?;
+                        (Ends::Fixed(length), lists.values())
+                    }
+                };
+                let bytes = bytes.as_primitive_opt::<UInt8Type>().ok_or_else(unfit)?;
+                Ok(Cells::Lists { nulls: array.nulls(), ends, bytes })
+            }
             _ => Err(unfit()),
         }
     }
 
     /// The bytes of one row; `None` for a null.
-    pub(crate) fn get(&self, row: usize) -> Option<&'a [u8]> {
+    ///
+    /// # Errors
+    /// A list of bytes is a bad row if one of them is null.
+    pub(crate) fn get(&self, row: usize) -> Result<Option<&'a [u8]>> {
+        if self.is_null(row) {
+            return Ok(None);
+        }
         match self {
-            Cells::Binary(array) => array.is_valid(row).then(|| view_bytes(array, row)),
-            Cells::Text(array) => array.is_valid(row).then(|| view_bytes(array, row)),
-            Cells::Fixed(array) => array.is_valid(row).then(|| array.value(row)),
-            Cells::Struct { nulls, bytes } => (nulls.is_none_or(|nulls| nulls.is_valid(row))
-                && bytes.is_valid(row))
-            .then(|| view_bytes(bytes, row)),
+            Cells::Binary(array) => Ok(Some(view_bytes(array, row))),
+            Cells::Text(array) => Ok(Some(view_bytes(array, row))),
+            Cells::Fixed(array) => Ok(Some(array.value(row))),
+            Cells::Struct { bytes, .. } => Ok(Some(view_bytes(bytes, row))),
+            Cells::Lists { ends, bytes, .. } => {
+                let range = ends.of(row);
+                let are_there = |nulls: &NullBuffer| nulls.slice(range.start, range.len()).null_count() == 0;
+                if !bytes.nulls().is_none_or(are_there) {
+                    return Err(Error::new(ErrorKind::BadRow, "null in a list of bytes"));
+                }
+                Ok(Some(&bytes.values()[range]))
+            }
+        }
+    }
+
+    /// Whether the cell of one row is null.
+    pub(crate) fn is_null(&self, row: usize) -> bool {
+        match self {
+            Cells::Binary(array) => array.is_null(row),
+            Cells::Text(array) => array.is_null(row),
+            Cells::Fixed(array) => array.is_null(row),
+            Cells::Struct { nulls, bytes } => {
+                nulls.is_some_and(|nulls| nulls.is_null(row)) || bytes.is_null(row)
+            }
+            Cells::Lists { nulls, .. } => nulls.is_some_and(|nulls| nulls.is_null(row)),
         }
     }
 }
@@ -67,16 +131,26 @@ impl<'a> RowCells<'a> {
     }
 
     /// The cell of a column; `None` for a null, and for a column that is not stored. `copy` may hold its bytes.
+    ///
+    /// # Errors
+    /// As [`Cells::get`].
     pub(crate) fn get(self, column: usize, copy: &'a mut Vec<u8>) -> Result<Option<Cell<'a>>> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
-        let bytes = Cells::of(stored.as_ref())?.get(self.row);
+        let bytes = Cells::of(stored.as_ref())?.get(self.row)?;
         Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
+    }
+
+    /// The bytes of the cell of a column where nothing is made of them, and other processes may change them;
+    /// `None` for a null.
+    pub(crate) fn peek(self, column: usize) -> Result<Option<&'a [u8]>> {
+        let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
+        Cells::of(stored.as_ref())?.get(self.row)
     }
 
     /// Whether the cell of a stored column is null.
     pub(crate) fn is_null(self, column: usize) -> Result<bool> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(false) };
-        Ok(Cells::of(stored.as_ref())?.get(self.row).is_none())
+        Ok(Cells::of(stored.as_ref())?.is_null(self.row))
     }
 
     /// Where the bytes of a cell are that is null. Writers of `struct<bytes, path>` may leave them where the path says.
@@ -112,6 +186,17 @@ pub(super) fn holds_bytes(data_type: &DataType) -> bool {
         }
         _ => false,
     }
+}
+
+/// The length of lists of bytes, where the type has one: `Some(None)` of those that differ in length, and
+/// `None` of other types.
+pub(super) fn lists_of_bytes(data_type: &DataType) -> Option<Option<usize>> {
+    let (item, length) = match data_type {
+        DataType::List(item) | DataType::LargeList(item) => (item, None),
+        DataType::FixedSizeList(item, length) => (item, usize::try_from(*length).ok()),
+        _ => return None,
+    };
+    (item.data_type() == &DataType::UInt8).then_some(length)
 }
 
 /// The bytes of one cell.
@@ -150,7 +235,40 @@ impl<'a> Cell<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use forebay_arrow::array::{ArrayRef, FixedSizeListArray, LargeListArray, ListArray};
+
     use super::*;
+
+    #[test]
+    fn lists_of_bytes_are_cells_unless_a_byte_is_null() {
+        let rows = [Some([Some(1), Some(2)]), None, Some([Some(3), None]), Some([Some(4), Some(5)])];
+        let short: ArrayRef = Arc::new(ListArray::from_iter_primitive::<UInt8Type, _, _>(rows));
+        let long: ArrayRef = Arc::new(LargeListArray::from_iter_primitive::<UInt8Type, _, _>(rows));
+        let fixed: ArrayRef = Arc::new(FixedSizeListArray::from_iter_primitive::<UInt8Type, _, _>(rows, 2));
+        for (lists, length) in [(short, None), (long, None), (fixed, Some(2))] {
+            assert_eq!(lists_of_bytes(lists.data_type()), Some(length));
+            for (lists, first) in [(lists.clone(), 0), (lists.slice(1, 3), 1)] {
+                let cells = Cells::of(lists.as_ref()).unwrap();
+                let found: Vec<_> = (0..lists.len()).map(|row| cells.get(row)).collect();
+                let wanted: [Option<Option<&[u8]>>; 4] =
+                    [Some(Some(&[1, 2])), Some(None), None, Some(Some(&[4, 5]))];
+                for (found, wanted) in found.iter().zip(&wanted[first..]) {
+                    match wanted {
+                        Some(bytes) => assert_eq!(found.as_ref().unwrap(), bytes),
+                        None => {
+                            assert_eq!(found.as_ref().unwrap_err().to_string(), "null in a list of bytes")
+                        }
+                    }
+                }
+                assert!(!cells.is_null(2 - first) && cells.is_null(1 - first));
+            }
+        }
+        let wide =
+            ListArray::from_iter_primitive::<forebay_arrow::datatypes::Int32Type, _, _>([Some([Some(1)])]);
+        assert!(Cells::of(&wide).is_err() && lists_of_bytes(wide.data_type()).is_none());
+    }
 
     #[test]
     fn a_cell_that_others_may_change_is_copied_where_that_matters() {

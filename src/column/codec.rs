@@ -8,7 +8,7 @@ use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_base::{Error, Result};
 use forebay_image::{RowKey, Size, Workspace};
 
-use super::{Cell, KeptForm, Noun, RowCells};
+use super::{Cell, CodeValues, KeptForm, Noun, RowCells};
 use crate::batch::Selection;
 use crate::monitor::Stage;
 
@@ -16,11 +16,19 @@ use crate::monitor::Stage;
 /// share the cost of a task.
 pub(super) const CELLS_PER_TASK: usize = 8;
 
+/// Bytes that a task writes at least where cells are little more than copied, so that small ones share its cost.
+const BYTES_PER_TASK: usize = 32 << 10;
+
 /// The rows of a column, and those of them that are bad.
 pub(crate) type GatheredRows = (ArrayRef, Vec<BadValue>);
 
 /// A row of a batch whose value is bad, and why. The caller adds its place.
 pub(crate) type BadValue = (usize, Error);
+
+/// Cells that one task decodes where they are little more than copied to slots of this length.
+pub(super) fn copied_per_task(slot: usize) -> usize {
+    (BYTES_PER_TASK / slot).max(CELLS_PER_TASK)
+}
 
 /// How one column is delivered. The name is Petastorm's: a codec turns a stored cell into the value that a training
 /// step gets.
@@ -62,6 +70,11 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
         RowSize::default()
     }
 
+    /// The bytes that a row takes in a batch by its cell, where its size [is by cell](RowSize::is_by_cell).
+    fn cell_bytes(&self, cell: &[u8]) -> u64 {
+        cell.len() as u64
+    }
+
     /// Whether a row may be bad for its value.
     fn may_refuse(&self) -> bool {
         true
@@ -82,6 +95,28 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
         Ok(column)
     }
 
+    /// The type of the values that [`hold`](Self::hold) makes of stored ones, where it does.
+    fn held(&self) -> Option<&DataType> {
+        None
+    }
+
+    /// The codes of its values, where the column may be read as codes instead of what is stored.
+    fn codes(&self) -> Option<Arc<dyn CodeValues>> {
+        None
+    }
+
+    /// Makes the values that batches are gathered from, of a column of a whole row group: one for each row, null where the
+    /// stored one is null. A column that was read as codes is taken as it is.
+    fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
+        Ok(column)
+    }
+
+    /// As [`gather`](Self::gather), of columns that [`hold`](Self::hold) made. A source whose rows were lost has nulls of the
+    /// stored type.
+    fn gather_held(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        self.gather(sources, selection)
+    }
+
     /// Values so far that are delivered as the code for unknown ones.
     fn unknown_values(&self) -> u64 {
         0
@@ -100,11 +135,13 @@ pub(crate) struct RowSize {
     pub(crate) is_expanded: bool,
     /// Whether each row takes as much as the longest of its batch.
     pub(crate) is_to_longest: bool,
+    /// Whether what a cell holds says how much its row takes.
+    pub(crate) is_by_cell: bool,
 }
 
 impl Default for RowSize {
     fn default() -> Self {
-        RowSize { bytes: None, growth: 1, is_expanded: false, is_to_longest: false }
+        RowSize { bytes: None, growth: 1, is_expanded: false, is_to_longest: false, is_by_cell: false }
     }
 }
 
@@ -312,6 +349,30 @@ impl Codec {
         }
     }
 
+    /// As [`Gather::held`], of the column's own values.
+    pub(crate) fn held(&self) -> Option<&DataType> {
+        match self {
+            Codec::Gather(gather) => gather.held(),
+            _ => None,
+        }
+    }
+
+    /// As [`Gather::codes`].
+    pub(crate) fn codes(&self) -> Option<Arc<dyn CodeValues>> {
+        match self {
+            Codec::Gather(gather) => gather.codes(),
+            _ => None,
+        }
+    }
+
+    /// As [`Gather::hold`].
+    pub(crate) fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
+        match self {
+            Codec::Gather(gather) => gather.hold(column),
+            _ => Ok(column),
+        }
+    }
+
     /// As [`Gather::unknown_values`].
     pub(crate) fn unknown_values(&self) -> u64 {
         self.as_gather().map_or(0, Gather::unknown_values)
@@ -357,4 +418,29 @@ impl Column {
         };
         Ok(Column { codec, field: field? })
     }
+}
+
+/// The rows that `inner` delivers of a column that was made of what is stored, of which some rows are `bad`
+/// already, in order. `is_as_delivered` says whether the column is as a codec that gathers alone would
+/// deliver it.
+pub(super) fn after_making(
+    made: ArrayRef,
+    bad: Vec<BadValue>,
+    inner: &dyn Gather,
+    is_as_delivered: bool,
+) -> Result<GatheredRows> {
+    if is_as_delivered && inner.is_plain() {
+        return Ok((made, bad));
+    }
+    let all = Selection::of_one((0..made.len() as u32).collect());
+    let (rows, refused) = inner.gather(&[made.as_ref()], &all)?;
+    if bad.is_empty() {
+        return Ok((rows, refused));
+    }
+    // What comes of the value in the place of a bad one says nothing.
+    let is_bad = |row: &usize| bad.binary_search_by_key(row, |(bad, _)| *bad).is_ok();
+    let others: Vec<BadValue> = refused.into_iter().filter(|(row, _)| !is_bad(row)).collect();
+    let mut refused: Vec<BadValue> = bad.into_iter().chain(others).collect();
+    refused.sort_by_key(|(row, _)| *row);
+    Ok((rows, refused))
 }

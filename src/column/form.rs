@@ -95,7 +95,7 @@ impl CacheForm {
         for (column, form) in &self.columns {
             let cells = Cells::of(rows.column(*column).as_ref()).ok()?;
             let sampled = (0..rows.num_rows()).step_by(step);
-            let costs: Vec<Cost> = sampled.filter_map(|row| form.cost(cells.get(row)?).ok()).collect();
+            let costs: Vec<Cost> = sampled.filter_map(|row| form.cost(cells.get(row).ok()??).ok()).collect();
             let count = (!costs.is_empty()).then_some(costs.len() as f64)?;
             all.bytes += costs.iter().map(|cost| cost.bytes).sum::<f64>() / count;
             all.decoding +=
@@ -120,13 +120,14 @@ impl CacheForm {
             let stored = rows.column(*column);
             let cells = Cells::of(stored.as_ref())?;
             let each = || (0..rows.num_rows()).map(|row| cells.get(row));
-            let bytes = each().flatten().find_map(|cell| form.cost(cell).ok()).unwrap_or_default().bytes;
+            let bytes =
+                each().flatten().flatten().find_map(|cell| form.cost(cell).ok()).unwrap_or_default().bytes;
             if bytes * rows.num_rows() as f64 > most as f64 {
                 return Ok(None);
             }
             let mut kept = BinaryViewBuilder::with_capacity(rows.num_rows());
             for cell in each() {
-                match cell.map(|cell| (form.make(cell, workspace), cell)) {
+                match cell?.map(|cell| (form.make(cell, workspace), cell)) {
                     Some((Ok(bytes), _)) => {
                         made += bytes.len() as u64;
                         if made > most {

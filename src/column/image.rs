@@ -1,4 +1,4 @@
-//! Columns of encoded images, delivered as pixels.
+//! Columns of encoded images or of raw pixels, delivered as pixels.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, Result};
 use forebay_image::{
-    Drawing, Drawn, Form, Image, PixelType, RowKey, Size, Workspace, decode_within, needs_stable,
+    Drawing, Drawn, Form, Image, PixelType, Raw, RowKey, Size, Workspace, decode_within, needs_stable,
 };
 
-use super::cell::holds_bytes;
+use super::cell::{holds_bytes, lists_of_bytes};
+use super::codec::{CELLS_PER_TASK, copied_per_task};
 use super::extension::is_packed;
 use super::follow::Followed;
 use super::ragged::{SIZE_BYTES, images_field, pack, write_size};
@@ -93,15 +94,10 @@ impl ImageCodec {
 impl DecodeCells for ImageCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         self.image.validate()?;
-        if !holds_bytes(stored.data_type()) {
-            return Err(Error::invalid(format!(
-                "holds {}, not encoded images",
-                TypeName(stored.data_type())
-            ))
-            .hint("images are binary values, or struct<bytes, path>"));
+        match self.image.raw_pixels() {
+            Some(raw) => check_raw(stored.data_type(), raw)?,
+            None => check_encoded(stored)?,
         }
-        // Those of a later version are refused at once, and not row by row.
-        is_packed(stored)?;
         let item = match self.image.pixel_type() {
             PixelType::U8 => DataType::UInt8,
             PixelType::U16 => DataType::UInt16,
@@ -139,7 +135,7 @@ impl DecodeCells for ImageCodec {
         workspace: &Workspace,
         slot: &mut [u8],
     ) -> Result<()> {
-        let cell = cell.stable_if(needs_stable);
+        let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
         let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
         let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
         self.decode_shown(cell, drawing, workspace, slot)
@@ -155,6 +151,11 @@ impl DecodeCells for ImageCodec {
             return Ok(None);
         }
         pack(slots, self.slot, self.image.channels() * self.image.pixel_type().bytes()).map(Some)
+    }
+
+    /// Raw pixels are little more than copied.
+    fn cells_per_task(&self) -> usize {
+        if self.image.raw_pixels().is_some() { copied_per_task(self.slot) } else { CELLS_PER_TASK }
     }
 
     fn noun(&self) -> Noun {
@@ -179,6 +180,39 @@ impl DecodeCells for ImageCodec {
         forms
             .map(|form| Arc::new(KeptImage { image: self.image.clone(), form }) as Arc<dyn KeptForm>)
             .collect()
+    }
+}
+
+/// Refuses a column that does not hold encoded images.
+fn check_encoded(stored: &Field) -> Result<()> {
+    if !holds_bytes(stored.data_type()) {
+        let error = Error::invalid(format!("holds {}, not encoded images", TypeName(stored.data_type())));
+        return Err(match lists_of_bytes(stored.data_type()) {
+            Some(_) => error
+                .hint("raw pixels are decoded with `raw`; images are binary values, or struct<bytes, path>"),
+            None => error.hint("images are binary values, or struct<bytes, path>"),
+        });
+    }
+    // Those of a later version are refused at once, and not row by row.
+    is_packed(stored).map(drop)
+}
+
+/// Refuses a column that does not hold raw pixels, and one whose cells all have another length.
+fn check_raw(stored: &DataType, raw: Raw) -> Result<()> {
+    let bytes = match stored {
+        DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).ok(),
+        stored if holds_bytes(stored) => None,
+        stored => lists_of_bytes(stored).ok_or_else(|| {
+            Error::invalid(format!("holds {}, not raw pixels", TypeName(stored)))
+                .hint("raw pixels are binary values, struct<bytes, path>, or lists of uint8")
+        })?,
+    };
+    match bytes.filter(|bytes| *bytes != raw.bytes()) {
+        Some(bytes) => {
+            let cause = format!("holds cells of {bytes} bytes, and raw pixels of {raw} take {}", raw.bytes());
+            Err(Error::invalid(cause))
+        }
+        None => Ok(()),
     }
 }
 

@@ -12,11 +12,14 @@
 //!
 //! [`ColumnSpec`] is all that a user says of a column. An option is a field of it, and a file here says what comes of it.
 
+mod arrays;
+mod as_stored;
 mod cast;
 mod cell;
 mod codec;
 mod decoder;
 mod encoding;
+mod exact;
 mod extension;
 mod follow;
 mod form;
@@ -30,11 +33,14 @@ mod spec;
 mod tensor;
 mod tensors;
 mod text;
+mod unischema;
 mod vectors;
 
 use forebay_image::Image;
 
 pub use crate::batch::Fill;
+pub(crate) use arrays::{Arrays, ArraysCodec};
+pub use as_stored::AsStored;
 pub use cast::Cast;
 pub(crate) use cast::{CastCodec, cast_field};
 pub(crate) use cell::{Cell, RowCells};
@@ -44,6 +50,7 @@ pub(crate) use codec::{
 };
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
+pub(crate) use encoding::CodeValues;
 pub use encoding::{Categories, CategoryCounts, Encoding, Hash, Vocabulary};
 pub use extension::is_packed;
 pub(crate) use extension::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};
@@ -67,6 +74,7 @@ pub(crate) use tensor::{tensor, tensor_field};
 pub(crate) use tensors::{Declared, tensor_shape};
 pub use tensors::{Tensor, TensorFormat};
 pub use text::TextFormat;
+pub(crate) use unischema::Decoding;
 pub(crate) use vectors::VectorCodec;
 
 /// What a [`LoaderSpec`](crate::LoaderSpec) says of one column: as what it is delivered.
@@ -96,6 +104,10 @@ pub struct ColumnSpec {
     pub encode: Option<Encoding>,
     /// How its lists are delivered as rows of one length. Default: they are as long as they are stored.
     pub pad: Option<Pad>,
+    /// Whether it is delivered as it is stored, whatever a schema beside the files says of it; in Python this
+    /// is None in `decode`. Default: a schema of Petastorm says how its cells are decoded, where no other
+    /// option does.
+    pub as_stored: Option<AsStored>,
     /// The value that replaces nulls. Default: none.
     pub fill_null: Option<Fill>,
 }
@@ -112,7 +124,7 @@ impl ColumnSpec {
                 })?;)*
             };
         }
-        each_field!(cast, decode, follow, tensors, texts, encode, pad, fill_null);
+        each_field!(cast, decode, follow, tensors, texts, as_stored, encode, pad, fill_null);
         Ok(())
     }
 }

@@ -14,8 +14,8 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{Image, Size};
 
 /// The name under which the field of such a column says so, and what it says.
-const KIND: &str = "forebay:kind";
-const IMAGES: &str = "images";
+pub(super) const KIND: &str = "forebay:kind";
+pub(super) const IMAGES: &str = "images";
 
 /// Bytes at the end of a slot: height and width.
 pub(super) const SIZE_BYTES: usize = 2 * size_of::<u32>();

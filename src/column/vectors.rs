@@ -14,6 +14,7 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::vectors::{SparkMl, Vectors, holds_vectors, with_lists};
 use forebay_base::{Error, ErrorKind, Result};
 
+use super::codec::after_making;
 use super::{BadValue, Codec, Gather, GatheredRows, RowSize};
 use crate::batch::{Selection, gather};
 
@@ -49,20 +50,7 @@ impl Gather for VectorCodec {
 
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (lists, bad) = as_lists(&gather(sources, selection, None)?)?;
-        if self.inner.is_plain() {
-            return Ok((lists, bad));
-        }
-        let all = Selection::of_one((0..lists.len() as u32).collect());
-        let (rows, refused) = self.inner.gather(&[lists.as_ref()], &all)?;
-        if bad.is_empty() {
-            return Ok((rows, refused));
-        }
-        // What comes of the list in the place of a bad vector says nothing.
-        let is_bad = |row: &usize| bad.binary_search_by_key(row, |(bad, _)| *bad).is_ok();
-        let others: Vec<BadValue> = refused.into_iter().filter(|(row, _)| !is_bad(row)).collect();
-        let mut refused: Vec<BadValue> = bad.into_iter().chain(others).collect();
-        refused.sort_by_key(|(row, _)| *row);
-        Ok((rows, refused))
+        after_making(lists, bad, self.inner.as_ref(), true)
     }
 
     fn size(&self) -> RowSize {

@@ -17,7 +17,7 @@ use forebay_arrow::array::{
 };
 use forebay_arrow::buffer::BooleanBuffer;
 use forebay_arrow::compute::{concat, take};
-use forebay_arrow::datatypes::{DataType, Field, SchemaRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use forebay_arrow::fail::OrFail;
 use forebay_base::error::caught;
 use forebay_base::{Error, ErrorKind, Place, Result};
@@ -61,6 +61,9 @@ pub(crate) struct Collator {
     pub(crate) row_mask: bool,
     /// Of each column that is read whether its rows are equal in each part.
     pub(crate) keys: Vec<bool>,
+    /// The columns as row groups are held, where some codec makes other values of them; `None` where rows are held as they
+    /// are stored.
+    pub(crate) held: Option<SchemaRef>,
     pub(crate) buffers: BufferPool,
     /// Memory for cells while they are decoded.
     pub(crate) workspace: Workspace,
@@ -81,6 +84,29 @@ pub(crate) enum SampleForm {
     Windows(WindowShape),
     /// Packs of lists.
     Packs(PackShape),
+}
+
+impl SampleForm {
+    pub(crate) fn is_rows(&self) -> bool {
+        matches!(self, SampleForm::Rows)
+    }
+}
+
+/// The columns as row groups are held that pass through [`Collator::prepared`]; `None` if that is as they are stored.
+pub(crate) fn held_schema(stored: &SchemaRef, codecs: &[Codec], keys: &[bool]) -> Option<SchemaRef> {
+    // Some codecs look at the stored values of other columns.
+    if codecs.iter().any(|codec| matches!(codec, Codec::Follow(_))) {
+        return None;
+    }
+    let fields = stored.fields().iter().zip(codecs).zip(keys);
+    let fields: Vec<FieldRef> = fields
+        .map(|((field, codec), is_key)| match codec.held().filter(|_| !is_key) {
+            Some(held) => Arc::new(field.as_ref().clone().with_data_type(held.clone())),
+            None => field.clone(),
+        })
+        .collect();
+    let is_stored = fields.iter().zip(stored.fields()).all(|(held, stored)| held == stored);
+    (!is_stored).then(|| Arc::new(Schema::new(fields)))
 }
 
 /// The rows of one batch, or of several that are collated together.
@@ -264,7 +290,11 @@ impl BatchRows {
         slot: &mut [u8],
     ) -> Result<Result<()>> {
         let mut copy = Vec::new();
-        Ok(match cells.get(column, &mut copy)? {
+        let cell = match cells.get(column, &mut copy) {
+            Err(error) if error.kind() == ErrorKind::BadRow => return Ok(Err(error)),
+            cell => cell?,
+        };
+        Ok(match cell {
             Some(cell) => codec.decode(cell, cells, key, &self.collator.workspace, slot),
             None if cells.path(column).is_none() && codec.decode_null(cells, slot)? => Ok(()),
             None => Err(cells.null(column, codec.noun())),
@@ -510,7 +540,8 @@ impl Collation {
         };
         let arrays: Vec<&dyn Array> =
             self.rows.rows.iter().map(|rows| rows.batch.column(stored).as_ref()).collect();
-        let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
+        let held = collator.held(stored);
+        let data_type = held.or_else(|| Some(arrays.first()?.data_type())).unwrap_or(&DataType::Null);
         let gathered = match (self.keys(column, &arrays)?, &collator.form, &self.request.packs) {
             (None, SampleForm::Packs(packs), Some(rows)) => {
                 packs.gather(column, &arrays, self.selection(view, data_type), rows)
@@ -519,7 +550,13 @@ impl Collation {
                 let of_source = || Selection::of_one(self.picked_sources(view).collect());
                 gather_rows(codec, &[&keys], view.of_source.get_or_init(of_source))
             }
-            (None, ..) => gather_rows(codec, &arrays, self.selection(view, data_type)),
+            (None, ..) => {
+                let selection = self.selection(view, data_type);
+                match codec {
+                    Codec::Gather(codec) if held.is_some() => codec.gather_held(&arrays, selection),
+                    codec => gather_rows(codec, &arrays, selection),
+                }
+            }
         };
         let name = collator.schema.field(column).name();
         let (gathered, refused) =
@@ -808,18 +845,29 @@ impl Collator {
     /// and no more, is in the budget.
     pub(super) fn prepared(&self, rows: RecordBatch, order: Option<&Selection>) -> Result<RecordBatch> {
         let (schema, columns, count) = rows.into_parts();
-        let columns =
-            columns.into_iter().zip(&self.codecs).zip(&self.keys).map(|((column, codec), is_key)| {
-                let column = codec.prepare(column)?;
+        let schema = self.held.as_ref().unwrap_or(&schema).clone();
+        let columns = columns.into_iter().zip(&self.codecs).zip(&self.keys).enumerate().map(
+            |(at, ((column, codec), is_key))| {
+                let column = match self.held(at) {
+                    Some(_) => codec.hold(column)?,
+                    None => codec.prepare(column)?,
+                };
                 match order {
                     Some(order) if is_narrow(column.data_type()) && !is_key => {
                         gather(&[&column], order, None)
                     }
                     _ => Ok(column),
                 }
-            });
+            },
+        );
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()
+    }
+
+    /// The type in which row groups hold a column, where that is not the stored one.
+    fn held(&self, column: usize) -> Option<&DataType> {
+        let held = self.codecs.get(column)?.held()?;
+        (self.held.is_some() && !*self.keys.get(column)?).then_some(held)
     }
 
     /// The ordinal in the whole data set of the row at a place of a resident's deal.

@@ -5,12 +5,13 @@ use std::fmt;
 use std::future::ready;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use forebay_arrow::datatypes::{DataType, SchemaRef};
 use forebay_base::{Error, Result, paths};
+use forebay_petastorm::Unischema;
 use forebay_store::catalog::{Catalog, Differences, Projection, RowId, RowPlace};
 use forebay_store::snapshot::{AsOf, TableVersion};
 use forebay_store::source::{
@@ -49,6 +50,8 @@ pub struct Dataset {
     io: Arc<Mutex<Option<Arc<IoRuntime>>>>,
     /// The process that opened it.
     process: Process,
+    /// The schema that Petastorm wrote for it, once it was looked for.
+    pub(super) petastorm: Arc<OnceLock<Option<Arc<Unischema>>>>,
     /// The statistics of opening it.
     pub(super) opened: StageStats,
 }
@@ -322,7 +325,14 @@ impl Dataset {
             ..StageStats::default()
         };
         let process = io.process();
-        Ok(Dataset { store, catalog: Arc::new(catalog), io: Arc::new(Mutex::new(Some(io))), process, opened })
+        Ok(Dataset {
+            store,
+            catalog: Arc::new(catalog),
+            io: Arc::new(Mutex::new(Some(io))),
+            process,
+            petastorm: Arc::default(),
+            opened,
+        })
     }
 
     /// Ends its threads and connections, once no loader uses them. A loader that is built later starts others.

@@ -9,6 +9,7 @@ use forebay_store::catalog::RowId;
 use super::semaphore::BatchSemaphore;
 use super::sizing::words;
 use crate::batch::{heaviest, longest, weigh, weigh_each};
+use crate::column::{Codec, Gather, RowCells};
 use crate::reader::{Resident, Rows};
 
 /// The next move where values that are not stored make a batch too large.
@@ -24,6 +25,8 @@ pub(crate) struct Lengths {
     pub(crate) to_longest: Vec<usize>,
     /// Of them those whose values are expanded once they are gathered.
     pub(crate) expanded: Vec<usize>,
+    /// Of them those in which each cell says what its row takes, with what knows it.
+    pub(crate) by_cell: Vec<(usize, Codec)>,
     /// Bytes that a row takes in all others.
     pub(crate) others: u64,
     /// Bytes that one batch may take.
@@ -35,7 +38,14 @@ pub(crate) struct Lengths {
 impl Lengths {
     /// The most bytes that one of the rows takes in columns whose values differ in length.
     pub(super) fn longest(&self, rows: &RecordBatch) -> u64 {
-        self.columns.iter().map(|&column| longest(rows.column(column))).sum()
+        let longest = |column: &usize| match self.gatherer(*column) {
+            Some(gather) => {
+                let rows = (0..rows.num_rows()).map(|row| cell_bytes(gather, rows, row, *column));
+                rows.max().unwrap_or(0)
+            }
+            None => longest(rows.column(*column)),
+        };
+        self.columns.iter().map(longest).sum()
     }
 
     /// The bytes of a batch before it is made, where its rows differ: an upper limit if that fits `permits` already,
@@ -65,9 +75,14 @@ impl Lengths {
         let stored: Vec<(u32, u32)> = picks.iter().map(stored).collect();
         let exactly = columns.iter().map(|&column| {
             let sources = of_column(&all, column);
-            match to_longest.contains(&column) {
-                false => weigh(&sources, &stored),
-                true => heaviest(&sources, &stored).saturating_mul(rows),
+            match (to_longest.contains(&column), self.gatherer(column)) {
+                (false, None) => weigh(&sources, &stored),
+                (true, None) => heaviest(&sources, &stored).saturating_mul(rows),
+                (false, Some(_)) => self.each(column, &all, &stored).iter().sum(),
+                (true, Some(_)) => {
+                    let each = self.each(column, &all, &stored);
+                    each.into_iter().max().unwrap_or(0).saturating_mul(rows)
+                }
             }
         });
         let bytes = exactly.sum::<u64>().saturating_add(rows.saturating_mul(*others));
@@ -86,7 +101,7 @@ impl Lengths {
 
     /// What weighs the most of the rows of a batch, of which there are some.
     fn heaviest_of(&self, all: &[Arc<Rows>], stored: &[(u32, u32)]) -> Heaviest {
-        let of_each = |column: &usize| weigh_each(&of_column(all, *column), stored);
+        let of_each = |column: &usize| self.each(*column, all, stored);
         let each: Vec<Vec<u64>> = self.columns.iter().map(of_each).collect();
         let sample = usize::try_from(self.of_a_sample).unwrap_or(1).max(1);
         let of_sample = |from: usize| -> u64 {
@@ -114,6 +129,25 @@ impl Lengths {
         };
         let row = among.rev().max_by_key(|&row| each[column][row]).unwrap_or(0);
         Heaviest { alone, column: self.columns[column], row }
+    }
+
+    /// What knows the bytes of a row of a column by its cell, where each cell says it.
+    fn gatherer(&self, column: usize) -> Option<&dyn Gather> {
+        self.by_cell.iter().find(|(of, _)| *of == column)?.1.as_gather()
+    }
+
+    /// The bytes of each row of a column.
+    fn each(&self, column: usize, all: &[Arc<Rows>], stored: &[(u32, u32)]) -> Vec<u64> {
+        match self.gatherer(column) {
+            Some(gather) => {
+                let rows = stored.iter();
+                rows.map(|&(source, row)| {
+                    cell_bytes(gather, &all[source as usize].batch, row as usize, column)
+                })
+                .collect()
+            }
+            None => weigh_each(&of_column(all, column), stored),
+        }
     }
 
     /// The refusal of a batch of so many `bytes` and `rows`.
@@ -166,6 +200,14 @@ struct Heaviest {
     column: usize,
     /// The row that takes the most of it, among all or in that sample.
     row: usize,
+}
+
+/// The bytes that a row takes by its cell in a column.
+fn cell_bytes(gather: &dyn Gather, rows: &RecordBatch, row: usize, column: usize) -> u64 {
+    match RowCells::new(rows, row, false).peek(column) {
+        Ok(Some(cell)) => gather.cell_bytes(cell),
+        _ => 0,
+    }
 }
 
 /// A column of each source.

@@ -1,12 +1,13 @@
 //! The schema that Petastorm keeps beside the files of a data set.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_petastorm::{UNISCHEMA_KEY, Unischema};
-use forebay_store::source::common_values;
+use forebay_store::source::{Store, StoredValue, common_values};
 
-use super::dataset::Locations;
+use super::dataset::{Dataset, Locations};
 use super::threads::IoRuntime;
 
 /// The schema of a Petastorm data set, or `None` where it has none: from the file `_common_metadata` in the folder
@@ -37,8 +38,43 @@ pub fn petastorm_schema(
     let (locations, options) = (locations.into_locations()?, options.clone());
     let io = IoRuntime::start()?;
     let reading = async move { common_values(&locations, &options, UNISCHEMA_KEY).await };
+    one_schema(io.wait_for(reading)??)
+}
+
+impl Dataset {
+    /// The schema that Petastorm wrote beside the files of the folders that were opened; `None` where it
+    /// wrote none, or where files were named instead of a folder or a glob. It is read once, when it is first
+    /// asked for. Loaders decode the columns as it says.
+    ///
+    /// # Errors
+    /// As [`petastorm::schema`](crate::petastorm::schema).
+    pub fn petastorm_schema(&self) -> Result<Option<Arc<Unischema>>> {
+        let (io, store) = self.here()?;
+        self.petastorm_schema_of(&io, &store)
+    }
+
+    /// The same, read from its stores in this process.
+    pub(super) fn petastorm_schema_of(
+        &self,
+        io: &IoRuntime,
+        store: &Store,
+    ) -> Result<Option<Arc<Unischema>>> {
+        if let Some(known) = self.petastorm.get() {
+            return Ok(known.clone());
+        }
+        if !store.has_common_metadata() {
+            return Ok(None);
+        }
+        let store = store.clone();
+        let schema = one_schema(io.wait_for(async move { store.common_values(UNISCHEMA_KEY).await })??)?;
+        Ok(self.petastorm.get_or_init(|| schema.map(Arc::new)).clone())
+    }
+}
+
+/// The schema of all folders.
+fn one_schema(values: Vec<StoredValue>) -> Result<Option<Unischema>> {
     let mut first: Option<(String, Unischema)> = None;
-    for value in io.wait_for(reading)?? {
+    for value in values {
         let place = Place::file(&*value.file);
         let schema = Unischema::read(&value.bytes).map_err(|error| error.at(place.clone()))?;
         match &first {

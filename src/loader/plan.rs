@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::advice::{BetterMixing, better_mixing};
 use super::sizing::{Sizing, words};
-use crate::reader::pieces::Cost;
+use crate::reader::cost::Cost;
 use crate::reader::reads::Reads;
 use crate::samples::SampleIndex;
 use crate::shard::{

@@ -1,20 +1,21 @@
-//! Durations by the thousand in fixed memory: a log-linear histogram, as HdrHistogram has it.
+//! A log-linear histogram of durations, like HdrHistogram, which counts any number of them in fixed memory.
 //!
-//! Durations below 2^[`BITS`] ns are distinguished exactly. Above, each doubling is cut into 2^[`BITS`] equal steps, so
-//! that a value which is read back as the middle of its step is off by at most one part in 2^(`BITS` + 1): 0.8 %.
+//! Durations below 2^[`BITS`] ns are distinguished exactly. Above, each doubling is cut into 2^[`BITS`] equal
+//! steps, so a value that is read back as the middle of its step is off by at most one part in 2^(`BITS` +
+//! 1): 0.8 %.
 
-/// Binary digits that are kept of a duration.
+/// How many leading binary digits of a duration are kept.
 const BITS: u32 = 6;
 
-/// Steps of a doubling.
+/// The number of equal steps in each doubling.
 const STEPS: u64 = 1 << BITS;
 
-/// Binary digits of the longest duration that is distinguished from longer ones: 2^43 ns, more than two hours.
+/// How many binary digits the longest distinguished duration has: 2^43 ns is more than two hours.
 const DIGITS: u32 = 43;
 
 const BUCKETS: usize = ((DIGITS - BITS + 1) as usize) << BITS;
 
-/// Counts of durations, by length.
+/// Counts of durations in nanoseconds, by length.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     buckets: Box<[u64]>,
@@ -42,17 +43,18 @@ impl Histogram {
         self.count
     }
 
-    /// The sum of all durations, exact.
+    /// The exact sum of all durations, in nanoseconds.
     pub(crate) fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The longest one, exact.
+    /// The exact length of the longest duration, in nanoseconds.
     pub(crate) fn max(&self) -> u64 {
         self.max
     }
 
-    /// The shortest duration that is not exceeded by `share` of them, within the error above; 0 of none.
+    /// The shortest duration that at least `share` of the durations do not exceed, with the error described
+    /// above; 0 for an empty histogram.
     pub(crate) fn quantile(&self, share: f64) -> u64 {
         let rank = ((share * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -66,16 +68,16 @@ impl Histogram {
     }
 }
 
-/// The bucket of a duration.
+/// The index of the bucket that counts a duration.
 fn place(nanos: u64) -> usize {
     let nanos = nanos.min((1 << DIGITS) - 1);
     let doublings = (u64::BITS - nanos.leading_zeros()).saturating_sub(BITS + 1);
-    // The leading digits, of which the first is 1 unless all digits are kept.
+    // The first of the leading digits is 1, unless the duration is so short that all its digits are kept.
     let digits = nanos >> doublings;
     (u64::from(doublings) * STEPS + digits) as usize
 }
 
-/// The middle of a bucket.
+/// The duration in the middle of a bucket, in nanoseconds.
 fn middle(place: usize) -> u64 {
     let place = place as u64;
     let doublings = (place / STEPS).saturating_sub(1);

@@ -7,7 +7,7 @@
 //! consumer  ─ Watch ─────────┘   Trace ───► a file            if requested
 //! ```
 //!
-//! It decides nothing: no other module behaves differently because of these records.
+//! The monitor decides nothing: no other module behaves differently because of these records.
 
 mod histogram;
 mod row_group;
@@ -40,7 +40,7 @@ pub(crate) struct Monitor {
     pub(crate) padded: AtomicU64,
 }
 
-/// A timeline in the making.
+/// A timeline that is being recorded.
 #[derive(Debug)]
 struct Tracing {
     trace: Trace,
@@ -66,25 +66,26 @@ impl Monitor {
         })
     }
 
-    /// The timings, settled until now.
+    /// The timings, with the time until now added.
     pub(crate) fn timings(&self) -> MutexGuard<'_, Timings> {
         self.enter(|timings, now| timings.settle(now));
         self.lock()
     }
 
-    /// Writes the trace, where there is one.
+    /// Writes the trace to its file, if there is a trace.
     pub(crate) fn flush(&self) {
         if let Some(tracing) = &self.trace {
             tracing.trace.flush();
         }
     }
 
-    /// Why a trace was not written, once.
+    /// The reason why the trace was not written; returned once.
     pub(crate) fn take_failure(&self) -> Option<String> {
         self.trace.as_ref()?.trace.take_failure()
     }
 
-    /// Notes that a thread of the pool works for `stage`, until what this returns is [done](Task::done) or dropped.
+    /// Records that a thread of the pool works for `stage`, until the returned task is [done](Task::done) or
+    /// dropped.
     pub(crate) fn task(&self, stage: Stage, about: Option<(&'static str, u64)>) -> Task<'_> {
         let since = self.enter(|timings, now| {
             timings.settle(now);
@@ -94,7 +95,7 @@ impl Monitor {
         Task { monitor: self, stage, about, since, items: 0, bytes: 0 }
     }
 
-    /// Counts what a stage produced.
+    /// Adds to the items and bytes that a stage produced.
     pub(crate) fn count(&self, stage: Stage, items: u64, bytes: u64) {
         let mut timings = self.lock();
         let work = &mut timings.work[stage as usize];
@@ -102,7 +103,8 @@ impl Monitor {
         work.bytes += bytes;
     }
 
-    /// Whether this is a forked child, in which a thread of the parent may hold the lock for ever.
+    /// Whether this process is a forked child, in which the lock may be held for ever by a thread of the
+    /// parent.
     fn is_foreign(&self) -> bool {
         self.process != std::process::id()
     }
@@ -111,7 +113,8 @@ impl Monitor {
         self.timings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes an entry at the present time, under the lock: entries are made one after the other.
+    /// Makes an entry at the present time. The lock is held from the reading of the clock on, so that times
+    /// ascend.
     fn enter<T>(&self, entry: impl FnOnce(&mut Timings, u64) -> T) -> T {
         let mut timings = self.lock();
         let now = self.origin.elapsed().as_nanos() as u64;
@@ -125,10 +128,10 @@ impl Monitor {
     }
 }
 
-/// The subject of a span.
+/// The subject of a span: a name and a number.
 type About = Option<(&'static str, u64)>;
 
-/// Work of a thread of the pool.
+/// A piece of work of a thread of the pool.
 pub(crate) struct Task<'a> {
     monitor: &'a Monitor,
     stage: Stage,
@@ -139,7 +142,7 @@ pub(crate) struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Counts what it produced.
+    /// Ends the task and counts what it produced.
     pub(crate) fn done(mut self, items: u64, bytes: u64) {
         (self.items, self.bytes) = (items, bytes);
     }

@@ -1,11 +1,11 @@
-//! Times a row group on its way: each of its phases lasts until the next one begins, or until the watch is dropped.
+//! Times the phases of a row group: each lasts until the next one begins or the watch is dropped.
 
 use super::stage::Stage;
 use super::timings::{Phase, Timings};
 use super::trace::Track;
 use super::watch::{Watch, places};
 
-/// A row group on its way, and the phase that it is in.
+/// Times one row group of an epoch, which is in one phase at a time.
 #[derive(Debug)]
 pub(crate) struct RowGroupWatch {
     pub(super) watch: Watch,
@@ -13,17 +13,17 @@ pub(crate) struct RowGroupWatch {
     pub(super) group: u32,
     pub(super) phase: Phase,
     pub(super) since: u64,
-    /// Its place on the timeline, where one is made.
+    /// The track of the row group on the timeline, if a timeline is recorded.
     pub(super) place: Option<u32>,
 }
 
 impl RowGroupWatch {
-    /// The row group enters another phase.
+    /// Moves the row group to another phase.
     pub(crate) fn go_on(&mut self, phase: Phase) {
         RowGroupWatch::all_go_on([self], phase);
     }
 
-    /// Row groups of one epoch enter another phase together: one entry for all of them.
+    /// Moves several row groups of one epoch to another phase, with one entry for all of them.
     pub(crate) fn all_go_on<'a>(watches: impl IntoIterator<Item = &'a mut Self>, phase: Phase) {
         let mut watches = watches.into_iter().peekable();
         let Some(watch) = watches.peek().map(|first| first.watch.clone()) else { return };
@@ -43,7 +43,7 @@ impl RowGroupWatch {
         (self.phase, self.since) = (phase, now);
     }
 
-    /// Counts row groups of `bytes` bytes that came from a stage.
+    /// Counts row groups and their bytes as products of a stage.
     pub(crate) fn count(&self, stage: Stage, row_groups: u64, bytes: u64) {
         self.watch.count(stage, row_groups, bytes);
     }
@@ -75,7 +75,7 @@ impl Drop for RowGroupWatch {
 }
 
 impl Watch {
-    /// The next row group of the plan is asked for: it waits for memory.
+    /// Begins to time the next row group of the plan, which waits for memory first.
     pub(crate) fn asks_for(&self, group: u32) -> RowGroupWatch {
         let (monitor, id) = (self.monitor(), self.id());
         let (number, since) = monitor.enter(|timings, now| {

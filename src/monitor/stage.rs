@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-/// What a training loop may wait for: a stage between storage and the training step, memory, or itself.
+/// Something that a training loop may wait for: a stage between storage and the training step, memory, or the
+/// loop itself.
 ///
 /// ```
 /// use forebay::stats::{Stage, Waits};
@@ -16,25 +17,25 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Bytes of row groups, from the store.
+    /// Reading the bytes of row groups from the store.
     Fetch,
-    /// Memory: the window, and batches that are being made, hold all that row groups may take.
+    /// Waiting for memory, while the window and the batches in the making hold all that row groups may take.
     Memory,
-    /// The row cache: looking rows up, waiting for another process that fetches them, and writing those that are used
-    /// from there.
+    /// The row cache: looking rows up, waiting for another process that fetches them, and writing rows that
+    /// are then read from the cache.
     Cache,
-    /// Parquet to Arrow.
+    /// Decoding Parquet to Arrow.
     Parquet,
-    /// Following the plan: which rows of which row groups make the next batch.
+    /// Following the plan, which says which rows of which row groups make the next batch.
     Shuffle,
     /// Gathering the rows of a batch, column by column.
     Gather,
-    /// Decoding images, and other cells one by one.
+    /// Decoding images, and any other cells that are decoded one by one.
     Decode,
-    /// Converting cells to the form in which the row cache keeps them.
+    /// Converting cells to the form in which the row cache stores them.
     Keep,
-    /// Handing a batch over: waking the thread that waits for it, and converting the batch to arrays of Python
-    /// or of a framework.
+    /// Handing a batch over: waking the thread that waits for it, and converting the batch to arrays of
+    /// Python or of a framework.
     HandOver,
     /// A user's function between the loader and the training loop.
     Transform,
@@ -45,7 +46,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All of them, from storage to the training loop.
+    /// All stages, from storage to the training loop.
     pub const ALL: [Stage; 12] = [
         Stage::Fetch,
         Stage::Memory,
@@ -61,10 +62,10 @@ impl Stage {
         Stage::Consumer,
     ];
 
-    /// The stages that run on the pool of threads of the loader.
+    /// The stages that run on the loader's pool of threads.
     pub(super) const POOL: [Stage; 4] = [Stage::Parquet, Stage::Gather, Stage::Decode, Stage::Keep];
 
-    /// Its name in reports: one word, in lower case, such as `hand_over`.
+    /// The name of the stage in reports: lower case with underscores, such as `hand_over`.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Fetch => "fetch",

@@ -1,7 +1,8 @@
 //! A timeline of the pipe as a file that Perfetto and chrome://tracing open.
 //!
-//! Spans are kept in a ring of fixed size: of a long run the file holds the end, and says how many spans are missing
-//! before it. What runs side by side has tracks of its own, so that the spans of one track never overlap.
+//! Spans are kept in a ring of fixed size: the file of a long run holds its end, and says how many earlier
+//! spans are missing. Activities that run side by side have separate tracks, so the spans of one track never
+//! overlap.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -14,31 +15,31 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Place, Result};
 use serde_json::json;
 
-/// How each trace begins.
+/// The first characters of every trace, by which a trace is recognized.
 const BEGIN: &str = "{\"displayTimeUnit\"";
 
-/// Spans that are kept: 13 MB, and some minutes of a busy loader.
+/// The highest number of spans that are kept. They take 13 MB and cover some minutes of a busy loader.
 const MAX_SPANS: usize = 200_000;
 
-/// The row of a span in the timeline: a thread, or one of several things that run side by side.
+/// A row of the timeline: a thread, or one of several activities that run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Track {
-    /// The consumer.
+    /// The training loop, waiting for its next batch.
     Consumer,
-    /// Work of the same thread on a batch before it has it.
+    /// Work of the consumer's thread on a batch that it is waiting for.
     Near,
-    /// The thread between the pipe and the consumer, of one of the open epochs.
+    /// The thread between the pipe and the consumer, one for each open epoch.
     Front(u32),
-    /// The thread that assembles batches, of one of the live epochs.
+    /// The thread that assembles batches, one for each open epoch.
     Assembly(u32),
     /// A thread of the pool.
     Pool(u32),
-    /// One of the row groups on their way.
+    /// A row group on its way, one for each that is fetched at the same time.
     Fetch(u32),
 }
 
 impl Track {
-    /// Its number in the file; tracks are shown in this order.
+    /// The number of the track in the file. Viewers show tracks in this order.
     fn number(self) -> u32 {
         match self {
             Track::Consumer => 1,
@@ -62,22 +63,22 @@ impl Track {
     }
 }
 
-/// Something that took time. Times are nanoseconds since the loader was built.
+/// An activity with its beginning and end, in nanoseconds since the loader was built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) name: &'static str,
     pub(crate) track: Track,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Its subject: a number, and the number's name.
+    /// The subject of the activity: a name and a number.
     pub(crate) about: Option<(&'static str, u64)>,
 }
 
-/// Spans on their way to a file.
+/// Spans that will be written to a file.
 #[derive(Debug)]
 pub(crate) struct Trace {
     path: PathBuf,
-    /// A forked child does not overwrite its parent's file.
+    /// The process that made the trace: a forked child does not overwrite its parent's file.
     process: u32,
     kept: Mutex<Kept>,
 }
@@ -86,16 +87,17 @@ pub(crate) struct Trace {
 struct Kept {
     spans: VecDeque<Span>,
     dropped: u64,
-    /// Whether there is something that the file does not have.
+    /// Whether there are spans that the file does not have.
     unwritten: bool,
     failure: Option<String>,
 }
 
 impl Trace {
-    /// Makes the file, to be filled in the end, wherever the process works then. A device or a pipe is left alone until then.
+    /// Creates the file, which is filled at the end. The path is made absolute, so that the process may
+    /// change its working directory. A device or a pipe is not opened before the end.
     ///
     /// # Errors
-    /// It cannot be created, or there is a file that is not a trace.
+    /// The file cannot be created, or there is a file that is not a trace.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let absolute = std::path::absolute(path).or_fail()?;
         let trace = Trace { path: absolute, process: std::process::id(), kept: Mutex::default() };
@@ -129,7 +131,7 @@ impl Trace {
         kept.unwritten = true;
     }
 
-    /// Writes the spans that the file does not have yet.
+    /// Writes the file, if there are spans that it does not have.
     pub(crate) fn flush(&self) {
         if self.process != std::process::id() {
             return;
@@ -142,23 +144,23 @@ impl Trace {
         }
     }
 
-    /// Why the file is incomplete, once.
+    /// The reason why the file is incomplete; returned once.
     pub(crate) fn take_failure(&self) -> Option<String> {
         self.lock().failure.take()
     }
 
     fn write(&self, kept: &Kept) -> std::io::Result<()> {
-        // A link is followed, and a device or a pipe stays what it is.
+        // A symbolic link is followed, and a device or a pipe is not replaced by a file.
         if std::fs::symlink_metadata(&self.path).is_ok_and(|there| !there.is_file()) {
             return self.write_to(&self.path, kept);
         }
-        // Under another name first: a reader finds a whole file.
+        // The file is written under another name first, so that a reader always finds a whole file.
         let mut part = self.path.clone().into_os_string();
         part.push(".part");
         let part = Path::new(&part);
         let written = self.write_to(part, kept).and_then(|()| std::fs::rename(part, &self.path));
         if written.is_err() {
-            // What is left of it is of no use, and whether there is anything does not matter.
+            // The partial file is of no use, and it does not matter whether it exists.
             let _ = std::fs::remove_file(part);
         }
         written
@@ -199,15 +201,15 @@ impl Drop for Trace {
     }
 }
 
-/// Whether nothing is lost if a trace takes the place of a file.
+/// Whether a trace may replace the file without losing data.
 fn is_empty_or_trace(path: &Path) -> bool {
     let mut begin = [0; BEGIN.len()];
-    // One that cannot be read is not known to be one.
+    // A file that cannot be read may hold anything.
     let read = File::open(path).and_then(|file| file.take(BEGIN.len() as u64).read(&mut begin));
     read.is_ok_and(|read| read == 0 || begin == BEGIN.as_bytes())
 }
 
-/// A file to write, which is emptied. A pipe that nobody reads is an error, and not waited for.
+/// Opens a file for writing and empties it. A pipe that nobody reads is an error rather than a wait.
 fn opened(path: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true);
@@ -215,12 +217,12 @@ fn opened(path: &Path) -> std::io::Result<File> {
         return options.open(path);
     }
     let pipe = options.custom_flags(libc::O_NONBLOCK).open(path)?;
-    // From here on it is waited for, while it is read.
+    // From here on, writing waits for the reader of the pipe.
     rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::empty())?;
     Ok(pipe)
 }
 
-/// Numbers for what runs side by side: the smallest that is free.
+/// Numbers for activities that run side by side; each takes the smallest free number.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     taken: Vec<bool>,
@@ -285,7 +287,7 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let trace = Trace::create(&pipe).unwrap();
         trace.add(Span { name: "next", track: Track::Consumer, start: 1, end: 2, about: None });
-        // Nobody reads it yet.
+        // The pipe has no reader yet.
         trace.flush();
         assert!(trace.take_failure().is_some());
         let reader = std::thread::spawn({

@@ -1,4 +1,4 @@
-//! The record of one epoch: its row groups, its assembly, and the consumer of its batches.
+//! The record of one epoch: its row groups, its assembly and the consumer of its batches.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,15 +8,15 @@ use super::stage::Stage;
 use super::timings::{Assembly, EpochTimings, Front, Look, Timings};
 use super::trace::{Places, Track};
 
-/// Times one epoch. Clones are the same; when the last one is dropped, the epoch is forgotten.
+/// Times one epoch. Clones share one record; when the last clone is dropped, the epoch is forgotten.
 #[derive(Clone, Debug)]
-pub(crate) struct Watch(Arc<Inner>);
+pub(crate) struct Watch(Arc<WatchInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct WatchInner {
     monitor: Arc<Monitor>,
     id: u64,
-    /// Its place on the timeline, where one is made.
+    /// The track of the epoch's assembly on the timeline, if a timeline is recorded.
     place: u32,
 }
 
@@ -25,10 +25,10 @@ impl Watch {
         let id = monitor.epochs.fetch_add(1, Relaxed);
         monitor.enter(|timings, _| timings.epochs.push(EpochTimings::new(id)));
         let place = monitor.trace.as_ref().map_or(0, |tracing| places(&tracing.assemblies).take());
-        Watch(Arc::new(Inner { monitor: monitor.clone(), id, place }))
+        Watch(Arc::new(WatchInner { monitor: monitor.clone(), id, place }))
     }
 
-    /// For reading that belongs to no loader.
+    /// A watch for reading that belongs to no loader. Nobody reads its record.
     pub(crate) fn unread() -> Self {
         Watch::new(&Monitor::new(0, None))
     }
@@ -52,9 +52,9 @@ impl Watch {
         });
     }
 
-    // The epoch
+    // The epoch as a whole.
 
-    /// It is the one under way.
+    /// Makes this epoch the current one.
     pub(crate) fn begins(&self) {
         self.enter(|timings, now| {
             timings.settle(now);
@@ -62,7 +62,7 @@ impl Watch {
         });
     }
 
-    /// All of it was taken, or the rest is not wanted.
+    /// Ends the epoch: all of it was taken, or the rest is not wanted.
     pub(crate) fn ends(&self) {
         self.enter(|timings, now| {
             timings.settle(now);
@@ -70,9 +70,9 @@ impl Watch {
         });
     }
 
-    // Its row groups
+    // The row groups of the epoch.
 
-    /// The rows of the next row groups are in the window.
+    /// Records that the rows of the next row groups are in the window.
     pub(crate) fn admits(&self, row_groups: usize) {
         self.enter(|timings, now| {
             timings.settle(now);
@@ -83,19 +83,19 @@ impl Watch {
         });
     }
 
-    // Its assembly
+    // The assembly of batches.
 
-    /// Assembly waits for a row group, until the returned value is dropped.
+    /// Records that assembly waits for a row group, until the returned value is dropped.
     pub(crate) fn starved(&self) -> Waiting<'_> {
         self.assembly_waits(Assembly::Starved, "wait for a row group")
     }
 
-    /// Assembly waits for space in the consumer's queue, until the returned value is dropped.
+    /// Records that assembly waits for space in the consumer's queue, until the returned value is dropped.
     pub(crate) fn blocked(&self) -> Waiting<'_> {
         self.assembly_waits(Assembly::Blocked, "wait for room")
     }
 
-    /// All batches are on their way.
+    /// Records that all batches have been assembled.
     pub(crate) fn assembled(&self) {
         self.change(|epoch| epoch.assembly = Assembly::Over);
     }
@@ -114,24 +114,25 @@ impl Watch {
         self.change(|epoch| epoch.ready += batches);
     }
 
-    // Who takes its batches
+    // The consumer and the threads before it.
 
-    /// The consumer asks for a batch.
+    /// Records that the consumer asks for a batch.
     pub(crate) fn asks(&self) {
         self.enter(|timings, now| timings.asks(self.0.id, now));
     }
 
-    /// The batch that is waited for is being made.
+    /// Records that the batch that is waited for is being made.
     pub(crate) fn making(&self) {
         self.change(|epoch| epoch.making = true);
     }
 
-    /// The consumer stops waiting without a batch, for now.
+    /// Records that the consumer stops waiting for now, without a batch.
     pub(crate) fn pauses(&self) {
         self.enter(|timings, now| timings.pauses(self.0.id, now));
     }
 
-    /// A batch leaves the pipe, for the thread between it and the consumer: it is handed over.
+    /// Records that the thread between the pipe and the consumer takes a batch from the pipe, to hand it
+    /// over.
     pub(crate) fn hands_over(&self) {
         self.enter(|timings, now| {
             timings.takes(self.0.id, now);
@@ -139,12 +140,12 @@ impl Watch {
         });
     }
 
-    /// A batch leaves the pipe, for one that is made of several.
+    /// Records that a batch leaves the pipe to become part of another batch.
     pub(crate) fn leaves(&self) {
         self.enter(|timings, now| timings.takes(self.0.id, now));
     }
 
-    /// A batch leaves the pipe, for the consumer.
+    /// Records that the consumer takes a batch from the pipe.
     pub(crate) fn takes(&self) {
         let (had, now) = self.enter(|timings, now| {
             timings.takes(self.0.id, now);
@@ -153,7 +154,7 @@ impl Watch {
         self.noted(had, now);
     }
 
-    /// The consumer has its batch.
+    /// Records that the consumer has its batch.
     pub(crate) fn has(&self) {
         let (had, now) = self.enter(|timings, now| {
             if timings.epoch(self.0.id).is_some_and(|epoch| !epoch.apart) {
@@ -171,17 +172,18 @@ impl Watch {
         }
     }
 
-    /// There is no batch for the consumer, and will be none.
+    /// Records that the consumer stops waiting, because the epoch has no more batches.
     pub(crate) fn gets_nothing(&self) {
         self.enter(|timings, now| timings.gets_nothing(now));
     }
 
-    /// The thread between the pipe and the consumer works for a stage; for `None`, it waits for the next batch.
+    /// Records that the thread between the pipe and the consumer works for a stage, or waits for the next
+    /// batch where `stage` is `None`.
     pub(crate) fn works(&self, stage: Option<Stage>) {
         self.turn(stage.map_or(Front::Waiting, Front::At));
     }
 
-    /// The thread between the pipe and the consumer waits until the consumer takes its results.
+    /// Records that the thread between the pipe and the consumer waits until the consumer takes its results.
     pub(crate) fn is_full(&self) {
         self.turn(Front::Full);
     }
@@ -193,7 +195,8 @@ impl Watch {
         }
     }
 
-    /// The consumer's own thread works for a stage before it has a batch; for none, it does not any more.
+    /// Records that the consumer's own thread works for a stage before it has a batch, or has stopped to
+    /// where `stage` is `None`.
     pub(crate) fn works_near(&self, stage: Option<Stage>) {
         let (before, now) = self.enter(|timings, now| (timings.nears(self.0.id, now, stage), now));
         if let Some((stage, since)) = before {
@@ -201,34 +204,35 @@ impl Watch {
         }
     }
 
-    /// A thread or process beside the pipe begins to work for a stage.
+    /// Records that a thread or process beside the pipe begins to work for a stage.
     pub(crate) fn begins_beside(&self, stage: Stage) {
         self.enter(|timings, now| timings.begins_at(stage, now));
     }
 
-    /// It has ended.
+    /// Records that a thread or process beside the pipe has ended its work for a stage.
     pub(crate) fn ends_beside(&self, stage: Stage) {
         self.enter(|timings, now| timings.ends_at(stage, now));
     }
 
-    /// The stage that has the batch that the consumer takes next, if it left the pipe.
+    /// Records the stage that has the batch which the consumer takes next; `None` while that batch is in the
+    /// pipe.
     pub(crate) fn is_at(&self, stage: Option<Stage>) {
         self.change(|epoch| epoch.next_at = stage);
     }
 
-    /// Batches are taken from the pipe on another thread than the consumer's.
+    /// Records that another thread than the consumer's takes batches from the pipe.
     pub(crate) fn is_apart(&self) {
         self.change(|epoch| epoch.apart = true);
     }
 
-    /// Work for a stage that is delayed until a batch is read, until the returned value is dropped.
+    /// Records work for a stage that was put off until a batch is read, until the returned value is dropped.
     pub(crate) fn looks(&self, stage: Stage) -> Looking<'_> {
         let look = (!self.0.monitor.is_foreign())
             .then(|| self.enter(|timings, now| timings.looks(self.0.id, now, stage)));
         Looking { watch: self, stage, look, bytes: 0 }
     }
 
-    /// Counts what a stage produced.
+    /// Adds to the items and bytes that a stage produced.
     pub(crate) fn count(&self, stage: Stage, items: u64, bytes: u64) {
         if !self.0.monitor.is_foreign() {
             self.0.monitor.count(stage, items, bytes);
@@ -236,7 +240,7 @@ impl Watch {
     }
 }
 
-impl Drop for Inner {
+impl Drop for WatchInner {
     fn drop(&mut self) {
         if self.monitor.is_foreign() {
             return;
@@ -248,7 +252,7 @@ impl Drop for Inner {
     }
 }
 
-/// A wait of assembly.
+/// A wait of assembly, which ends when the value is dropped.
 pub(crate) struct Waiting<'a> {
     watch: &'a Watch,
     name: &'static str,
@@ -257,7 +261,7 @@ pub(crate) struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let Inner { monitor, id, place } = &*self.watch.0;
+        let WatchInner { monitor, id, place } = &*self.watch.0;
         let now = self.watch.enter(|timings, now| {
             timings.settle(now);
             timings.epoch(*id).into_iter().for_each(|epoch| epoch.assembly = Assembly::Working);
@@ -267,7 +271,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Work that is delayed until a batch is read.
+/// Work that was put off until a batch is read, which ends when the value is dropped.
 pub(crate) struct Looking<'a> {
     watch: &'a Watch,
     stage: Stage,
@@ -276,7 +280,7 @@ pub(crate) struct Looking<'a> {
 }
 
 impl Looking<'_> {
-    /// Counts what it made.
+    /// Adds to the bytes that the work produced.
     pub(crate) fn made(&mut self, bytes: u64) {
         self.bytes += bytes;
     }

@@ -13,8 +13,8 @@ use forebay_store::catalog::{Catalog, ColumnChunk, Footer, Group, PageMemory, Pr
 use forebay_store::row_set::RowSet;
 use parquet::arrow::arrow_reader::RowSelection;
 
+use super::cost::Cost;
 use super::pages::StoredPage;
-use super::pieces::Cost;
 
 /// Pages are read by themselves if that leaves out so large a part of their chunk's bytes.
 const LEFT_OUT: u64 = 4;

@@ -9,43 +9,48 @@
 //! | `expr`, `arithmetic`, `sample` | conditions: how comparisons combine, numbers that are computed, shares of the rows |
 //! | `check` | whether a filter makes sense for a data set |
 //! | `truth` | three truth values: of rows, and those that are possible in a row group |
+//! | `rows` | rows to be checked, and their places |
 //! | `evaluate`, `times` | terms over rows; dates and times |
+//! | `conditions` | conditions over rows |
 //! | `prune`, `index` | terms over statistics: of row groups, and of pages; Bloom filters |
 
 mod arithmetic;
 mod check;
+mod conditions;
 mod evaluate;
 mod expr;
 pub(super) mod index;
 mod op;
 mod prune;
+mod rows;
 mod sample;
 mod term;
 mod times;
 mod truth;
 
+use std::collections::BTreeSet;
+
+use forebay_arrow::array::RecordBatch;
+use forebay_arrow::buffer::BooleanBuffer;
+use forebay_base::Result;
+use forebay_store::catalog::{Catalog, Group};
+use forebay_store::row_set::RowSet;
+use forebay_store::snapshot::Constant;
 use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::ParquetMetaData;
 use serde::{Deserialize, Serialize};
 
-use forebay_arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
-use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::catalog::Catalog;
-use forebay_store::row_set::RowSet;
-use forebay_store::snapshot::Constant;
-
-pub use arithmetic::Arithmetic;
 pub use expr::{Expr, Operand, col, row_fraction, row_fraction_by};
-pub use op::Op;
+pub use op::{Arithmetic, Op};
+pub(crate) use rows::Rows;
 pub use term::{Term, Value};
 pub(crate) use times::written;
+pub use truth::RowGroupMatch;
 
-use expr::Node;
-use index::GroupIndex;
+use index::{GroupIndex, IndexPart};
 use prune::SeenGroup;
 use term::Test;
-use truth::{Outcomes, Truth};
+use truth::Outcomes;
 
 /// Which rows are read: those for which all terms of at least one of several lists hold, or for which an
 /// [expression](crate::filter::Expr) is true.
@@ -73,17 +78,6 @@ pub struct Filter(Form);
 enum Form {
     AnyOf(Vec<Vec<Term>>),
     Expr(Expr),
-}
-
-/// The rows of a row group that match, as far as its statistics show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowGroupMatch {
-    /// No row matches.
-    None,
-    /// Every row matches.
-    All,
-    /// Some may: the rows must be checked.
-    Some,
 }
 
 /// The rows of a row group that statistics of its pages do not rule out.
@@ -186,6 +180,16 @@ impl Filter {
         Some(PrunedRows { all: of(RowGroupMatch::All), some: of(RowGroupMatch::Some) })
     }
 
+    /// The parts of indexes that may decide rows of a row group, as the whole footer of its file says.
+    pub(crate) fn index_parts(
+        &self,
+        catalog: &Catalog,
+        group: &Group,
+        footer: &ParquetMetaData,
+    ) -> Vec<IndexPart> {
+        index::parts(&self.columns(), &self.equalities(), catalog, group, footer)
+    }
+
     fn decide(&self, stored: SeenGroup<'_>) -> RowGroupMatch {
         let constants = &stored.catalog.files[stored.group.file].constants;
         self.outcomes(&prune::Seen { constants, stored: Some(stored) }).rows()
@@ -197,6 +201,17 @@ impl Filter {
             Form::AnyOf(lists) => lists.iter().flatten().for_each(|term| each(term.test())),
             Form::Expr(Expr(node)) => node.terms(each),
         }
+    }
+
+    /// The columns that are compared with values for being equal, or not.
+    fn equalities(&self) -> BTreeSet<&str> {
+        let mut names = BTreeSet::new();
+        self.terms(&mut |term| {
+            if matches!(term.op, Op::Eq | Op::NotEq | Op::In | Op::NotIn) {
+                names.insert(term.column);
+            }
+        });
+        names
     }
 
     /// Whether rows of a file with these constants may match, as far as the constants say.
@@ -225,7 +240,7 @@ impl Filter {
     pub(crate) fn matching(&self, rows: &Rows<'_>) -> Result<BooleanBuffer> {
         let lists = match &self.0 {
             Form::AnyOf(lists) => lists,
-            Form::Expr(Expr(node)) => return Ok(rows.node(node)?.yes),
+            Form::Expr(Expr(node)) => return Ok(conditions::node(rows, node)?.yes),
         };
         let mut any = BooleanBuffer::new_unset(rows.len());
         for terms in lists {
@@ -250,80 +265,5 @@ impl Filter {
 impl From<Expr> for Filter {
     fn from(expr: Expr) -> Self {
         Filter(Form::Expr(expr))
-    }
-}
-
-/// Rows to be checked, and their places.
-pub(crate) struct Rows<'a> {
-    /// Their values in the filter's columns.
-    pub(crate) batch: &'a RecordBatch,
-    /// The path of their file in the data set.
-    pub(crate) file: &'a str,
-    /// Rows of the file before their row group.
-    pub(crate) first: u64,
-    /// Which rows of the row group they are; `None` for all.
-    pub(crate) live: Option<&'a RowSet>,
-}
-
-impl<'a> Rows<'a> {
-    fn len(&self) -> usize {
-        self.batch.num_rows()
-    }
-
-    fn column(&self, name: &str) -> Result<&'a ArrayRef> {
-        let column = self.batch.column_by_name(name);
-        column.ok_or_else(|| Error::new(ErrorKind::Internal, format!("column {name:?} was not read")))
-    }
-
-    /// The place of a row in its file.
-    fn ordinal(&self, row: usize) -> u64 {
-        // A row group has fewer than 2^32 rows.
-        self.first + self.live.map_or(row as u64, |live| u64::from(live.select(row as u32)))
-    }
-
-    fn node(&self, node: &Node) -> Result<Truth> {
-        if let Some(term) = node.test() {
-            return evaluate::term(self.column(term.column)?, term);
-        }
-        match node {
-            Node::And(parts) => {
-                let mut all = Truth::known(BooleanBuffer::new_set(self.len()));
-                for part in parts {
-                    all = all & self.node(part)?;
-                }
-                Ok(all)
-            }
-            Node::Or(parts) => {
-                let mut any = Truth::known(BooleanBuffer::new_unset(self.len()));
-                for part in parts {
-                    any = any | self.node(part)?;
-                }
-                Ok(any)
-            }
-            Node::Not(part) => Ok(!self.node(part)?),
-            Node::Compare(left, op, right) => arithmetic::compare(self, left, *op, right),
-            Node::IsNull(Operand::Column(column)) => {
-                let nulls = self.column(column)?.logical_nulls();
-                let is_null = |nulls: NullBuffer| !nulls.inner();
-                Ok(Truth::known(nulls.map_or_else(|| BooleanBuffer::new_unset(self.len()), is_null)))
-            }
-            Node::IsNull(operand) => arithmetic::is_null(self, operand),
-            Node::StartsWith(operand, prefix) => self.starts_with(operand, prefix.as_bytes()),
-            Node::Sample(sample) => sample.evaluate(self),
-        }
-    }
-
-    fn starts_with(&self, operand: &Operand, prefix: &[u8]) -> Result<Truth> {
-        let Operand::Column(column) = operand else {
-            return Err(Error::new(ErrorKind::Internal, "the prefix of a number was let through"));
-        };
-        let array = self.column(column)?;
-        let collect = |starts: &dyn Fn(usize) -> bool| BooleanBuffer::collect_bool(array.len(), starts);
-        let holds = match (array.as_string_view_opt(), array.as_binary_view_opt()) {
-            (Some(texts), _) => collect(&|row| texts.value(row).as_bytes().starts_with(prefix)),
-            (_, Some(values)) => collect(&|row| values.value(row).starts_with(prefix)),
-            _ => return Err(Error::new(ErrorKind::Internal, "the prefix of another type was let through")),
-        };
-        Ok(Truth::of_values(holds, array.nulls()))
     }
 }

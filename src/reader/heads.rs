@@ -7,7 +7,7 @@ use forebay_store::catalog::{Catalog, Projection};
 use forebay_store::row_set::RowSet;
 
 use super::chunk_pages::GroupPages;
-use super::pieces::Cost;
+use super::cost::Cost;
 use crate::samples::{Head, SampleIndex};
 
 /// The heads of a data set, by the row group that they are read with.

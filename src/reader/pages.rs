@@ -12,21 +12,24 @@
 mod body;
 mod lengths;
 mod levels;
+mod refusals;
 
 use std::io::Read;
 use std::ops::Range;
 
 use bytes::Bytes;
+use forebay_base::{Error, Result};
+use forebay_store::catalog::page_header::{self, Kind, Page};
+use forebay_store::catalog::{ColumnChunk, LEVEL_BYTES, leaf_width, value_width, writers};
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
 pub(super) use self::body::Bodies;
 pub(super) use self::lengths::whole_deltas;
 pub(super) use self::levels::{Depth, split_levels};
-use super::budget::words;
-use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::catalog::page_header::{self, Kind, Page};
-use forebay_store::catalog::{ColumnChunk, LEVEL_BYTES, leaf_width, value_width, writers};
+pub(super) use self::refusals::too_large;
+
+use self::refusals::corrupt;
 
 /// Bytes that one byte of Deflate expands to at most.
 const GZIP_RATIO: u64 = 1032;
@@ -49,9 +52,6 @@ const WIDEST_NUMBER: u64 = 16;
 /// The fewest bytes that a value in a dictionary page takes, if its width is not of a fixed number of bytes: those of a
 /// 32-bit number, or of the length of a string.
 const SMALLEST_DICTIONARY_VALUE: u64 = 4;
-
-/// Of any larger budget, row groups have a part as large as this share: batches take half at most, and images a quarter.
-const ROW_GROUPS_SHARE: u64 = 4;
 
 /// The memory that decoding one column chunk takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -375,23 +375,12 @@ fn counted(stream: impl Read, claimed: u64) -> u64 {
     }
 }
 
-fn corrupt(cause: String) -> Error {
-    Error::new(ErrorKind::Corrupt, cause)
-}
-
-/// The refusal of a chunk that would take more memory than allowed.
-pub(super) fn too_large(bytes: u64, limit: u64) -> Error {
-    let cause = format!("decoding takes {bytes} bytes, {limit} are allowed");
-    let memory = words(bytes.saturating_mul(ROW_GROUPS_SHARE));
-    Error::new(ErrorKind::TooLarge, cause)
-        .hint(format!("raise `memory` to {memory}, or write the file with smaller row groups"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
     use std::sync::Arc;
 
+    use forebay_base::ErrorKind;
     use parquet::basic::{BrotliLevel, GzipLevel, ZstdLevel};
     use parquet::file::metadata::ColumnChunkMetaData;
     use parquet::schema::types::{ColumnPath, Type as SchemaType};

@@ -13,8 +13,10 @@ use forebay_store::source::Store;
 
 use super::budget::Budget;
 use super::chunk_pages::GroupPages;
+use super::coded::CodedColumns;
+use super::cost::Cost;
 use super::heads::Heads;
-use super::pieces::{Cost, Piece, Pieces};
+use super::pieces::{Piece, Pieces};
 use super::row_cache::RowCache;
 use crate::shard::Part;
 
@@ -37,6 +39,8 @@ pub(crate) struct Reads {
     pub(crate) dealt_bits: u64,
     /// Of the projection.
     pub(crate) known: KnownCosts,
+    /// The columns that are read as codes.
+    pub(crate) coded: Option<Arc<CodedColumns>>,
 }
 
 /// What row groups cost, once their footers were read: planning asks for it many times, and it is a sum over all columns.
@@ -98,6 +102,7 @@ impl Reads {
             heads: Arc::default(),
             dealt_bits: 0,
             known: KnownCosts::default(),
+            coded: None,
         }
     }
 

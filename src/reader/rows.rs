@@ -23,6 +23,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use self::chunks::FetchedChunks;
 use super::chunk_pages::{ChunkPages, GroupPages};
+use super::coded::CodedColumns;
 use super::numbers::{CheckedChunk, Column};
 use super::pages::{self, Checked, Leaf, StoredPage};
 
@@ -40,6 +41,8 @@ pub(super) struct FetchedRows<'a> {
     pub(super) chunks: Vec<(Range<u64>, Bytes)>,
     /// The pages that were fetched, where these are not all. They hold the selection.
     pub(super) pages: Option<&'a GroupPages>,
+    /// The columns that may come as codes.
+    pub(super) coded: Option<&'a CodedColumns>,
 }
 
 /// Decodes one row group to one batch with the projected columns, in the projection's order.
@@ -58,7 +61,8 @@ pub fn read_part(
     chunks: Vec<(Range<u64>, Bytes)>,
     limit_bytes: u64,
 ) -> Result<RecordBatch> {
-    read_fetched(catalog, projection, FetchedRows { group, selection, chunks, pages: None }, limit_bytes)
+    let rows = FetchedRows { group, selection, chunks, pages: None, coded: None };
+    read_fetched(catalog, projection, rows, limit_bytes)
 }
 
 /// As [`read_part`], of all pages or some.
@@ -111,9 +115,12 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let leaves = columns.leaves(projection);
     // The rows of a selection are few, or those of a row group that is dealt in two parts.
     let are_whole = readers.iter().all(|reader| reader.selection.is_none());
+    let codes = readers[0].coded.map(|coded| coded.of_roots(projection, columns, &roots));
+    let codes = |root: usize| codes.as_ref()?[roots.binary_search(&root).ok()?];
     let numbers = leaves.iter().map(|&leaf| {
-        let field = columns.schema.field(columns.parquet.get_column_root_idx(leaf));
-        are_whole.then(|| Column::of(field, columns.parquet.columns()[leaf].as_ref(), rows)).flatten()
+        let root = columns.parquet.get_column_root_idx(leaf);
+        let (field, column) = (columns.schema.field(root), columns.parquet.columns()[leaf].as_ref());
+        are_whole.then(|| Column::of(field, column, codes(root), rows)).flatten()
     });
     let mut numbers: Vec<Option<Column<'_>>> = numbers.collect();
     let checked = leaves.iter().map(|&leaf| (leaf, Leaf::of(&columns.parquet.columns()[leaf])));
@@ -189,6 +196,7 @@ struct RowGroupReader<'a> {
     /// Those that were read by pages have all of their pages under the range of the first.
     chunks: Vec<(Range<u64>, Bytes)>,
     pages: Option<&'a GroupPages>,
+    coded: Option<&'a CodedColumns>,
     /// A leaf column that cannot be right, should the Parquet crate decode it.
     damaged: Option<usize>,
     /// How many pages each leaf column has that is read, by leaf.
@@ -199,7 +207,7 @@ struct RowGroupReader<'a> {
 
 impl<'a> RowGroupReader<'a> {
     fn new(catalog: &'a Catalog, projection: &'a Projection, rows: FetchedRows<'a>) -> Result<Self> {
-        let FetchedRows { group, selection, mut chunks, pages } = rows;
+        let FetchedRows { group, selection, mut chunks, pages, coded } = rows;
         let group = catalog.groups.get(group).ok_or_else(|| {
             Error::new(ErrorKind::Internal, format!("row group {group} of {}", catalog.groups.len()))
         })?;
@@ -216,6 +224,7 @@ impl<'a> RowGroupReader<'a> {
             selection,
             chunks,
             pages,
+            coded,
             damaged,
             page_counts: Vec::new(),
             has_unseen_texts,

@@ -27,7 +27,8 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::budget::{Budget, Permit};
 use super::chunk_pages::GroupPages;
-use super::filter::index::{self, GroupIndex, IndexPart};
+use super::decode::limit_for;
+use super::filter::index::{GroupIndex, IndexPart};
 use super::filter::{Filter, PrunedRows, RowGroupMatch, Rows};
 use super::reads::Reads;
 use super::rows::{FetchedRows, read_fetched};
@@ -227,7 +228,7 @@ async fn prune_file(
         let matches = filter.prune(catalog, group, Some(footer));
         decided.push((group, Decided::from(matches)));
         if matches == RowGroupMatch::Some {
-            let parts = index::parts(filter, catalog, &catalog.groups[group], footer);
+            let parts = filter.index_parts(catalog, &catalog.groups[group], footer);
             open.extend((!parts.is_empty()).then_some((group, parts)));
         }
     }
@@ -302,13 +303,9 @@ async fn columns_of(
     let permit = scanner.budget.acquire(scanner.reads.cost(&part).total()).await;
     let chunks = scanner.reads.read_pages(group, pages).await?;
     let selection = live.selection(0..live.count());
-    let rows = FetchedRows { group, selection: selection.as_ref(), chunks, pages };
-    let batch = read_fetched(
-        &scanner.reads.catalog,
-        &scanner.reads.projection,
-        rows,
-        super::limit_for(scanner.limit),
-    )?;
+    let rows = FetchedRows { group, selection: selection.as_ref(), chunks, pages, coded: None };
+    let batch =
+        read_fetched(&scanner.reads.catalog, &scanner.reads.projection, rows, limit_for(scanner.limit))?;
     Ok((permit, batch))
 }
 

@@ -1,12 +1,13 @@
-//! How far samples of several rows run on: the row groups whose rows follow each other.
+//! Says which row groups follow each other, so that samples of several rows can run on from one into the
+//! next.
 
 use std::ops::Range;
 
 use forebay_store::catalog::{Catalog, File};
 use serde::{Deserialize, Serialize};
 
-/// How far a [`Window`](crate::samples::Window) or a [`Pack`](crate::samples::Pack) runs on: to the end of the row group in which it begins, or
-/// into those after it.
+/// How far a [`Window`](crate::samples::Window) or a [`Pack`](crate::samples::Pack) runs on: to the end of
+/// the row group in which it begins, or into those after it.
 ///
 /// ```
 /// use forebay::samples::{Across, Window};
@@ -19,24 +20,25 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Across {
-    /// Not beyond its row group.
+    /// Samples end with the row group in which they begin.
     #[default]
     RowGroup,
-    /// Across the row groups of a file.
+    /// Samples run on across the row groups of one file.
     File,
-    /// Across the row groups of all files, in the order of their paths; not into a file whose folders have other keys.
+    /// Samples run on across the row groups of all files, in the order of their paths, but not into a file
+    /// whose folders have other keys.
     Dataset,
 }
 
 impl Across {
-    /// How far samples may run on, by name.
+    /// The names of the variants in Python, in the program and in JSON.
     pub const NAMES: [&str; 3] = ["row_group", "file", "dataset"];
 
     pub(crate) fn is_row_group(&self) -> bool {
         *self == Across::RowGroup
     }
 
-    /// The row groups whose rows follow each other, in order.
+    /// Groups the row groups into sequences: rows follow each other across the row groups of one range.
     pub(crate) fn sequences(self, catalog: &Catalog) -> Vec<Range<usize>> {
         let mut sequences: Vec<Range<usize>> = Vec::new();
         for (at, group) in catalog.groups.iter().enumerate() {
@@ -55,7 +57,8 @@ impl Across {
     }
 }
 
-/// Whether no column has one value in all rows of one file, and another one in all of the other.
+/// Whether two files agree in every column whose value is constant for a file, such as the keys of their
+/// folders.
 fn have_equal_keys(one: &File, other: &File) -> bool {
     one.constants.iter().all(|constant| {
         let mut others = other.constants.iter().filter(|it| it.field.name() == constant.field.name());

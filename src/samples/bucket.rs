@@ -1,7 +1,8 @@
-//! Buckets: rows of similar length together, so that little is filled up where they are padded to the longest of them.
+//! Buckets: rows of similar length together, so that little is padded where they are filled up to the longest
+//! row.
 //!
-//! The rows of each row group are sorted by length and cut into buckets. A bucket is a sample, so the plan gives each rank as many,
-//! however many rows they have.
+//! The rows of each row group are sorted by length and cut into buckets. A bucket is a sample, so the plan
+//! gives every rank the same number of buckets, however many rows these have.
 
 use forebay_base::{Error, Result};
 use forebay_store::row_set::RowSet;
@@ -11,19 +12,21 @@ use super::lengths::NO_LENGTH;
 use super::unfit::Unfit;
 use super::{SampleKind, SampleRows};
 
-/// More rows than a bucket has.
-const MOST_ROWS: u32 = 1 << 20;
+/// The highest number of rows that a bucket may be asked to have; more is likely a mistake.
+const MAX_ROWS: u32 = 1 << 20;
 
-/// Samples of several rows of similar length, of one row group. All ranks have as many batches of them.
+/// Samples of several rows of similar length, each from one row group. All ranks have the same number of
+/// batches.
 ///
-/// [`batch_size`](crate::LoaderBuilder::batch_size) counts buckets, and a batch has the rows of all of its: with 1 those of one.
+/// [`batch_size`](crate::LoaderBuilder::batch_size) counts buckets: with a batch size of 1, a batch has the
+/// rows of one bucket.
 ///
 /// ```
 /// use forebay::column::Pad;
 /// use forebay::samples::Bucket;
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
-/// // As many rows as have 16,384 tokens once all are padded to the longest of them.
+/// // As many rows as fit into 16,384 tokens once each is padded to the longest of them.
 /// let bucket = Bucket::tokens("tokens", 16_384);
 /// dataset.loader().samples(bucket).batch_size(1).pad("tokens", Pad::longest()).build()
 /// # }
@@ -42,33 +45,35 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Buckets of `rows` rows. `by` is a column of lists or texts, whose length is meant, or of whole numbers that say it.
+    /// Makes buckets of `rows` rows. `by` names a column of lists or texts, whose lengths are taken, or of
+    /// whole numbers that are the lengths.
     pub fn rows(by: impl Into<String>, rows: u32) -> Self {
         Bucket { by: by.into(), rows: Some(rows), tokens: None }
     }
 
-    /// Buckets of as many rows as have `tokens` values together, each counted as long as the longest of them. A row that is
-    /// longer is refused, or left out where [`on_bad_row`](crate::LoaderBuilder::on_bad_row) skips bad rows.
+    /// Makes buckets of as many rows as fit into `tokens` values once each row is padded to the longest. A
+    /// longer row is refused, or left out where [`on_bad_row`](crate::LoaderBuilder::on_bad_row) skips bad
+    /// rows.
     pub fn tokens(by: impl Into<String>, tokens: u64) -> Self {
         Bucket { by: by.into(), rows: None, tokens: Some(tokens) }
     }
 
-    /// The most rows of a bucket. Default: any number.
+    /// The highest number of rows in a bucket. Default: any number.
     #[must_use]
     pub fn max_rows(self, rows: u32) -> Self {
         Bucket { rows: Some(rows), ..self }
     }
 
-    /// The column that says how long rows are.
+    /// The column that gives the length of each row.
     pub(crate) fn length_column(&self) -> &str {
         &self.by
     }
 
-    /// Refuses what can never work.
+    /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.rows == Some(0) || self.tokens == Some(0) || self.rows.is_some_and(|rows| rows > MOST_ROWS) {
+        if self.rows == Some(0) || self.tokens == Some(0) || self.rows.is_some_and(|rows| rows > MAX_ROWS) {
             return Err(Error::invalid("a bucket has no rows, or too many")
-                .hint(format!("1 row to {MOST_ROWS}, and 1 token or more")));
+                .hint(format!("1 row to {MAX_ROWS}, and 1 token or more")));
         }
         if self.rows.is_none() && self.tokens.is_none() {
             return Err(
@@ -78,7 +83,8 @@ impl Bucket {
         Ok(())
     }
 
-    /// How long a row of this length is taken to be: without a length as short as can be.
+    /// The length by which a row is sorted: 0 for a row without a length, an error for a row that is longer
+    /// than a bucket.
     pub(crate) fn fitting(&self, length: u32) -> Result<u32, Unfit> {
         match length {
             NO_LENGTH => Ok(0),
@@ -87,12 +93,13 @@ impl Bucket {
         }
     }
 
-    /// The most values of a bucket.
+    /// The highest number of padded values in a bucket, if there is a limit.
     pub(crate) fn most_tokens(&self) -> Option<u64> {
         self.tokens
     }
 
-    /// The buckets that rows of these lengths make, in one row group. Those without a length are left out.
+    /// Makes the buckets of one row group from the lengths of its selected rows. Rows marked [`NO_LENGTH`]
+    /// are left out.
     pub(crate) fn of_group(&self, lengths: &[u32]) -> BucketGroup {
         let has_length = |row: &u32| lengths[*row as usize] != NO_LENGTH;
         let mut rows: Vec<u32> = (0..lengths.len() as u32).filter(has_length).collect();
@@ -100,7 +107,7 @@ impl Bucket {
         let (mut ends, mut start) = (Vec::new(), 0);
         for at in 0..rows.len() {
             let count = at - start;
-            // Rows ascend in length, so this is the longest.
+            // Rows ascend in length, so this row is the longest of its bucket.
             let longest = u64::from(lengths[rows[at] as usize]);
             let is_full = self.rows.is_some_and(|most| count == most as usize)
                 || self
@@ -114,7 +121,7 @@ impl Bucket {
         if !rows.is_empty() {
             ends.push(rows.len() as u32);
         }
-        // Rows of a bucket come as they are stored.
+        // Within a bucket, rows come in the order in which they are stored.
         let mut from = 0;
         for &end in &ends {
             rows[from..end as usize].sort_unstable();
@@ -129,20 +136,20 @@ impl Bucket {
 pub(crate) struct BucketGroup {
     /// The rows of all buckets, bucket by bucket.
     rows: Box<[u32]>,
-    /// Where each bucket ends among them.
+    /// The end of each bucket as an index into `rows`.
     ends: Box<[u32]>,
 }
 
 impl BucketGroup {
-    fn of(&self, bucket: u32) -> &[u32] {
+    fn rows_of(&self, bucket: u32) -> &[u32] {
         let bucket = bucket as usize;
         let start = bucket.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.rows[start as usize..self.ends[bucket] as usize]
     }
 
-    /// The most rows that one bucket has.
+    /// The number of rows in the largest bucket.
     fn largest(&self) -> usize {
-        (0..self.ends.len() as u32).map(|bucket| self.of(bucket).len()).max().unwrap_or(0)
+        (0..self.ends.len() as u32).map(|bucket| self.rows_of(bucket).len()).max().unwrap_or(0)
     }
 }
 
@@ -151,7 +158,7 @@ impl BucketGroup {
 pub(crate) struct Buckets(pub(crate) Vec<BucketGroup>);
 
 impl Buckets {
-    /// The most rows that one bucket has.
+    /// The number of rows in the largest bucket of all row groups.
     pub(crate) fn largest(&self) -> usize {
         self.0.iter().map(BucketGroup::largest).max().unwrap_or(0)
     }
@@ -163,7 +170,7 @@ impl SampleKind for Buckets {
     }
 
     fn rows(&self, group: usize, sample: u32, _: &RowSet, rows: &mut SampleRows) {
-        rows.rows.extend_from_slice(self.0[group].of(sample));
+        rows.rows.extend_from_slice(self.0[group].rows_of(sample));
     }
 
     fn bytes(&self) -> u64 {
@@ -177,7 +184,7 @@ mod tests {
 
     fn buckets(bucket: &Bucket, lengths: &[u32]) -> Vec<Vec<u32>> {
         let group = bucket.of_group(lengths);
-        (0..group.ends.len() as u32).map(|at| group.of(at).to_vec()).collect()
+        (0..group.ends.len() as u32).map(|at| group.rows_of(at).to_vec()).collect()
     }
 
     #[test]

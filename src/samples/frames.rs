@@ -1,14 +1,14 @@
-//! Whether the rows of a window draw together.
+//! Says whether the images of a window share what is drawn at random for them.
 
 use serde::{Deserialize, Serialize};
 
-/// What the images of a [`Window`](crate::samples::Window)'s rows draw: one crop, flip and change of colours for all rows of a window,
-/// or one for each row.
+/// Whether the images of a [`Window`](crate::samples::Window) share one random crop, flip and change of
+/// colours, or each row draws its own.
 ///
 /// ```
 /// use forebay::samples::{Frames, Window};
 ///
-/// // Each frame has a crop of its own.
+/// // Each frame draws its own crop.
 /// let window = Window::rows(16).by("time").frames(Frames::Alone);
 /// assert_eq!(Frames::default(), Frames::Together);
 /// ```
@@ -16,16 +16,16 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Frames {
-    /// All rows of a window draw what its first row does: the frames of a clip are cropped alike. A row that is in several
-    /// windows is drawn anew in each of them.
+    /// All rows of a window draw what its first row draws, so the frames of a clip are cropped alike. A row
+    /// that is in several windows is drawn anew in each of them.
     #[default]
     Together,
-    /// Each row draws for itself: a row that is in several windows of an epoch has the same pixels in all of them.
+    /// Each row draws for itself: a row that is in several windows of an epoch has the same pixels in each.
     Alone,
 }
 
 impl Frames {
-    /// What frames may draw, by name.
+    /// The names of the variants in Python and in JSON.
     pub const NAMES: [&str; 2] = ["together", "alone"];
 
     pub(crate) fn are_together(&self) -> bool {

@@ -1,4 +1,5 @@
-//! How many samples each row group gives in an epoch, and the stored rows of those of a part.
+//! The index of samples: how many samples each row group gives in an epoch, and which stored rows make up the
+//! samples of a part.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,41 +12,42 @@ use super::weighted::{EpochDraws, Population};
 use super::{Head, SampleKind, SampleRows};
 use crate::shard::Part;
 
-/// The samples of a data set, by row group: what holds in every epoch.
+/// The samples of a data set by row group, as far as they are the same in every epoch.
 #[derive(Debug)]
 pub(crate) struct SampleIndex {
     rows: SelectedRows,
-    /// The fewest and the most samples that a row group gives in an epoch.
+    /// The fewest and the most samples that each row group gives in an epoch.
     least: Arc<[u32]>,
     most: Arc<[u32]>,
-    /// Samples of an epoch.
+    /// The number of samples in an epoch.
     total: u64,
-    /// Memory that the kind takes.
+    /// The memory that the kind of sample takes, in bytes.
     kind_bytes: u64,
     epochs: Epochs,
 }
 
-/// The samples of each epoch.
+/// Says whether epochs differ in their samples.
 #[derive(Debug)]
 enum Epochs {
-    /// The same.
+    /// Every epoch has the same samples.
     Same(Arc<EpochSamples>),
-    /// Drawn anew, by a seed; those that were asked for last are kept.
+    /// Each epoch draws its samples anew, by a seed; the epochs that were asked for last are kept.
     Drawn(Arc<Population>, u64, Mutex<Vec<(u64, Arc<EpochSamples>)>>),
 }
 
-/// Epochs that are kept: the one under way, the one that is prepared, and one that is asked about.
+/// How many drawn epochs are kept: the one under way, the one that is being prepared, and one that is asked
+/// about.
 const EPOCHS_KEPT: usize = 3;
 
 impl SampleIndex {
-    /// Each of the selected rows is a sample.
+    /// An index in which each selected row is a sample.
     pub(crate) fn of_rows(rows: Vec<RowSet>) -> Self {
         let rows = SelectedRows::from(rows);
         let counts = rows.counts();
         SampleIndex::same(None, rows, counts)
     }
 
-    /// Samples of one kind over the selected rows of each row group.
+    /// An index of samples of one kind over the selected rows of each row group.
     pub(crate) fn of_kind(kind: Arc<dyn SampleKind>, rows: Vec<RowSet>) -> Self {
         let counts = (0..rows.len()).map(|group| kind.count(group)).collect();
         SampleIndex::same(Some(kind), rows.into(), counts)
@@ -56,7 +58,7 @@ impl SampleIndex {
         let kind_bytes = kind.as_ref().map_or(0, |kind| kind.bytes());
         let beyond = kind.as_ref().map_or_else(Box::default, |kind| {
             let beyond: Box<[u32]> =
-                (0..rows.len()).map(|group| kind.beyond(group, &rows.of(group))).collect();
+                (0..rows.len()).map(|group| kind.beyond(group, &rows.row_set(group))).collect();
             if beyond.iter().any(|rows| *rows > 0) { beyond } else { Box::default() }
         });
         let epoch = EpochSamples { kind, counts: counts.clone(), rows: rows.clone(), beyond };
@@ -64,10 +66,10 @@ impl SampleIndex {
         SampleIndex { rows, least: counts.clone(), most: counts, total, kind_bytes, epochs }
     }
 
-    /// Rows that each epoch draws anew, by a seed.
+    /// An index of rows that each epoch draws anew from a population, by a seed.
     pub(crate) fn drawn(population: Population, seed: u64, rows: Vec<RowSet>) -> Self {
         let bounds = (0..rows.len()).map(|group| population.bounds(group));
-        // The most of each are below 2^32, or the population was refused.
+        // Both numbers are below 2^32: a population in which they are not was refused.
         let (least, most): (Vec<u32>, Vec<u32>) =
             bounds.map(|(least, most)| (least as u32, most as u32)).unzip();
         let (total, kind_bytes) = (population.rows_of_an_epoch(), population.bytes());
@@ -75,7 +77,7 @@ impl SampleIndex {
         SampleIndex { rows: rows.into(), least: least.into(), most: most.into(), total, kind_bytes, epochs }
     }
 
-    /// The samples of an epoch.
+    /// The samples of one epoch.
     pub(crate) fn of_epoch(&self, epoch: u64) -> Arc<EpochSamples> {
         let (population, seed, kept) = match &self.epochs {
             Epochs::Same(samples) => return samples.clone(),
@@ -94,7 +96,7 @@ impl SampleIndex {
         samples
     }
 
-    /// Samples of an epoch.
+    /// The number of samples in an epoch.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
@@ -111,10 +113,10 @@ impl SampleIndex {
 
     /// The selected rows of a row group.
     pub(crate) fn selected(&self, group: usize) -> RowSet {
-        self.rows.of(group)
+        self.rows.row_set(group)
     }
 
-    /// Of each row group the number of selected rows, or 0 where it gives no sample.
+    /// The number of selected rows in each row group, or 0 where a row group gives no sample.
     pub(crate) fn row_counts(&self) -> Arc<[u32]> {
         if self.most.iter().all(|samples| *samples > 0) {
             return self.rows.counts();
@@ -123,17 +125,17 @@ impl SampleIndex {
         samples.map(|(group, samples)| if *samples > 0 { self.rows.count(group) } else { 0 }).collect()
     }
 
-    /// Whether a sample is a row, and each comes once.
+    /// Whether a sample is a row and each selected row comes once.
     pub(crate) fn are_rows(&self) -> bool {
         matches!(&self.epochs, Epochs::Same(samples) if samples.are_rows())
     }
 
-    /// Whether samples run on into the row groups after theirs.
+    /// Whether any samples run on into the next row groups.
     pub(crate) fn run_on(&self) -> bool {
         matches!(&self.epochs, Epochs::Same(samples) if !samples.beyond.is_empty())
     }
 
-    /// What the samples of a row group have of those after it, in any epoch.
+    /// The rows of later row groups that the samples of `group` run on into, in any epoch.
     pub(crate) fn heads(&self, group: usize) -> impl Iterator<Item = Head> + '_ {
         let of_all = match &self.epochs {
             Epochs::Same(samples) => Some(samples.heads(group)),
@@ -147,7 +149,7 @@ impl SampleIndex {
         matches!(self.epochs, Epochs::Drawn(..))
     }
 
-    /// Memory that the sets of rows and the kind take.
+    /// The memory that the sets of rows and the kind of sample take, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let beyond = match &self.epochs {
             Epochs::Same(samples) => size_of_val(&*samples.beyond) as u64,
@@ -160,12 +162,12 @@ impl SampleIndex {
 /// The samples of one epoch, by row group.
 #[derive(Debug)]
 pub(crate) struct EpochSamples {
-    /// `None` where a sample is a row.
+    /// The kind of sample; `None` where a sample is a row.
     kind: Option<Arc<dyn SampleKind>>,
     /// The number of samples of each row group, which is what the plan permutes.
     pub(crate) counts: Arc<[u32]>,
     rows: SelectedRows,
-    /// Of each row group how many rows of those after it its samples run on into; empty where none do.
+    /// For each row group, how many rows of later row groups its samples run on into; empty where none do.
     beyond: Box<[u32]>,
 }
 
@@ -175,7 +177,7 @@ impl EpochSamples {
         self.kind.is_none()
     }
 
-    /// What is decoded for a part of the plan, counted in selected rows.
+    /// The selected rows that are decoded for a part of the plan.
     pub(crate) fn decoded(&self, part: &Part) -> Part {
         match self.kind {
             None => *part,
@@ -183,13 +185,13 @@ impl EpochSamples {
         }
     }
 
-    /// The stored rows that a part is decoded to.
+    /// The stored rows that are decoded for a part.
     pub(crate) fn rows_of(&self, part: &Part) -> PartRows {
         let Part { group, start, rows } = self.decoded(part);
-        PartRows { set: self.rows.of(group as usize), ordinals: start..start + rows }
+        PartRows { set: self.rows.row_set(group as usize), ordinals: start..start + rows }
     }
 
-    /// What the samples of a row group have of those after it.
+    /// The rows of later row groups that the samples of `group` run on into.
     pub(crate) fn heads(&self, group: usize) -> impl Iterator<Item = Head> + '_ {
         let (mut left, mut at) = (self.beyond.get(group).copied().unwrap_or(0), group);
         std::iter::from_fn(move || {
@@ -205,38 +207,39 @@ impl EpochSamples {
         })
     }
 
-    /// The row group of a row that a part is decoded to, or of one that counts on from these, and the row's ordinal in it.
+    /// The row group and the ordinal within it of a decoded row. `row` counts through the rows that are
+    /// decoded for `part` and then through those of its heads.
     pub(crate) fn place(&self, part: &Part, row: u32) -> (usize, u32) {
         let group = part.group as usize;
         let own = self.decoded(part);
         if row < own.rows {
-            return (group, self.rows.of(group).select(own.start + row));
+            return (group, self.rows.row_set(group).select(own.start + row));
         }
         let mut beyond = row - own.rows;
         for head in self.heads(group) {
             if beyond < head.rows {
-                return (head.group as usize, self.rows.of(head.group as usize).select(beyond));
+                return (head.group as usize, self.rows.row_set(head.group as usize).select(beyond));
             }
             beyond -= head.rows;
         }
-        // No sample has more rows than its heads.
-        (group, self.rows.of(group).rows())
+        // A sample has no rows beyond its heads, so this is not reached.
+        (group, self.rows.row_set(group).rows())
     }
 
     /// The stored rows of a head.
     pub(crate) fn rows_of_head(&self, head: Head) -> PartRows {
-        PartRows { set: self.rows.of(head.group as usize), ordinals: 0..head.rows }
+        PartRows { set: self.rows.row_set(head.group as usize), ordinals: 0..head.rows }
     }
 
-    /// The samples of a part, where one is not a row.
+    /// The samples of a part; `None` where a sample is a row.
     pub(crate) fn samples_of(&self, part: &Part) -> Option<PartSamples> {
         let (kind, group) = (self.kind.clone()?, part.group as usize);
         let kind = kind.of_group(group).unwrap_or(kind);
-        Some(PartSamples { kind, part: *part, selected: self.rows.of(group) })
+        Some(PartSamples { kind, part: *part, selected: self.rows.row_set(group) })
     }
 }
 
-/// The stored rows that a part is decoded to.
+/// The stored rows that are decoded for a part.
 #[derive(Clone, Debug)]
 pub(crate) struct PartRows {
     set: RowSet,
@@ -244,12 +247,12 @@ pub(crate) struct PartRows {
 }
 
 impl PartRows {
-    /// The ordinal in the row group of the `row`-th of them.
+    /// The ordinal in the row group of the `row`-th of these rows.
     pub(crate) fn row_in_group(&self, row: u32) -> u32 {
         self.set.select(self.ordinals.start + row)
     }
 
-    /// The part of the row group to decode; `None` for all of it.
+    /// The selection of rows to decode; `None` for the whole row group.
     pub(crate) fn selection(&self) -> Option<RowSelection> {
         self.set.selection(self.ordinals.clone())
     }
@@ -264,7 +267,7 @@ pub(crate) struct PartSamples {
 }
 
 impl PartSamples {
-    /// Appends the rows of a sample of the part, among those that the part is decoded to.
+    /// Appends the rows of a sample of this part, numbered among the rows that are decoded for it.
     pub(crate) fn rows(&self, sample: u32, rows: &mut SampleRows) {
         self.kind.rows(self.part.group as usize, self.part.start + sample, &self.selected, rows);
     }

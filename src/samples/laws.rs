@@ -1,4 +1,5 @@
-//! The laws of samples, as properties over random row groups, selections, kinds, orders, worlds and steps that are passed over.
+//! Laws of samples, as properties over random row groups, selections, kinds of sample, orders, worlds and
+//! skipped steps.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, SkippedRows, Split, Walk};
 
-/// A row group: of each stored row whether it is selected, how long it is, and its class.
+/// A row group in which each stored row says whether it is selected, how long it is, and its class.
 type Group = Vec<(bool, u32, u32)>;
 
-/// A sample of a step: its row group, and its stored rows.
+/// A delivered sample: its row group and its stored rows.
 type Found = (u32, Vec<u32>);
 
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ enum Kind {
 }
 
 #[derive(Clone, Debug)]
-struct Case {
+struct SampledCase {
     groups: Vec<Group>,
     kind: Kind,
     shuffle: Shuffle,
@@ -33,13 +34,13 @@ struct Case {
     epoch: u64,
 }
 
-impl Case {
+impl SampledCase {
     fn sets(&self) -> Vec<RowSet> {
         let selected = |group: &Group| group.iter().map(|row| row.0).collect::<Vec<bool>>();
         self.groups.iter().map(|group| RowSet::from_bits(&selected(group).into())).collect()
     }
 
-    /// Of each row group a number of each selected row.
+    /// One number of each selected row, by row group.
     fn numbers(&self, number: fn(&(bool, u32, u32)) -> u32) -> Vec<Vec<u32>> {
         let of_group = |group: &Group| group.iter().filter(|row| row.0).map(number).collect();
         self.groups.iter().map(of_group).collect()
@@ -98,8 +99,8 @@ impl Case {
         }
     }
 
-    /// The samples of each step from a row of the order on, over all ranks of a world, sorted, without those that are
-    /// repeated. All ranks have as many steps, and each a sample in each.
+    /// The samples of each step from row `start` of the order on, over all ranks of a world, sorted and
+    /// without padding. Checks that all ranks have the same number of steps, and a sample in each.
     fn steps(&self, index: &SampleIndex, spec: &OrderSpec, world: u32, start: u64) -> Vec<Vec<Found>> {
         let samples = index.of_epoch(self.epoch);
         let order = EpochOrder::new(samples.counts.clone(), spec, self.epoch);
@@ -136,7 +137,7 @@ impl Case {
         together
     }
 
-    /// What all samples of an epoch are, by row group and without a plan.
+    /// All samples of an epoch, listed by row group without a plan.
     fn all(&self, index: &SampleIndex) -> Vec<Found> {
         let samples = index.of_epoch(self.epoch);
         let mut all = Vec::new();
@@ -176,7 +177,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
     ]
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = SampledCase> {
     let row = (prop::bool::weighted(0.7), 0u32..9, 0u32..3);
     let groups = prop::collection::vec(prop::collection::vec(row, 0..20), 1..6);
     let order = (0u32..3, any::<u64>(), 1u64..60, 1u32..5);
@@ -188,12 +189,12 @@ fn cases() -> impl Strategy<Value = Case> {
                 _ => Shuffle::seeded(seed).window_rows(window),
             };
             let global_batch = batch.max(world.into());
-            Case { groups, kind, shuffle: shuffle.lanes(lanes), world, global_batch, drop_last, epoch }
+            SampledCase { groups, kind, shuffle: shuffle.lanes(lanes), world, global_batch, drop_last, epoch }
         },
     )
 }
 
-/// Random topologies; PROPTEST_CASES asks for another number.
+/// The environment variable PROPTEST_CASES sets another number of cases.
 fn config() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig { cases: asked.unwrap_or(10_000), failure_persistence: None, ..ProptestConfig::default() }
@@ -202,11 +203,12 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// Each sample comes once over all ranks, a step has the same on any world, to seek is to skip, and steps that are passed
-    /// over change no other.
+    /// Each sample comes once over all ranks, a step has the same samples on any world, seeking gives the
+    /// same steps as skipping to them, and skipped steps change no other step.
     #[test]
     fn samples_of_all_kinds_keep_the_laws(case in cases(), other in 1u32..6, at: u64, skip: (u64, u64)) {
-        // Where no row is selected, or none without replacement is left, there is nothing to plan.
+        // There is nothing to plan where no row is selected, or where sampling without replacement leaves no
+        // row.
         let Some(index) = case.index().filter(|index| index.total() > 0) else { return Ok(()) };
         let lanes = case.shuffle.lanes.unwrap().min(index.total() as u32);
         let spec = OrderSpec::new(&case.shuffle.lanes(lanes), &index.row_counts(), case.world, 64);

@@ -1,4 +1,4 @@
-//! How long rows are, by one column: the lengths of its lists or texts, or its whole numbers.
+//! The lengths of rows by one column: the lengths of its lists or texts, or its whole numbers.
 
 use forebay_arrow::array::{Array, ArrayRef, AsArray};
 use forebay_arrow::datatypes::{
@@ -8,13 +8,13 @@ use forebay_arrow::names::TypeName;
 use forebay_arrow::vectors::Vectors;
 use forebay_base::Error;
 
-/// In place of the length of a row that has none.
+/// Stands for the length of a row that has none.
 pub(crate) const NO_LENGTH: u32 = u32::MAX;
 
-/// The length of each row; [`NO_LENGTH`] where there is none.
+/// The length of each row; [`NO_LENGTH`] for a row without one.
 ///
 /// # Errors
-/// The column says no lengths; or one row of it does not, with its ordinal.
+/// The column cannot give lengths, or one of its rows does not; the ordinal is that of the row.
 pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Error)> {
     macro_rules! whole {
         ($type:ty) => {
@@ -63,7 +63,7 @@ pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Err
     Ok(lengths)
 }
 
-/// The length of each row, as far as there is one.
+/// The lengths of the rows in order; `None` for a row without one.
 type Found<'a> = Box<dyn Iterator<Item = Option<i128>> + 'a>;
 
 fn of_offsets<'a, O: Copy + Into<i64>>(column: &'a ArrayRef, offsets: &'a [O]) -> Found<'a> {
@@ -71,7 +71,8 @@ fn of_offsets<'a, O: Copy + Into<i64>>(column: &'a ArrayRef, offsets: &'a [O]) -
     Box::new(lengths.enumerate().map(|(row, length)| column.is_valid(row).then_some(length)))
 }
 
-/// The length of a vector as the list of all its values. A bad one has none: it is refused once it is delivered.
+/// The length of a vector as the list of all its values. A damaged vector has none: it is refused when it is
+/// delivered.
 fn of_vector(vectors: &Vectors<'_>, row: usize) -> u32 {
     let length = vectors.length(row).ok().flatten();
     length.and_then(|length| u32::try_from(length).ok()).unwrap_or(NO_LENGTH)

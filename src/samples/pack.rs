@@ -1,7 +1,8 @@
 //! Packs of tokens: lists of numbers, one after the other in rows of one length.
 //!
-//! The lengths of the lists are read once; which lists are in which pack is arithmetic on them, row group by row group, or of
-//! lists that are split, over row groups that follow each other. A pack is of the row group in which it begins.
+//! The lengths of the lists are read once; which lists go into which pack is arithmetic on the lengths. Whole
+//! lists are packed row group by row group; split lists may run on through row groups that follow each other.
+//! A pack belongs to the row group in which it begins.
 //!
 //! ```text
 //! lists       aaaaa bb cccc d        rows of 4
@@ -21,11 +22,12 @@ use super::lengths::NO_LENGTH;
 use super::unfit::Unfit;
 use super::{SampleKind, SampleRows};
 
-/// Samples of several lists of numbers, such as the tokens of documents, one after the other in a row of one length:
-/// `[packs, length]`.
+/// Samples of several lists of numbers, such as the tokens of documents, one after the other in a row of
+/// fixed length. A column is delivered in the shape `[packs, length]`.
 ///
-/// Lists are packed within their row group, whose last packs are filled up, unless [`across`](Self::across) says otherwise. Each batch also says where the lists of a pack begin
-/// and end: `position_ids` and `segment_ids`, of the packs' shape, and `cu_seqlens`, as flash attention takes it.
+/// Lists are packed within their row group unless [`across`](Self::across) says otherwise, and the last packs
+/// of a row group are filled up. Each batch also says where the lists of a pack begin and end: `position_ids`
+/// and `segment_ids`, of the packs' shape, and `cu_seqlens`, as flash attention takes it.
 ///
 /// ```
 /// use forebay::samples::Pack;
@@ -35,7 +37,7 @@ use super::{SampleKind, SampleRows};
 /// dataset.loader().samples(Pack::split(["tokens"], 2_048)).batch_size(8).build()
 /// # }
 /// # let _ = build;
-/// // Whole documents, those together that leave the least room.
+/// // Whole documents, combined so that little room is left.
 /// let pack = Pack::best_fit(["tokens", "labels"], 2_048).truncate(true).lengths("n_tokens");
 /// assert_eq!(pack.length(), 2_048);
 /// ```
@@ -51,14 +53,15 @@ pub struct Pack {
     value: PackValue,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lengths: Option<String>,
-    /// Left out of positions at its default.
+    /// Left out of positions where it has its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
 }
 
 impl Pack {
-    /// Lists one after the other, cut where a row of `length` numbers ends; the rest of a list begins the next row. The lists of
-    /// several columns are packed alike, and are as long in each row.
+    /// Puts lists one after the other and cuts them where a row of `length` numbers ends; the rest of a list
+    /// begins the next row. The lists of several columns are packed alike, so they must have equal lengths in
+    /// each row.
     pub fn split<N: Into<String>>(columns: impl IntoIterator<Item = N>, length: u32) -> Self {
         let columns = columns.into_iter().map(Into::into).collect();
         Pack {
@@ -72,45 +75,49 @@ impl Pack {
         }
     }
 
-    /// Whole lists: the longest first, each in the row where it leaves the least room.
+    /// Packs whole lists: the longest first, each into the row where it leaves the least room.
     pub fn best_fit<N: Into<String>>(columns: impl IntoIterator<Item = N>, length: u32) -> Self {
         Pack { split: false, ..Pack::split(columns, length) }
     }
 
-    /// Whether lists that are longer than a row are cut off, where they are not split. Default: false, they are refused, or left
-    /// out where [`on_bad_row`](crate::LoaderBuilder::on_bad_row) skips bad rows.
+    /// Whether [`best_fit`](Self::best_fit) cuts off lists that are longer than a row. Default: false, such
+    /// lists are refused, or left out where [`on_bad_row`](crate::LoaderBuilder::on_bad_row) skips bad rows.
     #[must_use]
     pub fn truncate(self, truncate: bool) -> Self {
         Pack { truncate, ..self }
     }
 
-    /// The number that fills up a row: of all columns, or of each that is named, where the others have 0. Default: 0.
+    /// The number that fills up a row: one for all columns, or one for each named column and 0 for the
+    /// others. Default: 0.
     ///
     /// ```
-    /// let pack = forebay::samples::Pack::best_fit(["input_ids", "labels"], 2_048).value([("labels", -100.0)]);
+    /// let columns = ["input_ids", "labels"];
+    /// let pack = forebay::samples::Pack::best_fit(columns, 2_048).value([("labels", -100.0)]);
     /// ```
     #[must_use]
     pub fn value(self, value: impl Into<PackValue>) -> Self {
         Pack { value: value.into(), ..self }
     }
 
-    /// A column of whole numbers that says how long the list of each row is: packs are then planned without reading the lists. A
-    /// list of another length is a bad row. Default: the lists are read once for it.
+    /// A column of whole numbers with the length of the list in each row, so that packs are planned without
+    /// reading the lists. A row whose list has another length is a bad row. Default: the lists are read once
+    /// for their lengths.
     #[must_use]
     pub fn lengths(self, column: impl Into<String>) -> Self {
         Pack { lengths: Some(column.into()), ..self }
     }
 
-    /// How far lists that are split run on: one after the other in the order in which they are stored, so that only the last pack
-    /// is filled up. Default: to the end of their row group.
+    /// How far split lists run on, in the order in which they are stored, so that only the last pack is
+    /// filled up. Default: to the end of their row group.
     ///
-    /// The lists of a row group are then read twice: with it, and with the row group before, which runs on into it.
+    /// The first lists of a row group are then read twice: with their own row group, and with the row group
+    /// before, which runs on into them.
     #[must_use]
     pub fn across(self, across: Across) -> Self {
         Pack { across, ..self }
     }
 
-    /// Numbers of a row.
+    /// The number of values in a row.
     pub fn length(&self) -> u32 {
         self.length
     }
@@ -131,12 +138,13 @@ impl Pack {
         }
     }
 
-    /// The column that says how long lists are.
+    /// The column that gives the lengths of the lists.
     pub(crate) fn length_column(&self) -> &str {
         self.lengths.as_deref().or(self.columns.first().map(String::as_str)).unwrap_or_default()
     }
 
-    /// The same packs, whatever is delivered of them. `stored` is the stored name of a column.
+    /// These packs reduced to the options that decide which lists are in which pack. `stored` maps the name
+    /// of a column to its stored name.
     pub(crate) fn deciding_alone(&self, stored: impl Fn(&str) -> String) -> Self {
         Pack {
             columns: vec![stored(self.length_column())],
@@ -146,7 +154,7 @@ impl Pack {
         }
     }
 
-    /// Refuses what can never work.
+    /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
         if self.columns.is_empty() {
             return Err(Error::invalid("a pack has no columns").hint("name a column of lists of numbers"));
@@ -173,7 +181,7 @@ impl Pack {
         Ok(())
     }
 
-    /// The length of a list, if it can be packed.
+    /// The length of a list that can be packed, or the reason why it cannot.
     pub(crate) fn fitting(&self, length: u32) -> Result<u32, Unfit> {
         let may_be_longer = self.split || self.truncate;
         match length {
@@ -183,7 +191,7 @@ impl Pack {
         }
     }
 
-    /// The packs that lists of these lengths make, in row groups that follow each other.
+    /// Makes the packs of row groups that follow each other from the lengths of their lists.
     pub(crate) fn of_sequence(&self, lengths: Vec<Vec<u32>>) -> Vec<PackedGroup> {
         match self.split {
             true => split(lengths, self.length),
@@ -192,14 +200,14 @@ impl Pack {
     }
 }
 
-/// The number that fills up the rows of a [`Pack`]: see [`Pack::value`].
+/// The number that fills up the rows of a [`Pack`], as [`Pack::value`] describes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum PackValue {
-    /// Of all columns.
+    /// The number for all columns.
     All(f64),
-    /// Of these columns; of the others 0.
+    /// The numbers for the named columns; the other columns have 0.
     Columns(BTreeMap<String, f64>),
 }
 
@@ -224,33 +232,35 @@ impl<N: Into<String>, const C: usize> From<[(N, f64); C]> for PackValue {
 /// The packs of one row group.
 #[derive(Debug, Default)]
 pub(crate) struct PackedGroup {
-    /// Of each selected row how long its list is.
+    /// The length of the list in each selected row.
     lengths: Box<[u32]>,
-    form: Form,
+    form: PackBorders,
 }
 
 #[derive(Debug)]
-enum Form {
-    /// Of each pack the first row, and how much of it the packs before have. The rows follow each other, those of the last pack
-    /// until `end`: beyond the row group they count on in those after it.
+enum PackBorders {
+    /// Lists that follow each other and are cut at the end of each pack. `begins` has, for each pack, its
+    /// first row and how many values of that row's list earlier packs hold. The rows of the last pack end
+    /// before `end`, which counts on through later row groups.
     Split { begins: Box<[(u32, u32)]>, end: u32 },
-    /// The rows of all packs, pack by pack, and where each pack ends among them.
+    /// Lists that are not cut. `rows` has the rows of all packs, pack by pack, and `ends` the end of each
+    /// pack as an index into `rows`.
     Whole { rows: Box<[u32]>, ends: Box<[u32]> },
 }
 
-impl Default for Form {
+impl Default for PackBorders {
     fn default() -> Self {
-        Form::Split { begins: Box::default(), end: 0 }
+        PackBorders::Split { begins: Box::default(), end: 0 }
     }
 }
 
 impl PackedGroup {
-    /// Whole lists; of those that are longer than `length` the beginning.
+    /// Packs whole lists; of a list that is longer than `length` only the beginning.
     fn best_fit(lengths: Vec<u32>, length: u32) -> Self {
         let mut by_length: Vec<u32> =
             (0..lengths.len() as u32).filter(|row| lengths[*row as usize] > 0).collect();
         by_length.sort_by_key(|row| std::cmp::Reverse(lengths[*row as usize]));
-        // Room that packs have, and their numbers.
+        // Pairs of the room that is left in a pack and the pack's number.
         let mut open: BTreeSet<(u32, u32)> = BTreeSet::new();
         let mut packs: Vec<Vec<u32>> = Vec::new();
         for row in by_length {
@@ -266,7 +276,8 @@ impl PackedGroup {
                 open.insert((room - of_row, pack));
             }
         }
-        // As they are stored: the rows of a pack, and packs by their first row.
+        // Rows of a pack come in the order in which they are stored, and packs in the order of their first
+        // rows.
         packs.iter_mut().for_each(|rows| rows.sort_unstable());
         packs.sort_unstable();
         let mut end = 0;
@@ -276,40 +287,40 @@ impl PackedGroup {
         });
         let ends = ends.collect();
         let rows = packs.concat().into();
-        PackedGroup { lengths: lengths.into(), form: Form::Whole { rows, ends } }
+        PackedGroup { lengths: lengths.into(), form: PackBorders::Whole { rows, ends } }
     }
 
     fn count(&self) -> u32 {
         match &self.form {
-            Form::Split { begins, .. } => begins.len() as u32,
-            Form::Whole { ends, .. } => ends.len() as u32,
+            PackBorders::Split { begins, .. } => begins.len() as u32,
+            PackBorders::Whole { ends, .. } => ends.len() as u32,
         }
     }
 
-    /// How many rows of the row groups after it the last pack runs on into.
+    /// The number of rows of later row groups that the last pack runs on into.
     fn beyond(&self) -> u32 {
         match &self.form {
-            Form::Split { end, .. } => end.saturating_sub(self.lengths.len() as u32),
-            Form::Whole { .. } => 0,
+            PackBorders::Split { end, .. } => end.saturating_sub(self.lengths.len() as u32),
+            PackBorders::Whole { .. } => 0,
         }
     }
 
     fn bytes(&self) -> u64 {
         let packs = match &self.form {
-            Form::Split { begins, .. } => size_of_val(&**begins),
-            Form::Whole { rows, ends } => size_of_val(&**rows) + size_of_val(&**ends),
+            PackBorders::Split { begins, .. } => size_of_val(&**begins),
+            PackBorders::Whole { rows, ends } => size_of_val(&**rows) + size_of_val(&**ends),
         };
         (size_of_val(&*self.lengths) + packs) as u64
     }
 }
 
-/// Lists one after the other, through row groups that follow each other.
+/// Packs lists one after the other through row groups that follow each other.
 fn split(lengths: Vec<Vec<u32>>, length: u32) -> Vec<PackedGroup> {
     let mut begins: Vec<Vec<(u32, u32)>> = vec![Vec::new(); lengths.len()];
     let mut ends = vec![0; lengths.len()];
-    // What the pack that is being filled has room for, and the row group in which it begins.
+    // The room that is left in the pack being filled, and the row group in which that pack begins.
     let (mut room, mut home) = (0, 0);
-    // Rows of the row groups from there to the present one.
+    // The number of rows from the beginning of that row group to the beginning of the present one.
     let mut before = 0;
     for (group, of_group) in lengths.iter().enumerate() {
         for (row, &of_row) in (0..).zip(of_group) {
@@ -327,7 +338,8 @@ fn split(lengths: Vec<Vec<u32>>, length: u32) -> Vec<PackedGroup> {
         }
         before += of_group.len() as u32;
     }
-    let forms = begins.into_iter().zip(ends).map(|(begins, end)| Form::Split { begins: begins.into(), end });
+    let forms =
+        begins.into_iter().zip(ends).map(|(begins, end)| PackBorders::Split { begins: begins.into(), end });
     lengths
         .into_iter()
         .zip(forms)
@@ -340,7 +352,8 @@ fn split(lengths: Vec<Vec<u32>>, length: u32) -> Vec<PackedGroup> {
 pub(crate) struct Packs(pub(crate) Vec<PackedGroup>);
 
 impl Packs {
-    /// Those of a range of rows that are not empty, and their lengths: beyond the row group they count on in those after it.
+    /// Appends the rows in `ordinals` whose lists are not empty, with their lengths. Ordinals count on
+    /// through the row groups after `group`.
     fn some(&self, group: usize, ordinals: Range<u32>, rows: &mut SampleRows) {
         let mut groups = self.0[group..].iter();
         let (mut lengths, mut first) = (groups.next().map_or(&[][..], |group| &*group.lengths), 0);
@@ -371,17 +384,17 @@ impl SampleKind for Packs {
     fn rows(&self, group: usize, sample: u32, _: &RowSet, rows: &mut SampleRows) {
         let (of_group, pack) = (&self.0[group], sample as usize);
         match &of_group.form {
-            Form::Split { begins, end } => {
+            PackBorders::Split { begins, end } => {
                 let (first, skipped) = begins[pack];
                 let end = match begins.get(pack + 1) {
-                    // It begins within a row that this one has the beginning of.
+                    // The next pack begins within a list whose beginning is in this pack.
                     Some((next, taken)) => next + u32::from(*taken > 0),
                     None => *end,
                 };
                 rows.skipped = skipped;
                 self.some(group, first..end, rows);
             }
-            Form::Whole { rows: all, ends } => {
+            PackBorders::Whole { rows: all, ends } => {
                 let start = pack.checked_sub(1).map_or(0, |before| ends[before]);
                 let of_pack = &all[start as usize..ends[pack] as usize];
                 rows.rows.extend_from_slice(of_pack);
@@ -401,7 +414,8 @@ mod tests {
 
     use super::*;
 
-    /// The rows of each pack over all row groups, which follow each other, and how much of the first one is of packs before.
+    /// The rows of each pack, numbered over all row groups, and how many values of the first row earlier
+    /// packs hold.
     fn packs_across(pack: &Pack, groups: &[Vec<u32>]) -> Vec<(Vec<u32>, u32)> {
         let packs = Packs(pack.of_sequence(groups.to_vec()));
         let (mut first, mut found) = (0, Vec::new());
@@ -502,7 +516,7 @@ mod tests {
             prop_assert_eq!(numbers, all);
         }
 
-        /// Each list is in one pack, none is too full, and no two packs could be one.
+        /// Each list is in one pack, no pack is too full, and no two packs fit into one.
         #[test]
         fn whole_packs_have_each_list_once(lengths in prop::collection::vec(0u32..20, 0..60)) {
             let packs = packs(&Pack::best_fit(["x"], 20), &lengths);

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use forebay_store::row_set::RowSet;
 
-/// A set of rows for each row group. Where all rows are selected, as they mostly are, it is four bytes for each.
+/// A set of rows for each row group. Usually all rows are selected, and a row group then takes four bytes.
 #[derive(Clone, Debug)]
 pub(super) enum SelectedRows {
-    /// All rows of each row group, of which there are so many.
+    /// All rows of each row group are selected; the numbers are the counts of rows.
     Whole(Arc<[u32]>),
-    /// Some rows, of some of them at least.
+    /// At least one row group has only some of its rows selected.
     Some(Arc<[RowSet]>),
 }
 
 impl SelectedRows {
-    /// Row groups.
+    /// The number of row groups.
     pub(super) fn len(&self) -> usize {
         match self {
             SelectedRows::Whole(rows) => rows.len(),
@@ -23,14 +23,14 @@ impl SelectedRows {
     }
 
     /// The selected rows of a row group.
-    pub(super) fn of(&self, group: usize) -> RowSet {
+    pub(super) fn row_set(&self, group: usize) -> RowSet {
         match self {
             SelectedRows::Whole(rows) => RowSet::all(rows[group]),
             SelectedRows::Some(sets) => sets[group].clone(),
         }
     }
 
-    /// How many rows of a row group are selected.
+    /// The number of selected rows in a row group.
     pub(super) fn count(&self, group: usize) -> u32 {
         match self {
             SelectedRows::Whole(rows) => rows[group],
@@ -38,7 +38,7 @@ impl SelectedRows {
         }
     }
 
-    /// The same of each row group.
+    /// The number of selected rows in each row group.
     pub(super) fn counts(&self) -> Arc<[u32]> {
         match self {
             SelectedRows::Whole(rows) => rows.clone(),
@@ -46,7 +46,7 @@ impl SelectedRows {
         }
     }
 
-    /// Memory that the sets take beside themselves.
+    /// The memory that the sets of rows take beside the sets themselves, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             SelectedRows::Whole(_) => 0,
@@ -79,7 +79,7 @@ mod tests {
             assert_eq!(*selected.counts(), *sets.iter().map(RowSet::count).collect::<Vec<_>>());
             for (group, set) in sets.iter().enumerate() {
                 assert_eq!(
-                    (selected.of(group), selected.count(group)),
+                    (selected.row_set(group), selected.count(group)),
                     (set.clone(), set.count()),
                     "{group}"
                 );

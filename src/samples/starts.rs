@@ -1,24 +1,26 @@
-//! The rows with which windows begin, found row after row, so that row groups can follow each other.
+//! Finds the rows with which windows begin, row after row, so that windows can run on from one row group into
+//! the next.
 
 use forebay_store::row_set::RowSet;
 
 use super::stretches::{Border, Stretches};
 use super::window::Window;
 
-/// Finds the windows of some consecutive rows, each when its last row comes.
+/// Finds the windows in consecutive rows. Each window is found when its last row comes.
 #[derive(Debug)]
 struct Starts {
-    /// Rows of a window.
+    /// The number of rows in a window.
     length: u64,
-    /// Rows from the first one of a window to that of the next.
+    /// The number of rows from the beginning of a window to the beginning of the next.
     step: u64,
-    /// Whether a window begins later than the one before ends, by the values that rows ascend by.
+    /// Whether a window must begin at a later value of the `by` column than that at which the one before
+    /// ends.
     apart: bool,
-    /// Rows so far.
+    /// The number of rows taken so far.
     rows: u64,
     /// The row with which the next window begins, if it is in the present stretch.
     next: Option<u64>,
-    /// Whether the next window begins with the first row that is later than the row before.
+    /// Whether the next window must wait for a row whose `by` value is later than that of the row before.
     waits: bool,
 }
 
@@ -28,7 +30,7 @@ impl Starts {
         Starts { length, step, apart: window.is_apart(), rows: 0, next: None, waits: false }
     }
 
-    /// Takes the next row, and returns the row with which the window begins that it ends.
+    /// Takes the next row. If that row ends a window, returns the row with which the window begins.
     fn push(&mut self, row: Border) -> Option<u64> {
         let at = self.rows;
         self.rows += 1;
@@ -51,15 +53,15 @@ impl Starts {
     }
 }
 
-/// Of row groups that follow each other the rows with which windows begin.
+/// Finds the rows with which windows begin in row groups that follow each other.
 #[derive(Debug)]
 pub(crate) struct SequenceStarts {
     starts: Starts,
-    /// Of each row group its first row in the sequence, and its selected rows.
+    /// For each row group, its first row in the sequence and its selected rows.
     groups: Vec<(u64, RowSet)>,
-    /// Of the row groups in which no more windows begin the rows with which they do.
+    /// The rows with which windows begin, for each row group that cannot get any more.
     done: Vec<RowSet>,
-    /// The same of the next one, by their ordinals among the selected rows.
+    /// The rows found in the row group after those that are done, as ordinals among its selected rows.
     found: Vec<u32>,
 }
 
@@ -73,7 +75,8 @@ impl SequenceStarts {
         }
     }
 
-    /// Takes the `selected` rows of the next row group. `border` says how the first of them follows the last one before.
+    /// Takes the `selected` rows of the next row group. `border` says how the first of them follows the last
+    /// row of the row group before.
     pub(crate) fn push(&mut self, selected: &RowSet, stretches: &Stretches, border: Option<Border>) {
         self.groups.push((self.starts.rows, selected.clone()));
         for at in 0..selected.count() {
@@ -84,7 +87,7 @@ impl SequenceStarts {
         }
     }
 
-    /// Of each row group the stored rows with which windows begin.
+    /// The stored rows with which windows begin, for each row group.
     pub(crate) fn finish(mut self) -> Vec<RowSet> {
         while self.done.len() < self.groups.len() {
             self.close();
@@ -92,7 +95,7 @@ impl SequenceStarts {
         self.done
     }
 
-    /// Windows are found in the order in which they begin.
+    /// Windows are found in the order in which they begin, so earlier row groups are done.
     fn add(&mut self, start: u64) {
         while self.groups.get(self.done.len() + 1).is_some_and(|(first, _)| *first <= start) {
             self.close();
@@ -113,7 +116,8 @@ mod tests {
 
     use super::*;
 
-    /// A row as the columns that decide say: cut off from the one before, in no window, at the same place.
+    /// A row as the deciding columns describe it: whether it is cut off from the row before, in no window, or
+    /// equal to the row before.
     fn row() -> impl Strategy<Value = Border> {
         prop::sample::select(
             vec![(false, false, false); 6]
@@ -129,11 +133,11 @@ mod tests {
         .prop_map(|(is_cut, is_out, is_equal)| Border { is_cut, is_out, is_equal })
     }
 
-    /// The first row of each window, by looking at all rows from each.
+    /// The first row of each window, found by looking at all rows from each start.
     fn by_hand(rows: &[Border], length: usize, overlap: Option<u32>) -> Vec<u32> {
         let goes_on = |at: usize| !rows[at].is_out && !rows[at].is_cut;
         let (mut found, mut start): (Vec<u32>, usize) = (Vec::new(), 0);
-        // The row after the last one of the stretch that `start` is in.
+        // The row after the last row of the stretch that `start` is in.
         let end = |start: usize| (start + 1..rows.len()).find(|at| !goes_on(*at)).unwrap_or(rows.len());
         while start < rows.len() {
             if rows[start].is_out {

@@ -1,4 +1,4 @@
-//! Stretches of consecutive rows that may be in one window, found by the columns that decide.
+//! Stretches of consecutive rows that may be in one window, found in the `by` and `within` columns.
 
 #[cfg(test)]
 use std::ops::Range;
@@ -17,28 +17,29 @@ use half::f16;
 use super::across::Across;
 use super::window::{Gap, Window};
 
-/// Some consecutive rows, cut where two neighbours are not in one window.
+/// Consecutive rows, cut between two neighbours that may not be in one window.
 #[derive(Clone, Debug)]
 pub(crate) struct Stretches {
-    /// Whether the row is not in a window with the one before.
+    /// For each row, whether it may not be in a window with the row before.
     cuts: Vec<bool>,
-    /// Whether the row is in no window.
+    /// For each row, whether it may be in no window.
     out: Vec<bool>,
-    /// Whether the row is where the one before is.
+    /// For each row, whether its `by` value equals that of the row before.
     equal: Vec<bool>,
 }
 
 impl Stretches {
-    /// `rows` rows without a cut.
+    /// `rows` rows without a cut between them.
     pub(crate) fn new(rows: usize) -> Self {
         Stretches { cuts: vec![false; rows], out: vec![false; rows], equal: vec![false; rows] }
     }
 
-    /// The stretches of rows that have these values in the columns that decide about `window`.
+    /// Finds the stretches of rows that have these values in the `by` and `within` columns of `window`.
     ///
     /// # Errors
-    /// The rows are not sorted, with the ordinal of the first that is not; or a column has a type that does not decide.
-    pub(crate) fn of(
+    /// The rows are not sorted; the ordinal is that of the first row out of order. Or a column has a type
+    /// that cannot decide about windows.
+    pub(crate) fn find(
         window: &Window,
         rows: usize,
         by: Option<&ArrayRef>,
@@ -84,10 +85,11 @@ impl Stretches {
         Ok(stretches)
     }
 
-    /// How the first of the rows in `after` follows the last one in `before`: of each the columns that decide, with one row.
+    /// Says how the first row of one row group follows the last row of another. `before` and `after` hold
+    /// these two rows.
     ///
     /// # Errors
-    /// It is less than that one.
+    /// The row in `after` is less than the row in `before`.
     pub(crate) fn border(window: &Window, before: &Deciding, after: &Deciding) -> Result<Border> {
         let joined = |(before, after): (&Option<ArrayRef>, &Option<ArrayRef>)| {
             let pair = before.as_ref().zip(after.as_ref());
@@ -95,24 +97,25 @@ impl Stretches {
         };
         let by = joined((&before.by, &after.by))?;
         let within = joined((&before.within, &after.within))?;
-        match Stretches::of(window, 2, by.as_ref(), within.as_ref()) {
+        match Stretches::find(window, 2, by.as_ref(), within.as_ref()) {
             Ok(stretches) => Ok(stretches.row(1)),
             Err((Some(_), _)) => Err(unsorted_across(window)),
             Err((None, error)) => Err(error),
         }
     }
 
-    /// How a row follows the one before.
+    /// Says how a row follows the row before.
     pub(crate) fn row(&self, at: usize) -> Border {
         Border { is_cut: self.cuts[at], is_out: self.out[at], is_equal: self.equal[at] }
     }
 
-    /// Cuts before a row.
+    /// Cuts between a row and the row before.
     fn cut(&mut self, at: usize) {
         self.cuts[at] = true;
     }
 
-    /// Takes out the rows without a value, and fails at the first one that is less than that before it without a cut between.
+    /// Takes rows without a value out of all windows. Fails with the first row that is less than the row
+    /// before, if there is no cut between them.
     fn ascend<T: PartialOrd + Copy>(
         &mut self,
         values: impl Iterator<Item = Option<T>>,
@@ -136,7 +139,7 @@ impl Stretches {
         Ok(())
     }
 
-    /// Cuts where a column has another value than in the row before. A row without one is in no window.
+    /// Cuts where a column changes its value. A row without a value is in no window.
     fn differ(&mut self, values: &ArrayRef) -> Result<()> {
         let values: &dyn Array = values.as_ref();
         let nulls = values.logical_nulls();
@@ -180,7 +183,7 @@ impl Stretches {
         Ok(())
     }
 
-    /// The stretches, as long as can be.
+    /// The stretches, each as long as possible.
     #[cfg(test)]
     fn iter(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut at = 0;
@@ -200,7 +203,7 @@ impl Stretches {
         })
     }
 
-    /// Rows of which these things are known.
+    /// Builds stretches from the borders of their rows.
     #[cfg(test)]
     pub(super) fn from_rows(rows: &[Border]) -> Self {
         Stretches {
@@ -211,31 +214,31 @@ impl Stretches {
     }
 }
 
-/// How a row follows the one before.
+/// How a row follows the row before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Border {
-    /// Whether the two are not in one window.
+    /// Whether the two rows may not be in one window.
     pub(crate) is_cut: bool,
-    /// Whether the row is in no window.
+    /// Whether the row may be in no window.
     pub(crate) is_out: bool,
-    /// Whether the row is where the one before is.
+    /// Whether the `by` values of the two rows are equal.
     pub(crate) is_equal: bool,
 }
 
-/// The columns that decide, of some rows.
+/// The values of some rows in the columns that decide about windows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deciding {
     pub(crate) by: Option<ArrayRef>,
     pub(crate) within: Option<ArrayRef>,
 }
 
-/// Values in the order of which rows ascend; `None` for those that have no place in it.
+/// The values of the `by` column, by which rows ascend; `None` for a null or a NaN, which cannot be ordered.
 enum Numbers<'a> {
     Whole(Box<dyn Iterator<Item = Option<i128>> + 'a>),
     Float(Box<dyn Iterator<Item = Option<f64>> + 'a>),
 }
 
-/// The same values, of times as whole numbers in their unit.
+/// The array with times as whole numbers in their unit; any other array as it is.
 fn in_order(array: &ArrayRef) -> Result<ArrayRef> {
     let as_type = |data_type| {
         let data = array.to_data().into_builder().data_type(data_type).build();
@@ -306,8 +309,8 @@ fn unsorted_across(window: &Window) -> Error {
         .at(at)
 }
 
-/// How far floats are from each other, relative to their size. A step between two of them is as far from the one that was meant: of
-/// 0.3 to 0.4 it is more than 0.1.
+/// The relative spacing of floats of this type. The difference of two stored numbers misses the intended
+/// difference by about as much: 0.4 - 0.3 is more than 0.1.
 fn precision(by: &DataType) -> f64 {
     match by {
         DataType::Float16 => f64::from(f16::EPSILON),
@@ -316,7 +319,7 @@ fn precision(by: &DataType) -> f64 {
     }
 }
 
-/// The gap in the unit of the column.
+/// The largest gap in the unit of the `by` column.
 fn largest_gap(window: &Window, by: &DataType) -> Result<Option<f64>> {
     let seconds = match window.largest_gap() {
         None => return Ok(None),
@@ -354,30 +357,30 @@ mod tests {
 
     use super::*;
 
-    fn of(window: &Window, by: Option<ArrayRef>, within: Option<ArrayRef>) -> Vec<Range<u32>> {
+    fn found(window: &Window, by: Option<ArrayRef>, within: Option<ArrayRef>) -> Vec<Range<u32>> {
         let rows = by.as_ref().or(within.as_ref()).map_or(0, |array| array.len());
-        Stretches::of(window, rows, by.as_ref(), within.as_ref()).unwrap().iter().collect()
+        Stretches::find(window, rows, by.as_ref(), within.as_ref()).unwrap().iter().collect()
     }
 
     #[test]
     fn a_gap_ends_a_stretch() {
         let window = Window::rows(2).by("t").gap(2.0);
         let by: ArrayRef = Arc::new(Int64Array::from(vec![1, 3, 6, 7]));
-        assert_eq!(of(&window, Some(by), None), [0..2, 2..4]);
+        assert_eq!(found(&window, Some(by), None), [0..2, 2..4]);
         let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.0, 2.0, 4.5]));
-        assert_eq!(of(&window, Some(floats), None), [0..2, 2..3]);
-        // Tenths are no floats, and so are their differences.
+        assert_eq!(found(&window, Some(floats), None), [0..2, 2..3]);
+        // Tenths cannot be written as floats exactly, nor can their differences.
         let tenths: ArrayRef =
             Arc::new(Float64Array::from_iter_values((0..1000).map(|at| f64::from(at) * 0.1)));
         let narrow: ArrayRef = Arc::new(Float32Array::from_iter_values((0..1000).map(|at| at as f32 * 0.1)));
         let window = Window::rows(2).by("t").gap(0.1);
         for tenths in [tenths, narrow] {
-            assert_eq!(of(&window, Some(tenths), None).first(), Some(&(0..1000)));
+            assert_eq!(found(&window, Some(tenths), None).first(), Some(&(0..1000)));
         }
         let wider: ArrayRef = Arc::new(Float64Array::from(vec![99.9, 100.000_001]));
-        assert_eq!(of(&window, Some(wider), None), [0..1, 1..2]);
+        assert_eq!(found(&window, Some(wider), None), [0..1, 1..2]);
         let far: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX]));
-        assert_eq!(of(&window, Some(far), None), [0..1, 1..2]);
+        assert_eq!(found(&window, Some(far), None), [0..1, 1..2]);
     }
 
     #[test]
@@ -398,20 +401,22 @@ mod tests {
     fn a_time_is_in_the_unit_of_the_column() {
         let window = Window::rows(2).by("t").gap(std::time::Duration::from_secs(1));
         let by: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![0, 1000, 2001]));
-        assert_eq!(of(&window, Some(by), None), [0..2, 2..3]);
+        assert_eq!(found(&window, Some(by), None), [0..2, 2..3]);
         let number: ArrayRef = Arc::new(Int64Array::from(vec![0]));
-        assert!(Stretches::of(&window, 1, Some(&number), None).unwrap_err().1.to_string().contains("a time"));
+        assert!(
+            Stretches::find(&window, 1, Some(&number), None).unwrap_err().1.to_string().contains("a time")
+        );
     }
 
     #[test]
     fn a_row_without_a_value_is_in_no_window() {
         let window = Window::rows(2).by("t");
         let by: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(2), Some(3)]));
-        assert_eq!(of(&window, Some(by), None), [0..1, 2..4]);
+        assert_eq!(found(&window, Some(by), None), [0..1, 2..4]);
         let nan: ArrayRef = Arc::new(Float64Array::from(vec![f64::NAN, 1.0, 2.0]));
-        assert_eq!(of(&window, Some(nan), None).first(), Some(&(1..3)));
+        assert_eq!(found(&window, Some(nan), None).first(), Some(&(1..3)));
         let within: ArrayRef = Arc::new(StringViewArray::from(vec![Some("a"), Some("a"), None, Some("a")]));
-        assert_eq!(of(&Window::rows(2).within("e"), None, Some(within)), [0..2, 3..4]);
+        assert_eq!(found(&Window::rows(2).within("e"), None, Some(within)), [0..2, 3..4]);
     }
 
     #[test]
@@ -419,8 +424,8 @@ mod tests {
         let window = Window::rows(2).by("t").within("e");
         let by: ArrayRef = Arc::new(Int64Array::from(vec![5, 6, 1, 2]));
         let within: ArrayRef = Arc::new(Int64Array::from(vec![1, 1, 2, 2]));
-        assert_eq!(of(&window, Some(by.clone()), Some(within)), [0..2, 2..4]);
-        let (row, error) = Stretches::of(&window, 4, Some(&by), None).unwrap_err();
+        assert_eq!(found(&window, Some(by.clone()), Some(within)), [0..2, 2..4]);
+        let (row, error) = Stretches::find(&window, 4, Some(&by), None).unwrap_err();
         assert_eq!(row, Some(2));
         assert!(error.to_string().contains("less than in the row before"), "{error}");
     }

@@ -1,4 +1,5 @@
-//! Kinds of samples through the plan: the counts are planned, and each sample is mapped back to its stored rows.
+//! Tests of kinds of samples through the plan: the counts are planned, and each sample is mapped back to its
+//! stored rows.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, Split, Walk};
 
-/// Windows of `length` rows, each beginning `step` rows after the one before, in sequences of so many row groups.
+/// Windows of `length` rows, each beginning `step` rows after the one before, that run on through `sequence`
+/// row groups.
 fn windows_across(sets: &[RowSet], length: u32, step: u32, sequence: usize) -> SampleIndex {
     let window = Window::rows(length).overlap(length - step);
     let of_sequence = |groups: &[RowSet]| {
@@ -18,12 +20,12 @@ fn windows_across(sets: &[RowSet], length: u32, step: u32, sequence: usize) -> S
     SampleIndex::of_kind(Arc::new(Windows::new(&window, starts)), sets.to_vec())
 }
 
-/// The same, each within a row group.
+/// Windows of `length` rows that end with their row group.
 fn windows(sets: &[RowSet], length: u32, step: u32) -> SampleIndex {
     windows_across(sets, length, step, 1)
 }
 
-/// Selected rows of each row group, as lists.
+/// Random row groups, in which each row says whether it is selected.
 fn row_groups() -> impl Strategy<Value = Vec<Vec<bool>>> {
     let stretch = (any::<bool>(), 1usize..60)
         .prop_map(|(dense, length)| (0..length).map(|at| dense || at % 2 == 0).collect::<Vec<bool>>());
@@ -34,7 +36,7 @@ fn sets(groups: &[Vec<bool>]) -> Vec<RowSet> {
     groups.iter().map(|rows| RowSet::from_bits(&rows.clone().into())).collect()
 }
 
-/// The stored rows of a part, as the reader decodes them.
+/// The stored rows that the reader decodes for a part.
 fn decoded(part: &PartRows, group_rows: u32) -> Vec<u32> {
     let Some(selection) = part.selection() else { return (0..group_rows).collect() };
     let mut at = 0;
@@ -48,7 +50,8 @@ fn decoded(part: &PartRows, group_rows: u32) -> Vec<u32> {
     rows
 }
 
-/// The stored rows of every sample that the ranks of an epoch receive, by row group, in the order of delivery.
+/// The stored rows of every sample that the ranks of an epoch receive, by row group, in the order of
+/// delivery.
 fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) -> Vec<Vec<(u32, u32)>> {
     let spec = OrderSpec::new(&Shuffle::seeded(5), index.most(), world, 64);
     let of_epoch = index.of_epoch(epoch);
@@ -91,7 +94,7 @@ fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) 
     samples
 }
 
-/// All samples by hand, from lists.
+/// All windows, built from plain lists.
 fn by_hand(groups: &[Vec<bool>], length: usize, step: usize, sequence: usize) -> Vec<Vec<(u32, u32)>> {
     let rows = groups.iter().zip(0..).map(|(chosen, group)| {
         let rows = (0..chosen.len() as u32).filter(|&row| chosen[row as usize]);
@@ -105,7 +108,7 @@ fn by_hand(groups: &[Vec<bool>], length: usize, step: usize, sequence: usize) ->
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Windows side by side, and windows that overlap.
+    /// Covers windows side by side as well as windows that overlap.
     #[test]
     fn each_sample_of_a_kind_is_delivered_once_with_its_rows(
         groups in row_groups(),
@@ -134,7 +137,8 @@ proptest! {
     }
 }
 
-/// Samples may take rows from anywhere in their row group: what is decoded for a part does not depend on where it is cut.
+/// Samples may take rows from anywhere in their row group, so the rows that are decoded for a part do not
+/// depend on where the part is cut.
 #[test]
 fn the_selected_rows_of_a_row_group_are_decoded_for_each_of_its_parts() {
     let selected = RowSet::from_runs(10, [1..4, 6..10]);

@@ -1,30 +1,31 @@
-//! Rows of which no sample is made, though they are selected: bad rows that are known before anything is planned.
+//! Selected rows that cannot be in a sample: bad rows that are known before anything is planned.
 
 use forebay_base::{Error, ErrorKind};
 
 use super::Samples;
 use super::lengths::NO_LENGTH;
 
-/// Why no sample is made of a row.
+/// The reason why a row cannot be in a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// It has no list, or nothing says how long that is.
+    /// The row has no list, or the length of its list is null.
     NoLength,
-    /// It is longer than a sample, with its length.
+    /// The row is longer than a sample; the number is its length.
     TooLong(u32),
 }
 
-/// A row of which no sample is made.
+/// A selected row that cannot be in a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnfitRow {
     pub(crate) group: usize,
-    /// Its ordinal among the selected rows.
+    /// The ordinal of the row among the selected rows.
     pub(crate) row: u32,
     pub(crate) why: Unfit,
 }
 
 impl Samples {
-    /// Takes the rows of which no sample is made out of the lengths of each row group, in order.
+    /// Removes the rows that cannot be in a sample from the lengths of each row group, and returns them in
+    /// order.
     pub(crate) fn without_unfit<'a>(
         &'a self,
         lengths: &'a mut [Vec<u32>],
@@ -44,7 +45,7 @@ impl Samples {
         })
     }
 
-    /// What is wrong with such a row.
+    /// The error for such a row.
     pub(crate) fn refusal(&self, why: Unfit) -> Error {
         match (why, self) {
             (Unfit::TooLong(length), Samples::Packs(pack)) => {
@@ -70,7 +71,7 @@ mod tests {
     use super::super::{Bucket, Pack};
     use super::*;
 
-    /// A row group, a row of it, and what it is unfit by.
+    /// A row group, a row in it, and the reason why the row is unfit.
     type Found = (usize, u32, Unfit);
 
     fn unfit(samples: Samples, mut lengths: [Vec<u32>; 2]) -> (Vec<Found>, [Vec<u32>; 2]) {

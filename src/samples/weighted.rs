@@ -1,19 +1,20 @@
 //! Rows by weight: how often each row comes in an epoch.
 //!
-//! One column decides: it holds the weight of each row, or its class. It is read once, and all else is arithmetic on its
-//! values:
+//! One column decides: it holds the weight or the class of each row. The column is read once, and the rest is
+//! arithmetic on its values:
 //!
 //! ```text
 //! values ─► classes, whole weights ─► draws of each class ─► draws of each row group ─► rows of a part
 //!           values, population         strata, each epoch      draws, each epoch          rows, when it is decoded
 //! ```
 //!
-//! An epoch draws by systematic sampling (Madow, "On the theory of systematic sampling, II", 1949) over rows in random order
-//! (Goodman and Kish, "Controlled selection", 1950), which filters of particles know as low-variance resampling. The rows of
-//! a class are laid end to end, each as long as its weight, and cut at points of equal distance from a random offset: a row
-//! comes as often as points fall on it. So it comes as often as its weight says, rounded down or up, and on average exactly
-//! that often. The numbers of points in a class, and in the rows that a row group has of it, are rounded in the same way. Of
-//! a row group its number of draws follows from sums, without a look at its rows.
+//! An epoch draws by systematic sampling (Madow, "On the theory of systematic sampling, II", 1949) over rows
+//! in random order (Goodman and Kish, "Controlled selection", 1950), which is known from particle filters as
+//! low-variance resampling. The rows of a class are laid end to end, each as long as its weight, and cut at
+//! points of equal distance from a random offset: a row comes as often as points fall on it. So it comes as
+//! often as its weight says, rounded down or up, and on average exactly that often. The number of points in a
+//! class is rounded in the same way, and so is the number in the rows of a class that are in one row group.
+//! The number of draws of a row group follows from sums, without looking at its rows.
 
 mod draws;
 mod population;
@@ -32,27 +33,28 @@ pub(crate) use population::Population;
 pub use values::Class;
 pub(crate) use values::ColumnValues;
 
-/// More rows than an epoch has.
-const MOST_ROWS: u64 = 1 << 40;
+/// The highest number of rows that an epoch may be asked to have; more is likely a mistake.
+const MAX_ROWS: u64 = 1 << 40;
 
-/// Rows drawn by weight, in each epoch anew: some come several times, some not at all. A sample is then a row, and batches,
-/// lengths, plans and positions count rows as they are drawn.
+/// Samples of one row each, drawn by weight anew in each epoch: some rows come several times, some not at
+/// all. Batches, lengths, plans and positions count rows as they are drawn.
 ///
-/// How often a row comes follows its weight: on average exactly, and in each epoch rounded down or up. The same holds for all
-/// rows of a class together. All ranks have the same number of batches, and an epoch depends on the data, the seed and its
-/// number alone. Of a row that comes several times each has its own random crop.
+/// How often a row comes follows its weight: on average exactly, and in each epoch rounded down or up. This
+/// also holds for the rows of a class together. All ranks have the same number of batches, and an epoch
+/// depends on the data, the seed and its number alone. A row that comes several times has its own random crop
+/// each time.
 ///
 /// ```
 /// use forebay::samples::Sample;
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
-/// // As many rows of each class, as many in all as the data set has.
+/// // Every class equally often; an epoch is as long as the data set.
 /// dataset.loader().samples(Sample::balanced("label")).build()
 /// # }
 /// # let _ = build;
-/// // Each row of "cat" three times as often as one of "dog"; 10,000 rows an epoch.
+/// // Each row of "cat" comes three times as often as one of "dog"; 10,000 rows an epoch.
 /// let sample = Sample::classes("animal", [("cat", 3.0), ("dog", 1.0)]).rows(10_000);
-/// // No row twice: as many rows of each class as the rarest has.
+/// // No row comes twice: every class has as many rows as the rarest one.
 /// let even = Sample::balanced("label").replacement(false);
 /// // A column that holds the weight of each row.
 /// let weighted = Sample::weights("importance");
@@ -70,15 +72,15 @@ pub struct Sample {
     seed: Option<u64>,
 }
 
-/// What a column says of weights.
+/// The meaning of the values in the column that decides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum Weights {
-    /// The weight of each row.
+    /// Each value is the weight of its row.
     Values,
-    /// The class of each row, and all classes come alike.
+    /// Each value is the class of its row, and all classes come equally often.
     Balanced,
-    /// The class of each row; the weight of a row is that of its class.
+    /// Each value is the class of its row, and the weight of a row is that of its class.
     Classes {
         weights: Vec<(Class, f64)>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,31 +93,33 @@ fn with_replacement() -> bool {
 }
 
 impl Sample {
-    fn of(column: impl Into<String>, weights: Weights) -> Self {
+    fn weighted(column: impl Into<String>, weights: Weights) -> Self {
         Sample { column: column.into(), weights, replacement: true, rows: None, seed: None }
     }
 
-    /// Each row by the weight that a column of numbers holds. A weight is 0 or more.
+    /// Draws each row by its weight in a column of numbers. A weight is 0 or more.
     pub fn weights(column: impl Into<String>) -> Self {
-        Sample::of(column, Weights::Values)
+        Sample::weighted(column, Weights::Values)
     }
 
-    /// Each row by the weight of its class: of its value in a column of whole numbers, booleans or texts. A class that has no
-    /// weight here is an error, unless [`others`](Self::others) gives one.
+    /// Draws each row by the weight of its class, which is its value in a column of whole numbers, booleans
+    /// or texts. A class that has no weight here is an error, unless [`others`](Self::others) gives one.
     pub fn classes<C: Into<Class>>(
         column: impl Into<String>,
         weights: impl IntoIterator<Item = (C, f64)>,
     ) -> Self {
         let weights = weights.into_iter().map(|(class, weight)| (class.into(), weight)).collect();
-        Sample::of(column, Weights::Classes { weights, others: None })
+        Sample::weighted(column, Weights::Classes { weights, others: None })
     }
 
-    /// As many rows of each class: of each value of a column of whole numbers, booleans or texts. To within a row.
+    /// Draws the same number of rows of each class, to within one row. A class is a value of a column of
+    /// whole numbers, booleans or texts.
     pub fn balanced(column: impl Into<String>) -> Self {
-        Sample::of(column, Weights::Balanced)
+        Sample::weighted(column, Weights::Balanced)
     }
 
-    /// The weight of classes that [`classes`](Self::classes) does not list. Default: none, they are an error.
+    /// The weight of classes that [`classes`](Self::classes) does not list. Default: none, such classes are
+    /// an error.
     #[must_use]
     pub fn others(mut self, weight: f64) -> Self {
         if let Weights::Classes { others, .. } = &mut self.weights {
@@ -124,51 +128,53 @@ impl Sample {
         self
     }
 
-    /// Whether a row may come several times in an epoch. If not, a row whose weight would have it come more than once comes
-    /// once, and the others share the rest by their weights. Default: true.
+    /// Whether a row may come several times in an epoch. If it may not, a row whose weight asks for more than
+    /// one draw comes once, and the other rows share the rest by their weights. Default: true.
     #[must_use]
     pub fn replacement(self, replacement: bool) -> Self {
         Sample { replacement, ..self }
     }
 
-    /// Rows of an epoch. Default: with replacement as many as there are rows with a weight over 0, without as many as all
-    /// weights permit without a row that comes for certain: of balanced classes as many of each as the rarest has.
+    /// The number of rows in an epoch. Default with replacement: the number of rows with a weight over 0.
+    /// Default without: as many rows as the weights permit before the heaviest row comes for certain; for
+    /// balanced classes, as many of each as the rarest has.
     #[must_use]
     pub fn rows(self, rows: u64) -> Self {
         Sample { rows: Some(rows), ..self }
     }
 
-    /// The seed of what is drawn. Default: that of the shuffle, 0 for the stored order.
+    /// The seed of the draws. Default: the seed of the shuffle, or 0 for the stored order.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Sample { seed: Some(seed), ..self }
     }
 
-    /// The column that decides.
+    /// The column that holds weights or classes.
     pub(crate) fn column(&self) -> &str {
         &self.column
     }
 
-    /// Whether the column holds classes.
+    /// Whether the column holds classes rather than weights.
     pub(crate) fn has_classes(&self) -> bool {
         self.weights != Weights::Values
     }
 
-    /// What is kept of the column: its classes or its weights, whatever is made of them.
+    /// The name under which the values of the column are kept: the same values serve any options of this
+    /// kind.
     pub(crate) fn kept_as(&self) -> &'static str {
         if self.has_classes() { "classes" } else { "weights" }
     }
 
-    /// The seed, where the shuffle has this one.
+    /// The seed of the draws, if `shuffle` is the seed of the shuffle.
     pub(crate) fn seed_beside(&self, shuffle: u64) -> u64 {
         self.seed.unwrap_or(shuffle)
     }
 
-    /// Refuses what can never work.
+    /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.rows.is_some_and(|rows| rows == 0 || rows > MOST_ROWS) {
+        if self.rows.is_some_and(|rows| rows == 0 || rows > MAX_ROWS) {
             return Err(Error::invalid(format!("a sample of {} rows", self.rows.unwrap_or(0)))
-                .hint(format!("an epoch has 1 row to {MOST_ROWS}; leave `rows` out for the default")));
+                .hint(format!("an epoch has 1 row to {MAX_ROWS}; leave `rows` out for the default")));
         }
         let Weights::Classes { weights, others } = &self.weights else { return Ok(()) };
         if weights.is_empty() && others.is_none() {

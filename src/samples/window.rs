@@ -1,8 +1,8 @@
-//! Windows of rows: so many consecutive rows, in the order in which they are stored.
+//! Windows of rows: a fixed number of consecutive rows, in the order in which they are stored.
 //!
-//! The columns that decide are read once, and of each row group the rows with which a window begins are kept as a set. All else
-//! is arithmetic: the windows of a row group are numbered as these rows are. A window is of the row group in which it begins, and
-//! may have rows of those after it.
+//! The deciding columns are read once, and the rows with which windows begin are kept as a set for each row
+//! group. The rest is arithmetic: a window has the number of its first row in that set. A window belongs to
+//! the row group in which it begins, and may have rows of the next row groups.
 //!
 //! ```text
 //! by      1 2 3 9 10 11 12      gap 1, windows of 3 rows
@@ -20,16 +20,16 @@ use super::across::Across;
 use super::frames::Frames;
 use super::{SampleKind, SampleRows};
 
-/// More rows than one sample has.
-const MOST_ROWS: i64 = 1 << 16;
+/// The highest number of rows that a window may have.
+const MAX_ROWS: i64 = 1 << 16;
 
-/// Samples of several consecutive rows, which Petastorm calls an NGram and forecasters a sequence: each column is delivered with
-/// a value for each row, `[windows, rows, ...]`.
+/// Samples of several consecutive rows, which Petastorm calls an NGram and forecasters a sequence: each
+/// column is delivered with one value for each row, in the shape `[windows, rows, ...]`.
 ///
-/// The rows of a window follow each other, as they are stored and among those that a filter selects. With
-/// [`by`](Self::by) they ascend in a column, and with [`gap`](Self::gap) by no more than so much; with
-/// [`within`](Self::within) they have one value in another column. Windows do not cross the borders of row groups, unless
-/// [`across`](Self::across) says so.
+/// The rows of a window follow each other in the stored order, among the rows that a filter selects. With
+/// [`by`](Self::by) they ascend in a column, and [`gap`](Self::gap) limits the step from one row to the next;
+/// with [`within`](Self::within) they have one value in another column. Windows do not cross the borders of
+/// row groups, unless [`across`](Self::across) says so.
 ///
 /// ```
 /// use forebay::samples::Window;
@@ -39,7 +39,7 @@ const MOST_ROWS: i64 = 1 << 16;
 /// dataset.loader().samples(Window::rows(16).by("time").gap(0.1).within("episode")).build()
 /// # }
 /// # let _ = build;
-/// // "x" of the row before and of the row itself, "y" of the row itself alone.
+/// // "x" of the row before and of the row itself, "y" only of the row itself.
 /// let window = Window::offsets([(-1, vec!["x"]), (0, vec!["x", "y"])]);
 /// assert_eq!(window.columns(), ["x", "y"]);
 /// assert_eq!(window.length(), 2);
@@ -49,26 +49,26 @@ const MOST_ROWS: i64 = 1 << 16;
 pub struct Window {
     first: i64,
     last: i64,
-    /// The columns of each offset; empty for all of them at each.
+    /// The columns that are delivered for each offset; empty where every row has all columns.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "pairs")]
     fields: BTreeMap<i64, Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gap: Option<Gap>,
-    /// Rows that a window shares with the one before; `None` for all but one.
+    /// The number of rows that a window shares with the one before; `None` for all rows but one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     overlap: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     within: Option<String>,
-    /// Left out of positions at its default.
+    /// Left out of positions where it has its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
     #[serde(default, skip_serializing_if = "Frames::are_together")]
     frames: Frames,
 }
 
-/// Columns by offset, written as pairs: keys of JSON are texts.
+/// Writes columns by offset as pairs, because the keys of JSON objects are texts.
 mod pairs {
     use std::collections::BTreeMap;
 
@@ -85,13 +85,13 @@ mod pairs {
     }
 }
 
-/// The most that the value of one row of a [`Window`] is after that of the row before.
+/// The largest step in the `by` column from one row of a [`Window`](crate::samples::Window) to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Gap {
-    /// A number; of times in the column's own unit.
+    /// A number; in a column of times, in the unit of the column.
     Number(f64),
-    /// A time, in seconds: of columns of times alone.
+    /// A time in seconds, which only columns of times take.
     Seconds(f64),
 }
 
@@ -108,7 +108,7 @@ impl From<Duration> for Gap {
 }
 
 impl Window {
-    /// Windows of `length` rows, with all columns of each.
+    /// Windows of `length` rows in which each row has all columns.
     pub fn rows(length: u32) -> Self {
         let last = i64::from(length) - 1;
         Window {
@@ -124,9 +124,9 @@ impl Window {
         }
     }
 
-    /// Windows with the columns that are listed for each offset, from the lowest offset to the highest. A column that is listed
-    /// for `k` of them has `k` values in each window, by ascending offset. Columns have the names that they are delivered
-    /// under.
+    /// Windows from the lowest offset to the highest, in which each row has the columns that are listed for
+    /// its offset. A column that is listed for `k` offsets has `k` values in each window, in ascending order
+    /// of the offsets. Columns are named as they are delivered.
     pub fn offsets<N: Into<String>>(fields: impl IntoIterator<Item = (i64, Vec<N>)>) -> Self {
         let named = |(offset, names): (i64, Vec<N>)| (offset, names.into_iter().map(Into::into).collect());
         let fields: BTreeMap<i64, Vec<String>> = fields.into_iter().map(named).collect();
@@ -135,28 +135,30 @@ impl Window {
         Window { first, last, fields, ..Window::rows(0) }
     }
 
-    /// The column by which the rows of a window ascend: numbers or times. Row groups that are not sorted by it, within
-    /// [`within`](Self::within), are an error. Default: none.
+    /// The column of numbers or times in which the rows of a window ascend. A row group that is not sorted by
+    /// it, within [`within`](Self::within), is an error. Default: none.
     #[must_use]
     pub fn by(self, column: impl Into<String>) -> Self {
         Window { by: Some(column.into()), ..self }
     }
 
-    /// The most that a row may be after the one before in [`by`](Self::by): of floats, to their precision. Default: any number.
+    /// The largest step in [`by`](Self::by) from one row to the next, compared to within the precision of
+    /// floats. Default: any step.
     #[must_use]
     pub fn gap(self, gap: impl Into<Gap>) -> Self {
         Window { gap: Some(gap.into()), ..self }
     }
 
-    /// Rows that a window shares with the one before: with 0 none, and a window without overlap also begins later in
-    /// [`by`](Self::by) than the one before ends. Default: a window begins with each row.
+    /// The number of rows that a window shares with the one before. With 0, windows share no rows, and each
+    /// also begins later in [`by`](Self::by) than the one before ends. Default: a window begins with each
+    /// row.
     #[must_use]
     pub fn overlap(self, rows: u32) -> Self {
         Window { overlap: Some(rows), ..self }
     }
 
-    /// The column in which all rows of a window have one value, such as an episode, whose rows are stored one after the other.
-    /// Default: none.
+    /// The column in which all rows of a window have one value, such as an episode. Rows of one value must be
+    /// stored one after the other. Default: none.
     #[must_use]
     pub fn within(self, column: impl Into<String>) -> Self {
         Window { within: Some(column.into()), ..self }
@@ -164,25 +166,27 @@ impl Window {
 
     /// How far a window runs on. Default: to the end of the row group in which it begins.
     ///
-    /// A row group is then read with the first rows of those after it, as far as its windows run on. Of columns without lists these
-    /// are read by pages, where the file has an offset index or is local and the column is large; all else is read whole.
+    /// Otherwise a row group is read together with the first rows of the next ones, as far as its windows run
+    /// on. Columns without lists are read by pages, if the file has an offset index or is local and the
+    /// column is large; other columns are read whole.
     #[must_use]
     pub fn across(self, across: Across) -> Self {
         Window { across, ..self }
     }
 
-    /// What the images of its rows draw. Default: the same crop, flip and colours for all rows of a window.
+    /// Whether the images of a window share their random crop, flip and change of colours. Default: they do.
     #[must_use]
     pub fn frames(self, frames: Frames) -> Self {
         Window { frames, ..self }
     }
 
-    /// Rows of a window.
+    /// The number of rows in a window.
     pub fn length(&self) -> u32 {
         u32::try_from(self.last.saturating_sub(self.first).saturating_add(1)).unwrap_or(0)
     }
 
-    /// The columns that are listed for offsets, each once, in the order in which they are found; empty for all columns.
+    /// The names of the columns that are listed for offsets, each once, in the order of the offsets; empty
+    /// for all columns.
     pub fn columns(&self) -> Vec<&str> {
         let mut columns: Vec<&str> = Vec::new();
         for name in self.fields.values().flatten() {
@@ -193,7 +197,7 @@ impl Window {
         columns
     }
 
-    /// The rows of a window of which a column is delivered.
+    /// The rows of a window for which a column is delivered, counted from 0.
     pub(crate) fn rows_of(&self, column: &str) -> Vec<u32> {
         let all = self.fields.is_empty();
         let has = |offset: &i64| {
@@ -209,7 +213,7 @@ impl Window {
         columns
     }
 
-    /// The same windows, whatever is delivered of them.
+    /// These windows without the options that only decide how their rows are delivered.
     pub(crate) fn deciding_alone(&self) -> Self {
         Window { fields: BTreeMap::new(), frames: Frames::default(), ..self.clone() }
     }
@@ -230,13 +234,13 @@ impl Window {
         self.frames
     }
 
-    /// Rows from the first one of a window to that of the next.
+    /// The number of rows from the beginning of a window to the beginning of the next.
     pub(super) fn step(&self) -> u32 {
         let length = self.length();
         length - self.overlap.unwrap_or(length - 1)
     }
 
-    /// Whether each window begins later than the one before ends.
+    /// Whether each window must begin at a later value than that at which the one before ends.
     pub(super) fn is_apart(&self) -> bool {
         self.overlap == Some(0)
     }
@@ -245,14 +249,14 @@ impl Window {
         self.gap
     }
 
-    /// Refuses what can never work.
+    /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
         if self.last < self.first {
             return Err(Error::invalid("a window has no rows").hint("a window has 1 row or more"));
         }
-        if self.last.saturating_sub(self.first) >= MOST_ROWS {
+        if self.last.saturating_sub(self.first) >= MAX_ROWS {
             let cause = format!("a window reaches from offset {} to {}", self.first, self.last);
-            return Err(Error::invalid(cause).hint(format!("up to {MOST_ROWS} rows")));
+            return Err(Error::invalid(cause).hint(format!("up to {MAX_ROWS} rows")));
         }
         if let Some(overlap) = self.overlap.filter(|overlap| *overlap >= self.length()) {
             let cause = format!("windows of {} rows share {overlap}", self.length());
@@ -277,7 +281,7 @@ impl Window {
 #[derive(Debug)]
 pub(crate) struct Windows {
     length: u32,
-    /// Of each row group the stored rows with which a window begins.
+    /// The stored rows with which windows begin, for each row group.
     starts: Box<[RowSet]>,
 }
 
@@ -318,12 +322,12 @@ mod tests {
     use super::super::stretches::Stretches;
     use super::*;
 
-    /// The rows with which windows begin, where another episode begins with each of `breaks`.
+    /// The rows with which windows begin in one row group, if another episode begins at each row of `breaks`.
     fn starts(window: &Window, by: &[i64], breaks: &[usize]) -> Vec<u32> {
         let episode = |row: usize| breaks.iter().filter(|at| **at <= row).count() as i64;
         let within: ArrayRef = Arc::new(Int64Array::from_iter_values((0..by.len()).map(episode)));
         let ascending: ArrayRef = Arc::new(Int64Array::from(by.to_vec()));
-        let rows = Stretches::of(window, by.len(), Some(&ascending), Some(&within)).unwrap();
+        let rows = Stretches::find(window, by.len(), Some(&ascending), Some(&within)).unwrap();
         let mut starts = SequenceStarts::new(window);
         starts.push(&RowSet::all(by.len() as u32), &rows, None);
         let found = starts.finish().remove(0);

@@ -1,15 +1,12 @@
 //! The rows that come next in a lane's order.
 //!
-//! A pick names a part and a place in its [deal](super::deal). A slot's rows have to be listed to be mixed, and of narrow rows
-//! such lists would be larger than the rows: so part and place are packed into 4 bytes where they fit, and a list gives back
-//! [what was taken](Blocks) from it.
+//! A pick names a part and a place in its [deal](super::deal).
 
 use std::ops::Range;
 
-use super::blocks::Blocks;
 use super::deal::{Deals, Sources, slot_draws};
-use super::draw::Draws;
-use super::lane::{Lane, Pick, Rule};
+use super::lane::{Pick, Rule};
+use super::packed::Packed;
 use super::slots::Slots;
 
 /// What was not taken yet of the slot that a lane is in.
@@ -38,20 +35,6 @@ enum SlotRows {
     Ordered { sources: Sources, next: Vec<u32> },
     /// Resident and place, mixed.
     Mixed(Packed),
-}
-
-/// A list of residents of a slot, each with a place in its deal, side by side.
-#[derive(Debug)]
-pub(super) struct Packed {
-    /// Bits of a place.
-    bits: u32,
-    list: PackedList,
-}
-
-#[derive(Debug)]
-enum PackedList {
-    Narrow(Blocks<u32>),
-    Wide(Blocks<u64>),
 }
 
 impl Cursor {
@@ -155,72 +138,6 @@ impl SlotRows {
             SlotRows::Run { rows, .. } => *rows,
             SlotRows::Ordered { sources, .. } => sources.len(),
             SlotRows::Mixed(rows) => rows.len(),
-        }
-    }
-}
-
-impl Packed {
-    /// The shares of all residents of a slot, one after the other.
-    pub(super) fn of(lane: &Lane, slot: usize) -> Self {
-        let residents = lane.residents(slot);
-        let share = |part| {
-            let places = lane.share(part, slot);
-            ((part - residents.start) as u32, places.start as u32..places.end as u32)
-        };
-        Packed::new(residents.len(), residents.clone().map(share))
-    }
-
-    /// The shares of some of so many residents, one after the other.
-    fn new(residents: usize, shares: impl Iterator<Item = (u32, Range<u32>)> + Clone) -> Self {
-        let bits_of = |numbers: u64| u64::BITS - numbers.saturating_sub(1).leading_zeros();
-        let places = shares.clone().map(|(_, places)| places.end).max().unwrap_or(1);
-        let bits = bits_of(places.into());
-        let rows = shares.clone().map(|(_, places)| places.len()).sum();
-        let list = match bits + bits_of(residents as u64) <= u32::BITS {
-            true => PackedList::Narrow(Blocks::with_capacity(rows)),
-            false => PackedList::Wide(Blocks::with_capacity(rows)),
-        };
-        let mut packed = Packed { bits, list };
-        for (resident, places) in shares {
-            match &mut packed.list {
-                PackedList::Narrow(list) => {
-                    let first = resident << bits | places.start;
-                    list.extend(places.len(), |at| first + at as u32);
-                }
-                PackedList::Wide(list) => {
-                    let first = u64::from(resident) << bits | u64::from(places.start);
-                    list.extend(places.len(), |at| first + at as u64);
-                }
-            }
-        }
-        packed
-    }
-
-    pub(super) fn len(&self) -> usize {
-        match &self.list {
-            PackedList::Narrow(list) => list.len(),
-            PackedList::Wide(list) => list.len(),
-        }
-    }
-
-    pub(super) fn shuffle(&mut self, draws: Draws) {
-        match &mut self.list {
-            PackedList::Narrow(list) => list.shuffle(draws),
-            PackedList::Wide(list) => list.shuffle(draws),
-        }
-    }
-
-    /// Appends to `out` what `item` makes of the next `count`: of a resident and a place.
-    pub(super) fn take<X>(&mut self, count: usize, out: &mut Vec<X>, mut item: impl FnMut(u32, u32) -> X) {
-        let (bits, mask) = (self.bits, (1u64 << self.bits) - 1);
-        match &mut self.list {
-            PackedList::Narrow(list) => {
-                let mask = mask as u32;
-                list.take(count, |run| out.extend(run.iter().map(|one| item(one >> bits, one & mask))));
-            }
-            PackedList::Wide(list) => list.take(count, |run| {
-                out.extend(run.iter().map(|one| item((one >> bits) as u32, (one & mask) as u32)));
-            }),
         }
     }
 }

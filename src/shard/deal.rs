@@ -18,13 +18,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::blocks::Blocks;
-use super::cursor::Packed;
 use super::draw::{Draws, Purpose};
 use super::lane::{Lane, Part, Rule};
 use super::order::EpochOrder;
+use super::packed::Packed;
 use super::part_map::PartMap;
 use super::split::Split;
-use super::walk::Walk;
 
 /// The deals of one epoch's parts, for those who walk over the epoch and those who read its parts.
 pub struct Deals {
@@ -79,18 +78,12 @@ impl Deals {
         })
     }
 
-    /// A walk whose picks name places in the deals of the parts.
-    pub fn walk(self: &Arc<Self>, split: Split, start: u64) -> Walk {
-        Walk::dealt(self.clone(), split, start)
-    }
-
-    /// A walk that draws no rows, and takes note of the parts that enter.
-    pub fn scout(self: &Arc<Self>, split: Split, start: u64) -> Walk {
+    /// Takes note of where the epoch is begun.
+    pub(super) fn begin(&self, split: Split, row: u64) {
         self.start.get_or_init(|| {
             let slots = (0..self.order().lanes()).map(|_| OnceLock::new()).collect();
-            Start { split, row: start, slots }
+            Start { split, row, slots }
         });
-        Walk::noting(self.clone(), split, start)
     }
 
     pub(super) fn order(&self) -> &EpochOrder {

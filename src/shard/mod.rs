@@ -11,8 +11,11 @@
 //!            step k      : rows [k·B, (k+1)·B) of it, shared among the ranks lane by lane
 //! ```
 //!
-//! * [`draw`] makes the random numbers, [`lane`] the order of one lane, [`slots`] go through it with a [`calendar`] and a
-//!   [`cursor`] takes their rows, [`order`] permutes the row groups of an epoch, [`lanes`] makes its lanes where they are asked for, [`deal`] the order in which each part gives its rows,
+//! * [`draw`] makes the random numbers, [`lane`] the order of one lane, [`slots`] go through it with a
+//!   [`calendar`],
+//!   and a [`cursor`] takes their rows, [`packed`] into a list where they are mixed,
+//! * [`order`] permutes the row groups of an epoch, [`lanes`] makes its lanes where they are asked for, [`deal`] the
+//!   order in which each part gives its rows,
 //! * [`split`] gives each rank its share of each step, [`skips`] passes steps over, [`walk`] joins them into the steps of one rank,
 //! * [`apportion`] makes whole rows of weights, [`random_shares`] those by chance, [`course`] the steps of an epoch over several sources, and [`mix`] their shares,
 //! * [`position`] says how far an epoch got, with [texts](kept_text) that are not too long for it, [`mixing`] how well an order mixes,
@@ -34,6 +37,7 @@ mod mix;
 mod mixing;
 mod order;
 mod order_spec;
+mod packed;
 mod part_map;
 mod position;
 mod random_shares;

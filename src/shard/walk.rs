@@ -107,14 +107,6 @@ impl Walk {
         Walk { draw: Draw::Parts, ..Walk::new(order, split, start) }
     }
 
-    pub(super) fn dealt(deals: Arc<Deals>, split: Split, start: u64) -> Self {
-        Walk::over(deals, split, start, Draw::Places)
-    }
-
-    pub(super) fn noting(deals: Arc<Deals>, split: Split, start: u64) -> Self {
-        Walk::over(deals, split, start, Draw::NotedParts)
-    }
-
     fn over(deals: Arc<Deals>, split: Split, start: u64, draw: Draw) -> Self {
         let order = deals.order();
         let shares = match &order.portion {
@@ -198,6 +190,19 @@ impl Iterator for Walk {
             step.leaving.extend(self.held());
         }
         Some(step)
+    }
+}
+
+impl Deals {
+    /// A walk whose picks name places in the deals of the parts.
+    pub fn walk(self: &Arc<Self>, split: Split, start: u64) -> Walk {
+        Walk::over(self.clone(), split, start, Draw::Places)
+    }
+
+    /// A walk that draws no rows, and takes note of the parts that enter.
+    pub fn scout(self: &Arc<Self>, split: Split, start: u64) -> Walk {
+        self.begin(split, start);
+        Walk::over(self.clone(), split, start, Draw::NotedParts)
     }
 }
 

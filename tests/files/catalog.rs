@@ -82,7 +82,7 @@ fn relative(catalog: &Catalog) -> Vec<&str> {
     catalog.files.iter().map(|file| &*file.relative).collect()
 }
 
-/// Reads one row group with some columns.
+/// Reads some columns of one row group.
 fn part(
     store: &Store,
     catalog: &Catalog,
@@ -264,18 +264,18 @@ fn tables_with_a_list_of_live_files_are_refused_as_folders_and_their_files_are_r
         write(&data, &numbers([1]), plain());
         fs::create_dir_all(table.join(marker).parent().unwrap()).unwrap();
         fs::write(table.join(marker), "{}").unwrap();
-        // Beside the table, a glob that does not reach into it is free to match.
+        // A glob that matches a file beside the table and does not reach into it is accepted.
         write(&folder.path().join("beside.parquet"), &numbers([1]), plain());
         assert_eq!(open_one(folder.path().join("*.parquet")).unwrap().1.rows(), 1);
         let inside = [table.join("data/k=1"), table.join("data/k=*/*.parquet"), table.join("data/**")];
-        // A Lance table holds no Parquet of its own.
+        // A Lance table has no Parquet files.
         let inside = inside.into_iter().filter(|_| name != "a Lance");
         for place in [folder.path().to_owned(), table.clone()].into_iter().chain(inside) {
             let error = refusal(&place);
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
             let sentence = error.to_string();
             assert!(sentence.contains(&format!("this is the folder of {name} table")), "{sentence}");
-            // A list of its files would not be the table: rows are deleted and columns renamed outside of them.
+            // A list of the files would differ from the table, in which rows are deleted and columns renamed.
             assert!(sentence.contains("(write the table's rows to plain Parquet"), "{sentence}");
         }
         assert_eq!(open_one(&data).unwrap().1.rows(), 1);
@@ -317,7 +317,7 @@ fn the_keys_of_partition_folders_are_columns_unless_the_location_names_them() {
     assert_eq!(days, [Some(1), Some(1), Some(2), None]);
     assert_eq!(all.column(2).as_string_view().iter().flatten().collect::<Vec<_>>(), ["7", "8h", "7", "7"]);
 
-    // A file beside the folders has no value for them, which matters where they are read.
+    // A file beside the folders has no value for their keys, which matters only if the keys are read.
     write(&table.join("beside.parquet"), &numbers([0]), plain());
     let (store, catalog) = open_one(&table).unwrap();
     assert!(part(&store, &catalog, &["n"], 0, None, PLENTY).is_ok());
@@ -417,7 +417,7 @@ fn files_may_differ_in_order_nullability_and_width_of_strings_and_in_nothing_els
         let (_, catalog) = open_one(folder.path()).unwrap();
         let error = catalog.project_all().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        // Another column is read.
+        // Reading only the other column works.
         let name = error.place().column.clone().unwrap();
         assert!(catalog.project(&[if &*name == "n" { "s" } else { "n" }]).is_ok());
         assert_eq!(catalog.refused().len(), 1);
@@ -429,7 +429,7 @@ fn files_may_differ_in_order_nullability_and_width_of_strings_and_in_nothing_els
     }
 }
 
-/// A field of intervals, which are not read.
+/// A field of intervals, which cannot be read.
 fn span(name: &str, rows: usize) -> (FieldRef, ArrayRef) {
     let spans = IntervalYearMonthArray::from(vec![1; rows]);
     (Arc::new(Field::new(name, spans.data_type().clone(), false)), Arc::new(spans))
@@ -550,7 +550,7 @@ fn views_into_plain_pages_point_into_the_fetched_bytes() {
     let ranges = catalog.byte_ranges(&catalog.groups[0], &projection).unwrap();
     let bytes = wait(store.read_ranges(&catalog.files[0], &ranges)).unwrap();
     let span = bytes[0].as_ptr_range();
-    // The bytes themselves are more than this limit: nothing of their size is allocated again.
+    // The limit is below the size of the bytes, so nothing of that size is allocated again.
     let chunks = ranges.into_iter().zip(bytes).collect();
     let read = read_part(&catalog, &projection, 0, None, chunks, 4096).unwrap();
     let views = read.column(0).as_any().downcast_ref::<forebay::arrow::array::BinaryViewArray>().unwrap();
@@ -640,7 +640,7 @@ fn every_type_that_is_read_comes_as_it_was_written() {
     }
 }
 
-/// Slow, and only of interest alone: it looks at the memory of the whole process.
+/// The test is slow, and must run alone because it measures the memory of the whole process.
 #[test]
 #[ignore = "links a hundred thousand files; run it alone"]
 fn a_hundred_thousand_files_open_in_time_and_memory() {
@@ -657,7 +657,7 @@ fn a_hundred_thousand_files_open_in_time_and_memory() {
         let into = folder.path().join(format!("{}", file / 1000));
         fs::create_dir_all(&into).unwrap();
         let path = into.join(format!("{file}.parquet"));
-        // A file system gives one file 65,000 names at most.
+        // A file system permits about 65,000 names for one file.
         if file.is_multiple_of(1000) {
             fs::copy(&original, &path).unwrap();
             original = path;
@@ -709,7 +709,8 @@ fn a_bomb_is_refused_before_it_goes_off() {
     }
 }
 
-/// Bytes are changed at random, the footer included: rows or an error must come, in little time and memory.
+/// Random bytes are changed, in the footer too: the result must be rows or an error, in little time and
+/// memory.
 #[test]
 fn mutants_give_rows_or_an_error() {
     const MUTANTS: u64 = 2_000;

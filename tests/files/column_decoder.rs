@@ -1,4 +1,5 @@
-//! A user's own column type, through the public interface alone: run-length encoded bytes, delivered as tensors.
+//! A user's own column type, through the public interface alone: run-length encoded bytes that are delivered
+//! as tensors.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::BTreeSet;
@@ -17,12 +18,12 @@ use tempfile::TempDir;
 
 const ROWS: usize = 60;
 const SIDES: [usize; 2] = [3, 4];
-/// Rows whose cells are not whole: too short, null, and one that the decoder panics about.
+/// The rows with bad cells: one too short, one null, and one on which the decoder panics.
 const SHORT: usize = 13;
 const NULL: usize = 21;
 const PANICS: usize = 34;
 
-/// Pairs of a count and a value, for a tensor of 3 x 4 bytes.
+/// Decodes pairs of a count and a value to a tensor of 3 x 4 bytes.
 #[derive(Debug)]
 struct RunLength;
 
@@ -38,7 +39,7 @@ impl Decoder for RunLength {
     fn decode(&self, cell: &[u8], _: RowKey, slot: &mut [u8]) -> Result<()> {
         let mut written = 0;
         for pair in cell.chunks(2) {
-            // A pair without its value is out of bounds: a panic.
+            // A pair without its value is out of bounds, which panics.
             let (count, value) = (usize::from(pair[0]), pair[1]);
             slot[written..written + count].fill(value);
             written += count;
@@ -51,7 +52,7 @@ impl Decoder for RunLength {
     }
 }
 
-/// Row `row` as it is stored: its number five times, then seven more values.
+/// The stored cell of a row: the row's number five times, then seven more values.
 fn cell(row: usize) -> Option<Vec<u8>> {
     match row {
         SHORT => Some(vec![5, row as u8]),
@@ -65,7 +66,8 @@ fn tensor_of(row: usize) -> Vec<u8> {
     [vec![row as u8; 5], vec![200; 7]].concat()
 }
 
-/// A file of row groups of ten rows, with the same cells as binary values and, where they are whole, as text.
+/// Writes a file with row groups of ten rows. It has the same cells as binary values and, if they are whole,
+/// as text.
 fn written(dir: &Path) {
     let columns: [(&str, ArrayRef); 3] = [
         ("id", Arc::new(Int64Array::from_iter_values(0..ROWS as i64))),
@@ -142,7 +144,7 @@ fn a_bad_cell_ends_the_epoch_where_that_is_asked_for() {
     }
 }
 
-/// A decoder that cannot do anything.
+/// A decoder that always fails.
 #[derive(Debug)]
 struct Failing {
     has_shape: bool,
@@ -189,7 +191,7 @@ fn a_decoder_that_panics_about_its_shape_is_refused() {
     assert!(error.to_string().contains("the decoder panicked: no shape yet"), "{error}");
 }
 
-/// What a decoder draws from its key.
+/// A decoder that records its keys.
 #[derive(Debug, Default)]
 struct Keys(Mutex<BTreeSet<u64>>);
 
@@ -246,7 +248,7 @@ fn cells_are_kept_in_a_cache_as_they_are_stored() {
     assert_eq!(cached.stats().stages.keep.items, 0, "there is no other form to keep them in");
 }
 
-/// A shape and a type that no tensor has.
+/// A decoder whose shape and type are not those of a tensor.
 #[derive(Debug)]
 struct Unfit(Vec<usize>, DataType);
 

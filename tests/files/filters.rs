@@ -1,4 +1,5 @@
-//! Filters over all that a few rows can hold: rows by an oracle of the test's own, statistics by the rows.
+//! Filters over everything that a few rows can hold: the rows are compared with an oracle of the test's own,
+//! the statistics with the rows.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,12 +29,12 @@ use parquet::file::properties::WriterProperties;
 
 const OPS: [Op; 6] = [Op::Eq, Op::NotEq, Op::Less, Op::LessEq, Op::Greater, Op::GreaterEq];
 
-/// Rows of each row group.
+/// The number of rows in a row group.
 const ROWS: usize = 3;
 
 const PLENTY: u64 = 1 << 30;
 
-/// A stored value, as the oracle knows it.
+/// A stored value as the oracle sees it.
 #[derive(Clone, Debug, PartialEq)]
 enum Cell {
     Null,
@@ -43,7 +44,7 @@ enum Cell {
     Text(&'static str),
 }
 
-/// Whether a term holds, from its definition alone.
+/// Whether a term holds, by its definition alone.
 fn holds(cell: &Cell, op: Op, value: &Value) -> bool {
     use std::cmp::Ordering::{Equal, Greater, Less};
     if *cell == Cell::Null {
@@ -73,14 +74,15 @@ fn holds(cell: &Cell, op: Op, value: &Value) -> bool {
     }
 }
 
-/// How an integer compares with a float: in 64 bits, and of those that round to the same float by what was rounded off.
+/// Compares an integer with a float: first as floats, and if these are equal by what the integer lost in
+/// rounding.
 fn exactly(whole: i64, float: f64) -> Option<std::cmp::Ordering> {
     let rounded = whole as f64;
     let order = rounded.partial_cmp(&float)?;
     Some(order.then_with(|| i128::from(whole).cmp(&(rounded as i128))))
 }
 
-/// Every way to fill a row group with values of `alphabet`.
+/// Every row group that can be filled with values of `alphabet`.
 fn groups(alphabet: &[Cell]) -> Vec<Vec<Cell>> {
     (0..ROWS).fold(vec![Vec::new()], |groups, _| {
         let longer = |group: &Vec<Cell>| {
@@ -115,8 +117,8 @@ fn rows(store: &Store, catalog: &Catalog, group: usize) -> RecordBatch {
     read_part(catalog, &projection, group, None, ranges.into_iter().zip(bytes).collect(), PLENTY).unwrap()
 }
 
-/// Tries filters over a file of the given columns; `want` says whether a filter, by its index, holds for a row. Gives how
-/// often the statistics decided.
+/// Applies filters to a file with the given columns. `want` says whether a filter, given by its index, holds
+/// for a row. Returns how often the statistics decided.
 fn compare(batch: &RecordBatch, filters: &[Filter], want: impl Fn(usize, usize) -> bool) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
@@ -144,7 +146,7 @@ fn compare(batch: &RecordBatch, filters: &[Filter], want: impl Fn(usize, usize) 
     decided
 }
 
-/// All terms over a column `c`: comparisons with each value, and lists of none, one and two of them.
+/// All terms over a column `c`: comparisons with each value, and lists of no, one and two values.
 fn terms(values: &[Value]) -> Vec<Term> {
     let mut terms = Vec::new();
     for value in values {
@@ -222,7 +224,7 @@ fn nulls_and_nan_hold_in_no_comparison_that_they_should_not() {
     }
 }
 
-/// Of two columns, in every combination of two terms: both hold, either holds.
+/// Combines two terms over two columns in every way: both hold, or either holds.
 #[test]
 fn lists_of_terms_are_combined_as_their_rows_are() {
     let ints = groups(&[Cell::Null, Cell::Int(0), Cell::Int(2)]).concat();
@@ -286,7 +288,7 @@ fn numbers_without_a_sign_are_compared_beyond_the_signed_ones() {
     });
 }
 
-/// Also with an empty list of values, which no value of the wrong type gives away.
+/// The column is also refused with an empty list of values, which has no value of the wrong type.
 #[test]
 fn a_column_that_filters_do_not_compare_is_refused_whatever_it_is_compared_with() {
     let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1)]), None]);

@@ -1,9 +1,9 @@
-//! Parquet by other writers, sound and damaged: each file has its expected outcome in `foreign.txt`.
+//! Parquet files by other writers, sound and damaged. Each has its expected outcome in `foreign.txt`.
 //!
-//! The files are not kept here. `FOREBAY_TEST_DATA` names the folder that has `parquet-testing` (of
-//! github.com/apache/parquet-testing) and `petastorm-legacy` (of github.com/uber/petastorm); without it the test is
-//! skipped. `FOREBAY_OUTCOMES=file` writes what was seen to a file in the table's form, `FOREBAY_TEXTS=folder` all values
-//! that were read, to compare them with another reader's.
+//! The files are not in this repository. `FOREBAY_TEST_DATA` names the folder with `parquet-testing` (from
+//! github.com/apache/parquet-testing) and `petastorm-legacy` (from github.com/uber/petastorm); without it,
+//! the test is skipped. `FOREBAY_OUTCOMES=file` writes the outcomes to a file in the form of the table.
+//! `FOREBAY_TEXTS=folder` writes all values that were read, to compare them with another reader's.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,16 +29,16 @@ use xxhash_rust::xxh3::Xxh3;
 
 const FOLDERS: [&str; 2] = ["parquet-testing", "petastorm-legacy"];
 
-/// What decoding one row group of these small files may take.
+/// The memory that decoding one row group of these small files may take, in bytes.
 const LIMIT: u64 = 64 << 20;
 
-/// What an array takes by itself, in its structures and the rounding of its buffers.
+/// The memory that an array takes beside its values, in its structures and the rounding of its buffers.
 const SLACK: u64 = 4096;
 
-/// The largest file that is changed at random.
+/// The size of the largest file that is changed at random, in bytes.
 const LARGEST_MUTANT: u64 = 256 << 10;
 
-/// The longest that one file may take.
+/// The longest time that one file may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[test]
@@ -71,7 +71,7 @@ fn every_foreign_file_has_its_outcome() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The checksum covers a page's body; its header, which comes first, has none.
+/// The checksum covers a page's body; the header before it has none.
 #[test]
 fn a_flipped_bit_in_a_page_with_a_checksum_is_found() {
     const HEADER: usize = 64;
@@ -111,7 +111,7 @@ fn a_flipped_bit_in_a_page_with_a_checksum_is_found() {
     assert!(flips > 500, "{flips}");
 }
 
-/// Files with a few bytes changed at random give rows or an error with its kind, in little time and memory.
+/// Files with a few random changes give rows or an error with its kind, in little time and memory.
 fn mutants(count: u64) {
     let Some(data) = shared_data() else {
         println!("skipped: no shared data");
@@ -133,7 +133,7 @@ fn mutants(count: u64) {
     for mutant in 0..count {
         let file = &files[next() % files.len()];
         let mut bytes = std::fs::read(file).unwrap();
-        // Half of them in the last bytes, where the footer is.
+        // Half of the changes are in the last bytes, where the footer is.
         let from = if next() % 2 == 0 { bytes.len() - bytes.len().min(2_000) } else { 0 };
         for _ in 0..=next() % 4 {
             let at = from + next() % (bytes.len() - from);
@@ -162,7 +162,7 @@ fn ten_thousand_mutants_of_foreign_files_give_rows_or_an_error() {
     mutants(10_000);
 }
 
-/// Whether an outcome is the expected one: rows to the letter, of a refusal a part of the sentence.
+/// Whether an outcome is the expected one: rows must be equal, and a refusal must contain the expected text.
 fn matches(seen: Option<&String>, expected: Option<&String>) -> bool {
     match (seen, expected) {
         (Some(seen), Some(expected)) => {
@@ -202,7 +202,8 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Rows, columns and a hash of all values of those columns that are read, or the sentence of the refusal.
+/// The number of rows and columns and a hash of all values in readable columns, or the sentence of the
+/// refusal.
 fn outcome(file: &Path, is_sound: bool) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let location = file.to_str().unwrap().to_owned();
@@ -235,7 +236,7 @@ fn outcome(file: &Path, is_sound: bool) -> String {
     format!("rows={rows} cols={columns} hash={:016x}{refused}", hash.digest())
 }
 
-/// All values of a column, one a line.
+/// All values of a column, one on each line.
 fn text(
     runtime: &tokio::runtime::Runtime,
     store: &Store,
@@ -253,7 +254,7 @@ fn text(
         assert_eq!(batch.num_rows() as u64, group.rows);
         let array = batch.column(0);
         let (held, taken) = (catalog.held_bytes(group, column), array.get_array_memory_size() as u64);
-        // A footer that is damaged foresees something else, and the limit holds.
+        // A damaged footer leads to a wrong estimate, but the limit still holds.
         let foreseen = if is_sound { held } else { LIMIT };
         assert!(taken <= 2 * foreseen + SLACK, "{foreseen} bytes were foreseen, {taken} taken");
         for row in 0..batch.num_rows() {
@@ -264,7 +265,8 @@ fn text(
     Ok(text)
 }
 
-/// A value in a form that another program can give as well: numbers as they are stored, floats and bytes in hexadecimal.
+/// Writes a value in a form that another program can write too: numbers as they are stored, floats and bytes
+/// in hexadecimal.
 fn value(out: &mut String, array: &ArrayRef, row: usize) {
     if array.is_null(row) {
         out.push_str("null");

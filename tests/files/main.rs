@@ -1,4 +1,4 @@
-//! From locations to rows: which files count, what they may hold, and what is read of them.
+//! From locations to rows: which files are read, what they may hold, and which rows come of them.
 
 mod catalog;
 mod column_decoder;

@@ -1,4 +1,5 @@
-//! Nulls of columns that are decoded: what is delivered in their place, and of what follows an image that is null.
+//! Nulls in decoded columns: the values that are delivered for them, and for columns that follow an image
+//! that is null.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::path::Path;
@@ -19,7 +20,8 @@ fn is_null(row: usize) -> bool {
     row % 3 == 1
 }
 
-/// Bright images, one class for all pixels of a mask, and tensors of two numbers: none of a row that is null.
+/// Writes bright images, masks with one class for all pixels, and tensors of two numbers; null rows have none
+/// of them.
 fn written(dir: &Path) {
     let jpeg = encode_jpeg(&[200; (SIDE * SIDE * 3) as usize], SIDE, SIDE, 90).unwrap();
     let there = |row: &usize| !is_null(*row);
@@ -53,7 +55,7 @@ fn a_null_has_a_mask_and_its_slot_the_fill() {
     let builder = fills.into_iter().fold(loader(&dir), |loader, (name, fill)| loader.fill_null(name, fill));
     let loader = builder.null_mask(["image", "x"]).build().unwrap();
     let mut row = 0;
-    // A second epoch has slots with the bytes of the first one.
+    // In the second epoch, slots still hold the bytes of the first one.
     for batch in (0..2).flat_map(|epoch| loader.epoch(epoch).collect::<Vec<_>>()) {
         let batch = batch.unwrap();
         let column = |name: &str| batch.column_by_name(name).unwrap().clone();

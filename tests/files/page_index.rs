@@ -1,4 +1,4 @@
-//! Filters over files with page indexes and Bloom filters: the same rows, and fewer bytes.
+//! Filters over files with page indexes and Bloom filters give the same rows from fewer bytes.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,11 +21,11 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 
-/// Rows of a file, of a row group, and of a page.
+/// The number of rows in a file, in a row group and in a page.
 const ROWS: usize = 20_000;
 const GROUP: usize = 10_000;
 const PAGE: usize = 500;
-/// Bytes of a cell.
+/// The size of a cell in bytes.
 const CELL: usize = 300;
 
 /// How a file is written.
@@ -116,7 +116,7 @@ fn write(path: &Path, form: Form, has_index: bool) {
     writer.close().unwrap();
 }
 
-/// What an epoch delivers, and the bytes that were needed for it after the data set was opened.
+/// The rows that an epoch delivers, and how many bytes they needed after the data set was opened.
 struct Delivered {
     ids: Vec<i64>,
     batches: RecordBatch,
@@ -142,7 +142,7 @@ fn deliver(path: &Path, filter: &Expr, columns: &[&str]) -> Delivered {
 /// Whether a row is selected.
 type Holds = Box<dyn Fn(usize) -> bool>;
 
-/// Conditions with what they hold for.
+/// Conditions, each with a function that says which rows they select.
 fn conditions() -> Vec<(Expr, Holds)> {
     let text = |row: usize| row * 7919 % ROWS;
     let no = |row: usize| is_null(row);
@@ -194,7 +194,7 @@ fn the_same_rows_come_from_fewer_bytes() {
             assert_eq!(of_index.batches, of_plain.batches, "{form:?} {which}");
             with += of_index.bytes;
             without += of_plain.bytes;
-            // Of condition 6 no page can be left out: each has a null.
+            // For condition 6, no page can be left out, because each has a null.
             if want.len() <= 600 && of_plain.bytes > 1 << 20 {
                 assert!(of_index.bytes * 3 < of_plain.bytes, "{form:?} {which}: {}", of_index.bytes);
             }
@@ -205,7 +205,7 @@ fn the_same_rows_come_from_fewer_bytes() {
     }
 }
 
-/// A value that no row has is known from the filter of its row group alone.
+/// The Bloom filter of a row group is enough to know that no row has a value.
 #[test]
 fn a_bloom_filter_leaves_row_groups_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -218,7 +218,7 @@ fn a_bloom_filter_leaves_row_groups_out() {
     assert!(nobody.bytes * 4 < all.bytes, "{} of {}", nobody.bytes, all.bytes);
 }
 
-/// Shuffled, on several ranks and in lanes the rows are the same, each once.
+/// Shuffled, on several ranks and in lanes, the rows are the same, each once.
 #[test]
 fn ranks_and_shuffles_read_pages_too() {
     let folder = tempfile::tempdir().unwrap();
@@ -254,7 +254,8 @@ fn ranks_and_shuffles_read_pages_too() {
     }
 }
 
-/// Each byte of the indexes changed once: the rows are the same, or the file is said to be damaged.
+/// Each byte of the indexes is changed once: the rows are the same, or an error says that the file is
+/// damaged.
 #[test]
 fn a_damaged_index_gives_the_same_rows_or_an_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -295,7 +296,8 @@ fn a_damaged_index_gives_the_same_rows_or_an_error() {
     assert!(refused > 0);
 }
 
-/// The second start with a filter reads none of its columns, unless the file was written again, or what was kept is damaged.
+/// A second start with the same filter reads none of its columns, unless the file was rewritten or the kept
+/// rows are damaged.
 #[test]
 fn the_rows_of_a_filter_are_counted_once() {
     const MANY: usize = 1 << 20;
@@ -352,7 +354,7 @@ fn the_rows_of_a_filter_are_counted_once() {
     let values = write(2);
     let rewritten = start(col("x").lt(7));
     assert!(rewritten.0 == below(&values) && rewritten.1 > 8 * MANY as u64);
-    // What costs little is not kept.
+    // A filter that costs little is not kept.
     let count = files().len();
     start(row_fraction(0.5, 1));
     start(col("id").lt(100));

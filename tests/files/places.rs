@@ -1,4 +1,5 @@
-//! What lies on a disk beside good files: odd names, links, pipes, devices, folders that must not be entered.
+//! Things on a disk beside good files: odd names, links, pipes, devices, and folders that must not be
+//! entered.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +20,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Writes a file of so many rows.
+/// Writes a file of `rows` rows.
 fn write(path: &Path, rows: i64) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
@@ -29,7 +30,7 @@ fn write(path: &Path, rows: i64) {
     writer.close().unwrap();
 }
 
-/// The rows that a loader delivers.
+/// The number of rows that a loader delivers.
 fn rows(location: impl AsRef<Path>) -> Result<u64, Error> {
     let dataset = Dataset::open(location.as_ref().to_str().unwrap())?;
     let loader = dataset.loader().threads(1).build()?;
@@ -40,7 +41,7 @@ fn refusal(location: impl AsRef<Path>) -> Error {
     rows(location).expect_err("it was read")
 }
 
-/// A path as a `file:` URL, every byte of its names percent-encoded.
+/// A path as a `file:` URL in which every byte of its names is percent-encoded.
 fn url(path: &Path) -> PathBuf {
     let encoded = path.as_os_str().as_bytes().iter().map(|byte| match byte {
         b'/' => "/".to_owned(),
@@ -106,7 +107,7 @@ fn a_glob_enters_only_folders_that_it_may_match() {
     {
         write(&root.path().join(path), rows);
     }
-    // Whoever enters these folders fails.
+    // Entering one of these folders fails.
     for trap in ["traps", "a/2023-01", "b/2024-02/deep"] {
         let trap = root.path().join(trap);
         fs::create_dir_all(&trap).unwrap();
@@ -126,7 +127,7 @@ fn a_glob_enters_only_folders_that_it_may_match() {
         error.contains("a: the glob matches no Parquet file below this folder (it has 2023-01/, 2024-01/"),
         "{error}"
     );
-    // The root of the disk has folders enough to be busy with for minutes.
+    // The root of the disk has enough folders to walk through for minutes.
     let error = refusal("/no-such-name-?/x.parquet");
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }

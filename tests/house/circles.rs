@@ -24,20 +24,10 @@ const CRATES: [&str; 9] = [
 ];
 
 /// Folders within which circles are left, each with its reason.
-const EXCUSED: &[(&str, &str)] = &[
-    (
-        "src/batch",
-        "lists of lists are gathered by what gathers any column, and a fill is checked as it is written",
-    ),
-    (
-        "src/column",
-        "codecs name the forms of their cells, and these name codecs; formats of tensors name their parent",
-    ),
-    ("src/loader/build", "options check each other's columns"),
-    ("src/loader/repack", "the columns and the file of a copy are told of by its options"),
-    ("src/reader", "the fetcher, its pages and what is beyond memory name the reader's own types"),
-    ("src/shard", "a walk moves a cursor, which deals from several walks"),
-];
+const EXCUSED: &[(&str, &str)] = &[(
+    "src/column",
+    "codecs name the forms of their cells, and these name codecs; formats of tensors name their parent",
+)];
 
 /// A module by the names on the way to it from the root of its crate.
 type Module = Vec<String>;

@@ -1,6 +1,7 @@
-//! What holds for the sources themselves: which file may import which, and the licences of what is linked.
+//! Rules of the sources themselves: imports between files, licences of linked code, and words of comments.
 
 mod circles;
 mod floors;
 mod notices;
 mod paths;
+mod words;

@@ -1,14 +1,14 @@
-//! A loader and what is done with it, drawn from a seed.
+//! A loader and the operations on it, drawn at random from a seed.
 
 use forebay::{Image, Shuffle, Tier};
-use forebay_image::{Layout as Channels, PixelType};
+use forebay_image::{Layout as Channels, PixelType, Resampling};
 use parquet::basic::{Compression, ZstdLevel};
 
 use crate::chance::Chance;
 use crate::filters::Compare;
 use crate::table::{COLUMNS, Layout, Nulls};
 
-/// Memory in which everything here fits.
+/// Memory that is enough for everything in these tests, in bytes.
 pub(crate) const AMPLE: u64 = 256 << 20;
 
 /// How rows are mixed.
@@ -16,12 +16,12 @@ pub(crate) const AMPLE: u64 = 256 << 20;
 pub(crate) enum Mixing {
     Stored,
     Exact,
-    /// Through the default window.
+    /// Rows are mixed through the default window.
     Default,
     Window(u64),
 }
 
-/// One loader of several ranks, and what happens to it.
+/// One loader with several ranks, and the operations on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) layout: Layout,
@@ -38,9 +38,9 @@ pub(crate) struct Case {
     pub(crate) memory: u64,
     pub(crate) threads: usize,
     pub(crate) cache: Option<(u64, Tier)>,
-    /// Which epochs are asked for, and how much of each is taken, in thousandths.
+    /// The epochs that are read, and the share of each that is taken, in thousandths.
     pub(crate) visits: Vec<(u64, u64)>,
-    /// How far the epoch is that another world resumes, in thousandths.
+    /// The progress of the epoch that another world resumes, in thousandths.
     pub(crate) saved_at: u64,
     pub(crate) saved_to: (u32, u64),
     pub(crate) closed_at: u64,
@@ -115,17 +115,17 @@ impl Case {
         self.batch * u64::from(self.world)
     }
 
-    /// The image that is decoded, if any is.
+    /// The image operation, if the column of images is decoded.
     pub(crate) fn decoded(&self) -> Option<&Image> {
         self.image.as_ref().filter(|_| self.columns.contains(&"image"))
     }
 
-    /// Whether a form in which the cache keeps images may change pixels by a little.
+    /// Whether the form in which the cache keeps images may change pixels slightly.
     pub(crate) fn is_lossy(&self) -> bool {
         self.cache.is_some_and(|(_, tier)| tier != Tier::Rows)
     }
 
-    /// Simpler cases that may fail in the same way, the ones with the most left out first.
+    /// Simpler cases that may fail in the same way, the simplest first.
     pub(crate) fn simpler(&self) -> Vec<Case> {
         let mut all: Vec<Case> = Vec::new();
         let mut without = |change: &dyn Fn(&mut Case)| {
@@ -175,7 +175,7 @@ fn layout(chance: &mut Chance) -> Layout {
     let mut files: Vec<Vec<u32>> =
         (0..files).map(|_| (0..chance.magnitude(1, 24).max(1)).map(|_| group(chance)).collect()).collect();
     if chance.one_in(6) {
-        // All rows in one row group.
+        // All rows are in one row group.
         files = vec![vec![chance.between(1, 300) as u32]];
     }
     if chance.one_in(5) {
@@ -193,7 +193,7 @@ fn layout(chance: &mut Chance) -> Layout {
         statistics: !chance.one_in(4),
         second_version: chance.one_in(3),
         page_rows: chance.pick(&[1, 7, 20_000, 20_000]),
-        // Where bad rows are skipped, only images are bad.
+        // If bad rows are skipped, only images are bad.
         nulls: if bad.is_some() { Nulls::None } else { nulls },
         blob: chance.pick(&[10, 40, 40, 3_000, 20_000]),
         bad,
@@ -201,7 +201,7 @@ fn layout(chance: &mut Chance) -> Layout {
 }
 
 fn image(chance: &mut Chance) -> Image {
-    match chance.below(5) {
+    match chance.below(6) {
         0 => Image::resize(8, 10),
         1 => Image::random_resized_crop(8).flip(),
         2 => Image::center_crop(9).flip(),
@@ -210,6 +210,9 @@ fn image(chance: &mut Chance) -> Image {
             .normalize([0.5; 3], [0.25; 3])
             .dtype(PixelType::F32)
             .layout(Channels::Nchw),
+        4 => {
+            Image::random_resized_crop(8).resampling(chance.pick(&[Resampling::Bicubic, Resampling::Lanczos]))
+        }
         _ => Image::random_resized_crop(8).grayscale(),
     }
 }

@@ -8,29 +8,29 @@ use std::time::{Duration, Instant};
 use crate::case::Case;
 use crate::laws::{Outcome, check};
 
-/// Cases of every run, and of the long one.
-const FEW: u64 = 100;
-const MANY: u64 = 2_000;
+/// The number of cases in every run, and in a long run.
+const CASES: u64 = 100;
+const CASES_IN_A_LONG_RUN: u64 = 2_000;
 
-/// A case takes well under a second; one that takes this long waits for something that never comes.
-const HANGS: Duration = Duration::from_secs(120);
+/// A case takes well under a second; a case that takes this long waits for something that never comes.
+const HANGING_TIME: Duration = Duration::from_secs(120);
 
-/// How long a simpler case that fails is looked for.
-const SIMPLIFYING: Duration = Duration::from_secs(60);
+/// How long to search for a simpler case that fails.
+const SIMPLIFYING_TIME: Duration = Duration::from_secs(60);
 
-/// Failures that begin with as many equal letters are the same.
+/// How many equal characters at the beginning make two failures the same.
 const SAME_WORDS: usize = 30;
 
-/// How the failure of a case that hangs begins.
+/// The beginning of the failure of a case that hangs.
 const HANGING: &str = "it hangs";
 
-/// At least one in this many cases must not be refused, or nothing is tested.
+/// At least one in this many cases must not be refused, otherwise nothing is tested.
 const RUNS: u64 = 2;
 
 #[test]
 fn whole_loaders_keep_the_laws() {
     let variable = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let count = if variable("FOREBAY_LONG") == Some(1) { MANY } else { FEW };
+    let count = if variable("FOREBAY_LONG") == Some(1) { CASES_IN_A_LONG_RUN } else { CASES };
     let seeds = variable("FOREBAY_CASE").map_or(0..count, |seed| seed..seed + 1);
     let mut ran = 0;
     for seed in seeds.clone() {
@@ -43,10 +43,10 @@ fn whole_loaders_keep_the_laws() {
             }
         }
     }
-    assert!(seeds.end - seeds.start < FEW || ran * RUNS > FEW, "only {ran} cases were not refused");
+    assert!(seeds.end - seeds.start < CASES || ran * RUNS > CASES, "only {ran} cases were not refused");
 }
 
-/// Runs a case on a thread of its own, which is abandoned if it hangs.
+/// Runs a case on a separate thread, which is abandoned if it hangs.
 fn watched(case: &Case) -> Result<Outcome, String> {
     let (tell, told) = channel();
     let own = case.clone();
@@ -54,7 +54,7 @@ fn watched(case: &Case) -> Result<Outcome, String> {
         let outcome = check(&own);
         tell.send(outcome).ok();
     });
-    match told.recv_timeout(HANGS) {
+    match told.recv_timeout(HANGING_TIME) {
         Ok(outcome) => Ok(outcome),
         Err(RecvTimeoutError::Timeout) => Err(format!("{HANGING}: {case:#?}")),
         Err(RecvTimeoutError::Disconnected) => Err(words(&*running.join().unwrap_err())),
@@ -66,9 +66,9 @@ fn words(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
 }
 
-/// Halves and leaves out what can be, as long as the case fails in the same words. One that hangs is left as it is.
+/// Simplifies a case as long as it fails in the same words. A case that hangs is left as it is.
 fn simplest(mut case: Case, mut failure: String) -> (Case, String) {
-    let until = Instant::now() + SIMPLIFYING;
+    let until = Instant::now() + SIMPLIFYING_TIME;
     let kind = |failure: &str| {
         failure.chars().filter(|letter| !letter.is_numeric()).take(SAME_WORDS).collect::<String>()
     };

@@ -1,4 +1,4 @@
-//! Columns of every width, and what a column's footer decides.
+//! Columns of every width, and what the footer says about a column.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use tempfile::TempDir;
 
-/// Every type of fixed width, with nulls, from slices, in every form of selection, is what arrow interleaves.
+/// Gathering every type of fixed width, with nulls, from slices, and with every form of selection, gives the
+/// result of Arrow's `interleave`.
 #[test]
 fn values_of_every_width_are_gathered_with_their_nulls() {
     let types = [
@@ -71,8 +72,8 @@ fn stretch(numbers: &Int64Array, data_type: &DataType) -> ArrayRef {
     make_array(data.add_buffer(bits).align_buffers(true).build().unwrap())
 }
 
-/// The default window is part of the order: as many rows as 1 GiB of memory holds. Here a row takes 1 MiB, by its type,
-/// and a row group has 60 rows.
+/// The default window is a part of the order: it has as many rows as 1 GiB of memory holds. Here a row takes
+/// 1 MiB, by its type, and a row group has 60 rows.
 #[test]
 fn the_default_window_is_1_gib_of_rows() {
     const ROWS: usize = 60;

@@ -1,4 +1,4 @@
-//! Rows that are repeated, dropped and left out are counted, and bad rows are reported with their place.
+//! Rows that are repeated, dropped or left out are counted, and bad rows are reported with their place.
 
 use forebay::{Loader, OnBadRow, Shard, Shuffle};
 
@@ -13,7 +13,7 @@ fn rank(table: &Table, rank: u32, world: u32, batch: u64, drop_last: bool) -> Lo
 #[test]
 fn rows_that_are_repeated_for_equal_steps_are_counted() {
     let table = Table::write(Layout::even(1, 1, 13));
-    // Two full steps of 4 ranks with 1 row each, and so on: the last step has 1 row for 4 ranks.
+    // Thirteen rows for 4 ranks with 1 row each are three full steps, and a last step with 1 row for 4 ranks.
     let mut repeated = 0;
     for number in 0..4 {
         let loader = rank(&table, number, 4, 1, false);
@@ -24,7 +24,7 @@ fn rows_that_are_repeated_for_equal_steps_are_counted() {
         let reads = planned.reads.unwrap();
         assert_eq!((planned.rows, reads.padded, reads.dropped), (4, counted, 0));
         repeated += counted;
-        // Of two epochs both count.
+        // The count is over both epochs.
         loader.epoch(1).for_each(|batch| drop(batch.unwrap()));
         assert_eq!(loader.stats().padded_rows, 2 * counted);
     }
@@ -43,7 +43,8 @@ fn rows_that_fill_no_step_are_in_the_plan() {
     }
 }
 
-/// `at_most` is for an epoch: what one batch leaves out is not forgotten in the next, but in the next epoch.
+/// `at_most` holds for an epoch: rows that a batch left out still count in the next batch, but not in the
+/// next epoch.
 #[test]
 fn rows_that_may_be_skipped_are_counted_through_an_epoch_and_anew_in_the_next() {
     let table = Table::write(Layout { bad: Some(9), ..Layout::even(1, 4, 25) });

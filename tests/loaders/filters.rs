@@ -1,4 +1,4 @@
-//! Filters, and which rows they select: said twice, once to forebay and once here.
+//! Filters and the rows that they select, described twice: to forebay and to the test.
 
 use forebay::Filter;
 use forebay::filter::{Op, Term, Value};
@@ -6,7 +6,7 @@ use forebay::filter::{Op, Term, Value};
 use crate::chance::Chance;
 use crate::table::Table;
 
-/// A comparison of a column with a number or a text, or several.
+/// A comparison of a column with one or several numbers or texts.
 #[derive(Clone, Debug)]
 pub(crate) struct Compare {
     column: &'static str,
@@ -51,7 +51,7 @@ impl Compare {
         }
     }
 
-    /// Null holds for nothing; NaN for `!=` and `not in` alone.
+    /// A null is in no comparison; NaN only in `!=` and `not in`.
     fn holds(&self, table: &Table, id: u64) -> bool {
         let value = match self.column {
             "id" => Some(With::Number(id as f64)),
@@ -74,13 +74,13 @@ impl Compare {
     }
 }
 
-/// The filter that any of the lists holds; none for no lists.
+/// The filter that is true if any of the lists is; `None` without lists.
 pub(crate) fn filter(any_of: &[Vec<Compare>]) -> Option<Filter> {
     let lists = any_of.iter().map(|all| all.iter().map(Compare::term).collect());
     (!any_of.is_empty()).then(|| Filter::any_of(lists))
 }
 
-/// The rows that are selected.
+/// The rows that the filter selects.
 pub(crate) fn selected(any_of: &[Vec<Compare>], table: &Table) -> Vec<u64> {
     let is_selected = |id: &u64| {
         any_of.is_empty() || any_of.iter().any(|all| all.iter().all(|compare| compare.holds(table, *id)))

@@ -1,7 +1,7 @@
-//! The pixels that a loader delivers: part of the image, random draws, and form.
+//! The pixels that a loader delivers: the part of the image, the random draws, and the form.
 //!
-//! The pictures here say where each of their pixels was: red is its column, green its row, blue a number of the picture. A
-//! crop that is not resized is then a copy, from which its place, its size and its flip can be read.
+//! Each pixel of these pictures says where it was: red is its column, green its row, and blue the number of
+//! the picture. A crop that is not resized is then a copy that shows its own place, size and flip.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{
     DataType, Field, Float16Type, Float32Type, Int64Type, Schema, UInt8Type, UInt16Type,
 };
-use forebay::image::{Layout, PixelType};
+use forebay::image::{Layout, PixelType, Raw, Resampling};
 use forebay::{Dataset, ErrorKind, Image, LoaderBuilder, Shard, Shuffle};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -20,11 +20,11 @@ use tempfile::TempDir;
 
 const ROWS: usize = 120;
 
-/// Columns and rows of a picture.
+/// The width and height of a picture.
 const WIDTH: u32 = 20;
 const HEIGHT: u32 = 17;
 
-/// Crops of exactly 9x9 pixels, which are copied, with a flip in half of the cases.
+/// The side of crops of exactly 9x9 pixels, which are copied without resizing; half of them are flipped.
 const SIDE: u32 = 9;
 
 fn picture(width: u32, height: u32, number: u8) -> Vec<u8> {
@@ -39,7 +39,7 @@ fn crops() -> Image {
     Image::random_resized_crop(SIDE).scale((share, share)).ratio((1.0, 1.0)).flip()
 }
 
-/// A data set of rows `0..` with such pictures, as files of row groups of `row_group` rows.
+/// A data set with a row for each picture, in files with row groups of `row_group` rows.
 fn written(pictures: &[Vec<u8>], files: usize, row_group: usize) -> TempDir {
     let dir = TempDir::new().unwrap();
     let schema = Arc::new(Schema::new(vec![
@@ -100,7 +100,7 @@ fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N])
     values.iter().flat_map(|value| bytes(*value)).collect()
 }
 
-/// Left column, upper row and flip of a crop that was copied.
+/// The left column, the upper row and the flip of a crop that was copied.
 fn place(pixels: &[u8]) -> (u8, u8, bool) {
     let last = (SIDE as usize - 1) * 3;
     let flipped = pixels[0] > pixels[last];
@@ -135,7 +135,8 @@ fn a_row_shows_the_same_pixels_however_the_data_set_is_stored_dealt_and_shared_o
     }
 }
 
-/// A lane that begins in the middle of a row group has a part of it, whose rows have the numbers that they have in it.
+/// A lane that begins in the middle of a row group has a part of it, whose rows keep their numbers in the row
+/// group.
 #[test]
 fn a_row_group_that_lanes_share_shows_each_row_as_a_whole_one_does() {
     let image = crops();
@@ -152,7 +153,7 @@ fn rows_epochs_and_seeds_are_drawn_apart() {
     let dir = alike(2, 20);
     let drawn = |seed, epoch| pixels(loader(&dir, &crops()).shuffle(Shuffle::seeded(seed)), epoch);
     let first = drawn(1, 0);
-    // 12 x 9 places and a flip: two rows in about 216 agree by chance.
+    // There are 12 x 9 places and a flip, so about one in 216 pairs of rows agrees by chance.
     let places: BTreeSet<_> = first.values().map(|pixels| place(pixels)).collect();
     assert!(places.len() > ROWS / 2, "only {} of {ROWS} differ", places.len());
     for other in [drawn(1, 1), drawn(1, 2), drawn(2, 0)] {
@@ -162,7 +163,7 @@ fn rows_epochs_and_seeds_are_drawn_apart() {
     assert!(drawn(1, 0) == first);
 }
 
-/// Computed by an independent program from the constants of SplitMix64 and torchvision's loop.
+/// An independent program computed the places from the constants of SplitMix64 and torchvision's loop.
 #[test]
 fn the_places_of_seed_7_in_epoch_3_are_pinned() {
     let shown = pixels(loader(&alike(3, 16), &crops()).shuffle(Shuffle::seeded(7)), 3);
@@ -192,17 +193,17 @@ fn crops_reach_all_four_borders_and_every_place_between_them() {
         columns[usize::from(*x)] += 1;
         rows[usize::from(*y)] += 1;
     }
-    // 125 and 167 are expected of each, with deviations of 11 and 12.
+    // The expected counts are 125 and 167, with standard deviations of 11 and 12.
     assert!(columns.iter().all(|count| (70..180).contains(count)), "{columns:?}");
     assert!(rows.iter().all(|count| (105..230).contains(count)), "{rows:?}");
     let flipped = places.iter().filter(|(_, _, flipped)| *flipped).count();
     assert!((650..850).contains(&flipped), "{flipped} of 1500 flipped");
 }
 
-/// Width and height of a crop as a share of the picture, from what a resized crop shows of the two gradients.
+/// The width and height of a crop as shares of the picture, from the two gradients that a resized crop shows.
 fn shares(pixels: &[u8], side: usize, (width, height): (u32, u32)) -> (f64, f64) {
     let at = |x: usize, y: usize, channel: usize| f64::from(pixels[(y * side + x) * 3 + channel]);
-    // Between the centres of the first pixel and the last lie all but one pixel's share.
+    // The distance between the centres of the first and the last pixel is all but one pixel of the whole.
     let whole = side as f64 / (side as f64 - 1.0);
     let across = (at(side - 1, 0, 0) - at(0, 0, 0)).abs() * whole;
     let down = (at(0, side - 1, 1) - at(0, 0, 1)) * whole;
@@ -220,11 +221,12 @@ fn areas_are_drawn_evenly_and_shapes_evenly_on_a_logarithmic_scale() {
     let crop = || Image::random_resized_crop(side as u32);
     let squares = drawn(crop().scale((0.08, 0.5)).ratio((1.0, 1.0)));
     let mean = squares.iter().map(|(w, h)| w * h).sum::<f64>() / squares.len() as f64;
-    // A mean of 0.29, less what the filter leaves out at the borders. Even sides instead of even areas would have 0.25.
+    // The mean is 0.29, less what the filter leaves out at the borders. With uniform sides instead of uniform
+    // areas it would be 0.25.
     assert!((0.267..0.287).contains(&mean), "a mean area of {mean}");
     let shapes = drawn(crop().scale((0.1, 0.1)).ratio((0.25, 4.0)));
     let wide = shapes.iter().filter(|(w, h)| w > h).count();
-    // Even ratios instead of even logarithms are wide in four of five cases.
+    // With uniform ratios instead of uniform logarithms, four of five cases would be wide.
     assert!((430..570).contains(&wide), "{wide} of 1000 are wide");
     let (low, high) = shapes
         .iter()
@@ -291,9 +293,36 @@ fn every_number_type_and_layout_holds_the_values_of_the_bytes() {
     }
 }
 
-/// The pixels of one picture, as a loader delivers them.
+/// The pixels of one picture as a loader delivers them.
 fn shown(encoded: Vec<u8>, image: &Image) -> Vec<u8> {
     pixels(loader(&written(&[encoded], 1, 1), image), 0).remove(&0).unwrap()
+}
+
+#[test]
+fn raw_pixels_are_drawn_and_shown_as_their_files() {
+    let numbers = 0..ROWS as u8;
+    let files: Vec<Vec<u8>> = numbers.clone().map(|number| picture(WIDTH, HEIGHT, number)).collect();
+    let raws: Vec<Vec<u8>> = numbers
+        .map(|number| {
+            let places = (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));
+            places.flat_map(|(x, y)| [x as u8, y as u8, number]).collect()
+        })
+        .collect();
+    let (files, raws) = (written(&files, 2, 13), written(&raws, 2, 13));
+    let raw = Raw::new((HEIGHT, WIDTH), 3);
+    for image in [
+        crops(),
+        crops().dtype(PixelType::F32).layout(Layout::Nchw).normalize([0.4; 3], [0.3; 3]),
+        Image::random_resized_crop(11).flip().resampling(Resampling::Lanczos).dtype(PixelType::F16),
+        Image::resize(HEIGHT, WIDTH).flip().dtype(PixelType::F32).layout(Layout::Nchw),
+        Image::fit(24).centered().fill([7.0; 3]).flip(),
+    ] {
+        for epoch in 0..2 {
+            let shown =
+                |dir: &TempDir, image: &Image| pixels(loader(dir, image).shuffle(Shuffle::seeded(7)), epoch);
+            assert!(shown(&raws, &image.clone().raw(raw)) == shown(&files, &image), "{image}, epoch {epoch}");
+        }
+    }
 }
 
 #[test]
@@ -333,7 +362,7 @@ fn a_centre_crop_takes_the_middle_and_rounds_as_python_does() {
     }
 }
 
-/// A PNG with a chunk behind its header.
+/// A PNG file with a chunk after its header.
 fn with_chunk(png: &[u8], kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
     const HEADER_END: usize = 33;
     let mut checked = crc32fast::Hasher::new();
@@ -346,7 +375,8 @@ fn with_chunk(png: &[u8], kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
 
 #[test]
 fn each_orientation_brings_each_corner_where_it_belongs() {
-    // The pixel of the stored 3x2 picture that is seen in the upper left corner, and the one to the right of it.
+    // For each orientation, the pixel of the stored 3x2 picture that is seen in the upper left corner, and
+    // the one to the right of it.
     let corners: [(u8, [u8; 2], [u8; 2]); 8] = [
         (1, [0, 0], [1, 0]),
         (2, [2, 0], [1, 0]),
@@ -373,8 +403,8 @@ fn each_orientation_brings_each_corner_where_it_belongs() {
     }
 }
 
-/// Pictures that would take more memory than the budget has for one: each is named with what it takes, and the rows beside
-/// it are delivered.
+/// Pictures that would take more memory than the budget has for one are each named with their size, and the
+/// other rows are delivered.
 #[test]
 fn an_image_that_would_take_more_memory_than_there_is_is_refused_with_its_place() {
     let large =

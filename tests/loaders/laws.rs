@@ -1,4 +1,4 @@
-//! The laws of a case, on what its loaders deliver.
+//! Checks the laws on what the loaders of a case deliver.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,27 +10,27 @@ use crate::filters::selected;
 use crate::run::{How, Step, build, cache, take, whole};
 use crate::table::Table;
 
-/// Rows from which on two orders are never equal by chance.
-const MANY: usize = 24;
+/// From this many rows on, two orders are never equal by chance.
+const MIN_ROWS_OF_DISTINCT_ORDERS: usize = 24;
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Refused,
     Ran,
 }
 
-/// A case under way.
+/// A case that is being checked.
 struct Trial<'a> {
     case: &'a Case,
     table: Table,
-    /// The rows that the filter selects, as stored.
+    /// The rows that the filter selects, in the stored order.
     selected: Vec<u64>,
-    /// What each rank was given in each epoch: the truth, once the laws hold for it.
+    /// The rows that each rank got in each epoch: the reference, once the laws hold for them.
     epochs: BTreeMap<u64, Vec<Vec<Step>>>,
 }
 
-/// Holds a case to all laws.
+/// Checks a case against all laws.
 pub(crate) fn check(case: &Case) -> Outcome {
     let table = Table::write(case.layout.clone());
     let selected = selected(&case.filter, &table);
@@ -60,19 +60,19 @@ impl Trial<'_> {
         How { memory: AMPLE, threads: 2, ..How::of(self.case, rank) }
     }
 
-    /// A loader that cannot be refused.
+    /// Builds a loader that must not be refused.
     fn build(&self, how: &How) -> Loader {
         build(self.case, &self.table, how, None).unwrap_or_else(|error| panic!("{how:?}: {error}"))
     }
 
-    /// Whether numbers can never work, whatever the memory.
+    /// Whether the numbers can never work, with any memory.
     fn is_hopeless(&self, how: &How, lanes: u32) -> bool {
         let rows = self.selected.len() as u64;
         let global = u64::from(how.world) * how.batch;
         rows == 0 || rows < u64::from(lanes) || (self.case.drop_last && rows < global)
     }
 
-    /// A loader for each rank, or a refusal of all.
+    /// Builds a loader for each rank; `None` if all are refused.
     fn loaders(&self, folder: &TempDir) -> Option<Vec<Loader>> {
         let case = self.case;
         let hopeless = self.is_hopeless(&How::of(case, 0), case.lanes());
@@ -132,7 +132,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Rows after the first `start` that fill no step.
+    /// How many rows after the first `start` do not fill a step.
     fn dropped(&self, start: u64, global: u64) -> u64 {
         if self.case.drop_last { (self.selected.len() as u64 - start) % global } else { 0 }
     }
@@ -162,14 +162,14 @@ impl Trial<'_> {
         assert!(times.keys().all(|id| all.contains(id)), "a row that the filter leaves out");
         let dropped = self.dropped(0, case.global_batch());
         assert_eq!(times.len() as u64, all.len() as u64 - dropped, "each row once");
-        // A row comes again in a last step that has fewer rows than ranks, and nowhere else.
+        // A row comes again only in a last step that has fewer rows than ranks.
         let again: u64 = times.values().map(|times| times - 1).sum();
         let in_last = self.selected.len() as u64 % case.global_batch();
         assert!(again == 0 || (!case.drop_last && in_last > 0 && again < u64::from(case.world)));
     }
 
-    /// The stored order, worked out from nothing but its words: lanes are equal runs of the selected rows, global row `i`
-    /// is the next row of lane `i mod lanes`, and a step's rows are sorted by lane.
+    /// Checks the stored order, computed only from its definition: lanes are equal runs of the selected rows,
+    /// global row `i` is the next row of lane `i mod lanes`, and the rows of a step are sorted by lane.
     fn as_stored(&self, epoch: u64) {
         let (rows, lanes) = (self.selected.len(), self.case.lanes() as usize);
         let mut starts = vec![0];
@@ -191,7 +191,7 @@ impl Trial<'_> {
                 together.extend(rows.into_iter().filter(|row| part.binary_search(row).is_ok()));
             }
             if part.len() < ranks.len() {
-                // Some of them twice, so that no rank is without a batch.
+                // Some rows come twice, so that no rank is without a batch.
                 together.sort_unstable();
                 together.dedup();
             }
@@ -205,12 +205,13 @@ impl Trial<'_> {
         let orders: BTreeSet<Vec<u64>> = self.epochs.values().map(flat).collect();
         if self.case.mixing == Mixing::Stored {
             assert_eq!(orders.len(), 1, "the stored order is the same in all epochs");
-        } else if self.selected.len() >= MANY && !self.case.drop_last {
+        } else if self.selected.len() >= MIN_ROWS_OF_DISTINCT_ORDERS && !self.case.drop_last {
             assert_eq!(orders.len(), self.epochs.len(), "each epoch has an order of its own");
         }
     }
 
-    /// Law 1: epochs in any order, left early or not, on loaders that have other epochs behind them.
+    /// Law 1: epochs come in any order, whether or not they are left early, on loaders that have read other
+    /// epochs.
     fn visits(&self, loaders: &[Loader]) {
         let case = self.case;
         for (rank, loader) in loaders.iter().enumerate() {
@@ -228,7 +229,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Law 1: threads, memory and cache do not matter, nor whether the cache holds the rows already.
+    /// Law 1: threads, memory and cache do not matter, nor whether the cache has the rows already.
     fn any_threads_memory_and_cache(&self, folder: &TempDir) {
         let case = self.case;
         let rank = case.world - 1;
@@ -243,7 +244,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Law 4: with the global batch and the lanes constant, a step holds the same rows on any world.
+    /// Law 4: with the global batch and the lanes constant, a step has the same rows on any world.
     fn any_world(&self) {
         let case = self.case;
         let global = case.global_batch();
@@ -263,7 +264,7 @@ impl Trial<'_> {
         assert_eq!(together.len(), ranks[0].len());
         for (number, other) in together.iter().enumerate() {
             let here: BTreeSet<u64> = ranks.iter().flat_map(|rank| rank[number].rows()).collect();
-            // Repeats of a short last step are rows of an earlier one, on whichever world.
+            // Rows that are repeated in a short last step are rows of an earlier step, on any world.
             let full = (number as u64 + 1) * global <= rows;
             let common = here.intersection(other).count() as u64;
             assert!(
@@ -273,7 +274,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Laws 4 and 5: saved at any step, resumed on any world, exactly once.
+    /// Laws 4 and 5: a position saved at any step resumes on any world, and each row comes exactly once.
     fn resumed(&self) {
         let case = self.case;
         let (world, batch) = case.saved_to;
@@ -293,7 +294,7 @@ impl Trial<'_> {
                 position.sources[0].skipped,
                 if taken == steps.len() && position.row > 0 { skipped as u64 } else { 0 }
             );
-            // The count of bad rows alone is a rank's own.
+            // Only the count of bad rows differs from rank to rank.
             position.sources[0].skipped = 0;
             states.insert(serde_json::to_string(&position).unwrap());
         }
@@ -303,7 +304,7 @@ impl Trial<'_> {
         let start = if is_over { 0 } else { taken as u64 * case.global_batch() };
         assert_eq!((state.epoch, state.row), (1 + u64::from(is_over), start));
 
-        // On the same world: the very same steps.
+        // On the same world, the steps are exactly the same.
         let rank = case.world / 2;
         let loader = self.build(&How { threads: 1, ..self.ample(rank) });
         loader.restore(&state).unwrap();
@@ -317,7 +318,7 @@ impl Trial<'_> {
         assert_eq!((loader.position().epoch, loader.position().row), (state.epoch + 1, 0));
         assert_eq!(loader.next_epoch().number(), state.epoch + 1);
 
-        // On another.
+        // Resume on another world.
         let shape = How { world, batch, ..self.ample(0) };
         if is_over || self.is_hopeless(&shape, case.lanes.unwrap_or(world)) {
             return;
@@ -332,7 +333,7 @@ impl Trial<'_> {
             loader.restore(&state).unwrap();
             let mut epoch = loader.next_epoch();
             if self.steps(start, global) == 0 {
-                // What is left fills no step of this world: the next epoch is next.
+                // The rest does not fill a step of this world, so the next epoch comes next.
                 assert_eq!((epoch.number(), epoch.remaining()), (2, loader.len()));
                 return;
             }
@@ -353,7 +354,9 @@ impl Trial<'_> {
 
     fn another_seed(&self) {
         let case = self.case;
-        if case.mixing == Mixing::Stored || self.selected.len() < MANY * case.world as usize {
+        if case.mixing == Mixing::Stored
+            || self.selected.len() < MIN_ROWS_OF_DISTINCT_ORDERS * case.world as usize
+        {
             return;
         }
         let other = Case { seed: case.seed + 1, ..case.clone() };
@@ -363,7 +366,8 @@ impl Trial<'_> {
         assert_ne!(steps, self.epochs[&0][0], "each seed has an order of its own");
     }
 
-    /// Law 7: with one bad row more than may be skipped, or none allowed, the epoch ends with that row's place.
+    /// Law 7: with one more bad row than may be skipped, or with none allowed, the epoch ends with that row's
+    /// place.
     fn bad_rows(&self) {
         let skips = |rank: &Vec<Step>| -> u64 { rank.iter().map(|step| step.skipped.len() as u64).sum() };
         let Some(rank) = self.epochs[&0].iter().position(|rank| skips(rank) > 0) else { return };
@@ -379,7 +383,7 @@ impl Trial<'_> {
                 let mut epoch = loader.epoch(0);
                 for (number, step) in truth.iter().enumerate() {
                     let batch = epoch.next().unwrap();
-                    // Where a row has to stand in, the batches until it comes are one.
+                    // While a row must stand in, several planned batches are one.
                     let with_row = truth[number..].iter().position(|step| step.stands_in.is_none());
                     let together = &truth[number..][..with_row.map_or(truth.len() - number, |at| at + 1)];
                     let found: u64 = together.iter().map(|step| step.skipped.len() as u64).sum();
@@ -410,7 +414,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Law 8: after `close()` there is one error, and then nothing; batches that were made before may still come.
+    /// Law 8: after `close()` there is one error and then nothing; batches that were made before may still
+    /// come.
     fn closed(&self, loaders: &[Loader]) {
         let truth = &self.epochs[&0][0];
         let taken = (truth.len() as u64 * self.case.closed_at / 1_000) as usize;

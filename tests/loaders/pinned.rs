@@ -15,10 +15,10 @@ use crate::table::{Layout, Table};
 
 const PINNED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/loaders/pinned.txt");
 
-/// Compares what is pinned under a heading, or pins it.
+/// Compares the hashes under a heading with those in the file, or writes them to it.
 fn pinned(heading: &str, hashes: &[(String, u64)]) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    // A test that failed meanwhile leaves the file as it was.
+    // If another test failed while it held the lock, the file is as it was.
     let _only = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let text = std::fs::read_to_string(PINNED).unwrap_or_default();
     let mut all: BTreeMap<&str, &str> = text
@@ -42,7 +42,7 @@ fn pinned(heading: &str, hashes: &[(String, u64)]) {
     }
 }
 
-/// 3,000 rows in row groups of three sizes.
+/// A table of 3,000 rows in row groups of three sizes.
 fn table() -> Table {
     let files = vec![vec![100; 10], vec![37; 20], vec![126; 10]];
     Table::write(Layout { files, blob: 0, ..Layout::even(0, 0, 0) })
@@ -52,7 +52,7 @@ fn loader(table: &Table, shuffle: Shuffle) -> LoaderBuilder {
     table.open().loader().columns(["id"]).shuffle(shuffle).batch_size(32).threads(2)
 }
 
-/// The ids of each batch of an epoch, from where the loader is.
+/// A hash of the ids in each batch of an epoch, from the loader's position on.
 fn hash(loader: &Loader, epoch: u64) -> u64 {
     let mut hash = Xxh3::new();
     for batch in loader.epoch(epoch) {
@@ -96,7 +96,7 @@ fn orders(table: &Table, name: &str, shuffle: Shuffle) -> Vec<(String, u64)> {
     hashes
 }
 
-/// The hash that python/tests/test_rows.py has of the same order, on any number of threads.
+/// The hash that python/tests/test_rows.py has for the same order, on any number of threads.
 #[test]
 fn the_order_is_that_of_python() {
     let table = Table::write(Layout { files: vec![vec![100; 30]], blob: 0, ..Layout::even(0, 0, 0) });
@@ -135,7 +135,8 @@ fn the_windowed_order_never_changes() {
     pinned("window", &hashes);
 }
 
-/// The walk of a plan: rows, what enters and what leaves, over row groups that no file here has.
+/// The walk of a plan: its rows and which parts enter and leave, over row groups larger than any file here
+/// has.
 #[test]
 fn plans_never_change() {
     let groups: Vec<u32> = (0..400).map(|group| [1_000, 0, 313, 1, 70_000][group % 5]).collect();
@@ -170,10 +171,10 @@ fn plans_never_change() {
     pinned("plan", &hashes);
 }
 
-/// A row's crop and flip are drawn from seed, epoch and row, in a way that never changes.
+/// A row's crop and flip are drawn from the seed, the epoch and the row in a way that never changes.
 #[test]
 fn random_pixels_never_change() {
-    // Some rows of each image format; the default window mixes them.
+    // The table has some rows of each image format, which the default window mixes.
     let table = Table::write(Layout { blob: 0, ..Layout::even(2, 3, 20) });
     let crop = || Image::random_resized_crop(16);
     let mut hashes = Vec::new();

@@ -1,4 +1,4 @@
-//! A row's random crop and flip depend on seed, epoch, row and column, and on nothing else.
+//! A row's random crop and flip depend only on the seed, the epoch, the row and the column.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,8 @@ fn pixels(table: &Table, shuffle: Shuffle, batch: u64, epoch: u64) -> BTreeMap<i
     batches.collect()
 }
 
-/// Files, row groups, lanes, windows and batches decide who decodes a row, and when, but not what comes out.
+/// Files, row groups, lanes, windows and batches decide which thread decodes a row and when, but not the
+/// pixels.
 #[test]
 fn pixels_are_those_of_the_row_wherever_it_lies() {
     let one = Table::write(Layout { blob: 0, ..Layout::even(1, 1, 60) });

@@ -7,7 +7,7 @@ use forebay::{ErrorKind, Filter, Loader, LoaderBuilder, Position, Shard, Shuffle
 
 use crate::table::{Layout, Table};
 
-/// Makes a position another one.
+/// Changes a position.
 type Damage = &'static dyn Fn(&mut Position);
 
 fn builder(table: &Table, shuffle: Shuffle) -> LoaderBuilder {
@@ -34,7 +34,7 @@ fn a_position_brings_its_lanes_and_window_where_they_were_left_open() {
     assert_eq!((state.sources[0].order.lanes, state.row), (4, 120));
     assert!(saved.iter().all(|loader| loader.position() == state));
 
-    // Without a window of its own the default one gives way as well: all row groups, here.
+    // A default window gives way as well; here it has all row groups.
     for shuffle in [windowed(), Shuffle::seeded(5)] {
         let alone = builder(&table, shuffle).build().unwrap();
         assert_eq!(alone.position().sources[0].order.lanes, 1);
@@ -95,7 +95,7 @@ fn a_position_of_another_order_or_with_numbers_that_cannot_be_is_refused() {
         assert_eq!(error.kind(), ErrorKind::StateMismatch, "{what}: {error}");
         assert_eq!(loader.position(), state, "{what}");
     }
-    // The seed of an exact shuffle as well.
+    // The seed of an exact shuffle must match, too.
     let exact = |seed| builder(&table, Shuffle::exact(seed)).build().unwrap();
     let error = exact(1).restore(&exact(2).position()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StateMismatch);
@@ -106,7 +106,8 @@ fn a_position_that_leaves_no_step_goes_to_the_next_epoch() {
     let table = Table::write(Layout::even(1, 5, 20));
     let dropping = |batch| builder(&table, windowed()).batch_size(batch).drop_last(true).build().unwrap();
     let small = dropping(30);
-    // After the last of 3 steps of 30 rows, and after 2 of them where 40 are left for steps of 50.
+    // The positions are after the last of 3 steps of 30 rows, and after 2 of them, where 40 rows are left for
+    // steps of 50.
     let mut state = small.position();
     for (row, batch, expected) in [(90, 30, (4, 0)), (60, 50, (4, 0)), (60, 40, (3, 60)), (100, 30, (4, 0))] {
         (state.epoch, state.row) = (3, row);
@@ -136,7 +137,7 @@ fn epochs_are_numbered_on_from_the_last_one() {
     let mut state = loader.position();
     (state.epoch, state.row) = (2, 40);
     loader.restore(&state).unwrap();
-    // Another epoch than the restored one begins at its beginning, and so does the restored one the second time.
+    // Any epoch but the restored one starts from its beginning, and so does the restored one the second time.
     assert_eq!(loader.epoch(4).remaining(), 10);
     loader.restore(&state).unwrap();
     assert_eq!((loader.epoch(2).remaining(), loader.epoch(2).remaining()), (6, 10));

@@ -1,4 +1,4 @@
-//! Running a loader, with every value of every batch compared with what its row must hold.
+//! Runs a loader, and compares every value of every batch with the value that its row must have.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use forebay_image::{PixelType, RowKey, decode_into};
 use crate::case::Case;
 use crate::table::Table;
 
-/// What takes the place of nulls, where that is asked for.
+/// The value that replaces nulls, if that is requested.
 const FILL: i32 = -7;
 
-/// How far pixels may be off on average where a cache keeps images in another form, of 255. A crop of another place, or
-/// an image that is flipped, is several times as far off.
+/// The mean difference of pixels, of 255, that is permitted if a cache keeps images in another form. A crop
+/// at another place or a flipped image differs several times as much.
 const LOSS: f64 = 8.0;
 
-/// What of a loader varies within a case.
+/// The properties of a loader that vary within a case.
 #[derive(Clone, Debug)]
 pub(crate) struct How {
     pub(crate) rank: u32,
@@ -33,7 +33,7 @@ pub(crate) struct How {
 }
 
 impl How {
-    /// As the case says.
+    /// The properties that the case has.
     pub(crate) fn of(case: &Case, rank: u32) -> How {
         let on_bad_row = match case.layout.bad {
             Some(_) => OnBadRow::skip(u64::MAX),
@@ -76,12 +76,12 @@ pub(crate) fn build(case: &Case, table: &Table, how: &How, cache: Option<DiskCac
     builder.build()
 }
 
-/// A batch: the rows that it holds, and those that were left out of it.
+/// A batch: the rows that it has, and the rows that were left out of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Step {
     pub(crate) ids: Vec<u64>,
     pub(crate) skipped: Vec<u64>,
-    /// The row that stands in where all are bad, which comes once more than the others.
+    /// The row that stands in if all rows are bad, which comes once more than the others.
     pub(crate) stands_in: Option<u64>,
 }
 
@@ -95,7 +95,7 @@ impl Step {
     }
 }
 
-/// Takes `most` steps of an epoch, or all, and compares what they hold.
+/// Takes at most `most` steps of an epoch, and compares their values.
 pub(crate) fn take(case: &Case, table: &Table, loader: &Loader, epoch: &mut Epoch, most: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     while steps.len() < most {
@@ -111,7 +111,7 @@ pub(crate) fn take(case: &Case, table: &Table, loader: &Loader, epoch: &mut Epoc
         let mut ids = compare(case, table, number, &batch);
         assert!(!ids.is_empty(), "no batch is empty");
         let skipped: Vec<u64> = skipped.iter().map(|bad| table.id_at(bad.error().place())).collect();
-        // A row that another rank has as well is alone in its batch.
+        // A row that another rank has too is the only one in its batch.
         let is_alone = ids.len() == 1 && !skipped.is_empty() && loader.stats().padded_rows > padded;
         let stands_in = is_alone.then(|| ids.remove(0));
         steps.push(Step { ids, skipped, stands_in });
@@ -119,14 +119,14 @@ pub(crate) fn take(case: &Case, table: &Table, loader: &Loader, epoch: &mut Epoc
     steps
 }
 
-/// A whole epoch.
+/// Reads a whole epoch.
 pub(crate) fn whole(case: &Case, table: &Table, loader: &Loader, epoch: u64) -> Vec<Step> {
     let steps = take(case, table, loader, &mut loader.epoch(epoch), usize::MAX);
     assert_eq!(steps.len() as u64, loader.len(), "len() is exact");
     steps
 }
 
-/// The ids of a batch, once all of its columns hold what these rows hold.
+/// The ids of a batch, after all of its columns were compared.
 fn compare(case: &Case, table: &Table, epoch: u64, batch: &RecordBatch) -> Vec<u64> {
     let schema = batch.schema();
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -153,12 +153,13 @@ fn compare(case: &Case, table: &Table, epoch: u64, batch: &RecordBatch) -> Vec<u
     ids
 }
 
-/// Where a column has values.
+/// For each row of a column, whether it has a value.
 fn present(column: &dyn Array) -> BooleanArray {
     (0..column.len()).map(|row| Some(column.is_valid(row))).collect()
 }
 
-/// Each image is the one that its own key makes of it: seed, epoch, the row's place in the data set, and its column.
+/// Compares each image with what its own key makes of it. The key is made of the seed, the epoch, the row's
+/// place in the data set, and the column.
 fn pixels(case: &Case, table: &Table, epoch: u64, ids: &[u64], column: &Arc<dyn Array>, image: &Image) {
     assert_eq!(column.null_count(), 0);
     let values = column.as_fixed_size_list().values().to_data();
@@ -174,7 +175,7 @@ fn pixels(case: &Case, table: &Table, epoch: u64, ids: &[u64], column: &Arc<dyn 
         }
         let off = match image.pixel_type() {
             PixelType::F32 => {
-                // Normalised by a deviation of a quarter: 255 steps are 4 wide.
+                // Pixels were normalized with a standard deviation of a quarter, so 255 levels span 4.
                 let floats = |bytes: &[u8]| -> Vec<f64> {
                     let words =
                         bytes.chunks_exact(4).map(|word| f32::from_ne_bytes(word.try_into().unwrap()));

@@ -16,31 +16,31 @@ use tempfile::TempDir;
 
 use crate::chance::mixed;
 
-/// All columns, `id` first.
+/// The names of all columns, `id` first.
 pub(crate) const COLUMNS: [&str; 15] = [
     "id", "flag", "small", "real", "amount", "wide", "when", "day", "word", "kind", "blob", "cell", "list",
     "corners", "image",
 ];
 
-/// Rows in a stretch that holds nulls only, or none, where nulls come in stretches.
+/// The number of rows in a stretch that has only nulls, or none, if nulls come in stretches.
 const STRETCH: u64 = 30;
 
 /// Which values are null.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Nulls {
     None,
-    /// One in this many, scattered.
+    /// One value in this many, scattered.
     OneIn(u64),
-    /// All of some stretches of rows.
+    /// All values in some stretches of rows.
     Stretches,
 }
 
-/// What a data set looks like.
+/// The layout and the options of a data set.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    /// Rows of the row groups of each file.
+    /// The number of rows in each row group of each file.
     pub(crate) files: Vec<Vec<u32>>,
-    /// Row groups without rows at the end of each file.
+    /// The number of empty row groups at the end of each file.
     pub(crate) empty_groups: usize,
     pub(crate) compression: Compression,
     pub(crate) dictionary: bool,
@@ -48,14 +48,14 @@ pub(crate) struct Layout {
     pub(crate) second_version: bool,
     pub(crate) page_rows: usize,
     pub(crate) nulls: Nulls,
-    /// Length of the longest blob.
+    /// The length of the longest blob, in bytes.
     pub(crate) blob: u64,
     /// One image in this many is broken or null.
     pub(crate) bad: Option<u64>,
 }
 
 impl Layout {
-    /// Files of row groups of equal size, with everything else at its default.
+    /// Files with row groups of equal size, with everything else at its default.
     pub(crate) fn even(files: usize, groups: usize, rows: u32) -> Layout {
         Layout {
             files: vec![vec![rows; groups]; files],
@@ -129,7 +129,7 @@ impl Table {
         Dataset::open(self.dir.path()).unwrap()
     }
 
-    /// The row at a place.
+    /// The id of the row at a place.
     pub(crate) fn id_at(&self, place: &Place) -> u64 {
         let file = place.file.as_ref().unwrap().strip_suffix(".parquet").unwrap();
         let file: usize = file[file.len() - 3..].parse().unwrap();
@@ -146,7 +146,7 @@ impl Table {
         }
     }
 
-    /// A value that is not null.
+    /// A value of a column, or `None` if it is null for this row.
     fn some<T>(&self, column: u64, id: u64, value: impl FnOnce(u64) -> T) -> Option<T> {
         (!self.is_null(column, id)).then(|| value(draw(column + 100, id)))
     }
@@ -155,7 +155,7 @@ impl Table {
         self.some(2, id, |draw| (draw % 40) as i32 - 20)
     }
 
-    /// One in nine is NaN.
+    /// One value in nine is NaN.
     pub(crate) fn real(&self, id: u64) -> Option<f64> {
         self.some(
             3,
@@ -168,7 +168,7 @@ impl Table {
         self.some(8, id, |draw| "abcdefghijklmnopqrst".repeat(2)[..(draw % 40) as usize].to_owned())
     }
 
-    /// Bytes that do not compress: what expands many times over is refused for that alone.
+    /// The bytes do not compress, because data that expands many times over would be refused for that alone.
     fn blob(&self, id: u64) -> Option<Vec<u8>> {
         self.some(10, id, |draw| {
             let length = (draw >> 8) % (self.layout.blob + 1);
@@ -191,7 +191,7 @@ impl Table {
         self.layout.bad.is_some_and(|n| draw(14, id).is_multiple_of(n))
     }
 
-    /// The encoded image; of a bad row half of it, or none.
+    /// The encoded image of a row; a bad row has half of an image, or none.
     pub(crate) fn image(&self, id: u64) -> Option<Vec<u8>> {
         let whole = photograph(id);
         match (self.is_bad(id), id.is_multiple_of(2)) {
@@ -251,7 +251,7 @@ impl Table {
         }
     }
 
-    /// A column as a batch of these rows has it, where it is not decoded.
+    /// A column without decoding, as a batch with these rows has it.
     pub(crate) fn delivered(&self, name: &str, ids: &[u64]) -> ArrayRef {
         let stored = self.stored(name, ids);
         match stored.data_type() {
@@ -285,7 +285,8 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(COLUMNS.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// A small image, without symmetry, that is like no other row's: every second one a JPEG, the others PNG.
+/// A small image without symmetry that differs from every other row's. Every second image is a JPEG, the
+/// others are PNG.
 fn photograph(id: u64) -> Vec<u8> {
     let draw = draw(15, id);
     let (width, height) = (12 + (draw % 20) as u32, 12 + ((draw >> 8) % 20) as u32);

@@ -1,4 +1,4 @@
-//! What several of these tests start from.
+//! Helpers that several of these tests share.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::fs::File;
@@ -8,7 +8,7 @@ use forebay::arrow::array::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
-/// A file of this batch in row groups of `rows`.
+/// Writes a batch to a file with row groups of `rows` rows.
 pub(super) fn write_batch(path: &Path, batch: &RecordBatch, rows: usize) {
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
     let mut writer =
@@ -17,7 +17,7 @@ pub(super) fn write_batch(path: &Path, batch: &RecordBatch, rows: usize) {
     writer.close().unwrap();
 }
 
-/// Numbers that are the same in each run.
+/// Random numbers that are the same in each run.
 pub(super) struct Draw(pub(super) u64);
 
 impl Draw {

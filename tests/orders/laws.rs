@@ -1,5 +1,5 @@
-//! The laws of order, as properties over random data sets, worlds, lanes, batches, windows, seeds, epochs and resume
-//! points. Nothing here reads data: plans are arithmetic.
+//! The laws of order, as properties over random data sets, worlds, lanes, batches, windows, seeds, epochs and
+//! resume points. Nothing here reads data, because plans are arithmetic.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -12,18 +12,18 @@ use forebay::plan::{Deals, EpochOrder, OrderSpec, Part, PlannedStep, Split, Walk
 use forebay::{Shard, Shuffle};
 use proptest::prelude::*;
 
-/// A row of the data set: row group, and row in it.
+/// A row of the data set: its row group, and its ordinal in it.
 type Row = (u32, u32);
 
 #[derive(Clone, Debug)]
-struct Case {
+struct OrderCase {
     groups: Vec<u32>,
     shuffle: Shuffle,
     lanes: u32,
     epoch: u64,
 }
 
-impl Case {
+impl OrderCase {
     fn order(&self) -> EpochOrder {
         EpochOrder::new(
             self.groups.as_slice(),
@@ -32,12 +32,12 @@ impl Case {
         )
     }
 
-    /// The share of a rank whose batches have `batch` rows.
+    /// The split of a rank whose batches have `batch` rows.
     fn split(&self, rank: u32, world: u32, batch: u64, drop_last: bool) -> Split {
         self.split_of(rank, world, batch * u64::from(world), drop_last)
     }
 
-    /// The share of a rank in steps of `global_batch` rows.
+    /// The split of a rank in steps of `global_batch` rows.
     fn split_of(&self, rank: u32, world: u32, global_batch: u64, drop_last: bool) -> Split {
         let (rows, shard) = (self.order().rows(), Shard::new(rank, world).unwrap());
         Split { rows, lanes: self.lanes, shard, global_batch, drop_last }
@@ -51,7 +51,7 @@ impl Case {
         Walk::new(&self.order(), split, start).collect()
     }
 
-    /// The rows of each step from a row on, over all ranks, without those that are repeated.
+    /// The rows of each step from row `start` on, over all ranks, without repeated rows.
     fn together(&self, world: u32, global_batch: u64, start: u64) -> Vec<BTreeSet<Row>> {
         let mut together = Vec::new();
         for rank in 0..world {
@@ -73,7 +73,7 @@ fn rows_of(step: &PlannedStep) -> Vec<Row> {
         .collect()
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = OrderCase> {
     let groups = prop_oneof![
         prop::collection::vec(0u32..40, 1..40),
         (1u32..200, 1usize..30).prop_map(|(rows, groups)| vec![rows; groups]),
@@ -98,11 +98,11 @@ fn cases() -> impl Strategy<Value = Case> {
             (Some(Some(window)), None) => Shuffle::seeded(seed).window_rows(window),
             (Some(Some(window)), Some(rows)) => Shuffle::seeded(seed).window_rows(window).piece_rows(rows),
         };
-        Case { groups, shuffle, lanes, epoch }
+        OrderCase { groups, shuffle, lanes, epoch }
     })
 }
 
-/// Random topologies for each law; PROPTEST_CASES asks for another number.
+/// The number of random topologies for each law; the environment variable PROPTEST_CASES sets another number.
 fn config() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig { cases: asked.unwrap_or(10_000), failure_persistence: None, ..ProptestConfig::default() }
@@ -146,15 +146,16 @@ proptest! {
         prop_assert_eq!(seen.len() as u64, total - dropped);
     }
 
-    /// Law 4 (elastic): with the global batch and the lanes constant, a step holds the same rows on any world, whether the
-    /// number of ranks divides anything or not.
+    /// Law 4 (elastic): with the global batch and the lanes constant, a step has the same rows on any world,
+    /// whether or not the number of ranks divides anything.
     #[test]
     fn a_step_holds_the_same_rows_on_any_world(case in cases(), world in 1u32..14, global in 1u64..250) {
         let global = global.max(world.into());
         prop_assert_eq!(case.together(1, global, 0), case.together(world, global, 0));
     }
 
-    /// Law 4: stopped and resumed again and again, each time on another world, the steps are those of a run that was not.
+    /// Law 4: a run that is stopped and resumed several times, each time on another world, has the steps of
+    /// an uninterrupted run.
     #[test]
     fn steps_do_not_show_on_how_many_ranks_they_were_resumed(
         case in cases(), worlds in prop::collection::vec(1u32..14, 1..6), global in 14u64..250, at in any::<u64>(),
@@ -168,7 +169,7 @@ proptest! {
         }
     }
 
-    /// Law 4: saved on one world, resumed on another, exactly once still holds.
+    /// Law 4: a position that is saved on one world and resumed on another still gives each row exactly once.
     #[test]
     fn a_position_saved_on_one_world_resumes_on_another(
         case in cases(), before in 1u32..9, after in 1u32..9, batch in 1u64..40, batch_after in 1u64..40, at in 0.0f64..1.0,
@@ -198,8 +199,8 @@ proptest! {
         prop_assert_eq!(seen.len() as u64, total);
     }
 
-    /// Laws 1 and 5: the tail after any resume point is the tail of the undisturbed walk, and only what it needs of
-    /// the pool is read for it.
+    /// Laws 1 and 5: after any resume point, the steps are those of an undisturbed walk, and only the parts
+    /// of the pool that they need are read.
     #[test]
     fn resuming_gives_the_undisturbed_tail_and_reads_no_more_than_a_pool(
         case in cases(), world in 1u32..5, batch in 1u64..70, at in 0.0f64..1.0,
@@ -213,7 +214,7 @@ proptest! {
             prop_assert_eq!((&a.parts, &a.picks), (&b.parts, &b.picks));
         }
         if let Some(first) = tail.first() {
-            // Held by the undisturbed walk when it begins this step, or entering in it.
+            // The parts are held by the undisturbed walk when it begins this step, or enter in this step.
             let mut held: HashSet<Part> = HashSet::new();
             for step in &whole[..k] {
                 held.extend(&step.entering);
@@ -226,8 +227,8 @@ proptest! {
         }
     }
 
-    /// Who brings a part's rows into the order of its deal finds at the picked places the rows of the plan, from wherever the
-    /// epoch is begun, and neighbours where nothing else is mixed with them.
+    /// After a part's rows are brought into the order of its deal, the picked places have the rows of the
+    /// plan, from wherever the epoch begins. They are neighbours if nothing else is mixed with them.
     #[test]
     fn places_in_deals_are_the_rows_of_the_plan(
         case in cases(), world in 1u32..5, rank in 0u32..4, batch in 1u64..70, at in 0.0f64..1.0,
@@ -259,8 +260,9 @@ proptest! {
         }
     }
 
-    /// What the reader is told agrees with what the consumer needs: a scout sees the same parts at the same steps, every
-    /// row picked is of a part at hand, every part enters and leaves once, and no lane holds more than its pool.
+    /// The plan for the reader agrees with that for the consumer: a scout sees the same parts at the same
+    /// steps, every picked row is in a part in memory, every part enters and leaves once, and no lane holds
+    /// more than its pool.
     #[test]
     fn parts_are_at_hand_when_needed_and_gone_after(case in cases(), rank in 0u32..4, batch in 1u64..70) {
         let order = case.order();
@@ -289,7 +291,7 @@ proptest! {
 /// Law 1: the order is pinned. A change of one of these hashes is a change of the contract.
 #[test]
 fn the_order_of_a_known_data_set_never_changes() {
-    let case = |rows, groups, window, epoch| Case {
+    let case = |rows, groups, window, epoch| OrderCase {
         groups: vec![rows; groups],
         shuffle: Shuffle::seeded(17).window_rows(window),
         lanes: 4,
@@ -297,7 +299,7 @@ fn the_order_of_a_known_data_set_never_changes() {
     };
     for (case, pinned) in [
         (case(100, 50, 1_000, 3), "00317f58a7bebb45"),
-        // Fewer rows than ticks to stay, in the first epoch and later.
+        // These cases have fewer rows than ticks to stay, in the first epoch and later.
         (case(3, 2_000, 300, 0), "49e14edc55545794"),
         (case(3, 2_000, 300, 3), "0d4838282f8d471e"),
     ] {
@@ -313,21 +315,21 @@ fn the_order_of_a_known_data_set_never_changes() {
     }
 }
 
-/// A label-sorted data set of ImageNet's shape, to measure mixing on.
+/// A data set of ImageNet's shape, sorted by label, on which mixing is measured.
 const CLASSES: u32 = 1_000;
 const ROWS_PER_CLASS: u32 = 1_281;
 const GROUP: u32 = 512;
 const WINDOW: u64 = 65_536;
 const BATCH: u64 = 256;
 
-fn sorted_by_label(shuffle: Shuffle, epoch: u64) -> Case {
+fn sorted_by_label(shuffle: Shuffle, epoch: u64) -> OrderCase {
     let rows = CLASSES * ROWS_PER_CLASS;
     let groups = (0..rows.div_ceil(GROUP)).map(|g| GROUP.min(rows - g * GROUP)).collect();
-    Case { groups, shuffle, lanes: 1, epoch }
+    OrderCase { groups, shuffle, lanes: 1, epoch }
 }
 
-/// Distinct classes of a batch, on average over `steps` of them from the one after `skipped` on.
-fn distinct_classes(case: &Case, skipped: u64, steps: usize) -> f64 {
+/// The mean number of distinct classes in a batch, over `steps` batches after the first `skipped`.
+fn distinct_classes(case: &OrderCase, skipped: u64, steps: usize) -> f64 {
     let walk = Walk::new(&case.order(), case.split(0, 1, BATCH, true), skipped * BATCH);
     let class = |(group, row): Row| (group * GROUP + row) / ROWS_PER_CLASS;
     let per_batch =
@@ -374,7 +376,7 @@ fn the_pool_of_the_first_epoch_deals_while_it_fills() {
     assert!(distinct_classes(&first, 2_000, 200) > 110.0);
 }
 
-/// From the first batch on, a link that gives 1.5 times what is dealt is late by less than a row group.
+/// From the first batch on, a link that delivers 1.5 times the demand is late by less than a row group.
 #[test]
 fn the_window_fills_no_faster_than_a_link_of_1_5_times_the_demand() {
     for (rows, groups, window, batch) in [
@@ -388,7 +390,7 @@ fn the_window_fills_no_faster_than_a_link_of_1_5_times_the_demand() {
         (1, 5_000, 100, 8),
     ] {
         let shuffle = Shuffle::seeded(1).window_rows(window);
-        let case = Case { groups: vec![rows; groups], shuffle, lanes: 1, epoch: 0 };
+        let case = OrderCase { groups: vec![rows; groups], shuffle, lanes: 1, epoch: 0 };
         let mut asked = 0.0;
         let mut latest = 0.0_f64;
         for (dealt, step) in case.steps(0, 1, batch, true, 0).iter().enumerate() {
@@ -408,9 +410,9 @@ fn the_window_fills_no_faster_than_a_link_of_1_5_times_the_demand() {
 #[test]
 fn a_window_that_holds_the_data_set_deals_a_uniform_permutation_after_the_first_epoch() {
     let case =
-        Case { groups: vec![50; 10], shuffle: Shuffle::seeded(3).window_rows(500), lanes: 1, epoch: 1 };
+        OrderCase { groups: vec![50; 10], shuffle: Shuffle::seeded(3).window_rows(500), lanes: 1, epoch: 1 };
     let steps = case.steps(0, 1, 50, false, 0);
     assert_eq!(steps[0].entering.len(), 10, "all of it is mixed at once");
-    let in_the_first = Case { epoch: 0, ..case }.steps(0, 1, 50, false, 0)[0].entering.len();
+    let in_the_first = OrderCase { epoch: 0, ..case }.steps(0, 1, 50, false, 0)[0].entering.len();
     assert!(in_the_first < 10, "{in_the_first}");
 }

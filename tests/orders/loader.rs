@@ -19,8 +19,8 @@ use tempfile::TempDir;
 
 use super::kit::write_batch;
 
-/// A data set of `files` files with `groups` row groups of `rows` rows each. Row `i` holds `id = i`, a score that is
-/// null in every fifth row, a name, and a blob of `blob` bytes.
+/// Writes a data set of `files` files with `groups` row groups of `rows` rows each. Row `i` has `id = i`, a
+/// score that is null in every fifth row, a name, and a blob of `blob` bytes.
 fn written(files: usize, groups: usize, rows: usize, blob: usize) -> TempDir {
     let dir = TempDir::new().unwrap();
     let schema = Arc::new(Schema::new(vec![
@@ -164,12 +164,12 @@ fn a_state_of_another_data_set_or_seed_is_refused() {
 
 #[test]
 fn row_groups_larger_than_the_budget_pass_one_at_a_time() {
-    // 3 MB row groups under a budget of 1 MB, with batches that straddle them.
+    // The row groups have 3 MB, the budget 1 MB, and batches straddle row groups.
     let dir = written(2, 3, 300, 10_000);
     let loader = loader(&dir).columns(["id", "blob"]).memory(1 << 20).batch_size(16).build().unwrap();
     let all: Vec<i64> = epoch_ids(&loader, 0).concat();
     assert_eq!(all, (0..1_800).collect::<Vec<_>>());
-    // What was fetched ahead for the next epoch goes, and so does the last permit.
+    // Closing drops what was prefetched for the next epoch, and with it the last permit.
     loader.close();
     let started = Instant::now();
     while loader.stats().memory.row_groups > 0 {
@@ -340,7 +340,7 @@ fn bad_images_are_raised_with_their_place_or_skipped_and_counted() {
     assert_eq!(exceeded.place().row, Some(57));
 }
 
-/// Writes one file of row groups of `rows` rows.
+/// Writes one file with row groups of `rows` rows.
 fn write(dir: &TempDir, rows: usize, columns: Vec<(&str, ArrayRef)>) {
     let batch = RecordBatch::try_from_iter_with_nullable(
         columns.into_iter().map(|(name, column)| (name, column, true)),
@@ -349,8 +349,8 @@ fn write(dir: &TempDir, rows: usize, columns: Vec<(&str, ArrayRef)>) {
     write_batch(&dir.path().join("a.parquet"), &batch, rows);
 }
 
-/// Thirty rows of every kind of column, each null in a row of its own: `number` in 3, `flag` in 7, a value of `list` in 11,
-/// `list` in 12, a value of `pair` in 20, `cell` in 25, `text` in 28.
+/// Thirty rows with every kind of column. Each column is null in another row: `number` in 3, `flag` in 7, a
+/// value of `list` in 11, `list` in 12, a value of `pair` in 20, `cell` in 25, `text` in 28.
 fn with_nulls() -> TempDir {
     let dir = TempDir::new().unwrap();
     let but = |null: i64| (0..30).map(move |row| (row != null).then_some(row));
@@ -458,8 +458,8 @@ fn nulls_are_delivered_where_bad_rows_raise_and_filled_where_a_value_is_given() 
     }
 }
 
-/// Settings that once were accepted and then waited for ever: lanes that share row groups, steps that do not divide by
-/// lanes, a lane that many ranks share, row groups much smaller than the budget's unit.
+/// Settings that were once accepted and then waited for ever: lanes that share row groups, steps that lanes
+/// do not divide, a lane that many ranks share, and row groups much smaller than the budget's unit.
 #[test]
 fn what_is_accepted_runs_to_its_end() {
     let wide = written(1, 2, 5_000, 100);
@@ -499,7 +499,8 @@ fn a_position_does_not_move_for_an_epoch_that_does_not_begin() {
     assert_eq!((loader.position().epoch, loader.position().row), (3, 20));
 }
 
-/// Reads epoch 0 to its end, then waits until nothing more is read; the bytes read and those needed, less the footer's.
+/// Reads epoch 0 to its end, then waits until nothing more is read. Returns the bytes read and the bytes
+/// needed, without those of footers.
 fn traffic_of_one_epoch(loader: &Loader) -> (u64, u64) {
     const QUIET: Duration = Duration::from_millis(200);
     let footers = loader.stats().traffic;
@@ -536,7 +537,7 @@ fn what_is_read_for_an_epoch_that_may_never_begin_is_bounded_and_not_needed() {
     let (read, needed) = traffic_of_one_epoch(&loader);
     assert_eq!(needed, once);
     assert!(read > once, "the first row groups of the next epoch are there");
-    // Batches are made 32 ahead at most, and a local disk is read four row groups at a time.
+    // Batches are made at most 32 ahead, and a local disk is read four row groups at a time.
     assert!(read - once <= once / 200 * (32 + 4 + 1), "{read} bytes of {once}");
 }
 
@@ -612,7 +613,7 @@ fn the_memory_that_a_refusal_names_is_enough() {
     }
 }
 
-/// Small row groups are read and decoded together, and told apart where one of them is damaged.
+/// Small row groups are read and decoded together, but only the damaged one among them is refused.
 #[test]
 fn of_small_row_groups_that_are_read_together_one_is_damaged() {
     let (groups, rows, damaged) = (120, 5, 71);
@@ -649,14 +650,14 @@ fn of_small_row_groups_that_are_read_together_one_is_damaged() {
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert_eq!((error.place().row_group, error.place().column.as_deref()), (Some(damaged), Some("id")));
         assert!(expected.starts_with(&delivered));
-        // All batches before the first that needs a row of it.
+        // All batches come before the first that needs a row of the damaged row group.
         let first = expected.iter().position(|id| lost.contains(id)).unwrap();
         assert!(!in_order || delivered.len() == first / 10 * 10, "{} of {first}", delivered.len());
 
         let skipping = loader(shuffle).on_bad_row(OnBadRow::skip(rows as u64)).build().unwrap();
         let left: Vec<i64> = expected.iter().copied().filter(|id| !lost.contains(id)).collect();
         let mut found = epoch_ids(&skipping, 1).concat();
-        // A row that stands in where a batch would be empty comes next, or is the first one.
+        // A row that stands in for an empty batch is the next row, or the first one.
         found.dedup();
         if found.len() > left.len() && found.last() == left.first() {
             found.pop();
@@ -668,8 +669,8 @@ fn of_small_row_groups_that_are_read_together_one_is_damaged() {
     }
 }
 
-/// Files of one data set that are stored differently: the same columns in another order, required or nullable, with and
-/// without a dictionary.
+/// The files of one data set are stored differently: the same columns in another order, required or nullable,
+/// with and without a dictionary.
 #[test]
 fn small_row_groups_of_files_that_are_stored_differently_are_not_mixed_up() {
     let dir = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! The order of rows: as plans that read nothing, and as loaders deliver it.
+//! The order of rows, as plans that read nothing and as loaders deliver it.
 
 mod kit;
 mod laws;

@@ -1,4 +1,5 @@
-//! Mixes as a user of the library has them: random topologies, whose rows are held against the plan, and resumed anywhere.
+//! Mixes as a user of the library sees them: random topologies whose rows are compared with the plan, and
+//! which resume anywhere.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,10 +21,10 @@ use forebay::{
 
 use super::kit::{Draw, write_batch};
 
-/// A row as it came: source, pass-independent number, in delivered order.
+/// A delivered row: its source, and its number, which does not depend on the pass.
 type Row = (i64, i64);
 
-/// A file of so many rows in row groups of `group`; column `n` counts them.
+/// Writes a file of `rows` rows in row groups of `group`. Column `n` counts the rows.
 fn write(folder: &Path, rows: i64, group: usize) -> Dataset {
     std::fs::create_dir_all(folder).unwrap();
     let columns = [("n", Arc::new(Int64Array::from_iter_values(0..rows)) as ArrayRef)];
@@ -47,7 +48,7 @@ fn batches(epoch: Epoch) -> Vec<RecordBatch> {
     epoch.map(Result::unwrap).collect()
 }
 
-/// Sources of random sizes, weights, orders and ends.
+/// Sources with random sizes, weights, orders and ends.
 struct Topology {
     sources: Vec<(Dataset, Shuffle, f64)>,
     spec: LoaderSpec,
@@ -150,7 +151,7 @@ fn rows_come_as_planned_and_a_position_resumes_anywhere() {
         for (at, (mut got, expected)) in tail.into_iter().zip(&steps[from..]).enumerate() {
             got.sort_unstable();
             if got.len() > expected.len() {
-                // Repeated, so that no rank is without a batch.
+                // Rows are repeated, so that no rank is without a batch.
                 assert!(expected.len() < world as usize);
                 continue;
             }
@@ -196,7 +197,7 @@ fn an_epoch_that_another_one_ends_says_so_and_takes_nothing_of_it() {
     let mut first = mix.epoch(0);
     first.next().unwrap().unwrap();
     let second = mix.epoch(1);
-    // Batches that were made already may still come.
+    // Batches that were already made may still come.
     let ended = first.find_map(Result::err).unwrap();
     assert_eq!(ended.kind(), ErrorKind::Closed);
     assert!(first.next().is_none());
@@ -268,7 +269,7 @@ fn a_mix_of_one_source_is_a_mix_in_all_that_it_says() {
         assert!(error.to_string().starts_with(&format!("this is {said}")), "{error}");
     }
     assert_eq!(mix.warm(|_, _| ()).unwrap_err().kind(), ErrorKind::Invalid);
-    // The rows are known from the state alone.
+    // The state alone is enough to find the rows.
     let run = Rewind::of([(a.clone(), Deny::default())], &of_mix).unwrap();
     assert_eq!(run.step_of_run(9, 0).unwrap(), mix.which(1, 2, 0).unwrap());
     assert_eq!((run.world(), run.steps(), run.locate(9).unwrap()), (1, 7, (1, 2)));

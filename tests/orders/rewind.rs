@@ -1,4 +1,4 @@
-//! What the plan says of a step, held against the rows that came.
+//! Compares what the plan says about a step with the delivered rows.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,8 @@ use forebay::{
 
 use super::kit::{Draw, write_batch};
 
-/// Files with these numbers of rows in row groups of `group`; column `n` counts all rows from 0, `url` names them.
+/// Writes files with these numbers of rows in row groups of `group`. Column `n` counts all rows from 0, and
+/// `url` names them.
 fn write(folder: &Path, rows: &[usize], group: usize) {
     let mut first = 0i64;
     for (at, rows) in rows.iter().enumerate() {
@@ -40,7 +41,7 @@ fn ids(batch: &RecordBatch) -> Vec<RowId> {
     batch["row_id"].as_primitive::<Int64Type>().values().iter().copied().map(RowId::new).collect()
 }
 
-/// The numbers of all rows by their place.
+/// The number of each row, by its place.
 fn by_place(dataset: &Dataset) -> HashMap<(String, usize, u64), i64> {
     let loader = dataset.loader().columns(["n"]).row_id(true).build().unwrap();
     let batches: Vec<RecordBatch> = loader.epoch(0).map(Result::unwrap).collect();
@@ -64,7 +65,7 @@ fn said(
     rows.iter().map(|row| known[&(row.file.to_string(), row.row_group, row.row)]).collect()
 }
 
-/// A data set of its own, and a loader of one rank over it.
+/// A random data set, a loader of one rank over it, and the number of ranks.
 fn topology(draw: &mut Draw, folder: &Path) -> (Dataset, LoaderBuilder, u32) {
     let files: Vec<usize> = (0..1 + draw.below(4)).map(|_| 50 + draw.below(200) as usize).collect();
     write(folder, &files, 1 + draw.below(60) as usize);
@@ -108,7 +109,7 @@ fn the_plan_names_the_rows_that_come() {
             for (rank, loader) in ranks.iter().enumerate() {
                 for (step, batch) in loader.epoch(epoch).enumerate() {
                     let batch = batch.unwrap();
-                    // Any rank knows the rows of each.
+                    // Every rank knows the rows of each rank.
                     let asked = &ranks[draw.below(world.into()) as usize];
                     assert_eq!(said(asked, &known, epoch, step as u64, rank as u32), numbers(&batch));
                     let placed = asked.which(epoch, step as u64, rank as u32).unwrap();
@@ -120,7 +121,7 @@ fn the_plan_names_the_rows_that_come() {
     }
 }
 
-/// A position knows what comes next, on any number of ranks.
+/// A position says what comes next, on any number of ranks.
 #[test]
 fn a_position_names_the_rows_that_come_next() {
     let folder = tempfile::tempdir().unwrap();
@@ -174,7 +175,7 @@ fn a_row_keeps_its_number_in_a_copy_with_other_files() {
     assert!(one.row(RowId::new(-1)).is_none() && one.row(RowId::new(i64::MAX)).is_none());
 }
 
-/// Evaluation counts each row once, whatever the number of ranks.
+/// Evaluation counts each row once, on any number of ranks.
 #[test]
 fn a_row_that_is_repeated_is_not_counted() {
     let folder = tempfile::tempdir().unwrap();
@@ -208,7 +209,7 @@ fn a_data_set_that_has_such_a_column_is_told() {
     assert!(error.to_string().contains("rename"), "{error}");
 }
 
-/// All rows of the ranks' epoch, by number.
+/// All rows of an epoch over the ranks, by number.
 fn delivered(ranks: &[Loader], epoch: u64) -> Vec<i64> {
     let batches = ranks.iter().flat_map(|loader| loader.epoch(epoch).map(Result::unwrap).collect::<Vec<_>>());
     let mut rows: Vec<i64> = batches.flat_map(|batch| numbers(&batch)).collect();
@@ -300,12 +301,12 @@ fn lists_of_rows_are_read_from_text_and_parquet() {
     assert_eq!(Deny::read_values("n", &list("part-0.parquet")).unwrap(), Deny::values("n", 0..3));
     assert_eq!(Deny::read(&list("part-0.parquet")).unwrap_err().kind(), ErrorKind::UnknownColumn);
     assert_eq!(Deny::read(&list("nothing.txt")).unwrap_err().kind(), ErrorKind::NotFound);
-    // Text of a column of numbers.
+    // A text file can list the values of a column of numbers.
     std::fs::write(list("numbers.txt"), "1\n2\n").unwrap();
     let dataset = Dataset::open(list("part-0.parquet").as_str()).unwrap();
     let deny = Deny::read_values("n", &list("numbers.txt")).unwrap();
     assert_eq!(delivered(&[dataset.loader().deny(deny).build().unwrap()], 0), [0]);
-    // Editors of Windows write a mark in front of text.
+    // Editors on Windows write a byte order mark in front of text.
     std::fs::write(list("marked.txt"), "\u{feff}1\r\n2\r\n").unwrap();
     assert_eq!(Deny::read(&list("marked.txt")).unwrap(), Deny::rows([1, 2].map(RowId::new)));
     let deny = Deny::read_values("n", &list("marked.txt")).unwrap();
@@ -326,7 +327,7 @@ fn steps_that_are_passed_over_take_no_row_of_others_along() {
         if steps < 6 {
             continue;
         }
-        // One range over the border of the first two epochs.
+        // One range crosses the border between the first two epochs.
         let ranges = [(2, 4), (steps - 1, steps + 2)];
         let is_passed = |epoch: u64, step: u64| {
             ranges.iter().any(|(from, to)| (*from..*to).contains(&(epoch * steps + step)))
@@ -342,7 +343,7 @@ fn steps_that_are_passed_over_take_no_row_of_others_along() {
                 let mut of_epoch = loader.epoch(epoch);
                 assert_eq!(loader.len(), expected.len() as u64, "case {case}, epoch {epoch}");
                 assert_eq!(of_epoch.remaining(), expected.len() as u64);
-                // Resumed after each batch, in a loader that takes the ranges from the position.
+                // The run is resumed now and then, in a loader that takes the ranges from the position.
                 for batch in of_epoch.by_ref() {
                     batches.push(numbers(&batch.unwrap()));
                     if draw.below(4) == 0 {
@@ -377,7 +378,7 @@ fn a_loader_that_would_forget_passed_steps_is_told() {
     assert_eq!(error.kind(), ErrorKind::StateMismatch);
     assert!(error.to_string().contains("skip_steps"), "{error}");
     build(&[(4, 6), (7, 8)]).restore(&saved).unwrap();
-    // One that is behind is over and done with.
+    // A range before the position is over and done with.
     let before = build(&[(7, 8)]);
     let mut epoch = loader.epoch(0);
     (0..5).for_each(|_| drop(epoch.next().unwrap().unwrap()));

@@ -1,5 +1,5 @@
-//! Samples of several rows over random topologies: what comes is what the plan says, each sample once, and a position resumes
-//! on other ranks.
+//! Samples of several rows over random topologies: the delivered samples are those of the plan, each comes
+//! once, and a position resumes on other ranks.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,8 +23,8 @@ use super::kit::{Draw, write_batch};
 
 const CASES: u64 = 90;
 
-/// Files with these numbers of rows in row groups of `group`. Column `n` counts all rows from 1, `t` ascends, `c` is one of
-/// four classes, and `tokens` has up to 8 times `n` in row `n`.
+/// Writes files with these numbers of rows in row groups of `group`. Column `n` counts all rows from 1, `t`
+/// ascends, `c` is one of four classes, and `tokens` has up to 8 times `n` in row `n`.
 fn write(draw: &mut Draw, folder: &Path, rows: &[u64], group: usize) {
     let (mut n, mut time) = (0, 0);
     for (at, rows) in rows.iter().enumerate() {
@@ -63,7 +63,7 @@ fn samples_of(kind: &Samples, batch: &RecordBatch) -> Vec<Vec<i64>> {
     }
 }
 
-/// The rows of a batch, in the order in which the plan names them; of packs those that they are made of.
+/// The rows of a batch in the order in which the plan names them; for packs, the rows that they are made of.
 fn rows_of(kind: &Samples, batch: &RecordBatch) -> Vec<i64> {
     let Samples::Packs(_) = kind else { return samples_of(kind, batch).concat() };
     let segments = batch["segment_ids"].as_fixed_size_list();
@@ -89,7 +89,7 @@ fn draw_kind(draw: &mut Draw) -> Samples {
             .overlap(draw.below(3) as u32)
             .across(across)
             .into(),
-        // Longer than a row group may be, and overlapping in most of their rows, or in few.
+        // The windows may be longer than a row group, and share most of their rows, or few.
         2 => {
             let length = 10 + draw.below(25) as u32;
             Window::rows(length).overlap(draw.below(length.into()) as u32).across(Across::File).into()
@@ -153,12 +153,12 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
             expected.extend(samples_of(&kind, &batch.unwrap()));
         }
         if expected.len() < 4 {
-            // Fewer than there may be lanes.
+            // There are fewer samples than there may be lanes.
             continue;
         }
         expected.sort();
 
-        // One epoch on all ranks, held against the plan; the state before each step.
+        // One epoch on all ranks is compared with the plan, and the state before each step is kept.
         let ranks: Vec<Loader> = (0..world).map(|rank| of_rank(&builder, rank, world)).collect();
         let mut epochs: Vec<_> = ranks.iter().map(|loader| loader.epoch(1)).collect();
         let (mut found, mut steps, mut states) = (Vec::new(), Vec::new(), Vec::new());
@@ -180,7 +180,7 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
         found.extend(steps.concat());
         found.sort();
         if matches!(kind, Samples::Buckets(_) | Samples::Weighted(_)) {
-            // A batch may have several buckets, and is not one sample of a row.
+            // A batch may have several buckets, so it is not a list of samples with one row each.
             let flat = |samples: &[Vec<i64>]| {
                 let mut rows = samples.concat();
                 rows.sort_unstable();
@@ -189,13 +189,13 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
             };
             assert_eq!(flat(&found), flat(&expected), "case {case}");
         } else {
-            // Samples that are repeated so that no rank is without a batch.
+            // Samples may be repeated, so that no rank is without a batch.
             found.dedup();
             expected.dedup();
             assert_eq!(found, expected, "case {case}: {kind:?}");
         }
 
-        // The rest of it on other ranks.
+        // The rest of the epoch runs on other ranks.
         let at = draw.below(states.len() as u64) as usize;
         let position: Position = serde_json::from_str(&states[at]).unwrap();
         let resumed = of_rank(&builder.clone().threads(1), 0, 1);
@@ -214,7 +214,7 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
                 if step < steps.len() {
                     assert_eq!(mine, theirs, "case {case}: {kind:?}");
                 } else {
-                    // Several ranks repeat samples in the last one where they are too few.
+                    // In the last step, several ranks repeat samples if there are too few.
                     assert!(mine.iter().all(|row| theirs.contains(row)), "case {case}: {kind:?}");
                 }
             }
@@ -231,7 +231,7 @@ fn a_position_says_what_a_sample_is() {
     let made = |samples: Samples| dataset.loader().samples(samples).build().unwrap();
     let window = || Window::offsets([(-1, vec!["n"]), (0, vec!["n"])]);
     let position = made(window().into()).position();
-    // What is delivered of a window does not belong to its order.
+    // The columns that are delivered for a window do not belong to its order.
     made(Window::offsets([(-1, vec!["t"]), (0, vec!["n"])]).into()).restore(&position).unwrap();
     for other in [
         Samples::Rows,
@@ -244,7 +244,7 @@ fn a_position_says_what_a_sample_is() {
         assert_eq!(error.kind(), ErrorKind::StateMismatch);
         assert!(error.to_string().contains("saved with samples"), "{error}");
     }
-    // The options that a loader returns make the same loader.
+    // The options that a loader returns make the same loader again.
     let sample = Sample::balanced("c").replacement(false).rows(40).seed(3);
     for samples in [
         Samples::from(window()),
@@ -343,7 +343,7 @@ fn a_source_of_a_mix_may_be_drawn_by_weight() {
         assert_eq!(mix.which(1, step, 0).unwrap().len(), batch.num_rows());
     }
     assert_eq!(classes, [25; 4], "a pass over the first source, which ends the epoch");
-    // The same steps on two ranks, from a state in the middle.
+    // Two ranks take the same steps from a state in the middle.
     let mut epoch = mix.epoch(2);
     (0..4).for_each(|_| drop(epoch.next().unwrap().unwrap()));
     let position = mix.position();
@@ -376,7 +376,8 @@ fn a_batch_of_windows_fits_the_memory_or_is_refused() {
     assert_eq!(made(400).unwrap_err().kind(), ErrorKind::TooLarge);
 }
 
-/// Row groups as large as the memory pass one at a time: what a step takes of those that leave is copied out of them.
+/// Row groups as large as the memory pass one at a time, so the rows that a step takes of a leaving row group
+/// are copied out of it.
 #[test]
 fn windows_come_the_same_in_little_memory() {
     const ROWS: i64 = 120;

@@ -1,4 +1,5 @@
-//! A loader's options as one value: those that a loader returns, and the plan that they make without a loader.
+//! A loader's options as one value: the options that a loader returns, and the plan that they make without a
+//! loader.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::path::Path;
@@ -83,7 +84,8 @@ fn the_plan_of_a_description_is_the_plan_of_its_loader() {
     assert!(filtered.batch_size(0).plan(0).is_err());
 }
 
-/// Says that this process runs one test, so that its threads can be counted.
+/// The environment variable that says that this process runs only one test, so that its threads can be
+/// counted.
 #[cfg(target_os = "linux")]
 const ALONE: &str = "FOREBAY_TEST_ALONE";
 

@@ -1,4 +1,5 @@
-//! The row cache between a store and its loaders: the same rows, fewer requests, and never a reason to stop.
+//! The row cache between a store and its loaders gives the same rows with fewer requests, and is never a
+//! reason to stop.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -20,17 +21,17 @@ use crate::kit::{
     BATCH, ORACLE, draw, files_below, hash, local, open, run, run_with, server, serving, settled, shuffled,
 };
 
-/// More than the data set takes.
+/// More bytes than the data set takes.
 const PLENTY: u64 = 1 << 30;
 
-/// An epoch reads each row group once, whichever lane has it.
+/// An epoch reads each row group once, in whichever lane it is.
 const ROW_GROUPS: u64 = (FILES * GROUPS) as u64;
 
 fn cache_in(folder: &TempDir) -> DiskCache {
     DiskCache::open(folder.path().join("rows"), PLENTY).unwrap()
 }
 
-/// Runs epochs until all rows are kept: a disk that is behind keeps some of them later.
+/// Runs epochs until all rows are cached: if the disk is behind, some rows are kept only later.
 fn warm(loader: &Loader) {
     for _ in 0..20 {
         run(loader.epoch(0)).is_right("warming");
@@ -41,7 +42,8 @@ fn warm(loader: &Loader) {
     panic!("not all rows are kept: {}", loader.stats().cache.unwrap());
 }
 
-/// The files of entries: all that are larger than the other files of a cache. A cache in use may remove one meanwhile.
+/// The files of entries, which are larger than the other files of a cache. A cache in use may remove a file
+/// meanwhile.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     files_below(folder)
         .into_iter()
@@ -49,7 +51,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Loaders that differ in all that the cache must not depend on.
+/// Loaders that differ in everything that the cache must not depend on.
 fn kinds() -> Vec<(&'static str, fn(&Dataset) -> LoaderBuilder)> {
     vec![
         ("through a window", shuffled),
@@ -76,11 +78,11 @@ fn the_cache_changes_no_row_and_no_order_and_asks_for_nothing_twice() {
         let first = loader(cache_in(&folder));
         for _ in 0..2 {
             assert!(run(first.epoch(0)).batches == oracle, "{kind}");
-            // What the next epoch begins with is asked for as well.
+            // The beginning of the next epoch is requested as well.
             assert!(run(first.epoch(1)).error.is_none(), "{kind}");
         }
         drop(first);
-        // Another run, later: nothing but footers, and the filter's column, is asked for.
+        // A later run requests only footers and the filter's column.
         let later = loader(cache_in(&folder));
         settled(&server);
         let before = later.stats();
@@ -138,7 +140,8 @@ fn two_loaders_at_once_fetch_each_row_group_once() {
     let link = Link { first_byte: Some(Latency::constant(Duration::from_millis(20))), ..Link::default() };
     let server = serving().link(link).start().unwrap();
     let folder = TempDir::new().unwrap();
-    // One behind the other, and the two in different orders, so that each waits for the other.
+    // The loaders run one after the other, and then at the same time in different orders, so that each waits
+    // for the other.
     for (turn, seeds) in [[7, 7], [1, 2]].into_iter().enumerate() {
         let rows = folder.path().join(turn.to_string());
         let loaders = seeds.map(|seed| {
@@ -172,7 +175,7 @@ fn two_loaders_at_once_fetch_each_row_group_once() {
 #[test]
 fn eight_ranks_over_one_cache_are_sent_the_data_once() {
     let bytes: u64 = files_below(&BUCKET).iter().map(|path| path.metadata().unwrap().len()).sum();
-    // A link that is full, so that all that comes is slow: a row group takes seconds.
+    // The link is full, so everything comes slowly: a row group takes seconds.
     let link = Link { rate: Some(bytes / 6), ..Link::default() };
     let server = serving().link(link).start().unwrap();
     let folder = TempDir::new().unwrap();
@@ -211,7 +214,8 @@ fn damage_between_two_runs_is_never_seen() {
         shuffled(&dataset).cache(cache_in(&folder)).build().unwrap()
     };
     warm(&loader());
-    // What the first run still had under way would see the damage, and mend it, before the second one does.
+    // The first run must have ended: requests that it still had in progress would see and repair the damage
+    // before the second run does.
     settled(&server);
     let files = entries(&folder.path().join("rows"));
     assert_eq!(files.len() as u64, ROW_GROUPS);
@@ -233,9 +237,9 @@ fn damage_between_two_runs_is_never_seen() {
     assert!(cache.damaged >= ROW_GROUPS, "{cache}");
 }
 
-/// What others may do to an entry in place, and to its path.
+/// Changes that other programs may make to an entry in place, and to its path.
 fn harms() -> Vec<(&'static str, fn(&Path))> {
-    // The loader itself removes what it finds changed: one that is gone already is not harmed.
+    // The loader itself removes an entry that it finds changed, and a removed entry cannot be harmed.
     fn write(path: &Path, change: impl Fn(&mut Vec<u8>)) {
         let Ok(file) = fs::OpenOptions::new().read(true).write(true).open(path) else { return };
         let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
@@ -305,7 +309,7 @@ fn entries_that_are_changed_while_they_are_used_give_no_wrong_row() {
 fn rows_of_another_filter_are_not_taken_for_those_of_this_one() {
     let server = server();
     let folder = TempDir::new().unwrap();
-    // As many rows of the same row group, and others.
+    // The filters select the same number of rows of one row group, but other rows.
     for from in [10_000, 10_005, 10_002] {
         let some = |dataset: &Dataset| {
             let ids = [Term::new("id", Op::GreaterEq, from), Term::new("id", Op::Less, from + 5)];
@@ -338,7 +342,7 @@ fn rows_of_other_columns_are_not_taken_for_those_of_these() {
     }
 }
 
-/// A folder of photographs, 12 in each of 4 row groups.
+/// Writes a folder of photographs, 12 in each of 4 row groups.
 fn photographs() -> TempDir {
     let folder = TempDir::new().unwrap();
     let picture = |seed: u64| {
@@ -423,7 +427,7 @@ fn a_cache_that_is_full_or_gone_stops_nothing() {
         run(loader.epoch(0)).is_right("full");
         let cache = loader.stats().cache.unwrap();
         assert!(cache.bytes <= 2 << 20, "{cache}");
-        // What fits stays, so that there are hits although not all fits.
+        // The entries that fit stay, so that there are hits although not all fit.
         assert!(epoch == 0 || cache.hits > 0, "{cache}");
         assert!(cache.declined.all() > 0, "{cache}");
     }

@@ -1,4 +1,4 @@
-//! Files that change under a reader: rewritten, or deleted.
+//! Files that change while they are read: rewritten or deleted.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,7 +10,7 @@ use forebay::{Dataset, ErrorKind, LoaderBuilder, OnBadRow, Shard, Shuffle};
 use crate::data::{FILES, GROUPS, PREFIX, copy, name_of, rewrite, rows, rows_of};
 use crate::kit::*;
 
-/// Reads little ahead, so that there is something left to change.
+/// A loader that reads little ahead, so that something is left to change.
 fn narrow(dataset: &Dataset) -> LoaderBuilder {
     let shuffle = Shuffle::seeded(7).window_rows(60).lanes(2);
     dataset.loader().shuffle(shuffle).batch_size(BATCH).threads(1).memory(8 << 20)
@@ -45,7 +45,7 @@ fn a_file_that_is_written_anew_is_noticed_before_any_of_its_rows() {
                     assert!(error.to_string().contains(&name_of(file)), "{case}: {error}");
                     loud += 1;
                 }
-                // All of the file had been read before.
+                // The whole file had been read before.
                 None => assert_eq!(run.batches.len(), undisturbed.len(), "{case}"),
             }
         }
@@ -114,7 +114,7 @@ fn rows_of_deleted_files_are_skipped_and_counted_and_ranks_stay_in_step() {
         let file = draw(turn, 1) as usize % FILES;
         let at = draw(turn, 2) as usize % 6;
         let (mut seen, mut skipped, mut steps) = (HashSet::new(), 0, Vec::new());
-        // Where all rows of a batch are lost, one that is delivered again stands in for them.
+        // If all rows of a batch are lost, a row that is delivered again stands in for them.
         let (mut repeated, mut padded) = (0, 0);
         let loaders = [0, 1].map(|rank| {
             let shard = Shard::new(rank, 2).unwrap();

@@ -1,4 +1,5 @@
-//! Bytes that are turned over on their way: found by the pages' checksums, fetched once more, and then an error.
+//! Bits that flip on their way are found by the pages' checksums. The bytes are fetched once more; if they
+//! are still damaged, there is an error.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -51,7 +52,8 @@ fn a_bit_that_turns_over_is_always_found() {
         let when = Match::get().key_ends_with(name_of(file)).covers(offset);
         let fault = Fault::FlipBit { offset, bit };
 
-        // A request of the case before, which is given up but on its way, may meet the fault in place of this one's.
+        // A request of the previous case, which was given up but is still on its way, may meet the fault in
+        // place of this one's.
         let is_met = (0..3).any(|_| {
             server.clear_rules();
             server.reset();
@@ -59,7 +61,7 @@ fn a_bit_that_turns_over_is_always_found() {
             let once = run(loader(&datasets[file]).epoch(0));
             assert!(once.error.is_none(), "{case}: {:?}", once.error);
             assert!(once.batches == clean[file], "{case}: a flipped bit was delivered");
-            // The server may count it a little after its client has the bytes.
+            // The server may count the request a little after its client has the bytes.
             let patience = Instant::now();
             while server.stats().faults == 0 && patience.elapsed() < Duration::from_secs(2) {
                 std::thread::yield_now();

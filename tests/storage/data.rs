@@ -21,7 +21,7 @@ pub(crate) const GROUPS: usize = 4;
 /// The folder of the data set in the bucket.
 pub(crate) const PREFIX: &str = "train/set";
 
-/// Rows of a row group: uneven, so that batches straddle their borders.
+/// The number of rows in a row group. They are uneven, so that batches straddle row groups.
 pub(crate) fn rows_of(file: usize, group: usize) -> usize {
     24 + (file * 7 + group * 13) % 29
 }
@@ -34,9 +34,10 @@ pub(crate) fn name_of(file: usize) -> String {
     format!("part-{file:03}.parquet")
 }
 
-/// The bucket as a folder, written once for all tests. Nobody changes it: who must takes a [`copy`].
+/// The bucket as a folder, written once for all tests. Nobody changes it; a test that changes files uses a
+/// [`copy`].
 pub(crate) static BUCKET: LazyLock<PathBuf> = LazyLock::new(|| {
-    // A test that runs in a process of its own brings a folder of its own.
+    // A test that runs in a separate process has a folder of its own.
     let folder = std::env::var_os(ALONE).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
     let bucket = Path::new(&folder).join("storage");
     let _ = fs::remove_dir_all(&bucket);
@@ -45,7 +46,7 @@ pub(crate) static BUCKET: LazyLock<PathBuf> = LazyLock::new(|| {
     bucket
 });
 
-/// The bucket once more, to be changed.
+/// A copy of the bucket that may be changed.
 pub(crate) fn copy() -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     fs::create_dir_all(copy.path().join(PREFIX)).unwrap();
@@ -56,13 +57,14 @@ pub(crate) fn copy() -> tempfile::TempDir {
     copy
 }
 
-/// Puts another version in a file's place: of the same size and with the same ids, and with other values.
+/// Replaces a file by another version with the same size and ids, but with other values.
 pub(crate) fn rewrite(bucket: &Path, file: usize) {
     let path = bucket.join(PREFIX).join(name_of(file));
     let written = path.with_extension("new");
     write(&written, file, 1);
     let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
-    // The copy may be younger than one tick of the file system's clock, by which a writing of a local file is known.
+    // The copy may be younger than one tick of the file system's clock, by which rewritten local files are
+    // recognized.
     while modified(&written) == modified(&path) {
         std::thread::sleep(std::time::Duration::from_millis(1));
         write(&written, file, 1);
@@ -71,7 +73,7 @@ pub(crate) fn rewrite(bucket: &Path, file: usize) {
     fs::rename(written, path).unwrap();
 }
 
-/// Writes a file. Its payloads are noise, so that bytes in the wrong place show.
+/// Writes a file. Its payloads are noise, so that bytes at the wrong place show.
 fn write(path: &Path, file: usize, version: u64) {
     let schema = Arc::new(Schema::new(vec![
         Field::new("id", DataType::Int64, false),
@@ -107,7 +109,7 @@ fn noise(id: u64, version: u64) -> Vec<u8> {
     (0..length.div_ceil(8)).flat_map(word).take(length as usize).collect()
 }
 
-/// Where the pages of a column chunk lie: it has one page, and no dictionary.
+/// The range of a column chunk's pages: it has one page and no dictionary.
 pub(crate) fn chunk_range(chunk: &ColumnChunkMetaData) -> std::ops::Range<usize> {
     let start = chunk.data_page_offset() as usize;
     start..start + chunk.compressed_size() as usize
@@ -117,7 +119,7 @@ pub(crate) fn chunk_range(chunk: &ColumnChunkMetaData) -> std::ops::Range<usize>
 pub(crate) fn page(chunk: &[u8]) -> (usize, usize) {
     let mut at = 0;
     let mut body = 0;
-    // The three sizes that every header begins with: type, uncompressed, compressed.
+    // Every header begins with the type, the uncompressed size and the compressed size.
     for _ in 0..3 {
         assert_eq!(chunk[at], FIELD_I32, "the next field, an i32");
         let (value, length) = varint(&chunk[at + 1..]);
@@ -126,7 +128,7 @@ pub(crate) fn page(chunk: &[u8]) -> (usize, usize) {
     (chunk.len() - body as usize, body as usize)
 }
 
-/// In Thrift's compact form: the field after the last one, of this type.
+/// Headers of fields in Thrift's compact form: the next field, with this type.
 const FIELD_I32: u8 = 0x15;
 const FIELD_STRUCT: u8 = 0x1c;
 const ONE_MORE: u8 = 0x10;
@@ -143,7 +145,7 @@ fn with_checksums(bytes: &[u8]) -> Vec<u8> {
             let pages = &bytes[chunk_range(chunk)];
             let (header, _) = page(pages);
             let (header, body) = pages.split_at(header);
-            // Field 4, the checksum, before field 5, the struct about a data page.
+            // Field 4, the checksum, comes before field 5, the struct about a data page.
             let border = (0..3).fold(0, |at, _| at + 1 + varint(&header[at + 1..]).1);
             assert_eq!(header[border], FIELD_STRUCT + ONE_MORE, "field 5 after field 3");
             let start = out.len();
@@ -169,14 +171,14 @@ fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A number in Thrift's compact form, and how many bytes it takes.
+/// A number in Thrift's compact form, and its length in bytes.
 fn varint(bytes: &[u8]) -> (u64, usize) {
     let length = 1 + bytes.iter().position(|byte| byte & 0x80 == 0).unwrap();
     let bits = bytes[..length].iter().enumerate();
     (bits.fold(0, |value, (at, byte)| value | u64::from(byte & 0x7f) << (7 * at)), length)
 }
 
-/// Writes a number in five bytes, whatever its size: files with other values have the same length.
+/// Writes a number in five bytes, whatever its size, so that files with other values have the same length.
 fn push_number(out: &mut Vec<u8>, value: u32) {
     out.extend((0..4).map(|at| (value >> (7 * at)) as u8 | 0x80));
     out.push((value >> 28) as u8);

@@ -1,4 +1,4 @@
-//! The index of a folder: which footers are read with it, and what happens where it does not hold.
+//! The index of a folder: which footers are read with it, and what happens if it does not fit the files.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +16,8 @@ fn server_of(bucket: &Path) -> FaultServer {
     FaultServer::builder().folder("bucket", bucket).start().unwrap()
 }
 
-/// The objects that opening the data set reads, and the data set. What a loader of before asked for ahead
-/// does not count.
+/// Opens the data set. Returns the number of objects that this reads, and the data set. Reads ahead by an
+/// earlier loader do not count.
 fn opened(server: &FaultServer, more: &[(&str, &str)]) -> (usize, Dataset) {
     settled(server);
     server.reset();
@@ -47,7 +47,7 @@ fn a_folder_with_an_index_opens_with_one_read() {
     assert!(came.error.is_none() && came.batches == *ORACLE, "{:?}", came.error);
     assert_eq!(opened(&server, &[("index", "off")]).0, FILES, "switched off");
 
-    // A glob below the same folder uses it as well, and cannot write it.
+    // A glob below the same folder uses the index as well, but cannot write it.
     server.reset();
     let glob = format!("s3://bucket/{PREFIX}/part-00[0-3].parquet");
     let some = Dataset::open_with_options(glob, &options(&server, &[])).unwrap();
@@ -80,7 +80,8 @@ fn who_is_handed_an_index_reads_no_footer() {
     for bytes in [index.clone(), again] {
         let (gets, other) = found(OpenOptions::new().index(bytes));
         assert_eq!((gets, other.take_warning()), (0, None));
-        // A filter looks for statistics in the footers, which it takes from the index. There are none: the row groups are read.
+        // A filter looks for statistics in the footers, which it takes from the index. They have none, so the
+        // row groups are read.
         let none = Filter::all_of([Term::new("id", Op::Less, -1i64)]);
         assert!(other.loader().columns(["id"]).filter(none).build().is_err(), "no row is selected");
         assert_eq!(reads(&server).len(), FILES * GROUPS);
@@ -168,13 +169,13 @@ fn an_index_that_cannot_be_used_is_passed_over_with_a_warning() {
         assert!(warning.contains("`forebay index`"), "{warning}");
         assert_eq!(dataset.take_warning(), None, "once");
     }
-    // Whoever takes no warning of the data set gets it from a loader.
+    // If nobody takes the warning from the data set, a loader has it.
     let (_, dataset) = opened(&server, &[]);
     let loader = shuffled(&dataset).build().unwrap();
     assert!(loader.take_warning().is_some_and(|warning| warning.contains("it is something else")));
     assert_eq!(loader.take_warning(), None);
 
-    // An index that was copied from elsewhere knows none of these files.
+    // An index that was copied from elsewhere describes none of these files.
     fs::write(&path, &whole).unwrap();
     for file in 0..FILES {
         rewrite(bucket.path(), file);
@@ -217,7 +218,7 @@ fn statistics_come_from_the_index_as_well() {
         assert!(refused.to_string().contains("no row is selected"), "{refused}");
         reads(&server).len()
     };
-    // They have none, so that all row groups are read as well.
+    // The footers have no statistics, so all row groups are read as well.
     let groups = FILES * GROUPS;
     assert_eq!(gets(), groups + FILES);
     opened(&server, &[]).1.write_index().unwrap();
@@ -244,7 +245,7 @@ fn a_local_folder_has_an_index_too() {
     let came = run(shuffled(&changed).build().unwrap().epoch(0));
     assert!(came.batches == local(bucket.path(), shuffled), "{:?}", came.error);
 
-    // A copy has other times: nothing of it is believed.
+    // The files of a copy have other times, so nothing in the index is believed.
     let other = tempfile::tempdir().unwrap();
     for item in fs::read_dir(&folder).unwrap() {
         let item = item.unwrap();
@@ -254,7 +255,7 @@ fn a_local_folder_has_an_index_too() {
     assert!(copied.take_warning().is_some_and(|warning| warning.contains("as it is now")));
     assert_eq!(copied.catalog().fingerprint, changed.catalog().fingerprint);
 
-    // Two folders, each with its index.
+    // There are two folders, each with its index.
     copied.write_index().unwrap();
     let both = Dataset::open([folder.as_path(), other.path()]);
     assert_eq!(requests(&both.unwrap()), 3, "two indexes, and the file that was written again");

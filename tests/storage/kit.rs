@@ -1,4 +1,4 @@
-//! What the tests share: a server, a loader over it, and the oracle.
+//! The parts that the tests share: a server, a loader over it, and the oracle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::data::{BUCKET, PREFIX};
 
-/// Names the folder of a test that runs in a process of its own.
+/// The environment variable with the folder of a test that runs in a separate process.
 pub(crate) const ALONE: &str = "FOREBAY_TEST_HOME";
 
-/// What a promise of time may be late by.
+/// How late the end of a promised time may be.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
-/// Whether everything is run as often, and for as long, as promised.
+/// Whether everything runs as often, and for as long, as promised.
 pub(crate) fn long() -> bool {
     std::env::var_os("FOREBAY_LONG").is_some_and(|value| value == "1")
 }
 
-/// The number of runs: few, or as many as are promised.
+/// The number of runs: few, or the promised number.
 pub(crate) fn times(few: u64, promised: u64) -> u64 {
     if long() { promised } else { few }
 }
@@ -42,12 +42,12 @@ pub(crate) fn server() -> FaultServer {
     serving().start().unwrap()
 }
 
-/// A builder of a server of the data set.
+/// A builder for a server of the data set.
 pub(crate) fn serving() -> Builder {
     FaultServer::builder().folder("bucket", &*BUCKET)
 }
 
-/// Storage options with which a server can be read; `more` replaces some.
+/// Storage options with which a server can be read; `more` replaces some of them.
 pub(crate) fn options(server: &FaultServer, more: &[(&str, &str)]) -> BTreeMap<String, String> {
     options_of(&server.url(), more)
 }
@@ -72,7 +72,7 @@ pub(crate) fn open(server: &FaultServer, more: &[(&str, &str)]) -> Result<Datase
     Dataset::open_with_options(url(), &options(server, more))
 }
 
-/// A loader with what decides the order: the same rows in the same order wherever the bytes lie.
+/// A loader with everything that decides the order, so that the rows come in the same order from any store.
 pub(crate) fn shuffled(dataset: &Dataset) -> LoaderBuilder {
     let shuffle = Shuffle::seeded(7).window_rows(150).lanes(2);
     dataset.loader().shuffle(shuffle).batch_size(BATCH).threads(2).memory(64 << 20)
@@ -80,16 +80,16 @@ pub(crate) fn shuffled(dataset: &Dataset) -> LoaderBuilder {
 
 pub(crate) const BATCH: u64 = 24;
 
-/// What an undisturbed run from the local folder delivers in epoch 0: the hash of each batch.
+/// The hash of each batch in epoch 0 of an undisturbed run from the local folder.
 pub(crate) static ORACLE: LazyLock<Vec<u64>> = LazyLock::new(|| local(&BUCKET, shuffled));
 
-/// What a loader over the local folder delivers in epoch 0.
+/// The hash of each batch in epoch 0 of a loader over the local folder.
 pub(crate) fn local(bucket: &Path, build: impl Fn(&Dataset) -> LoaderBuilder) -> Vec<u64> {
     let dataset = Dataset::open(bucket.join(PREFIX).as_path()).unwrap();
     build(&dataset).build().unwrap().epoch(0).map(|batch| hash(&batch.unwrap())).collect()
 }
 
-/// Every value of a batch, in order.
+/// A hash of every value in a batch, in order.
 pub(crate) fn hash(batch: &RecordBatch) -> u64 {
     let column = |name| batch.column_by_name(name).unwrap();
     let mut hash = Xxh3::new();
@@ -109,11 +109,11 @@ pub(crate) struct Run {
     /// The hash of each batch that was delivered.
     pub(crate) batches: Vec<u64>,
     pub(crate) error: Option<Error>,
-    /// From the beginning to the last batch or the error.
+    /// The time from the beginning to the last batch or the error.
     pub(crate) took: Duration,
 }
 
-/// Takes all that an epoch delivers; `each` is called after each batch with their number.
+/// Reads an epoch to its end. Calls `each` after each batch, with the number of batches so far.
 pub(crate) fn run_with(epoch: Epoch, mut each: impl FnMut(usize)) -> Run {
     let started = Instant::now();
     let (mut batches, mut error) = (Vec::new(), None);
@@ -132,20 +132,20 @@ pub(crate) fn run(epoch: Epoch) -> Run {
 }
 
 impl Run {
-    /// RIGHT: the same rows, order and bytes as undisturbed, and no error.
+    /// RIGHT: the same rows, order and bytes as in an undisturbed run, and no error.
     pub(crate) fn is_right(&self, case: &str) {
         assert!(self.error.is_none(), "{case}: {}", self.error.as_ref().unwrap());
         assert!(self.batches == *ORACLE, "{case}: other rows");
     }
 
-    /// LOUD: an error, and before it nothing but what is right.
+    /// LOUD: an error, and only right batches before it.
     pub(crate) fn is_loud(&self, case: &str) -> &Error {
         assert!(ORACLE.starts_with(&self.batches), "{case}: other rows before the error");
         self.error.as_ref().unwrap_or_else(|| panic!("{case}: no error"))
     }
 }
 
-/// Takes turns that mostly wait all at once. The first that fails fails the test.
+/// Runs turns at the same time, because they mostly wait. The first one that fails fails the test.
 pub(crate) fn side_by_side(turns: u64, turn: impl Fn(u64) + Sync) {
     let turn = &turn;
     std::thread::scope(|scope| {
@@ -153,7 +153,7 @@ pub(crate) fn side_by_side(turns: u64, turn: impl Fn(u64) + Sync) {
     });
 }
 
-/// Every file below a folder. What goes away in the meantime, as entries of a cache in use do, is left out.
+/// Every file below a folder. Files that disappear meanwhile, as entries of a cache in use do, are left out.
 pub(crate) fn files_below(root: &Path) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
     while let Some(folder) = folders.pop() {
@@ -170,7 +170,7 @@ pub(crate) fn files_below(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Waits until a server has had no request for a moment: what was asked for ahead is there.
+/// Waits until a server has had no request for a moment, so that all prefetches have arrived.
 pub(crate) fn settled(server: &FaultServer) {
     let mut before = server.stats();
     loop {
@@ -183,8 +183,8 @@ pub(crate) fn settled(server: &FaultServer) {
     }
 }
 
-/// What was read since the log was emptied: each range of an object once, though the request for it was sent a second time because
-/// the first was late, as happens on a machine that is busy.
+/// The reads since the log was emptied, each range of an object once. On a busy machine a request may be sent
+/// a second time because the first is late.
 pub(crate) fn reads(server: &FaultServer) -> Vec<Exchange> {
     let mut reads: Vec<Exchange> = server.log();
     reads.retain(|asked| asked.operation == Operation::Get && asked.status.is_some());

@@ -1,4 +1,4 @@
-//! Lists of a store: a missing page is never the end of a data set.
+//! Lists of a store: a missing page is never taken for the end of a data set.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use forebay::{Dataset, Error, ErrorKind};
 use crate::data::{BUCKET, FILES, PREFIX, name_of, rows};
 use crate::kit::*;
 
-/// A server that lists so few keys a page that there are several.
+/// A server whose lists have several pages, because each has only 3 keys.
 fn paging() -> FaultServer {
     serving().page(3).start().unwrap()
 }
@@ -55,7 +55,7 @@ fn a_page_without_keys_is_not_the_end() {
     let server = paging();
     let dataset = open(&server, &[]).unwrap();
     assert_eq!(dataset.catalog().files.len(), FILES);
-    // The keys of that page are lost; those of the pages after it are not.
+    // The keys of that page are lost; the keys of later pages are not.
     server.add(Match::list().key_contains(PREFIX).nth(1), Fault::List { page: ListFault::NoKeys });
     assert_eq!(open(&server, &[]).unwrap().catalog().files.len(), FILES - 3);
 }
@@ -71,7 +71,7 @@ fn a_list_resumes_with_its_token_at_the_page_that_failed() {
         .iter()
         .filter(|asked| asked.operation == Operation::List && asked.key.contains(PREFIX))
         .count();
-    // Three pages, of which two were asked for twice.
+    // There are three pages, of which two were requested twice.
     assert_eq!(lists, 5);
 }
 
@@ -113,7 +113,7 @@ fn names_with_the_characters_of_patterns_and_of_urls_are_found() {
         (1, format!("{web}/bucket/a%3Fb%23c.parquet")),
         (2, "s3://bucket/100%25.parquet".into()),
         (2, format!("{web}/bucket/100%25.parquet")),
-        // As it is stored, and as a URL has it.
+        // The name as it is stored, and as a URL has it.
         (3, "s3://bucket/at=12%3A00 x/p.parquet".into()),
         (3, "s3://bucket/at=12%253A00%20x/".into()),
         (3, "s3://bucket/at=12%3A00 x".into()),
@@ -182,7 +182,8 @@ fn copies(names: impl IntoIterator<Item = String>) -> tempfile::TempDir {
     folder
 }
 
-/// The relative paths of a glob's files below `bucket`, and the requests for lists that finding them took.
+/// The relative paths of a glob's files below `bucket`, and the number of list requests that finding them
+/// took.
 fn matched(folder: &tempfile::TempDir, glob: &str) -> (Vec<String>, usize) {
     let server = FaultServer::builder().folder("bucket", folder.path()).page(3).start().unwrap();
     let dataset =
@@ -207,7 +208,8 @@ fn a_glob_lists_few_of_many_folders_one_by_one_and_finds_what_a_local_one_does()
         let expected: Vec<String> =
             local.catalog().files.iter().map(|file| file.relative.to_string()).collect();
         assert_eq!(files, expected, "{glob}");
-        // All of it is 26 pages, and each folder above the base is asked whether it is a table.
+        // The whole bucket has 26 pages, and for each folder above the base there is a request whether it is
+        // a table.
         assert!(lists < 26, "{glob}: {lists} requests");
     }
     let server = FaultServer::builder().folder("bucket", folder.path()).page(3).start().unwrap();
@@ -231,7 +233,8 @@ fn a_glob_over_many_folders_or_few_objects_takes_no_request_for_each() {
     let folder = copies((0..40).map(|n| format!("wide/{n:02}/x.parquet")));
     let (files, lists) = matched(&folder, "wide/*/x.parquet");
     assert_eq!(files.len(), 40);
-    // Four pages, then all folders by page, then all objects by page; and whether it is in a table.
+    // Four pages, then all folders by page, then all objects by page; and the requests whether it is in a
+    // table.
     assert!(lists <= 4 + 14 + 14 + 3, "{lists} requests");
     let folder = copies((0..6).map(|n| format!("few/{n:02}/x.parquet")));
     let (files, lists) = matched(&folder, "few/*/x.parquet");
@@ -285,7 +288,7 @@ fn an_empty_object_that_marks_a_folder_is_no_file_in_any_form_of_a_url() {
             "s3://bucket/*/*.parquet/day=*",
             "s3://bucket/lake/**/*.parquet",
         ] {
-            // The second time the footers come from the cache.
+            // The second time, the footers come from the cache.
             for _ in 0..2 {
                 let more = [("metadata_cache", kept.path().to_str().unwrap())];
                 let dataset = Dataset::open_with_options(location, &options(&server, &more));

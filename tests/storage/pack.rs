@@ -1,4 +1,4 @@
-//! A data set that is written again from one store into another place of it.
+//! A data set in a store that is written again to another place of the store.
 
 use std::fs;
 

@@ -22,10 +22,10 @@ use object_store::{
 use crate::data::{BUCKET, FILES, GROUPS, PREFIX, name_of};
 use crate::kit::*;
 
-/// What the panics say.
+/// The message of the panics.
 const WORDS: &str = "the store lost its head";
 
-/// Where a panic strikes.
+/// The operation in which a panic happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Where {
     List,
@@ -33,7 +33,7 @@ enum Where {
     Body,
 }
 
-/// A store in memory that panics at one of its operations, counted from one.
+/// A store in memory that panics in one of its operations, which are counted from one.
 #[derive(Debug)]
 struct Panicking {
     inner: InMemory,
@@ -43,7 +43,7 @@ struct Panicking {
 }
 
 impl Panicking {
-    /// Of the whole bucket.
+    /// A store with the whole bucket.
     fn new(place: Where, operation: u64) -> Arc<Self> {
         let inner = InMemory::new();
         for file in 0..FILES {
@@ -54,7 +54,7 @@ impl Panicking {
         Arc::new(Panicking { inner, place, operation, counted: AtomicU64::new(0) })
     }
 
-    /// Whether the operation that comes now is the one.
+    /// Whether the panic is due in this operation.
     fn strikes(&self, place: Where) -> bool {
         self.place == place && self.counted.fetch_add(1, Relaxed) + 1 == self.operation
     }

@@ -1,13 +1,16 @@
-//! The schema that Petastorm keeps beside the files of a data set: where it is sought, and what is read for it.
+//! The schema that Petastorm keeps beside the files of a data set: where it is searched, and what is read for
+//! it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fault_server::{FaultServer, Operation};
-use forebay::arrow::datatypes::Schema;
+use forebay::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
+use forebay::arrow::datatypes::{DataType, Float32Type, Schema};
+use forebay::column::{Tensor, TensorFormat};
 use forebay::petastorm::{Codec, Dtype, Unischema, schema};
-use forebay::{ErrorKind, Result};
+use forebay::{Dataset, ErrorKind, LoaderBuilder, Result};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -19,20 +22,25 @@ const NAME: &str = "_common_metadata";
 
 const KEY: &str = "dataset-toolkit.unischema.v1";
 
-/// A schema of one image: bytes that are no text.
+/// The pickle of a schema with one image; its bytes are not text.
 const PHOTOS: &[u8] = b"\x80\x02cpetastorm.unischema\nUnischema\n)\x81}(U\x05_nameU\x06PhotosU\x07_fields\
     ccollections\nOrderedDict\n)RU\x05imagecpetastorm.unischema\nUnischemaField\n(U\x05imagecnumpy\nuint8\n\
     NNK\x03\x87cpetastorm.codecs\nCompressedImageCodec\n)\x81}(U\x0c_image_codecU\x05.jpegU\x08_qualityKPub\
     \x89t\x81sub.";
 
-/// Writes a file of no row that has `value` under `key`.
+/// A schema of boxes, as many as a row has.
+const BOXES: &[u8] = b"\x80\x02cpetastorm.unischema\nUnischema\n)\x81}(U\x05_nameU\x05BoxesU\x07_fields\
+    ccollections\nOrderedDict\n)RU\x05boxescpetastorm.unischema\nUnischemaField\n(U\x05boxescnumpy\nfloat32\n\
+    NK\x04\x86cpetastorm.codecs\nNdarrayCodec\n)\x81\x89t\x81sub.";
+
+/// Writes a file without rows that has `value` under `key`.
 fn write(path: &Path, key: &str, value: &[u8]) {
     let text = "?".repeat(value.len());
     let pairs = vec![KeyValue::new("before".to_owned(), None), KeyValue::new(key.to_owned(), text.clone())];
     let properties = WriterProperties::builder().set_key_value_metadata(Some(pairs)).build();
     let columns = Arc::new(Schema::empty());
     ArrowWriter::try_new(File::create(path).unwrap(), columns, Some(properties)).unwrap().close().unwrap();
-    // The crate takes values that are text: the bytes come in the place of one as long.
+    // The crate takes only values that are text, so the bytes replace a text of the same length.
     let mut bytes = fs::read(path).unwrap();
     let at = bytes.windows(text.len()).position(|found| found == text.as_bytes()).unwrap();
     bytes[at..at + value.len()].copy_from_slice(value);
@@ -107,7 +115,7 @@ fn folders_of_one_schema_are_read_together_and_others_refused() {
     assert!(refused.to_string().contains("another schema than"), "{refused}");
 }
 
-/// What a server was asked for, by operation and key.
+/// The operation and key of each request that a server got.
 fn asked(server: &FaultServer) -> Vec<(Operation, String)> {
     settled(server);
     let log = server.log();
@@ -132,13 +140,87 @@ fn one_object_is_read_where_the_listing_shows_it_and_none_where_not() {
         assert_eq!(found(location), (Some("Photos".to_owned()), vec![key.clone()]));
     }
 
-    // Loaders are none the wiser: no request is for it.
+    // Opening requests nothing of the object, the first loader requests it once, later loaders do not.
     server.reset();
-    open(&server, &[]).unwrap();
-    assert!(asked(&server).iter().all(|(_, asked)| *asked != key));
+    let dataset = open(&server, &[]).unwrap();
+    let of_schema = || asked(&server).iter().filter(|(_, asked)| *asked == key).count();
+    assert_eq!(of_schema(), 0);
+    for _ in 0..2 {
+        dataset.loader().build().unwrap();
+        assert_eq!(of_schema(), 1);
+    }
+    assert_eq!(dataset.petastorm_schema().unwrap().unwrap().name, "Photos");
+    assert_eq!(of_schema(), 1);
+    server.reset();
+    open(&server, &[]).unwrap().loader().as_stored("*").build().unwrap();
+    assert_eq!(of_schema(), 0, "no column is to be decoded");
 }
 
-/// Data sets that releases of Petastorm wrote, where they are there.
+/// Boxes of float32 in cells of numpy, as many as the number of the row.
+fn write_boxes(folder: &Path) {
+    let cells = (0..4u16).map(|boxes| {
+        let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({boxes}, 4), }}\n");
+        let values = (0..boxes * 4).flat_map(|value| f32::from(value).to_le_bytes());
+        let length = (header.len() as u16).to_le_bytes();
+        let start = [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes()].concat();
+        start.into_iter().chain(values).collect::<Vec<u8>>()
+    });
+    let cells: ArrayRef = Arc::new(BinaryArray::from_iter_values(cells));
+    let rows = RecordBatch::try_from_iter([("boxes", cells)]).unwrap();
+    let mut writer =
+        ArrowWriter::try_new(File::create(folder.join("a.parquet")).unwrap(), rows.schema(), None).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn a_loader_decodes_columns_as_the_schema_says_unless_it_is_told_not_to() {
+    let folder = tempfile::tempdir().unwrap();
+    write_boxes(folder.path());
+    let first = |builder: fn(LoaderBuilder) -> LoaderBuilder| {
+        let loader = builder(Dataset::open(folder.path())?.loader()).build()?;
+        let batch = loader.epoch(0).next().unwrap()?;
+        Ok::<_, forebay::Error>((loader.schema().clone(), batch.column(0).clone()))
+    };
+    let (schema, _) = first(|builder| builder).unwrap();
+    assert_eq!(schema.field(0).data_type(), &DataType::LargeBinary, "without a schema");
+
+    write(&folder.path().join(NAME), KEY, BOXES);
+    let (schema, column) = first(|builder| builder).unwrap();
+    assert_eq!(schema.field(0).data_type(), column.data_type());
+    let lists = column.as_list::<i64>();
+    assert_eq!(lists.value_offsets(), [0, 0, 1, 3, 6]);
+    let boxes = lists.values().as_fixed_size_list();
+    assert_eq!(boxes.value_length(), 4);
+    let numbers = boxes.values().as_primitive::<Float32Type>().values();
+    assert_eq!((numbers.len(), &numbers[4..8]), (24, &[0.0, 1.0, 2.0, 3.0][..]));
+
+    let (schema, _) = first(|builder| builder.as_stored("boxes")).unwrap();
+    assert_eq!(schema.field(0).data_type(), &DataType::LargeBinary);
+    let tensor = |builder: LoaderBuilder| {
+        builder.decode_tensor("boxes", Tensor::new(DataType::Float32, [1, 4]).format(TensorFormat::Npy))
+    };
+    let refused = first(tensor).unwrap_err();
+    assert_eq!((refused.kind(), refused.place().row), (ErrorKind::BadRow, Some(0)), "{refused}");
+}
+
+#[test]
+fn a_loader_whose_schema_is_broken_says_how_to_read_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    write_boxes(folder.path());
+    let file = folder.path().join(NAME);
+    write(&file, KEY, b"\x80\x02cos\nsystem\n.");
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let refused = dataset.loader().build().unwrap_err();
+    assert_eq!(refused.place().file.as_deref(), file.to_str());
+    assert!(
+        refused.to_string().ends_with("to read without the schema, give decode={\"*\": None})"),
+        "{refused}"
+    );
+    dataset.loader().as_stored("*").build().unwrap();
+}
+
+/// Data sets that releases of Petastorm wrote, if they are available.
 #[test]
 fn schemas_of_earlier_releases_are_read() {
     let Some(data) = std::env::var_os("FOREBAY_TEST_DATA") else { return };

@@ -1,4 +1,5 @@
-//! Storage that refuses or is missing: hosts without an address, credentials that are refused, expire or are missing.
+//! Storage that refuses or is missing: hosts without an address, and credentials that are refused, expired or
+//! missing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +13,7 @@ use forebay::{Dataset, Error, ErrorKind};
 use crate::data::{GROUPS, PREFIX, name_of, rows_of};
 use crate::kit::*;
 
-/// What a prompt refusal may take.
+/// The longest time that a prompt refusal may take.
 const PROMPT: Duration = Duration::from_secs(5);
 
 #[test]
@@ -41,7 +42,7 @@ fn a_host_that_is_not_there_is_named_in_time() {
 
 #[test]
 fn a_host_that_gets_its_address_late_is_read() {
-    // Changes the machine's own list of hosts, so only where that is wanted.
+    // The test changes the machine's own list of hosts, so it runs only on request.
     const HOSTS: &str = "/etc/hosts";
     let before = fs::read_to_string(HOSTS).unwrap_or_default();
     if !long() || fs::write(HOSTS, &before).is_err() {
@@ -84,7 +85,7 @@ fn a_store_that_refuses_is_an_error_at_once() {
             let error = opening(&server, &format!("{status} {case:?}"));
             assert_eq!(error.kind(), kind, "{status} {case:?}: {error}");
         }
-        // Not before the footers are read.
+        // The refusals begin after the footers were read.
         server.clear_rules();
         let dataset = open(&server, &[]).unwrap();
         server.add(Match::get().from(9), Fault::status(status));
@@ -110,7 +111,7 @@ fn an_answer_that_cannot_get_better_is_an_error_at_once() {
     for (status, hint) in
         cases.into_iter().chain([400, 411, 414, 418].map(|status| (status, "check the URL")))
     {
-        // What the loader before asked for ahead is not counted.
+        // Prefetches of the previous loader are not counted.
         settled(&server);
         server.clear_rules();
         server.add(Match::request(), Fault::status(status));
@@ -119,7 +120,7 @@ fn an_answer_that_cannot_get_better_is_an_error_at_once() {
         assert_eq!(error.kind(), ErrorKind::Io, "{status}: {error}");
         let sentence = error.to_string();
         assert!(sentence.contains(&format!("answered {status}")) && sentence.contains(hint), "{sentence}");
-        // The list of the folder, and the looks for tables above it: each once.
+        // The requests are the list of the folder, and looks for tables above it, once each.
         assert!(server.stats().requests <= 7, "{status}: {} requests", server.stats().requests);
 
         let loader = shuffled(&dataset).build().unwrap();
@@ -139,7 +140,7 @@ fn a_refusal_says_why_where_the_store_says_it() {
         (403, "InvalidAccessKeyId", "the store does not know the access key"),
         (403, "RequestTimeTooSkewed", "this machine's clock is wrong"),
         (403, "AccessDenied", "may not read this"),
-        // The answer to a HEAD would not have said that fresh credentials may help.
+        // The answer to a HEAD request would not have said that fresh credentials may help.
         (400, "ExpiredToken", "the credentials have expired"),
     ] {
         for location in [url(), file.clone()] {
@@ -222,12 +223,12 @@ fn a_web_server_without_ranges_is_an_error_that_says_so() {
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     assert!(error.to_string().starts_with(&url), "{error}");
     assert!(error.to_string().contains("the server must support ranged reads"), "{error}");
-    // Six more requests, after waits that double from a tenth of a second.
+    // There are six more requests, after waits that double from a tenth of a second.
     assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
 }
 
-/// Runs a test again in a process without the user's credentials: the home folder to use there, or `None` in the
-/// process that only started it and saw it succeed.
+/// Runs a test again in a process without the user's credentials. Returns the home folder to use in that
+/// process, and `None` in the process that started it, after it succeeded.
 fn alone(test: &str) -> Option<PathBuf> {
     if let Some(home) = std::env::var_os(ALONE) {
         return Some(home.into());

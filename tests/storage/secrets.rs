@@ -14,7 +14,7 @@ use tracing::{Event, Metadata};
 use crate::data::{PREFIX, name_of};
 use crate::kit::*;
 
-/// Words that must not be shown. The marks make them easy to find, also where they are encoded.
+/// Words that must not be shown. The word CANARY makes them easy to find, even if they are encoded.
 const KEY: &str = "CANARYsecretkey0001";
 const TOKEN: &str = "CANARYsessiontoken0002";
 const PASSWORD: &str = "CANARYpassword0003";
@@ -22,7 +22,7 @@ const SIGNATURE: &str = "CANARYsignature0004";
 const CUSTOMER_KEY: &str = "Q0FOQVJZY3VzdG9tZXJrZXkwMDAwMDAwMDAwMDA1MDA=";
 const SECRETS: [&str; 5] = [KEY, TOKEN, PASSWORD, SIGNATURE, CUSTOMER_KEY];
 
-/// Everything that was shown, with where.
+/// Everything that was shown, with the place where it was.
 #[derive(Default)]
 struct Shown(Vec<(String, String)>);
 
@@ -49,7 +49,7 @@ impl Shown {
     }
 }
 
-/// Opens and reads a place in every state of a server; what each shows.
+/// Opens and reads a location in every state of a server, and collects what each shows.
 fn provoke(shown: &mut Shown, server: &FaultServer, url: &str, more: &[(&str, &str)]) {
     let more: Vec<_> = more.iter().copied().chain([("retry_timeout", "300ms")]).collect();
     let options = options(server, &more);
@@ -73,7 +73,7 @@ fn provoke(shown: &mut Shown, server: &FaultServer, url: &str, more: &[(&str, &s
     shown.loader("loader", &loader);
     drop(loader);
     for path in files_below(kept.path()) {
-        // What was being written may have its own name by now.
+        // A file that was being written may have its final name by now.
         if let Ok(bytes) = std::fs::read(&path) {
             shown.add("on disk", String::from_utf8_lossy(&bytes));
         }
@@ -125,7 +125,7 @@ fn no_secret_is_shown_saved_or_logged() {
     let at = server.url().replace("http://", &format!("http://ann:{PASSWORD}@"));
     let presigned = format!("{at}/bucket/{PREFIX}/{}?X-Amz-Signature={SIGNATURE}", name_of(0));
     provoke(&mut shown, &server, &presigned, &[]);
-    // What cannot be opened at all.
+    // Locations that cannot be opened at all.
     for url in [format!("s3://ann:{PASSWORD}@bucket/x"), format!("s3://bucket/x?sig={SIGNATURE}")] {
         if let Err(error) = Dataset::open_with_options(&*url, &options(&server, &keys)) {
             shown.error("malformed", &error);
@@ -171,7 +171,7 @@ fn a_redirect_to_another_server_is_not_followed() {
 static RECORDING: AtomicBool = AtomicBool::new(false);
 static LOGGED: Mutex<String> = Mutex::new(String::new());
 
-/// From now on all that any library logs, at any level, is kept.
+/// From now on, keeps everything that any library logs, at any level.
 fn record() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! Storage that is slow: silent connections, a trickle, answers that are late.
+//! Slow storage: silent connections, a trickle, and late answers.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use forebay_store::source::TrafficStats;
 use crate::data::{FILES, GROUPS};
 use crate::kit::*;
 
-/// A link on which an epoch takes half a second, whatever the machine.
+/// A link on which an epoch takes half a second on any machine.
 fn link() -> Link {
     Link {
         first_byte: Some(Latency::log_normal(Duration::from_millis(10), Duration::from_millis(40))),
@@ -18,7 +18,7 @@ fn link() -> Link {
     }
 }
 
-/// Reads `count` epochs and checks the first; returns the time and the requests.
+/// Reads `count` epochs and checks the first. Returns the time and the requests.
 fn epochs(server: &FaultServer, count: u64, case: &str) -> (Duration, TrafficStats) {
     let loader = shuffled(&open(server, &[("max_concurrency", "8")]).unwrap()).build().unwrap();
     let started = Instant::now();
@@ -57,7 +57,8 @@ fn silent_connections_are_given_up_and_cost_less_than_half_of_the_rate() {
 
 #[test]
 fn silence_is_noticed_in_time_where_nothing_else_helps() {
-    // Every answer is silent for ever, so that no second request overtakes: what is left is to give up and ask again.
+    // Every answer is silent for ever, so a second request cannot overtake it. The only way is to give up and
+    // ask again.
     let stall = Duration::from_secs(times(2, 10));
     let server = server();
     let dataset = open(&server, &[("stall_timeout", &format!("{}s", stall.as_secs()))]).unwrap();
@@ -74,10 +75,10 @@ fn slow_but_alive_is_not_killed() {
     side_by_side(times(1, 3), |turn| {
         let server = server();
         let dataset = open(&server, &[("stall_timeout", stall), ("retry_timeout", "1s")]).unwrap();
-        // A row group has some 130 kB, which lasts 6 seconds or 5 minutes.
+        // A row group has some 130 kB, which takes 6 seconds or 5 minutes.
         let trickle = Fault::Trickle { rate: if long() { 400 } else { 20_000 } };
         server.add(Match::get().nth(3), trickle.clone());
-        // The second request that is sent beside it is as slow.
+        // The second request that is sent beside it is equally slow.
         server.add(Match::get().from(1 + (FILES * GROUPS) as u64), trickle);
         let loader = shuffled(&dataset).build().unwrap();
         let run = run(loader.epoch(0));
@@ -88,7 +89,7 @@ fn slow_but_alive_is_not_killed() {
     });
 }
 
-/// What one kind of server cost a consumer that computes for `step` after each batch.
+/// The cost of one kind of server for a consumer that computes for `step` after each batch.
 struct Cost {
     waited: Duration,
     bytes: u64,
@@ -97,7 +98,7 @@ struct Cost {
 
 fn consume(server: &FaultServer, epochs: u64, step: Duration) -> Cost {
     let loader = shuffled(&open(server, &[]).unwrap()).build().unwrap();
-    // The first epoch has nothing fetched ahead, and measures.
+    // Nothing is prefetched for the first epoch, in which the loader measures the store.
     run(loader.epoch(0)).is_right("first epoch");
     settled(server);
     server.reset();
@@ -124,7 +125,7 @@ fn a_late_answer_in_fifty_is_hardly_felt() {
     let link = Link { rate: None, ..link() };
     for seed in 0..times(1, 5) {
         let serve = || serving().link(link).seed(seed).start().unwrap();
-        // How fast it can go decides how long a step takes: a margin of 1.3.
+        // The fastest epoch decides how long a step takes, with a margin of 1.3.
         let clean = serve();
         let fastest = {
             let loader = shuffled(&open(&clean, &[]).unwrap()).build().unwrap();
@@ -137,7 +138,7 @@ fn a_late_answer_in_fifty_is_hardly_felt() {
         let whole = fastest.mul_f64(1.3) * EPOCHS as u32;
         let mut rises = Vec::new();
         let mut extra = 0.0;
-        // Whatever else the machine does may hold up one run, and late answers that are felt hold up each.
+        // Other programs on the machine may hold up one run, but late answers that matter hold up each run.
         while rises.len() < TRIES && rises.last().is_none_or(|rise| *rise > MOST) {
             let undisturbed = consume(&serve(), EPOCHS, step);
             let late = serve();

@@ -8,7 +8,7 @@ use forebay::{Error, ErrorKind};
 use crate::data::{FILES, GROUPS, PREFIX};
 use crate::kit::*;
 
-/// How one operation fails.
+/// The ways in which one operation fails.
 fn failures() -> [(&'static str, Fault); 4] {
     [
         ("reset", Fault::Reset),
@@ -18,7 +18,7 @@ fn failures() -> [(&'static str, Fault); 4] {
     ]
 }
 
-/// More of them, for a long run.
+/// More ways to fail, for a long run.
 fn more_failures() -> [(&'static str, Fault); 6] {
     [
         ("503", Fault::slow_down(Duration::from_secs(1))),
@@ -30,7 +30,7 @@ fn more_failures() -> [(&'static str, Fault); 6] {
     ]
 }
 
-/// The operations of opening the data set and reading an epoch: lists, footers, row groups.
+/// The number of operations to open the data set and read an epoch: lists, footers and row groups.
 fn operations() -> u64 {
     let server = server();
     let dataset = open(&server, &[]).unwrap();
@@ -38,13 +38,13 @@ fn operations() -> u64 {
     let loader = shuffled(&dataset).build().unwrap();
     run(loader.epoch(0)).is_right("clean");
     settled(&server);
-    // The next epoch is there as well, and asks for as much.
+    // The requests include those of the next epoch, which are equally many.
     let epoch = (server.stats().requests - opened) / 2;
     assert!(opened > FILES as u64 && epoch >= (FILES * GROUPS) as u64, "{opened} to open, {epoch} to read");
     opened + epoch
 }
 
-/// Opens, and reads an epoch.
+/// Opens the data set and reads an epoch.
 fn whole(server: &FaultServer, more: &[(&str, &str)]) -> Result<Run, Error> {
     Ok(run(shuffled(&open(server, more)?).build()?.epoch(0)))
 }
@@ -92,13 +92,13 @@ fn a_store_that_stays_away_is_an_error_in_time_and_the_position_is_good() {
         let case = format!("{name} from operation {k} on");
         server.add(Match::request().from(k), fault);
         let started = Instant::now();
-        // A dataset that opens may still fail later on; what is known by then is what was delivered.
+        // A data set that opens may still fail later; the batches so far were delivered.
         let outcome = open(&server, &[("retry_timeout", retry)]).and_then(|dataset| {
             let loader = shuffled(&dataset).build()?;
             let run = run(loader.epoch(0));
             Ok((loader, run))
         });
-        // Until the failure is known: what the clean server is read for comes after.
+        // The time ends when the failure is known; reading from the clean server comes after that.
         let took = started.elapsed();
         let error = match outcome {
             Err(error) => error,

@@ -1,4 +1,4 @@
-//! The requests to a store, their bytes and times; and the same rows on every store.
+//! The requests to a store, with their bytes and times; and the same rows from every store.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ fn statistics_are_read_from_footers_that_are_kept() {
         assert!(refused.to_string().contains("no row is selected"), "{refused}");
         reads(&server).len()
     };
-    // They have none, so that all row groups are read as well.
+    // The footers have no statistics, so all row groups are read as well.
     let groups = FILES * GROUPS;
     assert_eq!(gets(folder.to_str().unwrap()), groups);
     assert_eq!(gets("off"), groups + FILES);
@@ -86,7 +86,7 @@ fn statistics_are_read_from_footers_that_are_kept() {
 fn a_row_group_is_one_request_that_names_the_version() {
     let server = server();
     let dataset = open(&server, &[]).unwrap();
-    // One lane: a row group that two lanes share is read by each.
+    // There is one lane, because a row group that two lanes share is read by each.
     let one_lane = || dataset.loader().shuffle(Shuffle::seeded(7).window_rows(150).lanes(1));
     let loader = one_lane().build().unwrap();
     server.reset();
@@ -96,12 +96,12 @@ fn a_row_group_is_one_request_that_names_the_version() {
     first.sort_by_key(|(key, range)| (key.to_string(), range.as_ref().map(|range| range.start)));
     first.dedup();
     assert_eq!(first.len(), FILES * GROUPS, "each row group once, {:?}", loader.stats().traffic);
-    // Of a request that just came in the log knows little yet.
+    // The log knows little about a request that has just arrived.
     let answered = log.iter().filter(|asked| asked.status.is_some());
     assert!(answered.clone().count() >= FILES * GROUPS);
     assert!(answered.into_iter().all(|asked| asked.operation == Operation::Get && asked.if_match.is_some()));
 
-    // Without the column that is nearly all of it. The other loader is still reading ahead.
+    // Without the column that has nearly all bytes. The other loader is still reading ahead.
     drop(loader);
     settled(&server);
     server.reset();
@@ -126,7 +126,7 @@ fn the_next_epoch_is_asked_for_before_this_one_ends() {
     }
 }
 
-/// All that is on its way shares the link, so what the first batch does not need waits for it.
+/// All requests in progress share the link, so those that the first batch does not need must wait for it.
 #[test]
 fn the_first_batch_shares_the_link_with_little() {
     const HELD: Duration = Duration::from_millis(200);
@@ -145,7 +145,7 @@ fn the_first_batch_shares_the_link_with_little() {
     let rows_that_came = loader.epoch(0).map(|batch| batch.unwrap().num_rows()).sum::<usize>();
     assert_eq!(rows_that_came, rows());
     let reads = reads(&server);
-    // No answer comes before its request was held, however late the server notes its end.
+    // An answer never comes before its request was held, however late the server notes its end.
     let answered = |read: &Exchange| read.since_start + HELD;
     let of_first: Vec<_> = reads
         .iter()

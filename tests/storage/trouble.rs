@@ -1,4 +1,4 @@
-//! Storage that answers badly: errors, an outage, answers that are truncated or wrong.
+//! Storage that answers badly: errors, an outage, and answers that are truncated or wrong.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,13 +9,14 @@ use forebay::{Dataset, ErrorKind, LoaderBuilder, Shuffle};
 use crate::data::{BUCKET, FILES, GROUPS};
 use crate::kit::*;
 
-/// With one lane, so that a row group is read once: one that two lanes share is read by each, and not by agreement.
+/// A loader with one lane, so that each row group is read once: a row group that two lanes share is read by
+/// each.
 fn one_lane(dataset: &Dataset) -> LoaderBuilder {
     shuffled(dataset).shuffle(Shuffle::seeded(7).window_rows(150).lanes(1))
 }
 
-/// Reads an epoch and what is fetched ahead of the next; the run, how many requests it took, and how
-/// many of them were second ones.
+/// Reads an epoch and the prefetches for the next. Returns the run, the number of requests, and how many of
+/// them were second requests.
 fn all_requests(server: &FaultServer) -> (Run, u64, u64) {
     let loader = one_lane(&open(server, &[]).unwrap()).build().unwrap();
     let run = run(loader.epoch(0));
@@ -39,7 +40,7 @@ fn one_error_in_five_answers_costs_a_few_requests_and_no_row() {
         assert!(asked * 2 <= requests * 3, "seed {seed}: {asked} requests, {requests} on a clean server");
         let log = server.log();
         let (kept, early) = left_alone(&log);
-        // A second request may be on its way when the answer to the first comes.
+        // A second request may be on its way when the answer to the first arrives.
         assert!(early <= hedges, "seed {seed}: {early} asked again too early, {hedges} second requests");
         println!(
             "N3: seed {seed}: {} faults, {asked} requests against {requests}, {kept} times left alone as asked",
@@ -48,7 +49,7 @@ fn one_error_in_five_answers_costs_a_few_requests_and_no_row() {
     }
 }
 
-/// How often a store asked to be left alone for a while, and was, and was not: the same range was asked for sooner.
+/// How often a store asked for a pause and got it, and how often the same range was requested sooner.
 fn left_alone(log: &[Exchange]) -> (u64, u64) {
     let asks = |exchange: &Exchange| match &exchange.fault {
         Some(Fault::Status { retry_after: Some(wait), .. }) => Some(*wait),
@@ -61,7 +62,7 @@ fn left_alone(log: &[Exchange]) -> (u64, u64) {
             later.key == refused.key && later.range.as_ref().is_some_and(|asked| asked.end == range.end)
         };
         let answered = refused.since_start + refused.took;
-        // What was sent before the answer came knows nothing of it.
+        // Requests that were sent before the answer arrived could not know about it.
         let next = log[at + 1..].iter().filter(same).find(|later| later.since_start > answered);
         if let Some(next) = next {
             match next.since_start - answered + Duration::from_millis(20) >= wait {
@@ -81,7 +82,7 @@ fn a_total_outage_is_waited_for_without_hammering() {
         let dataset = open(&server, &[("max_concurrency", "4")]).unwrap();
         let loader = shuffled(&dataset).build().unwrap();
         let mut epoch = loader.epoch(0);
-        // Where in the epoch it happens differs from turn to turn.
+        // The outage begins at another batch in each turn.
         let before = 1 + turn as usize % 4;
         let mut batches: Vec<u64> = epoch.by_ref().take(before).map(|batch| hash(&batch.unwrap())).collect();
         let slots = loader.stats().traffic.concurrency;
@@ -94,7 +95,7 @@ fn a_total_outage_is_waited_for_without_hammering() {
                 server.outage(None);
                 (tried, Instant::now())
             });
-            // What had come before the outage is delivered at once; what comes after it ends the wait.
+            // Batches from before the outage come at once; the first batch from after it ends the wait.
             let mut last = Instant::now();
             let mut longest = (Duration::ZERO, last);
             for batch in epoch {
@@ -115,7 +116,7 @@ fn a_total_outage_is_waited_for_without_hammering() {
     });
 }
 
-/// Answers that are not what was asked for, or less of it.
+/// Answers that are not what was requested, or only a part of it.
 fn truncations() -> [(&'static str, Fault); 8] {
     [
         ("short Content-Length", Fault::ShortContentLength),
@@ -157,7 +158,7 @@ fn a_store_that_never_sends_what_was_asked_for_is_an_error() {
         let loader = shuffled(&dataset).build().unwrap();
         let run = run(loader.epoch(0));
         match &run.error {
-            // Each answer brought a part, and the parts are the whole.
+            // Each answer brought a part, and together the parts are the whole.
             None => run.is_right(name),
             Some(_) => assert_eq!(run.is_loud(name).kind(), ErrorKind::Io, "{name}: {:?}", run.error),
         }

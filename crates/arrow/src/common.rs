@@ -1,15 +1,15 @@
-//! One type for the values of several, which files have for one column.
+//! Finds one type for the values of one column that has several types in the files of a data set.
 //!
-//! Types may differ in form alone: lists with offsets of 32 or 64 bits, or of one length; the names of UTC; how many digits a
-//! decimal may have; the order of a structure's fields. What has another unit, scale or width is a wider type, which is only
-//! taken where that is asked for.
+//! Types may differ only in form: lists with offsets of 32 or 64 bits, or of one length; the names of UTC;
+//! the number of digits that a decimal may have; the order of a structure's fields. A type with another unit,
+//! scale or width is a wider type, which is used only on request.
 
 use std::sync::Arc;
 
 use super::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use super::widen::widest;
 
-/// The names of UTC.
+/// The names of the time zone UTC, in lower case.
 const UTC: [&str; 12] = [
     "utc",
     "etc/utc",
@@ -25,15 +25,16 @@ const UTC: [&str; 12] = [
     "utc+00:00",
 ];
 
-/// The most digits of decimals of 32, 64, 128 and 256 bits.
+/// The highest number of digits in decimals of 32, 64, 128 and 256 bits.
 const DIGITS: [u8; 4] = [9, 18, 38, 76];
 
-/// The units of time, coarse ones first.
+/// The units of time, from coarse to fine.
 const UNITS: [TimeUnit; 4] =
     [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
 
-/// The type that holds the values of all; `None` where there is none. Without `widens` the types must be of one form but for
-/// what changes no value. The order of the types makes no difference, but for the names and metadata of nested fields.
+/// The type that holds the values of all `types`; `None` if there is no such type. Without `widens`, the
+/// types may differ only in form. The order of the types does not matter, except for the names and metadata
+/// of nested fields.
 pub fn common(types: &[&DataType], widens: bool) -> Option<DataType> {
     let (first, others) = types.split_first()?;
     if others.iter().all(|other| other == first) {
@@ -41,7 +42,7 @@ pub fn common(types: &[&DataType], widens: bool) -> Option<DataType> {
     }
     let values: Vec<&DataType> =
         types.iter().copied().filter(|data_type| **data_type != DataType::Null).collect();
-    // A column of nulls alone may be one of anything.
+    // A column of nulls can take any type.
     if widens && values.len() < types.len() {
         return common(&values, widens);
     }
@@ -53,7 +54,7 @@ pub fn common(types: &[&DataType], widens: bool) -> Option<DataType> {
         .or_else(|| if widens { widest(types) } else { None })
 }
 
-/// A field of that type, under the name that the first has.
+/// The field of the common type, with the name of the first field.
 fn common_field(fields: &[&FieldRef], widens: bool) -> Option<FieldRef> {
     let types: Vec<&DataType> = fields.iter().map(|field| field.data_type()).collect();
     let is_nullable = fields.iter().any(|field| field.is_nullable());
@@ -80,7 +81,7 @@ fn lists(types: &[&DataType], widens: bool) -> Option<DataType> {
         None => Some(DataType::LargeList(item)),
         Some(length) if have_one => Some(DataType::FixedSizeList(item, length)),
         Some(_) if widens => Some(DataType::LargeList(item)),
-        // The lists of other files have to be as long, which is seen when they are read.
+        // The lists of other files must have this length too, which is checked when they are read.
         Some(length) if first.into_iter().chain(lengths.flatten()).all(|other| other == length) => {
             Some(DataType::FixedSizeList(item, length))
         }
@@ -88,7 +89,7 @@ fn lists(types: &[&DataType], widens: bool) -> Option<DataType> {
     }
 }
 
-/// Structures of the same fields, in the order of the first.
+/// Structures of the same fields, in the order of the first structure.
 fn structures(types: &[&DataType], widens: bool) -> Option<DataType> {
     let each = types.iter().map(|data_type| match data_type {
         DataType::Struct(fields) => Some(fields),
@@ -164,8 +165,8 @@ fn times(types: &[&DataType], widens: bool) -> Option<DataType> {
     })
 }
 
-/// The zone of timestamps: none, or one that all have under any of its names. Those of several zones are the same moments in
-/// UTC.
+/// The common zone of timestamps: none, or one zone under any of its names. Timestamps of several zones
+/// become the same moments in UTC.
 fn zone(types: &[&DataType], widens: bool) -> Option<Option<Arc<str>>> {
     let zones: Vec<Option<&Arc<str>>> = types
         .iter()
@@ -236,7 +237,7 @@ mod tests {
         DataType::Map(Arc::new(Field::new("entries", DataType::Struct(pair.into()), false)), false)
     }
 
-    /// Of two types what they have in common as they are, and where wider ones are taken.
+    /// Each case has two types, their common type without wider ones, and their common type with them.
     #[test]
     fn types_that_differ_in_form_are_one_and_wider_ones_are_taken_if_asked_for() {
         let decimal = DataType::Decimal128;

@@ -1,4 +1,4 @@
-//! Arrays in a type that they have in [common](super::common) with others. Every value stays what it is, or is refused.
+//! Converts arrays to a [common](super::common) type. Every value stays what it is, or is refused.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::widen::widen;
 
 pub use super::misfit::{Misfit, Trouble};
 
-/// The same values in a type that holds them all; fields of structures are found by name.
+/// Converts an array to a type that holds all of its values. Fields of structures are matched by name.
 pub fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     if array.data_type() == to {
         return Ok(array.clone());
@@ -47,7 +47,8 @@ pub fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
 
 const MILLISECONDS_A_DAY: i64 = 86_400_000;
 
-/// The array under a type that differs inside alone: in the names and nullability of nested fields, and in their own types.
+/// Converts an array to a type that differs only in its nested fields: in their names, their nullability or
+/// their own types.
 fn inside(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let fields: Vec<&DataType> = match to {
         DataType::List(field) | DataType::FixedSizeList(field, _) | DataType::Map(field, _) => {
@@ -64,7 +65,7 @@ fn inside(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     Ok(make_array(data.into_builder().data_type(to.clone()).child_data(children).build()?))
 }
 
-/// The row of a list or a map that has an item.
+/// The row of the list or map that has an item.
 fn row_of(array: &ArrayRef, item: usize) -> usize {
     let of_32 = |offsets: &[i32]| last_before(offsets, item);
     match array.data_type() {
@@ -75,7 +76,7 @@ fn row_of(array: &ArrayRef, item: usize) -> usize {
     }
 }
 
-/// The last list that begins with an item or before it.
+/// The index of the last list that begins at an item or before it.
 fn last_before<O: OffsetSizeTrait>(offsets: &[O], item: usize) -> usize {
     offsets.partition_point(|offset| offset.as_usize() <= item).saturating_sub(1)
 }
@@ -99,7 +100,7 @@ fn structure(array: &ArrayRef, fields: &Fields) -> Result<ArrayRef, Trouble> {
     Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, rows)?))
 }
 
-/// Lists with offsets of 64 bits, or of one length.
+/// Converts lists to lists with offsets of 64 bits, or of one length.
 fn list<O: OffsetSizeTrait>(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let list = array.as_list::<O>();
     let offsets = list.value_offsets();
@@ -141,7 +142,7 @@ fn list<O: OffsetSizeTrait>(array: &ArrayRef, to: &DataType) -> Result<ArrayRef,
     }
 }
 
-/// Lists of one length as lists of any. Those that are null have no items.
+/// Converts lists of one length to lists of any length. Null lists get no items.
 fn unfixed(array: &ArrayRef, length: usize, item: &FieldRef) -> Result<ArrayRef, Trouble> {
     let list = array.as_fixed_size_list();
     let items = converted(list.values(), item.data_type())
@@ -160,7 +161,7 @@ fn unfixed(array: &ArrayRef, length: usize, item: &FieldRef) -> Result<ArrayRef,
     Ok(Arc::new(LargeListArray::try_new(item.clone(), offsets, items, nulls)?))
 }
 
-/// The unit of times, dates apart.
+/// The unit of a time; `None` for dates.
 fn unit(data_type: &DataType) -> Option<TimeUnit> {
     match data_type {
         DataType::Timestamp(unit, _)
@@ -171,7 +172,7 @@ fn unit(data_type: &DataType) -> Option<TimeUnit> {
     }
 }
 
-/// How many of a unit a second has.
+/// How many of a unit make a second.
 fn a_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
@@ -181,7 +182,7 @@ fn a_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Times in a unit that is as fine or finer, and under another name of their zone.
+/// Converts times to a unit that is the same or finer, and to another name of their zone.
 fn in_unit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let from = array.data_type();
     let (Some(coarse), Some(fine)) = (unit(from), unit(to)) else { return inside(array, to) };
@@ -218,7 +219,7 @@ fn in_unit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     Ok(make_array(made.to_data().into_builder().data_type(to.clone()).build()?))
 }
 
-/// Decimals with more digits, or with more of them behind the point.
+/// Converts decimals to more digits, or to more digits after the point.
 fn decimals(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let from = array.data_type();
     let (Some((width, scale)), Some((wide, fine))) = (form(from), form(to)) else { return inside(array, to) };
@@ -266,7 +267,7 @@ fn decimals(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     Ok(make_array(made.to_data().into_builder().data_type(to.clone()).build()?))
 }
 
-/// The bits of a decimal, and its digits behind the point.
+/// The number of bits of a decimal, and its number of digits after the point.
 fn form(data_type: &DataType) -> Option<(u16, i8)> {
     match data_type {
         DataType::Decimal32(_, scale) => Some((32, *scale)),
@@ -376,7 +377,7 @@ mod tests {
         assert_eq!(wide, [Some(i256::from_i128(-1_234_500)), None, Some(i256::from_i128(100))]);
         let more = converted(&some, &DataType::Decimal128(9, 2)).unwrap();
         assert_eq!(more.as_primitive::<Decimal128Type>().value(0), -12345);
-        // More than its type says that it may be.
+        // The value has more digits than its own type permits.
         let beyond = decimals(vec![None, Some(i128::MAX)]);
         assert_eq!(misfit(&beyond, &DataType::Decimal128(7, 4)).row, 1);
     }

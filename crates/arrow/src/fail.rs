@@ -1,15 +1,16 @@
-//! Errors of the system, of Arrow and of Parquet as ours.
+//! Turns errors of the system, of Arrow and of Parquet into errors of this library.
 
 use forebay_base::{Error, ErrorKind, Result};
 use parquet::errors::ParquetError;
 
 use super::error::ArrowError;
 
-/// An error of another crate, as one of ours.
+/// An error of another crate that can become an error of this library.
 ///
-/// Not `From`, which would be public: the crates below could then not be exchanged without breaking users.
+/// The trait exists because `From` would be public: the crates below could then not be exchanged without
+/// breaking users.
 pub trait Foreign: Sized {
-    /// The same failure, with the original as its source.
+    /// Converts the error, with the original as the source.
     fn into_error(self) -> Error;
 }
 
@@ -23,7 +24,7 @@ impl Foreign for ParquetError {
     fn into_error(self) -> Error {
         let error = match &self {
             ParquetError::NYI(what) => Error::new(ErrorKind::Unsupported, what),
-            // Of the Arrow schema in a footer: a type that came later, as integers of 128 bits.
+            // The Arrow schema in a footer has a type that came later, such as integers of 128 bits.
             ParquetError::External(inner) if inner.to_string().ends_with("not supported") => {
                 Error::new(ErrorKind::Unsupported, inner.to_string())
                     .hint("write the file without columns of that type")
@@ -40,9 +41,9 @@ impl Foreign for ArrowError {
     }
 }
 
-/// Results of other crates, for `?`: `file.sync_all().or_fail()?`.
+/// Converts results of other crates, for use with `?`: `file.sync_all().or_fail()?`.
 pub trait OrFail<T> {
-    /// The value, or the failure as an error of ours.
+    /// The value, or the error as an error of this library.
     fn or_fail(self) -> Result<T>;
 }
 

@@ -1,7 +1,7 @@
-//! Arrow as [forebay](https://docs.rs/forebay) uses it: its parts under the paths of the `arrow` crate, and beside them names
-//! of types, nested types, and conversions between the forms of one value.
+//! The parts of Arrow that [forebay](https://docs.rs/forebay) uses, under the paths of the `arrow` crate, and
+//! with them names of types, nested types, and conversions between the forms of one value.
 //!
-//! Not all of the `arrow` crate, of which these are the smaller part.
+//! Most of the `arrow` crate is left out.
 
 pub mod common;
 pub mod convert;
@@ -27,7 +27,7 @@ pub mod array {
     pub use arrow_data::{ArrayData, ArrayDataBuilder, ByteView, MAX_INLINE_VIEW_LEN};
 }
 
-/// Rows taken, selected and joined.
+/// Functions that take, select and join rows.
 pub mod compute {
     pub use arrow_select::concat::{concat, concat_batches};
     pub use arrow_select::filter::{filter, filter_record_batch};
@@ -47,7 +47,7 @@ pub mod datatypes {
     };
 }
 
-/// What Arrow reports.
+/// The errors of Arrow.
 pub mod error {
     pub use arrow_schema::ArrowError;
 }

@@ -1,14 +1,14 @@
-//! Types as messages show them: by the names that the documentation, numpy and pyarrow give them.
+//! Names of types in messages, as the documentation, numpy and pyarrow write them.
 //!
-//! Arrow's own names tell how values lie in memory, which a user did not choose: a text is `Utf8View` where it is read, and
-//! `LargeUtf8` where it is delivered.
+//! Arrow's own names say how values are laid out in memory, which a user did not choose: a text is `Utf8View`
+//! when it is read, and `LargeUtf8` when it is delivered.
 
 use std::fmt;
 
 use super::datatypes::{DataType, IntervalUnit, TimeUnit};
 use super::vectors::SparkMl;
 
-/// The name of a type: `int64`, `string`, `list<float32>[4]`, `struct<x: int32, y: string>`.
+/// Shows the name of a type, such as `int64`, `string`, `list<float32>[4]` or `struct<x: int32, y: string>`.
 #[derive(Clone, Copy, Debug)]
 pub struct TypeName<'a>(pub &'a DataType);
 
@@ -57,13 +57,14 @@ impl fmt::Display for TypeName<'_> {
             },
             DataType::Dictionary(_, values) => write!(f, "{}", TypeName(values)),
             DataType::RunEndEncoded(_, values) => write!(f, "{}", TypeName(values.data_type())),
-            // Numbers, dates and null, whose names differ in case alone; and unions, which no file has.
+            // Numbers, dates and null have names that differ only in case. Files have no unions.
             other => f.write_str(&other.to_string().to_lowercase()),
         }
     }
 }
 
-/// The names of two types that differ. Where they differ in what a name leaves out, these are Arrow's.
+/// The names of two different types. If these names are equal, the types differ in something that the names
+/// leave out, and the result has Arrow's own names.
 pub fn told_apart(one: &DataType, other: &DataType) -> (String, String) {
     let names = (TypeName(one).to_string(), TypeName(other).to_string());
     match names.0 == names.1 {

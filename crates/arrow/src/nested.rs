@@ -1,4 +1,4 @@
-//! Types that hold others.
+//! Types with nested fields.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use super::array::{Array, ArrayRef, AsArray, StructArray};
 use super::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use super::error::ArrowError;
 
-/// The type with what `each` makes of the fields right inside it; as it is where it has none.
+/// The type with `each` applied to the fields directly inside it. A type without fields is returned
+/// unchanged.
 pub fn with_fields(data_type: &DataType, each: impl Fn(&Field) -> Field) -> DataType {
     let each = |field: &FieldRef| Arc::new(each(field));
     match data_type {
@@ -19,7 +20,7 @@ pub fn with_fields(data_type: &DataType, each: impl Fn(&Field) -> Field) -> Data
     }
 }
 
-/// The field with `times` for its timestamps of nanoseconds, at any depth.
+/// The field with `times` in place of its timestamps in nanoseconds, at any depth.
 pub fn with_times(field: &Field, times: &DataType) -> Field {
     let data_type = match field.data_type() {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => times.clone(),
@@ -28,10 +29,11 @@ pub fn with_times(field: &Field, times: &DataType) -> Field {
     field.clone().with_data_type(data_type)
 }
 
-/// A structure of the fields of two. Fields that both have are structures themselves. What is none is as `other` has it.
+/// Joins the fields of two structures into one. A field that both have is joined in the same way if it is a
+/// structure; otherwise it is taken from `other`.
 ///
 /// # Errors
-/// They are not null in the same rows.
+/// The structures are null in different rows.
 pub fn united(one: &ArrayRef, other: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let (Some(one), Some(more)) = (one.as_struct_opt(), other.as_struct_opt()) else {
         return Ok(other.clone());

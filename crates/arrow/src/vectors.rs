@@ -1,7 +1,7 @@
-//! Vectors and matrices of Spark ML, which Parquet has as structures.
+//! Vectors and matrices of Spark ML, which Parquet stores as structures.
 //!
-//! Spark says in a file's metadata which columns are such, but programs that rewrite its files keep the
-//! structures alone: they are known by their fields.
+//! Spark marks such columns in a file's metadata, but programs that rewrite the file keep only the
+//! structures, so they are recognized by their fields.
 
 mod rows;
 
@@ -14,13 +14,13 @@ use super::nested::with_fields;
 
 pub use rows::Vectors;
 
-/// What vectors and matrices of Spark ML are stored as.
+/// The structures in which Spark ML stores vectors and matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SparkMl {
-    /// `struct<type: int8, size: int32, indices: list<int32>, values: list<double>>`.
+    /// A vector: `struct<type: int8, size: int32, indices: list<int32>, values: list<double>>`.
     Vector,
-    /// `struct<type: int8, numRows: int32, numCols: int32, colPtrs: list<int32>, rowIndices: list<int32>,
-    /// values: list<double>, isTransposed: bool>`.
+    /// A matrix: `struct<type: int8, numRows: int32, numCols: int32, colPtrs: list<int32>, rowIndices:
+    /// list<int32>, values: list<double>, isTransposed: bool>`.
     Matrix,
 }
 
@@ -47,19 +47,20 @@ const MATRIX: [(&str, Part); 7] = [
     ("isTransposed", Part::Flag),
 ];
 
-/// The field that says whether a vector or matrix is sparse.
+/// The name of the field that says whether a vector or matrix is sparse.
 pub const TYPE: &str = "type";
-/// The field of all values of a dense one, and of those of a sparse one that are stored.
+/// The name of the field with the stored values: all values of a dense vector or matrix, or the listed ones
+/// of a sparse one.
 pub const VALUES: &str = "values";
 
-/// The type of vectors of which only the values that are stored have a place.
+/// The value of the field `type` in a sparse vector, which stores only the listed values.
 pub const SPARSE: i8 = 0;
-/// The type of vectors of which all values are stored.
+/// The value of the field `type` in a dense vector, which stores all values.
 pub const DENSE: i8 = 1;
 
 impl SparkMl {
-    /// What a type is, if it has exactly the fields of a vector or a matrix. Which of them may be null does
-    /// not count.
+    /// Recognizes a type with exactly the fields of a vector or a matrix. Which of them may be null does not
+    /// matter.
     pub fn of(data_type: &DataType) -> Option<Self> {
         let DataType::Struct(fields) = data_type else { return None };
         let are = |parts: &[(&str, Part)]| {
@@ -81,7 +82,7 @@ impl SparkMl {
         }
     }
 
-    /// The field that says where the values of a sparse one belong.
+    /// The name of the field with the indices of the stored values.
     pub fn places(self) -> &'static str {
         match self {
             SparkMl::Vector => "indices",
@@ -106,7 +107,7 @@ impl Part {
     }
 }
 
-/// Whether a type is vectors, or holds some at any depth.
+/// Whether a type is a vector or contains vectors at any depth.
 pub fn holds_vectors(data_type: &DataType) -> bool {
     match data_type {
         DataType::Struct(fields) => {
@@ -121,12 +122,12 @@ pub fn holds_vectors(data_type: &DataType) -> bool {
     }
 }
 
-/// A field with its vectors, at any depth, as the lists of all their values.
+/// The field with its vectors, at any depth, replaced by lists of all their values.
 pub fn with_lists(field: &Field) -> Field {
     field.clone().with_data_type(lists_of(field.data_type()))
 }
 
-/// A type with its vectors as lists.
+/// The type with its vectors, at any depth, replaced by lists of all their values.
 pub fn lists_of(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Struct(fields) if SparkMl::of(data_type) == Some(SparkMl::Vector) => {
@@ -136,7 +137,7 @@ pub fn lists_of(data_type: &DataType) -> DataType {
     }
 }
 
-/// The four fields of one vector: its type, its size, its places and its values.
+/// The four fields of one vector: its type, its size, its indices and its values.
 pub type Stored = (i8, Option<i32>, Option<Vec<i32>>, Option<Vec<f64>>);
 
 /// A column of vectors as Spark stores it.
@@ -162,7 +163,7 @@ pub fn stored(rows: &[Option<Stored>]) -> StructArray {
 pub(crate) mod tests {
     use super::*;
 
-    /// The type of vectors, as Spark's files have it.
+    /// The type of vectors in files that Spark writes.
     pub(crate) fn vector() -> DataType {
         DataType::Struct(fields(&VECTOR))
     }

@@ -1,13 +1,14 @@
-//! Numbers in wider types: only where every value stays what it is.
+//! Converts numbers to wider types, but only if every value stays the same.
 
 use std::sync::Arc;
 
 use super::array::{Array, ArrayRef, AsArray, PrimitiveArray, new_null_array};
 use super::datatypes::*;
 
-/// The narrowest type of numbers that holds every value of all; `None` where there is none.
+/// The narrowest type of numbers that holds every value of all `types`; `None` if there is no such type.
 pub(super) fn widest(types: &[&DataType]) -> Option<DataType> {
-    // Floats first: one that holds each of several integers need not hold the integer that holds all of these.
+    // Floats come first: a float that holds each of several integer types need not hold the integer type that
+    // holds all of them.
     let (floats, others): (Vec<&DataType>, Vec<&DataType>) =
         types.iter().partition(|data_type| data_type.is_floating());
     let mut all = floats.into_iter().chain(others);
@@ -15,7 +16,7 @@ pub(super) fn widest(types: &[&DataType]) -> Option<DataType> {
     all.try_fold(first, |widest, next| wider(&widest, next))
 }
 
-/// As [`widest`], of two.
+/// The narrowest type of numbers that holds every value of both types, as in [`widest`].
 fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     use DataType::{Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
     const SIGNED: [DataType; 4] = [Int8, Int16, Int32, Int64];
@@ -32,7 +33,7 @@ fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     match (one_of(&SIGNED), one_of(&UNSIGNED), one_of(&FLOATS)) {
         // Signed numbers hold unsigned ones of half their bits.
         (Some(signed), Some(unsigned), None) => SIGNED.get(signed.max(unsigned + 1)).cloned(),
-        // A float holds integers of fewer bits than its significand has: 11, 24 and 53.
+        // A float holds integers of fewer bits than its significand has, which is 11, 24 or 53.
         (Some(whole), None, Some(float)) | (None, Some(whole), Some(float)) => {
             let holds: usize = match whole {
                 0 => 0,
@@ -46,7 +47,8 @@ fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// An array of numbers in a type that is [wider](widest), or of nulls in any; `None` for any other pair of types.
+/// Converts an array of numbers to a [wider](widest) type, or an array of nulls to any type; `None` for any
+/// other pair of types.
 pub(super) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     macro_rules! from {
         ($from:ty => $($to:ident as $into:ty),*) => {

@@ -1,14 +1,15 @@
 //! The one error type: what went wrong, where, and what to do next.
 //!
-//! An error is opaque on purpose: callers branch on [`Error::kind`], people read the sentence. The sentence has up to
-//! three parts, `place: cause (hint)`. It is one line: control characters in it are [escaped].
+//! An error is opaque on purpose: callers branch on [`Error::kind`], people read the sentence. The sentence
+//! has up to three parts, `place: cause (hint)`. The sentence is one line: control characters in it are
+//! [escaped].
 //!
 //! ```text
 //! data/part-0031.parquet, row group 7, row 512, column "image": corrupt JPEG: premature end
 //! there is no column "lable" (did you mean "label"? the columns are image, label)
 //! ```
 //!
-//! A hint that names an option has it in backquotes, by its name in the builder of a loader: Python and the program write it in
+//! A hint names an option in backquotes, as the builder of a loader does. Python and the program write it in
 //! their own form (`columns=[...]`, `--columns`) with [`Error::sentence`].
 
 mod escape;
@@ -21,7 +22,7 @@ use crate::panics::Panic;
 
 pub use escape::{escaped, escaped_lines, is_obeyed};
 
-/// What tokio says in a panic, before the reason, where it cannot start a thread for work that waits.
+/// How a panic of tokio begins if it cannot start a thread for blocking work; the reason follows.
 const NO_THREAD: &str = "OS can't spawn worker thread: ";
 
 /// The result of every function of this crate that can fail.
@@ -53,17 +54,18 @@ pub enum ErrorKind {
     Corrupt,
     /// One row that cannot be delivered: a broken image, a null where a dense value is needed.
     BadRow,
-    /// A file has changed since the data set was opened.
+    /// A file that has changed since the data set was opened.
     DatasetChanged,
     /// A saved position that does not belong to this loader.
     StateMismatch,
-    /// A row group, batch or image that does not fit the memory budget, or an image over the limit on its pixels.
+    /// A row group, batch or image that does not fit the memory budget, or an image over the limit on its
+    /// pixels.
     TooLarge,
-    /// A store refuses the credentials, or they do not permit the read.
+    /// Credentials that a store refuses, or that do not permit the read.
     Denied,
-    /// The operating system or the store failed, or cannot be reached.
+    /// A failure of the operating system or of the store, or a store that cannot be reached.
     Io,
-    /// The loader was closed, or is used from a forked child.
+    /// A loader that was closed, or that is used from a forked child.
     Closed,
     /// A bug: a panic that was caught, or a broken invariant of this library.
     Internal,
@@ -92,22 +94,22 @@ pub struct Place {
 }
 
 impl Place {
-    /// Somewhere in `file`.
+    /// A place in `file`.
     pub fn file(file: impl Into<Arc<str>>) -> Self {
         Place { file: Some(file.into()), ..Place::default() }
     }
 
-    /// Narrowed to a row group.
+    /// The place, narrowed to a row group.
     pub fn row_group(self, row_group: usize) -> Self {
         Place { row_group: Some(row_group), ..self }
     }
 
-    /// Narrowed to a row of the row group.
+    /// The place, narrowed to a row of the row group.
     pub fn row(self, row: u64) -> Self {
         Place { row: Some(row), ..self }
     }
 
-    /// Narrowed to a column.
+    /// The place, narrowed to a column.
     pub fn column(self, column: impl Into<Arc<str>>) -> Self {
         Place { column: Some(column.into()), ..self }
     }
@@ -139,10 +141,11 @@ impl fmt::Display for Place {
     }
 }
 
-/// A failure: its [kind](ErrorKind), its [place](Place), its cause in words and, where there is one, a hint.
+/// A failure with its [kind](ErrorKind), its [place](Place), its cause in words and sometimes a hint.
 ///
-/// Cheap to clone. Its [`source`](std::error::Error::source) is the error of I/O, Arrow or Parquet that it came from, where
-/// there is one; errors of stores are not kept, since their texts may hold secrets.
+/// An error is cheap to clone. Its [`source`](std::error::Error::source) is the error of I/O, Arrow or
+/// Parquet that caused it, if there is one; errors of stores are not kept, since their texts may hold
+/// secrets.
 ///
 /// ```
 /// # use forebay_base as forebay;
@@ -154,10 +157,10 @@ impl fmt::Display for Place {
 /// assert_eq!(error.place().row, Some(512));
 /// ```
 #[derive(Clone)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<ErrorInner>);
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorInner {
     kind: ErrorKind,
     place: Place,
     cause: String,
@@ -168,7 +171,7 @@ struct Inner {
 impl Error {
     /// A failure of the given kind; `cause` is a clause without a full stop.
     pub fn new(kind: ErrorKind, cause: impl Into<String>) -> Self {
-        Error(Arc::new(Inner {
+        Error(Arc::new(ErrorInner {
             kind,
             place: Place::default(),
             cause: cause.into(),
@@ -177,12 +180,12 @@ impl Error {
         }))
     }
 
-    /// An argument that can never work.
+    /// The failure of an argument that can never work.
     pub fn invalid(cause: impl Into<String>) -> Self {
         Error::new(ErrorKind::Invalid, cause)
     }
 
-    /// The use of a loader that was closed.
+    /// The failure of a loader that was closed.
     pub fn closed() -> Self {
         Error::new(ErrorKind::Closed, "the loader was closed").hint("build another")
     }
@@ -196,15 +199,15 @@ impl Error {
         Error::new(kind, error.to_string()).caused_by(error)
     }
 
-    /// The same failure with the error that it came from as its source.
+    /// Returns the error with the error that caused it as its source.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.inner().source = Some(Arc::new(source));
         self
     }
 
-    /// A panic as an error: `whose` bug it is, and its message. Tokio panics where the system refuses it a thread, which is
-    /// nobody's bug.
+    /// The error of a panic: says in `whose` code the bug is, and has the panic's message. A panic of tokio
+    /// because the system refuses it a thread is nobody's bug.
     pub fn panicked(whose: &str, panic: &Panic) -> Self {
         match panic.words().strip_prefix(NO_THREAD) {
             Some(why) => Error::not_started("a thread that reads", &why),
@@ -212,29 +215,29 @@ impl Error {
         }
     }
 
-    /// A thread that the system refuses.
+    /// The failure to start a thread or another thing named `what`, which the system refused.
     pub fn not_started(what: &str, why: &dyn fmt::Display) -> Self {
         Error::new(ErrorKind::Io, format!("{what} could not be started: {why}")).hint(
             "let this process have more threads and memory: see `ulimit -u -v`, or the limits of its container",
         )
     }
 
-    /// The same failure with a hint: what the user can do, a clause without a full stop. Options are in backquotes, with a
-    /// value or without: "leave it out with `columns`", "`batch_size=64` fits".
+    /// Returns the error with a hint: a clause without a full stop that says what the user can do. Options
+    /// are in backquotes, with or without a value: "leave it out with `columns`", "`batch_size=64` fits".
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.inner().hint = Some(hint.into());
         self
     }
 
-    /// The same failure with one more hint, after the one that it may have.
+    /// Returns the error with one more hint after the hint that it may have.
     #[must_use]
     pub fn hint_also(self, hint: &str) -> Self {
         let hint = self.0.hint.as_ref().map_or(hint.to_owned(), |first| format!("{first}; {hint}"));
         self.hint(hint)
     }
 
-    /// The same failure with the option that it is about in front of its cause.
+    /// Returns the error with the option that it is about in front of its cause.
     #[must_use]
     pub fn about(mut self, option: &str) -> Self {
         let inner = self.inner();
@@ -242,7 +245,7 @@ impl Error {
         self
     }
 
-    /// The same failure with this hint if it is of a damaged file and has none.
+    /// Returns the error with this hint if it is about a damaged file and has no hint.
     #[must_use]
     pub fn hint_if_damaged(self, hint: &str) -> Self {
         match self.0.kind {
@@ -251,7 +254,7 @@ impl Error {
         }
     }
 
-    /// The same failure with this hint if it has none.
+    /// Returns the error with this hint if it has no hint.
     #[must_use]
     pub fn hint_if_none(self, hint: &str) -> Self {
         match self.0.hint {
@@ -260,14 +263,14 @@ impl Error {
         }
     }
 
-    /// The same failure as one of another kind.
+    /// Returns the error with another kind.
     #[must_use]
     pub fn of_kind(mut self, kind: ErrorKind) -> Self {
         self.inner().kind = kind;
         self
     }
 
-    /// The same failure with its place. Parts that an inner layer already knew are kept.
+    /// Returns the error with its place. Parts that an inner layer already set are kept.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
         let inner = self.inner();
@@ -281,8 +284,8 @@ impl Error {
         self
     }
 
-    /// Its own parts: copies share them until one of them is changed.
-    fn inner(&mut self) -> &mut Inner {
+    /// The parts of this error for changing them: clones share their parts until one of them is changed.
+    fn inner(&mut self) -> &mut ErrorInner {
         Arc::make_mut(&mut self.0)
     }
 
@@ -296,12 +299,13 @@ impl Error {
         &self.0.place
     }
 
-    /// The cause alone, without place and hint, and not escaped: it may hold control characters.
+    /// The cause without the place and the hint. It is not escaped, so it may hold control characters.
     pub fn cause(&self) -> &str {
         &self.0.cause
     }
 
-    /// The sentence, with each option of the hint as `option` writes its name and, where there is one, its value.
+    /// The sentence of the error. `option` formats each option in the hint from its name and, if there is
+    /// one, its value.
     pub fn sentence(&self, option: impl Fn(&str, Option<&str>) -> String) -> String {
         let mut sentence = String::new();
         if !self.0.place.is_empty() {
@@ -315,7 +319,7 @@ impl Error {
     }
 }
 
-/// `hint` with each option, which is in backquotes, as `option` writes it.
+/// The hint, with each option in backquotes replaced by what `option` makes of it.
 fn with_options(hint: &str, option: impl Fn(&str, Option<&str>) -> String) -> Cow<'_, str> {
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let parts: Vec<&str> = hint.split('`').collect();
@@ -352,25 +356,26 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// The error of I/O, Arrow or Parquet that this one came from. Its text is part of the sentence already.
+    /// The error of I/O, Arrow or Parquet that caused this one. Its text is already part of the sentence.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
     }
 }
 
-/// The name among `candidates` that a misspelt `name` most likely meant, if one is near: for "did you mean" hints.
+/// The name among `candidates` that a misspelt `name` most likely means, for "did you mean" hints; `None` if
+/// no candidate is close.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let furthest = name.chars().count() / 3 + 1;
     candidates
         .into_iter()
         .map(|candidate| (edits(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
-        // Nothing is near to what it has no letter of.
+        // A name that shares no letter is not close.
         .filter(|(distance, near)| *distance <= furthest && *distance < name.len().max(near.len()))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance, one row at a time.
+/// The Levenshtein distance, computed one row at a time.
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -386,7 +391,7 @@ fn edits(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Runs a task; a panic in it becomes an error.
+/// Runs a task and turns a panic in it into an error.
 pub fn caught<T>(task: impl FnOnce() -> Result<T>) -> Result<T> {
     crate::panics::caught(task).unwrap_or_else(|panic| Err(Error::panicked("forebay", &panic)))
 }
@@ -438,7 +443,7 @@ mod tests {
             sentence.starts_with("x\\u{9b}2J.parquet, column \"c\\u{202e}d\": a\\u{1b}]0;"),
             "{sentence}"
         );
-        // Programs get the name as it is.
+        // Programs get the name without escapes.
         assert_eq!(column.as_deref(), Some("c\u{202e}d"));
     }
 
@@ -450,7 +455,7 @@ mod tests {
             format!("--{} {}", name.replace('_', "-"), value.unwrap_or_default()).trim_end().to_owned()
         };
         assert_eq!(error.sentence(program), "x (leave out --drop-last, or --batch-size 64 fits)");
-        // A name from a file is no option, and a lone backquote is none either.
+        // A name from a file is not an option, and neither is text after a lone backquote.
         let error = Error::invalid("x").hint("did you mean `a b` or c`d?");
         assert_eq!(error.sentence(program), "x (did you mean `a b` or c`d?)");
     }

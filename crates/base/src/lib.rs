@@ -1,7 +1,7 @@
-//! What every part of [forebay](https://docs.rs/forebay) builds on: its error, panics as values, sizes and paths as people
-//! write them.
+//! The parts that all crates of [forebay](https://docs.rs/forebay) build on: its error, panics as values, and
+//! sizes and paths as people write them.
 //!
-//! Users meet these types in `forebay` itself.
+//! Users find these types in `forebay` itself.
 
 pub mod error;
 pub mod panics;

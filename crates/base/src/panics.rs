@@ -1,9 +1,9 @@
-//! Panics that become errors: caught, and not printed.
+//! Catches panics without printing them, so that they become errors.
 //!
-//! Decoders panic on malformed bytes, and a store may be the user's own. A panic that is caught here becomes an error with a
-//! place; a message on standard error as well would only confuse. Rust prints that message before the panic can be caught,
-//! from a hook that the whole process shares. Our hook is silent on a thread that is inside [`caught`], and passes every other
-//! panic to the hook that was set before.
+//! Decoders may panic on malformed bytes, and a store may be the user's own code. A panic that is caught here
+//! becomes an error with a place, beside which a message on standard error would only confuse. Rust prints
+//! that message before the panic can be caught, from a hook that the whole process shares. The hook in this
+//! file is silent on a thread that is inside [`caught`], and passes every other panic to the previous hook.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -16,7 +16,7 @@ use std::task::Poll;
 static HOOK: Once = Once::new();
 
 thread_local! {
-    /// How many calls of [`caught`] the thread is in.
+    /// How many nested calls of [`caught`] the thread is in.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     /// The place of the last panic that was not printed.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -29,7 +29,7 @@ pub struct Panic {
 }
 
 impl fmt::Display for Panic {
-    /// The message, and its line of source.
+    /// Writes the message, followed by the line of source code.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Some(place) => write!(f, "{} (at {place})", self.words),
@@ -51,10 +51,10 @@ impl Panic {
     }
 }
 
-/// Runs `work`; returns a panic as a value, and prints nothing.
+/// Runs `work`. Returns a panic as a value and prints nothing.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
-    // A hook cannot be set by a thread that is unwinding. Such a thread has nothing to catch that must be silent.
+    // A thread that is unwinding cannot set a hook, and has nothing to catch that must be silent.
     if !std::thread::panicking() {
         HOOK.call_once(install);
     }
@@ -64,7 +64,7 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     done.map_err(|payload| Panic::new(&*payload))
 }
 
-/// [`caught`] for each step of a future.
+/// Runs each step of a future inside [`caught`].
 pub async fn caught_future<F: Future>(future: F) -> Result<F::Output, Panic> {
     let mut future = pin!(future);
     std::future::poll_fn(move |context| match caught(|| future.as_mut().poll(context)) {
@@ -79,7 +79,7 @@ pub async fn caught_future<F: Future>(future: F) -> Result<F::Output, Panic> {
 fn install() {
     let before = take_hook();
     set_hook(Box::new(move |panic| {
-        // A thread that is ending may have lost its cells already; it is in no such call.
+        // A thread that is ending may have lost its thread-local values already; it is not inside `caught`.
         if DEPTH.try_with(Cell::get).is_ok_and(|depth| depth > 0) {
             let place = panic.location().map(ToString::to_string);
             let _thread_ends = PLACE.try_with(|cell| *cell.borrow_mut() = place);

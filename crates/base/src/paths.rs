@@ -1,4 +1,4 @@
-//! Paths of this machine as people write them: read in one way by the library, Python and the program.
+//! Paths of this machine as people write them, read in the same way by the library, Python and the program.
 
 use std::path::{Path, PathBuf};
 
@@ -15,10 +15,11 @@ pub fn text(path: &Path) -> Result<&str> {
     })
 }
 
-/// A path from the root on. One that is whole already does not ask for the working folder, which may be gone.
+/// An absolute path. A path that is absolute already is returned without reading the working folder, which
+/// may have been deleted.
 ///
 /// # Errors
-/// `NotFound` for a relative path where the working folder was deleted.
+/// `NotFound` for a relative path if the working folder was deleted.
 pub fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| match path.is_relative() && std::env::current_dir().is_err() {
         true => Error::new(
@@ -33,11 +34,11 @@ pub fn absolute(path: &Path) -> Result<PathBuf> {
 /// A file or folder to write: the path as given, with `~` expanded to the user's home, as a shell does.
 ///
 /// # Errors
-/// `Invalid` for an empty path, for a URL (not repeated, since it may hold a password), and for a `~` where the home folder
-/// is not known.
+/// `Invalid` for an empty path, for a URL (which is not repeated, since it may hold a password), and for a
+/// `~` if the home folder is not known.
 pub fn local(path: impl AsRef<Path>) -> Result<PathBuf> {
     let path = path.as_ref();
-    // For these two questions only; the path itself stays as it is.
+    // The text is only used for these two questions; the path itself stays as it is.
     let text = path.to_string_lossy();
     if text.trim().is_empty() {
         return Err(Error::invalid("the path is empty").hint("give a path on this machine"));
@@ -48,7 +49,8 @@ pub fn local(path: impl AsRef<Path>) -> Result<PathBuf> {
     expanded(path.to_path_buf())
 }
 
-/// Whether a text begins like a URL: `s3://b`, and also `https:/h`, a URL that lost a slash when it became a path.
+/// Whether a text begins like a URL: `s3://b`, and also `https:/h`, a URL that lost a slash when it became a
+/// path.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.trim_start().split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())

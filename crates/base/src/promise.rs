@@ -1,22 +1,22 @@
-//! The memory that the loaders of this process may take, all together: what an allocator should keep to.
+//! The memory that all loaders of this process may take together, which an allocator should keep to.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// More than any machine has, so that no sum overflows.
-const MOST: u64 = 1 << 50;
+/// More bytes than any machine has, so that sums do not overflow.
+const MAX_BYTES: u64 = 1 << 50;
 
 static PROMISED: AtomicU64 = AtomicU64::new(0);
 
-/// The memory of one loader, until it is dropped.
+/// The memory of one loader, which counts until the value is dropped.
 #[derive(Debug)]
 pub struct Promise {
     bytes: u64,
 }
 
 impl Promise {
-    /// Promises `bytes`.
+    /// Adds `bytes` to the memory that loaders may take.
     pub fn new(bytes: u64) -> Self {
-        let bytes = bytes.min(MOST);
+        let bytes = bytes.min(MAX_BYTES);
         PROMISED.fetch_add(bytes, Relaxed);
         Promise { bytes }
     }
@@ -28,7 +28,7 @@ impl Drop for Promise {
     }
 }
 
-/// The memory of all loaders of this process; 0 where there are none.
+/// The memory that all loaders of this process may take, in bytes; 0 if there are no loaders.
 pub fn promised() -> u64 {
     PROMISED.load(Relaxed)
 }

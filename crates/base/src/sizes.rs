@@ -1,14 +1,14 @@
-//! Sizes as people write them, read in one way by Rust, Python and the program.
+//! Sizes as people write them, read in the same way by Rust, Python and the program.
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::{Error, Result};
 
-/// Units by their first letter, as powers of their base.
+/// The first letters of the units; their positions are the powers of 1000 or 1024, less one.
 const LETTERS: [&str; 4] = ["k", "m", "g", "t"];
 
-/// Bytes from "200GB" or "200g" (powers of 1000), "4GiB" or "4Gi" (powers of 1024), or "65536". Case and a space before the unit do
-/// not matter, and the number may have decimals.
+/// Parses a number of bytes, such as "200GB" or "200g" (powers of 1000), "4GiB" or "4Gi" (powers of 1024), or
+/// "65536". Case and a space before the unit do not matter, and the number may have decimals.
 ///
 /// ```
 /// assert_eq!(forebay_base::sizes::parse("4 GiB")?, 4 << 30);
@@ -17,7 +17,7 @@ const LETTERS: [&str; 4] = ["k", "m", "g", "t"];
 /// ```
 ///
 /// # Errors
-/// `Invalid` for a text that is not a size, or for more than 64 bits hold.
+/// `Invalid` for a text that is not a size, or for a size that does not fit 64 bits.
 pub fn parse(text: &str) -> Result<u64> {
     let unfit = || {
         Error::invalid(format!("{text:?} is not a size")).hint("write it as 500MB, 4GiB or a number of bytes")
@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> Result<u64> {
         .ok_or_else(unfit)
 }
 
-/// The bytes of a unit, written in lower case.
+/// The number of bytes in a unit, which is written in lower case.
 fn factor(unit: &str) -> Option<u64> {
     let power = |letter: &str| LETTERS.iter().position(|known| *known == letter).map(|at| at as u32 + 1);
     match unit {
@@ -51,7 +51,7 @@ fn factor(unit: &str) -> Option<u64> {
     }
 }
 
-/// A size in a file of options.
+/// A size as a file of options writes it.
 #[derive(serde::Deserialize)]
 #[serde(untagged, expecting = "not a size: give a number of bytes, or a text such as \"4GiB\"")]
 enum Written {
@@ -68,12 +68,12 @@ impl Written {
     }
 }
 
-/// Reads a size that was written as a number of bytes or as [`parse`] reads it.
+/// Deserializes a size that is a number of bytes, or a text as [`parse`] reads it.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Written::deserialize(deserializer)?.bytes().map_err(D::Error::custom)
 }
 
-/// As [`deserialize`], where there may be none.
+/// Deserializes a size like [`deserialize`], or none.
 pub fn deserialize_optional<'de, D>(deserializer: D) -> Result<Option<u64>, D::Error>
 where
     D: Deserializer<'de>,

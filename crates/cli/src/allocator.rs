@@ -1,7 +1,8 @@
-//! The allocator of the program and of the wheel, which declare it as theirs. The library leaves the choice to its users.
+//! The allocator of the program and of the wheel, which both declare it as their global allocator. The
+//! library leaves the choice to its users.
 //!
-//! Row groups and batches are large, short-lived and made by many threads: the system's allocator maps their pages, has
-//! them cleared and unmaps them once for each.
+//! Row groups and batches are large and short-lived, and many threads make them. The system's allocator would
+//! map, clear and unmap their pages each time.
 
 mod kept;
 
@@ -11,36 +12,43 @@ use std::ffi::c_long;
 use libmimalloc_sys::{mi_option_get, mi_option_set, mi_option_t};
 use mimalloc::MiMalloc;
 
-/// Blocks of so many bytes are the system's, which takes them back at once: kept for the next one, and lying between others,
-/// a few of them would take as much memory as all that a loader may have.
-const LARGE: usize = 64 << 20;
+/// Blocks of at least this many bytes come from the system, which takes them back as soon as they are freed.
+/// If mimalloc kept them between other blocks, a few of them would take as much memory as a loader may have
+/// in all.
+const MIN_SYSTEM_BLOCK_BYTES: usize = 64 << 20;
 
 /// The type that a binary declares as its `#[global_allocator]`: mimalloc, except for large blocks.
 #[derive(Debug)]
 pub struct Allocator;
-/// The value of it.
+/// The value to declare as the global allocator.
 pub const ALLOCATOR: Allocator = Allocator;
 
-// SAFETY: each block is of the allocator that its size says, and is given back to it, as its layout has the size.
+// SAFETY: the size of a block decides its allocator, and its layout has that size again when the block is
+// freed.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise is passed on; so below.
-        let block =
-            unsafe { if layout.size() < LARGE { MiMalloc.alloc(layout) } else { System.alloc(layout) } };
+        // SAFETY: the caller's promise is passed on, here and below.
+        let block = unsafe {
+            if layout.size() < MIN_SYSTEM_BLOCK_BYTES { MiMalloc.alloc(layout) } else { System.alloc(layout) }
+        };
         counted(block, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let block = unsafe {
-            if layout.size() < LARGE { MiMalloc.alloc_zeroed(layout) } else { System.alloc_zeroed(layout) }
+            if layout.size() < MIN_SYSTEM_BLOCK_BYTES {
+                MiMalloc.alloc_zeroed(layout)
+            } else {
+                System.alloc_zeroed(layout)
+            }
         };
         counted(block, layout.size())
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         unsafe {
-            if layout.size() < LARGE {
+            if layout.size() < MIN_SYSTEM_BLOCK_BYTES {
                 kept::about_to_free(block, layout.size());
                 MiMalloc.dealloc(block, layout)
             } else {
@@ -52,7 +60,7 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let moved = unsafe {
-            match (layout.size() < LARGE, size < LARGE) {
+            match (layout.size() < MIN_SYSTEM_BLOCK_BYTES, size < MIN_SYSTEM_BLOCK_BYTES) {
                 (true, true) => MiMalloc.realloc(block, layout, size),
                 (false, false) => System.realloc(block, layout, size),
                 _ => {
@@ -72,7 +80,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Counts a block, unless there was no memory for it.
+/// Counts a block, unless the allocation failed.
 fn counted(block: *mut u8, bytes: usize) -> *mut u8 {
     if !block.is_null() {
         kept::allocated(bytes);
@@ -80,23 +88,25 @@ fn counted(block: *mut u8, bytes: usize) -> *mut u8 {
     block
 }
 
-/// `mi_option_purge_delay` of mimalloc 3, which the crate does not name: the milliseconds after which free memory is
-/// returned to the system.
-const PURGE_DELAY: mi_option_t = 15;
-/// The default of mimalloc, in milliseconds.
-const DEFAULT: c_long = 1_000;
-/// Batches, windows and changes of epochs take less; memory of a dropped loader is returned after it. Where a
-/// loader would take more than it may, free memory is returned before ([`kept`]).
-const PATIENCE: c_long = 10_000;
+/// The number of mimalloc 3's option `mi_option_purge_delay`, which the crate does not export. The option is
+/// the time in milliseconds after which free memory is returned to the system.
+const PURGE_DELAY_OPTION: mi_option_t = 15;
+/// The default delay of mimalloc, in milliseconds.
+const DEFAULT_PURGE_DELAY_MS: c_long = 1_000;
+/// The delay of this program, in milliseconds. Batches, windows and changes of epochs take less time, and the
+/// memory of a dropped loader is returned after it. If a loader would otherwise exceed its memory, [`kept`]
+/// returns free memory earlier.
+const PURGE_DELAY_MS: c_long = 10_000;
 
-/// Keeps free memory for a while, since the next batch takes as much. `MIMALLOC_PURGE_DELAY` overrides it.
+/// Makes mimalloc keep free memory for a while, since the next batch takes as much. The environment variable
+/// `MIMALLOC_PURGE_DELAY` overrides the delay.
 #[allow(unsafe_code)]
 pub fn settle() {
-    // SAFETY: both take any option's number, and one that is not known is refused; they are called before other threads
-    // are started that could change options.
+    // SAFETY: both functions take the number of any option and refuse unknown ones; they are called before
+    // other threads start, which could change options.
     unsafe {
-        if mi_option_get(PURGE_DELAY) == DEFAULT {
-            mi_option_set(PURGE_DELAY, PATIENCE);
+        if mi_option_get(PURGE_DELAY_OPTION) == DEFAULT_PURGE_DELAY_MS {
+            mi_option_set(PURGE_DELAY_OPTION, PURGE_DELAY_MS);
         }
     }
 }

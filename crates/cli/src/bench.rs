@@ -1,4 +1,4 @@
-//! `forebay bench`: how fast the data comes, and whether an accelerator would wait for it.
+//! `forebay bench`: how fast batches come, and whether an accelerator would wait for them.
 
 mod accelerator;
 mod args;
@@ -28,7 +28,7 @@ use self::args::Until;
 use self::drive::{Course, drive, unthrottled};
 use self::live::Live;
 use self::pressure::Pressure;
-use self::report::Report;
+use self::report::BenchReport;
 use super::console::{self, Console};
 use super::output::Output;
 
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     args.check()?;
     let console = Console::new(args.json.as_deref())?;
     let page = args.report.as_deref().map(|file| Output::new("--report", file)).transpose()?;
-    // The loader makes it, after the data of a workload.
+    // Only checks the file; the loader creates it, after the data of a workload was made.
     args.trace.as_deref().map(|file| Output::new("--trace", file)).transpose()?;
     let (args, held) = workload::resolve(args, &console)?;
     if args.until == Until::Fetch {
@@ -49,13 +49,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut report = measure(&args, &console)?;
     report.workload = held;
     if let Some(output) = page {
-        output.write(&page::of(&report)?)?;
+        output.write(&page::render(&report)?)?;
     }
     console.say(&report)?;
     console.json(&report)
 }
 
-fn measure(args: &Args, console: &Console) -> Result<Report> {
+fn measure(args: &Args, console: &Console) -> Result<BenchReport> {
     let accelerator = args.accelerator();
     let floor = accelerator.floor();
     let origin = Instant::now();
@@ -72,16 +72,17 @@ fn measure(args: &Args, console: &Console) -> Result<Report> {
     let mut live = Live::new(console, args.expected_steps(each), loaders.first());
     let ranks = drive(&loaders, &course, origin, |lap| live.step(lap))?;
     drop(live);
-    let mut report = Report::new(args, &loaders, &ranks, accelerator.step(), floor);
+    let mut report = BenchReport::new(args, &loaders, &ranks, accelerator.step(), floor);
     for loader in loaders {
-        // The trace is written now.
+        // Closing the loader writes the trace.
         loader.close();
         while let Some(warning) = loader.take_warning() {
             console::note(warning);
         }
     }
     if args.step_ms.is_some() {
-        // Others, since the first ones read no further than to the end of the last epoch.
+        // Other loaders take the free run, since the first ones were told to read no further than the last
+        // epoch.
         let args = Args { trace: None, ..args.clone() };
         report.set_margin(&unthrottled(&args.loaders(None)?, args.free_time(), &pressure)?);
     }

@@ -35,7 +35,8 @@ pub(crate) struct Args {
     /// Columns to keep, in the loader's order [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "warm")]
     columns: Option<Vec<String>>,
-    /// A column of images and how the loader decodes it: rrc224 (random resized crop), center224 or resize224x224
+    /// A column of images and how the loader decodes it: rrc224 (random resized crop), center224 or resize224x224, with
+    /// ,raw299x299x3 for raw pixels and ,bicubic or ,lanczos for another filter
     #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image, requires = "warm")]
     image: Vec<(String, Image)>,
     /// Form in which images are kept: rows, coefficients, pixels or resized, as the loader's [default: rows]
@@ -61,9 +62,9 @@ Examples:
   forebay cache /nvme/forebay --max-bytes 100GB
   forebay cache /nvme/forebay --clear";
 
-/// The results.
+/// The results of one call.
 #[derive(Serialize)]
-struct Outcome {
+struct CacheOutcome {
     folder: PathBuf,
     cleared: Option<Cleared>,
     verified: Option<Report>,
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let cache = DiskCache::open(&args.folder, args.max_bytes.unwrap_or(u64::MAX)).map_err(|error| {
         match error.kind() {
-            // There is no `--cache` here.
+            // The hint of the library names `--cache`, which this verb does not have.
             ErrorKind::Io => error.hint("name a folder that this user can create and write to"),
             _ => error,
         }
@@ -95,12 +96,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let cleared = args.clear.then(|| cache.clear()).transpose()?;
     let verified = args.verify.then(|| cache.verify()).transpose()?;
-    let outcome = Outcome { folder: args.folder.clone(), cleared, verified, stats: cache.stats() };
+    let outcome = CacheOutcome { folder: args.folder.clone(), cleared, verified, stats: cache.stats() };
     console.say(describe(&outcome))?;
     console.json(&outcome)
 }
 
-/// A form that images can be kept in before any training.
+/// Parses a form in which images can be kept before any training.
 fn parse_tier(text: &str) -> Result<Tier> {
     if text == Tier::Auto.name() {
         return Err(Error::invalid("the tier auto is chosen while training, by measurements")
@@ -115,6 +116,8 @@ fn warm(args: &Args, cache: &DiskCache, console: &Console) -> Result<()> {
     let dataset = open(args.warm.clone(), &args.storage_options)?;
     let mut loader =
         dataset.loader().batch_size(1).cache(cache.clone()).cache_tier(args.tier.unwrap_or(Tier::Rows));
+    // Rows are kept as they are stored.
+    loader = loader.as_stored("*");
     for (column, image) in &args.image {
         loader = loader.decode(column, image.clone());
     }
@@ -127,8 +130,8 @@ fn warm(args: &Args, cache: &DiskCache, console: &Console) -> Result<()> {
     Ok(())
 }
 
-fn describe(outcome: &Outcome) -> String {
-    let Outcome { cleared, verified, stats, .. } = outcome;
+fn describe(outcome: &CacheOutcome) -> String {
+    let CacheOutcome { cleared, verified, stats, .. } = outcome;
     let mut lines = Vec::new();
     if stats.hits + stats.misses > 0 {
         let not_kept = stats.declined.why().map_or(String::new(), |why| {

@@ -1,7 +1,8 @@
-//! The only file that prints: results to standard output, everything else to standard error. Characters that a terminal
-//! would obey are escaped.
+//! The only file that prints: results go to standard output, everything else to standard error. Control
+//! characters that a terminal would obey are escaped.
 //!
-//! With `--json -` standard output carries one JSON object and nothing else, so that `forebay … | jq` always works.
+//! With `--json -` standard output carries one JSON object and nothing else, so that `forebay … | jq` always
+//! works.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -16,13 +17,14 @@ use serde::Serialize;
 
 use super::output::Output;
 
-/// Where there is no terminal, progress is a line now and then: often enough to see that it lives, rare enough for a log.
+/// How often progress is printed as a line where there is no terminal: often enough to see that the program
+/// lives, rarely enough for a log.
 const LINE_EVERY: Duration = Duration::from_secs(10);
-/// On a terminal the text changes slowly enough to be read.
-const TOLD_EVERY: Duration = Duration::from_millis(500);
-/// Redraws a second on a terminal.
-const REDRAWS: u8 = 10;
-/// `--json` takes this for standard output.
+/// How often the text of a progress bar changes: slowly enough to be read.
+const TEXT_EVERY: Duration = Duration::from_millis(500);
+/// How often a progress bar is redrawn, per second.
+const REDRAWS_A_SECOND: u8 = 10;
+/// The value of `--json` that stands for standard output.
 const STDOUT: &str = "-";
 
 /// The outputs of the program.
@@ -30,7 +32,7 @@ pub(crate) struct Console {
     json: Json,
 }
 
-/// Where the result for programs goes.
+/// The destination of the result for programs.
 enum Json {
     Nowhere,
     Stdout,
@@ -38,7 +40,10 @@ enum Json {
 }
 
 impl Console {
-    /// A console for a verb that was given `--json`, or not. Fails with `Io` for a file that cannot be written.
+    /// A console for a verb whose `--json` has this value.
+    ///
+    /// # Errors
+    /// `Io` for a file that cannot be written.
     pub(crate) fn new(json: Option<&Path>) -> Result<Self> {
         let json = match json {
             None => Json::Nowhere,
@@ -48,7 +53,7 @@ impl Console {
         Ok(Console { json })
     }
 
-    /// A result for people; silent when standard output belongs to JSON.
+    /// Prints a result for people, unless standard output is reserved for JSON.
     pub(crate) fn say(&self, text: impl Display) -> Result<()> {
         match self.json {
             Json::Stdout => Ok(()),
@@ -56,7 +61,7 @@ impl Console {
         }
     }
 
-    /// The result for programs, if it was requested.
+    /// Writes the result for programs, if it was requested.
     pub(crate) fn json(&self, value: &impl Serialize) -> Result<()> {
         if matches!(self.json, Json::Nowhere) {
             return Ok(());
@@ -72,10 +77,13 @@ impl Console {
         }
     }
 
-    /// A bar on a terminal, plain lines elsewhere; both on standard error.
+    /// Shows progress on standard error: a bar on a terminal, plain lines elsewhere.
     pub(crate) fn progress(&self, doing: &'static str, noun: &'static str, total: u64) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(REDRAWS));
+            let bar = ProgressBar::with_draw_target(
+                Some(total),
+                ProgressDrawTarget::stderr_with_hz(REDRAWS_A_SECOND),
+            );
             let template = format!(
                 "{doing} {{wide_bar}} {{human_pos}}/{{human_len}} {noun}, {{per_sec}}, {{eta}} left{{msg}}"
             );
@@ -101,15 +109,15 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// `more` units are done.
+    /// Counts `more` units as done.
     pub(crate) fn advance(&mut self, more: u64) {
         self.advance_and_tell(more, String::new);
     }
 
-    /// `more` units are done, and there is a text to show. `tell` is called only if it will be shown.
+    /// Counts `more` units as done, with a text to show. Calls `tell` only if the text will be shown.
     pub(crate) fn advance_and_tell(&mut self, more: u64, tell: impl FnOnce() -> String) {
         self.done += more;
-        let every = if self.bar.is_some() { TOLD_EVERY } else { LINE_EVERY };
+        let every = if self.bar.is_some() { TEXT_EVERY } else { LINE_EVERY };
         let due = self.spoke.elapsed() >= every;
         if due {
             self.spoke = Instant::now();
@@ -145,7 +153,7 @@ impl Drop for Progress {
     }
 }
 
-/// The same JSON, with the characters that a terminal would obey escaped.
+/// Escapes the characters of a JSON text that a terminal would obey.
 fn unobeyed_json(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for character in json.chars() {
@@ -157,28 +165,28 @@ fn unobeyed_json(json: &str) -> String {
     safe
 }
 
-/// The text after a comma, if there is any.
+/// Puts a comma before the text, if it is not empty.
 fn after_comma(text: String) -> String {
     if text.is_empty() { text } else { format!(", {text}") }
 }
 
-/// A remark on standard error.
+/// Prints a remark on standard error.
 pub(crate) fn note(text: impl Display) {
     // If standard error is closed, there is nothing to do.
     let _ = writeln!(std::io::stderr().lock(), "{}", escaped_lines(&text.to_string()));
 }
 
-/// The one sentence of a usage that is refused.
+/// Prints the one sentence about a usage that is refused.
 pub(crate) fn complain(text: impl Display) {
     note(format_args!("forebay: error: {text}"));
 }
 
-/// The one sentence of a failure, with options as the command line has them.
+/// Prints the one sentence about a failure, with options as the command line writes them.
 pub(crate) fn fail(error: &Error) {
     complain(error.sentence(option));
 }
 
-/// An option of the library as the program takes it.
+/// The option of the program that corresponds to an option of the library.
 pub(crate) fn option(name: &str, value: Option<&str>) -> String {
     let value = value.map_or(String::new(), |value| format!(" {value}"));
     match name {
@@ -186,12 +194,17 @@ pub(crate) fn option(name: &str, value: Option<&str>) -> String {
         | "window_rows" => {
             format!("--{}{value}", name.replace('_', "-"))
         }
+        // None for a column in the dict of Python.
+        "decode" if value.ends_with(": None}") => {
+            let column = value.trim_start_matches(" {").trim_end_matches(": None}");
+            format!("--as-stored {column}")
+        }
         "decode" => format!("--image{value}"),
         _ => format!("{name}{value} of a loader"),
     }
 }
 
-/// Text to standard output. A reader that stops early (`| head`) is not a failure.
+/// Prints text on standard output. A reader that stops early (`| head`) is not a failure.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

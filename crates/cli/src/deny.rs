@@ -1,14 +1,15 @@
-//! The lists of denied rows that the program is given: `FILE`, `COLUMN=FILE`, and of a mix `SOURCE:FILE`.
+//! Reads the lists of denied rows that the program is given as `FILE` or `COLUMN=FILE`, and for a mix as
+//! `SOURCE:FILE`.
 
 use forebay::Deny;
 use forebay_base::{Error, Result};
 
-/// All lists together.
+/// Reads all lists and joins them.
 pub(super) fn read_all(lists: &[String]) -> Result<Deny> {
     lists.iter().try_fold(Deny::default(), |all, list| Ok(all.and(read(list)?)))
 }
 
-/// Of each of so many sources its lists.
+/// Reads the lists of a mix, and joins those of each of its `sources`.
 pub(super) fn read_of_sources(lists: &[String], sources: usize) -> Result<Vec<Deny>> {
     let mut denied = vec![Deny::default(); sources];
     for list in lists {
@@ -31,7 +32,7 @@ pub(super) fn read_of_sources(lists: &[String], sources: usize) -> Result<Vec<De
     Ok(denied)
 }
 
-/// A list of row ids, or of the values of a column.
+/// Reads a list of row ids, or of the values of a column.
 fn read(list: &str) -> Result<Deny> {
     match list.split_once('=') {
         Some((column, file)) if !column.contains('/') => Deny::read_values(column, file),

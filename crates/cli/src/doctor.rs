@@ -20,13 +20,15 @@ use super::machine::{self, Clock};
 use super::options::LoaderOptions;
 use super::units::{self, count, counted, percent, seconds};
 
-/// Measures the store, this machine and a cache, predicts whether an accelerator would wait, and says what to change.
+/// Measures the store, this machine and a cache, predicts whether an accelerator would wait, and says what to
+/// change.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     loader: LoaderOptions,
-    /// Time that the accelerator takes for a batch, in milliseconds [default: none, which reports rates alone]
+    /// Time that the accelerator takes for a batch, in milliseconds [default: none, which reports rates
+    /// alone]
     #[arg(long, value_name = "MS", value_parser = units::parse_milliseconds)]
     step_ms: Option<Duration>,
     /// Ranks that train on this machine: each takes a batch in a step
@@ -35,7 +37,7 @@ pub(crate) struct Args {
     /// Threads that decode, all ranks together [default: the processors]
     #[arg(long, value_parser = units::whole::<u32, 1>)]
     threads: Option<u32>,
-    /// Predict for so many threads as well; may be repeated
+    /// Predict for this many threads as well; may be repeated
     #[arg(long, value_name = "N", value_parser = units::whole::<u32, 1>)]
     if_threads: Vec<u32>,
     /// Predict for a store whose first byte takes this many milliseconds as well; may be repeated
@@ -64,9 +66,9 @@ cache with all threads, with one, and with images kept as pixels. From these eve
 predicted, each figure with the half width of its 95 % interval. The margin is what is given over \
 what the accelerator takes: below 1 it waits, below 1.3 a hiccup makes it wait.";
 
-/// What was measured, and what follows.
+/// The measurements, and what follows from them.
 #[derive(Serialize)]
-struct Report {
+struct DoctorReport {
     version: &'static str,
     locations: Vec<String>,
     step_ms: Option<f64>,
@@ -75,7 +77,7 @@ struct Report {
     demand_rows_per_second: Option<f64>,
     /// The present rate over the demand.
     margin: Option<f64>,
-    /// Processors that other programs kept busy meanwhile.
+    /// How many processors other programs kept busy meanwhile.
     others_cores: Option<f64>,
     bound_by: advice::Bound,
     measured: Measured,
@@ -83,13 +85,13 @@ struct Report {
     advice: Vec<String>,
 }
 
-/// The prediction for a change.
+/// The prediction for one change.
 #[derive(Clone, Serialize)]
 struct Prediction {
     #[serde(rename = "if")]
     change: Change,
     rate: Rate,
-    /// Of the accelerator, from 0 to 1.
+    /// The utilisation of the accelerator, from 0 to 1.
     utilisation: Option<f64>,
     margin: Option<f64>,
 }
@@ -111,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let measured = bench.measure(&mut progress)?;
     let others = Clock::now().zip(before).map(|(now, then)| Clock::between(then, now).others);
     drop(progress);
-    let mut report = Report::new(args, &dataset, measured)?;
+    let mut report = DoctorReport::new(args, &dataset, measured)?;
     report.others_cores = others.map(|seconds| seconds / began.elapsed().as_secs_f64());
     console.say(&report)?;
     console.json(&report)
@@ -139,7 +141,7 @@ impl Args {
     }
 }
 
-impl Report {
+impl DoctorReport {
     fn new(args: &Args, dataset: &forebay::Dataset, measured: Measured) -> Result<Self> {
         let step = args.step_ms.map(|step| step.as_secs_f64());
         let taken = step.map(|step| (u64::from(args.ranks) * args.loader.batch_size) as f64 / step);
@@ -153,7 +155,7 @@ impl Report {
             })
             .collect();
         let demand = taken.map(|rows_per_second| Demand { rows_per_second, ranks: args.ranks });
-        Ok(Report {
+        Ok(DoctorReport {
             version: env!("CARGO_PKG_VERSION"),
             locations: args.loader.location.shown(),
             step_ms: step.map(|step| step * 1e3),
@@ -163,14 +165,14 @@ impl Report {
             margin: predictions.first().and_then(|now| now.margin),
             others_cores: None,
             bound_by: advice::bound(&measured),
-            advice: advice::list(&measured, demand.as_ref(), &advice::Layout::of(dataset, &args.loader)?),
+            advice: advice::list(&measured, demand.as_ref(), &advice::Layout::read(dataset, &args.loader)?),
             measured,
             predictions,
         })
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for DoctorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = |rate: f64| format!("{} rows/s", count(rate as u64));
         let error = |rate: Rate| format!("± {}", count(rate.plus_minus.ceil() as u64));
@@ -204,7 +206,7 @@ impl fmt::Display for Report {
             Some(margin) => writeln!(f, "margin      {margin:.2}, {}", self.bound_by)?,
             None => writeln!(f, "limit       {}", self.bound_by)?,
         }
-        if let Some(cores) = self.others_cores.filter(|cores| *cores > machine::DISTURBING) {
+        if let Some(cores) = self.others_cores.filter(|cores| *cores > machine::MAX_OTHER_CORES) {
             writeln!(
                 f,
                 "disturbed   other programs kept {cores:.1} processors busy: repeat this on a quiet machine"
@@ -227,7 +229,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A folder that is removed in the end.
+/// A temporary folder, which is removed when it is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -245,7 +247,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Files that cannot be removed are in a folder for temporary ones.
+        // Files that cannot be removed stay in a folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -9,8 +9,8 @@ use super::console::Console;
 use super::location::Location;
 use super::units::{bytes, count, counted, local_path};
 
-/// Writes the footers of all files of a folder into one file in it, so that every process opens the folder with a listing and
-/// one read.
+/// Writes the footers of all files of a folder into one file in it, so that every process opens the folder
+/// with a listing and one read.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

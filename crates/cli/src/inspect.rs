@@ -3,6 +3,7 @@
 mod advice;
 mod columns;
 mod pages;
+mod petastorm;
 mod report;
 
 use std::path::PathBuf;
@@ -11,11 +12,12 @@ use forebay::Dataset;
 use forebay_base::Result;
 
 use self::columns::Stored;
+use self::petastorm::Schema;
 use self::report::{Refused, Report, Spread, Table};
 use super::console::Console;
 use super::location::Location;
 use super::units;
-use super::window::Window;
+use super::window::WindowSizes;
 
 /// Shows the files, row groups, columns and codecs of a data set, and how its layout could be better.
 #[derive(clap::Args)]
@@ -45,6 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
     let catalog = dataset.catalog();
     let Stored { columns, group_bytes, written_by } = dataset.fold_footers(Stored::default(), Stored::add)?;
+    let schema = dataset.petastorm_schema();
     let in_file = |file: usize| catalog.groups_of(file).len() as u64;
     let mut report = Report {
         locations: args.location.shown(),
@@ -58,11 +61,14 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
         row_group_bytes: Spread::of(group_bytes.into_iter()),
         row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),
         columns,
-        window: Window::of(catalog, &catalog.project_readable()?),
+        petastorm: schema.as_ref().ok().and_then(|schema| schema.as_deref().map(Schema::of)),
+        window: WindowSizes::measure(catalog, &catalog.project_readable()?),
         refused: catalog.refused().iter().map(Refused::of).collect(),
         advice: Vec::new(),
     };
     report.advice = catalog.splits.iter().map(|splits| format!("{splits}.")).collect();
+    // A loader says so as well, and how to read without it.
+    report.advice.extend(schema.err().map(|error| format!("{error}.")));
     report.advice.extend(advice::list(&report));
     Ok(report)
 }

@@ -1,10 +1,11 @@
 //! The command line: parse, do, report. One file per verb; what they share is in `units` and `console`.
 //!
-//! Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupted. The program leaves SIGINT to the
-//! system, which ends it at once; a host with a handler of its own (Python) restores the default before calling [`run`].
+//! Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupted. The program leaves
+//! SIGINT to the system, which ends it at once; a host with a handler of its own (Python) restores the
+//! default before calling [`run`].
 //!
-//! It is part of the library so that the binary and the wheel link one program. It uses the library as any other user
-//! does, and the library does not know it.
+//! It is part of the library so that the binary and the wheel link one program. It uses the library as any
+//! other user does, and the library does not know it.
 
 mod allocator;
 mod bench;
@@ -41,14 +42,14 @@ use forebay_base::{ErrorKind, Result};
 use forebay_store::source;
 
 const NAME: &str = "forebay";
-/// Everything went well.
+/// The exit status if everything went well.
 const DONE: i32 = 0;
-/// A failure that other arguments would not have prevented.
+/// The exit status after a failure that other arguments would not have prevented.
 const FAILED: i32 = 1;
-/// Arguments or data that can never work.
+/// The exit status for arguments or data that can never work.
 const REFUSED: i32 = 2;
 
-/// The command that starts the program, where that is not the executable of this process.
+/// The command that starts the program again, if that is not the executable of this process.
 static HOST: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Feeds GPU training straight from Parquet.
@@ -80,13 +81,14 @@ enum Verb {
     Unpack(pack::UnpackArgs),
     Which(which::Args),
     Verify(Box<verify::Args>),
-    /// One rank of `verify`.
+    /// The hidden verb that runs one rank of `verify`.
     #[command(hide = true)]
     VerifyRank,
     Synth(synth::Args),
 }
 
-/// [`run`] for the process of the binary: with its allocator set up, and as the program for this processor.
+/// Runs the program like [`run`], for the process of the binary: sets up its allocator and chooses the
+/// program for this processor.
 pub fn start(args: impl IntoIterator<Item = OsString>) -> i32 {
     settle();
     match level::take_over() {
@@ -98,9 +100,9 @@ pub fn start(args: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
-/// [`run`] in an interpreter: `command` starts the program again, in a process of its own.
+/// Runs the program like [`run`] in an interpreter. `command` starts the program again as a separate process.
 pub fn run_hosted(command: Vec<OsString>, args: impl IntoIterator<Item = OsString>) -> i32 {
-    // Where it was set before, it was the same interpreter.
+    // If it was set before, it was by the same interpreter.
     let _ = HOST.set(command);
     run(args)
 }
@@ -121,8 +123,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
-/// Reads a value that begins with a minus as a value, so that the error is about the value, and not about how to pass it as
-/// a file.
+/// Parses the arguments. A value that begins with a minus is taken as a value, so that the error is about the
+/// value and not about how to pass it as a file.
 fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let command = Cli::command().mut_subcommands(|verb| {
         verb.mut_args(|arg| match arg.is_positional() || !arg.get_action().takes_values() {
@@ -150,7 +152,7 @@ fn perform(verb: Verb) -> Result<()> {
     }
 }
 
-/// Whether other arguments, or other data, are the remedy.
+/// The exit status for an error: says whether other arguments or other data are the remedy.
 fn status(kind: ErrorKind) -> i32 {
     match kind {
         ErrorKind::NotFound
@@ -165,7 +167,7 @@ fn status(kind: ErrorKind) -> i32 {
     }
 }
 
-/// Help is an answer; a usage error becomes one sentence.
+/// Prints what clap returned instead of arguments: help is an answer, a usage error becomes one sentence.
 fn refuse(usage: &clap::Error, args: &[OsString]) -> i32 {
     let text = usage.render().to_string();
     match usage.kind() {
@@ -197,14 +199,14 @@ fn sentence(text: &str) -> String {
     format!("{clause} (see {NAME} --help)")
 }
 
-/// A sentence about the arguments, with the secrets of every location in them hidden.
+/// A sentence about the arguments, with the secrets of every location in it hidden.
 fn without_secrets(sentence: String, args: &[OsString]) -> String {
     args.iter().fold(sentence, |sentence, arg| {
         let arg = arg.to_string_lossy();
-        // `--json=URL` is shown in two parts.
+        // clap shows `--json=URL` in two parts.
         let value = arg.split_once('=').map_or("", |(_, value)| value);
         [arg.as_ref(), value].into_iter().fold(sentence, |sentence, text| {
-            // As the sentence has it: with single blanks, and quoted or not.
+            // The text as the sentence shows it, with single blanks.
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             match source::shown(&text) {
                 shown if shown != text => sentence.replace(&text, &shown),

@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::console;
 
-/// The data, and the options of its store. As JSON it may hold secrets.
+/// The location of the data, and the options of its store. As JSON it may hold secrets.
 #[derive(clap::Args, Clone, Deserialize, Serialize)]
 pub(crate) struct Location {
-    /// Path, URL or glob of the Parquet files (s3://, gs://, az://, https://, hdfs://, hf://); several are one data set
+    /// Path, URL or glob of the Parquet files (s3://, gs://, az://, https://, hdfs://, hf://); several are
+    /// one data set
     #[arg(required = true, value_name = "URL")]
     locations: Vec<String>,
     /// Option of the store, such as aws_region=eu-west-1; credentials are better left to the environment
@@ -35,7 +36,7 @@ pub(crate) struct WantedVersion {
 }
 
 impl Location {
-    /// A folder of this machine.
+    /// The location of a folder on this machine.
     pub(crate) fn folder(path: &Path) -> Self {
         Location {
             locations: vec![path.display().to_string()],
@@ -49,18 +50,18 @@ impl Location {
         open_at(self.locations.clone(), &self.storage_options, &self.version)
     }
 
-    /// The same for each location by itself.
+    /// Opens each location as a data set of its own.
     pub(crate) fn open_each(&self) -> Result<Vec<Dataset>> {
         let open = |location: &String| open_at(vec![location.clone()], &self.storage_options, &self.version);
         self.locations.iter().map(open).collect()
     }
 
-    /// Whether none is given, where that is allowed.
+    /// Whether there is no location, for verbs that allow that.
     pub(crate) fn is_empty(&self) -> bool {
         self.locations.is_empty()
     }
 
-    /// The given locations and options, for another process: they may hold secrets.
+    /// The given locations and options, to be passed to another process. They may hold secrets.
     pub(super) fn words(&self) -> (Vec<String>, Vec<String>) {
         (self.locations.clone(), self.storage_options.clone())
     }
@@ -70,13 +71,13 @@ impl Location {
         self.version.version.is_some() || self.version.timestamp.is_some()
     }
 
-    /// The given locations, without secrets.
+    /// The given locations without secrets.
     pub(crate) fn shown(&self) -> Vec<String> {
         self.locations.iter().map(|location| source::shown(location)).collect()
     }
 }
 
-/// Opens a data set, and says why an index is not used, if there is one that cannot be.
+/// Opens a data set. If it has an index that cannot be used, prints the reason.
 pub(super) fn open(locations: Vec<String>, storage_options: &[String]) -> Result<Dataset> {
     open_at(locations, storage_options, &WantedVersion::default())
 }
@@ -91,7 +92,8 @@ fn open_at(locations: Vec<String>, storage_options: &[String], version: &WantedV
     Ok(dataset)
 }
 
-/// The options by name. They are read after the arguments, whose parser would repeat what it refuses: it may be a secret.
+/// Parses the options of the store. This happens after the arguments are parsed, because the parser's errors
+/// repeat what it refuses, which may be a secret.
 pub(super) fn parse_options(given: &[String]) -> Result<BTreeMap<String, String>> {
     let pairs = given.iter().map(|option| match option.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

@@ -1,12 +1,13 @@
-//! The resources that this process has used, from Linux; nothing on other systems.
+//! The resources that this process has used, from Linux; other systems give nothing.
 
-/// Ticks in a second of `/proc/stat`: Linux promises programs this number on every architecture that runs it here.
+/// The ticks per second in `/proc/stat`: Linux shows programs this number on every architecture that the
+/// program supports.
 const TICKS: f64 = 100.0;
 const NANOS: f64 = 1e9;
 const KIB: u64 = 1 << 10;
 
-/// Other programs that keep more processors busy than this spoil a measurement.
-pub(crate) const DISTURBING: f64 = 0.25;
+/// How many processors other programs may keep busy without spoiling a measurement.
+pub(crate) const MAX_OTHER_CORES: f64 = 0.25;
 
 /// The processors that this code was compiled for: all of an architecture, or a level of the x86-64 psABI.
 pub const LEVEL: &str = if cfg!(not(target_arch = "x86_64")) {
@@ -17,21 +18,21 @@ pub const LEVEL: &str = if cfg!(not(target_arch = "x86_64")) {
     "x86-64"
 };
 
-/// Processor time up to some moment, in seconds.
+/// The processor time up to some moment, in seconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
-    /// By this process.
+    /// The time of this process.
     pub(crate) own: f64,
-    /// By all processes of the machine.
+    /// The time of all processes of the machine.
     pub(crate) all: f64,
 }
 
-/// Processor time between two moments, in seconds.
+/// The processor time between two moments, in seconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Spent {
-    /// By this process.
+    /// The time of this process.
     pub(crate) own: f64,
-    /// By every other process of the machine.
+    /// The time of all other processes of the machine.
     pub(crate) others: f64,
 }
 
@@ -46,39 +47,40 @@ impl Clock {
     }
 }
 
-/// The processors that this process may use, as affinity and cgroup allow.
+/// The number of processors that this process may use, as affinity and cgroup allow.
 pub(crate) fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |processors| processors.get() as u32)
 }
 
-/// Processor time of the calling thread, in seconds.
+/// The processor time of the calling thread, in seconds.
 pub(crate) fn thread_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(stat.split_whitespace().next()?.parse::<f64>().ok()? / NANOS)
 }
 
-/// The most memory that was resident so far, in bytes.
+/// The largest resident memory of this process so far, in bytes.
 pub(crate) fn peak_rss() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * KIB)
 }
 
-/// Processor time of this process, all its threads together.
+/// The processor time of this process, over all its threads.
 fn own_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The program's name may hold anything; the fields after its closing bracket do not.
+    // The program's name may hold any characters, so fields are counted after its closing bracket.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let (user, system) = (fields.next()?.parse::<f64>().ok()?, fields.next()?.parse::<f64>().ok()?);
     Some((user + system) / TICKS)
 }
 
-/// Processor time of everything, guests counted once.
+/// The processor time of the whole machine; guests count once.
 fn all_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let fields: Vec<f64> =
         stat.lines().next()?.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal: all but the two that mean rest.
+    // The fields are user, nice, system, idle, iowait, irq, softirq and steal. All but idle and iowait mean
+    // work.
     let busy = fields.iter().take(8).enumerate().filter(|(at, _)| !matches!(at, 3 | 4));
     Some(busy.map(|(_, ticks)| ticks).sum::<f64>() / TICKS)
 }

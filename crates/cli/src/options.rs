@@ -3,16 +3,17 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use forebay::column::AsStored;
 use forebay::{CacheSpec, Dataset, LoaderSpec, Shard, Shuffle, Tier};
 use forebay_base::{Error, Result};
-use forebay_image::{Image, Layout, PixelType};
+use forebay_image::{Image, Layout, PixelType, Raw, Resampling};
 use forebay_store::catalog::Projection;
 
 use super::location::Location;
 use super::samples::SampleOptions;
 use super::units;
 
-/// Mean and spread of ImageNet's pixels, as torchvision's models were trained with.
+/// The mean and standard deviation of ImageNet's pixels, with which torchvision's models were trained.
 const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 
@@ -24,17 +25,23 @@ pub(crate) struct LoaderOptions {
     /// Columns to read [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
-    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width); with :COLUMN
-    /// behind it, cropped and mirrored as the image in that column
+    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width);
+    /// of raw pixels with ,raw299x299x3 (height x width x channels); by another filter with ,bicubic or
+    /// ,lanczos; with :COLUMN behind it, cropped and mirrored as the image in that column
     #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image)]
     pub(crate) image: Vec<(String, Image)>,
+    /// Columns to deliver as they are stored, whatever the schema that Petastorm wrote beside the files says;
+    /// '*' for all
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) as_stored: Vec<String>,
     /// Deliver images as normalised float32, channels first, instead of uint8
     #[arg(long, requires = "image")]
     pub(crate) float: bool,
     /// Rows in a batch of one rank
     #[arg(long, default_value_t = LoaderSpec::BATCH_SIZE, value_parser = units::whole::<u64, 1>)]
     pub(crate) batch_size: u64,
-    /// How rows are mixed. The default is that of most training; a Loader without shuffle= reads rows as stored
+    /// How rows are mixed. The default is that of most training; a Loader without shuffle= reads rows as
+    /// stored
     #[arg(long, value_enum, default_value_t = Order::Window)]
     pub(crate) order: Order,
     /// Seed of the order and of random crops
@@ -43,7 +50,7 @@ pub(crate) struct LoaderOptions {
     /// Rows that each lane holds to mix [default: as many as 1 GiB holds]
     #[arg(long, value_parser = units::whole::<u64, 1>)]
     pub(crate) window_rows: Option<u64>,
-    /// Shuffle row groups of more rows in pieces of so many, each of which is read by itself
+    /// Shuffle row groups of more rows than this in pieces of this many rows, each of which is read by itself
     #[arg(long, value_name = "ROWS", value_parser = units::whole::<u64, 1>)]
     pub(crate) piece_rows: Option<u64>,
     /// Interleaved lanes of the order [default: one for each rank]
@@ -91,7 +98,7 @@ impl fmt::Display for Order {
 }
 
 impl LoaderOptions {
-    /// Opens the data set, if the options go together.
+    /// Opens the data set, if the options fit together.
     pub(crate) fn open(&self) -> Result<Dataset> {
         let of_windows = [("--window-rows", self.window_rows), ("--piece-rows", self.piece_rows)];
         if let Some((option, _)) =
@@ -123,6 +130,9 @@ impl LoaderOptions {
         spec.columns = self.columns.clone();
         for (column, image) in &self.image {
             spec.column(column).decode = Some(self.finished(image));
+        }
+        for column in &self.as_stored {
+            spec.column(column).as_stored = Some(AsStored);
         }
         spec.shard = shard;
         spec.shuffle = self.shuffle();
@@ -166,7 +176,7 @@ impl LoaderOptions {
     }
 }
 
-/// Refuses more threads than a loader takes, before anything is done.
+/// Refuses more threads than a loader takes, before any work is done.
 pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> {
     match threads.filter(|threads| *threads > LoaderSpec::MAX_THREADS) {
         Some(threads) => {
@@ -177,28 +187,48 @@ pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> 
     }
 }
 
-/// "image=rrc224", "image=center224", "image=resize240x320", "depth=resize240x320:image".
+/// Parses a column of images and how to decode it, such as "image=rrc224", "image=center224",
+/// "image=resize240x320", "depth=resize240x320:image", "image=center224,bicubic" or
+/// "pixels=rrc224,raw299x299x3".
 pub(super) fn parse_image(text: &str) -> Result<(String, Image), String> {
     let refuse = || {
         format!(
             "{text:?} is not COLUMN=HOW with HOW one of rrc224, center224 or resize224x224 (height x width), \
-             or one of them and the image that it is shown as: resize224x224:COLUMN"
+             or one of them and the image that it is shown as: resize224x224:COLUMN; \
+             with ,raw299x299x3 behind it for raw pixels (height x width x channels), or ,bicubic or ,lanczos"
         )
     };
     let (column, how) = text.split_once('=').filter(|(column, _)| !column.is_empty()).ok_or_else(refuse)?;
     let (how, of) = how.split_once(':').map_or((how, None), |(how, of)| (how, Some(of)));
-    let number = |digits: &str| digits.parse::<u32>().ok();
-    let image = if let Some(size) = how.strip_prefix("rrc").and_then(number) {
-        Image::random_resized_crop(size).flip()
-    } else if let Some(size) = how.strip_prefix("center").and_then(number) {
-        Image::center_crop(size)
-    } else if let Some((height, width)) = how.strip_prefix("resize").and_then(|size| size.split_once('x')) {
-        Image::resize(number(height).ok_or_else(refuse)?, number(width).ok_or_else(refuse)?)
-    } else {
-        return Err(refuse());
-    };
+    let mut words = how.split(',');
+    let mut image = words.next().and_then(framed).ok_or_else(refuse)?;
+    for word in words {
+        image = match word.strip_prefix("raw").map(sides) {
+            Some(Some([height, width, channels])) => image.raw(Raw::new((height, width), channels)),
+            Some(None) => return Err(refuse()),
+            None => image.resampling(word.parse::<Resampling>().map_err(|_| refuse())?),
+        };
+    }
     image.validate().map_err(|error| error.to_string())?;
     Ok((column.to_owned(), of.map_or(image.clone(), |of| image.of(of))))
+}
+
+/// What is shown of an image, by its word.
+fn framed(word: &str) -> Option<Image> {
+    if let Some([side]) = word.strip_prefix("rrc").and_then(sides) {
+        return Some(Image::random_resized_crop(side).flip());
+    }
+    if let Some([side]) = word.strip_prefix("center").and_then(sides) {
+        return Some(Image::center_crop(side));
+    }
+    let [height, width] = word.strip_prefix("resize").and_then(sides)?;
+    Some(Image::resize(height, width))
+}
+
+/// Numbers with an x between them.
+fn sides<const N: usize>(text: &str) -> Option<[u32; N]> {
+    let sides: Vec<u32> = text.split('x').map(|side| side.parse().ok()).collect::<Option<_>>()?;
+    sides.try_into().ok()
 }
 
 #[cfg(test)]
@@ -213,9 +243,27 @@ mod tests {
         assert_eq!(depth, Image::resize(224, 112).of("image"));
         assert_eq!(shape("x=center96"), Ok(("x".into(), [96, 96, 3])));
         assert_eq!(shape("x=resize240x320"), Ok(("x".into(), [240, 320, 3])));
-        for text in
-            ["rrc224", "=rrc224", "image=", "image=rrc", "image=rrc0", "image=crop224", "image=resize224"]
-        {
+        let (_, raw) = parse_image("x=rrc224,raw299x300x3,bicubic:image").unwrap();
+        let crop = Image::random_resized_crop(224).flip().raw(Raw::new((299, 300), 3));
+        assert_eq!(raw, crop.resampling(Resampling::Bicubic).of("image"));
+        assert_eq!(
+            parse_image("x=center8,lanczos").unwrap().1,
+            Image::center_crop(8).resampling(Resampling::Lanczos)
+        );
+        for text in [
+            "rrc224",
+            "=rrc224",
+            "image=",
+            "image=rrc",
+            "image=rrc0",
+            "image=crop224",
+            "image=resize224",
+            "image=rrc224,",
+            "image=rrc224,cubic",
+            "image=rrc224,raw299x299",
+            "image=rrc224,raw299x299x5",
+            "image=raw299x299x3",
+        ] {
             assert!(shape(text).is_err(), "{text}");
         }
     }

@@ -1,4 +1,5 @@
-//! Files that options name and that are written once the work is done. Whether they can be is asked before it begins.
+//! Files that options name and that are written when the work is done. Whether they can be written is checked
+//! before it begins.
 
 use std::fs;
 use std::io;
@@ -15,10 +16,11 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Nothing is made or opened yet: a pipe would keep its opener waiting, and a failed run should leave no empty file.
+    /// Checks that the file can be written. Nothing is created or opened yet: a pipe would make its opener
+    /// wait, and a failed run should leave no empty file.
     ///
     /// # Errors
-    /// `Io` where the file cannot be written.
+    /// `Io` if the file cannot be written.
     pub(crate) fn new(option: &'static str, file: &Path) -> Result<Self> {
         let output = Output { option, file: file.to_path_buf() };
         output.check().map_err(|error| output.failed(&error))?;

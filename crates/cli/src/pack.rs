@@ -1,4 +1,5 @@
-//! `forebay pack` and `forebay unpack`: a data set written again with its JPEGs as coefficients, or as files again.
+//! `forebay pack` and `forebay unpack`: write a data set again with its JPEGs as coefficients, or with JPEGs
+//! again.
 
 use std::path::PathBuf;
 

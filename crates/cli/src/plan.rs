@@ -1,6 +1,6 @@
 //! `forebay plan`: what each rank reads in an epoch, before anything is read.
 //!
-//! It needs the footers alone, so it takes milliseconds for any world size, on any machine.
+//! It needs only the footers, so it takes milliseconds for any world size, on any machine.
 
 use std::path::PathBuf;
 
@@ -36,25 +36,26 @@ Examples:
   forebay plan /data/train --world 8 --batch-size 128 --drop-last
   forebay plan /data/train --world 512 --lanes 512 --memory 12GB --json plan.json";
 
-/// Ranks that are shown one by one; of a larger world the first ones stand for the rest.
+/// How many ranks are shown one by one. In a larger world, the first ranks stand for the rest.
 const RANKS_SHOWN: usize = 16;
 
-/// All ranks' epoch.
+/// The plan of an epoch for all ranks.
 #[derive(Serialize)]
-struct Report {
+struct PlanReport {
     epoch: u64,
     world: u32,
     steps: u64,
-    /// Rows of the data set.
+    /// The number of rows in the data set.
     rows: u64,
     row_groups: usize,
-    /// Rows that no rank receives.
+    /// The number of rows that no rank receives.
     dropped: u64,
-    /// Rows that are handed over twice, over all ranks.
+    /// The number of rows that are delivered twice, over all ranks.
     padded: u64,
-    /// Bytes that all ranks fetch.
+    /// How many bytes all ranks fetch.
     stored_bytes: u64,
-    /// Row groups that all ranks fetch, over those of the data set: 1 if none is read twice.
+    /// The number of row groups that all ranks fetch over the number of row groups in the data set: 1 if none
+    /// is read twice.
     read_amplification: f64,
     /// How rows are mixed.
     order: Order,
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     console.json(&report)
 }
 
-fn plan(args: &Args) -> Result<Report> {
+fn plan(args: &Args) -> Result<PlanReport> {
     let dataset = args.loader.open()?;
     let ranks = (0..args.world)
         .map(|rank| {
@@ -79,7 +80,7 @@ fn plan(args: &Args) -> Result<Report> {
     let row_groups = dataset.catalog().groups.len();
     let reads = || ranks.iter().filter_map(|plan| plan.reads.as_ref());
     let sum = |part: fn(&RankReads) -> u64| reads().map(part).sum::<u64>();
-    Ok(Report {
+    Ok(PlanReport {
         epoch: args.epoch,
         world: args.world,
         steps: ranks.first().map_or(0, |plan| plan.steps),
@@ -94,7 +95,7 @@ fn plan(args: &Args) -> Result<Report> {
     })
 }
 
-fn describe(report: &Report) -> String {
+fn describe(report: &PlanReport) -> String {
     let mut text = format!(
         "epoch {}: {} of {} for {}, {} each\n",
         report.epoch,
@@ -126,7 +127,7 @@ fn describe(report: &Report) -> String {
     text + &summary(report)
 }
 
-/// What would mix better, where few row groups fit the window.
+/// The options that would mix better, if only few row groups fit the window.
 fn better(reads: &RankReads) -> String {
     let one = |better: &BetterMixing| {
         let option = better.option.to_string().replace('_', "-");
@@ -139,7 +140,7 @@ fn better(reads: &RankReads) -> String {
     }
 }
 
-/// How the first batches are mixed, where the window deals rows while it fills.
+/// How the first batches are mixed, if the window deals rows while it fills.
 fn opening(reads: &RankReads) -> String {
     const NOTABLE_SHARE: f64 = 0.8;
     let first = reads.row_groups_of_first_batch;
@@ -153,7 +154,7 @@ fn opening(reads: &RankReads) -> String {
     }
 }
 
-fn summary(report: &Report) -> String {
+fn summary(report: &PlanReport) -> String {
     let rows = |number: u64, what: &str| match number {
         0 => format!("no row is {what}"),
         1 => format!("1 row is {what}"),

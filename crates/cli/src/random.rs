@@ -1,13 +1,13 @@
-//! Reproducible random numbers: SplitMix64, small, fast and the same everywhere.
+//! Reproducible random numbers by SplitMix64, which is small, fast and the same on every machine.
 
-/// A stream of numbers that a seed and an ordinal determine.
+/// A stream of random numbers that a seed and an ordinal determine.
 pub(crate) struct Random(u64);
 
-/// The increment of SplitMix64: odd, and without a pattern in its bits (2⁶⁴ over the golden ratio).
+/// The increment of SplitMix64: 2⁶⁴ over the golden ratio, which is odd and has no pattern in its bits.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
-    /// Stream number `ordinal` of `seed`. Neighbouring ordinals have nothing in common.
+    /// Stream number `ordinal` of `seed`. The streams of neighbouring ordinals are unrelated.
     pub(crate) fn new(seed: u64, ordinal: u64) -> Self {
         Random(mix(mix(seed.wrapping_add(GOLDEN)) ^ ordinal.wrapping_mul(GOLDEN)))
     }
@@ -18,18 +18,18 @@ impl Random {
         mix(self.0)
     }
 
-    /// In [0, 1).
+    /// A random number in [0, 1).
     pub(crate) fn unit(&mut self) -> f32 {
         const MANTISSA: u32 = f32::MANTISSA_DIGITS;
         (self.bits() >> (u64::BITS - MANTISSA)) as f32 / (1u32 << MANTISSA) as f32
     }
 
-    /// In [low, high).
+    /// A random number in [low, high).
     pub(crate) fn between(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * self.unit()
     }
 
-    /// One of 0..n, for n much smaller than 2³².
+    /// A random number from 0 to n - 1, for n much smaller than 2³².
     pub(crate) fn below(&mut self, n: u32) -> u32 {
         (((self.bits() >> 32) * u64::from(n)) >> 32) as u32
     }
@@ -39,7 +39,7 @@ impl Random {
         self.unit() < p
     }
 
-    /// One of `choices`, which is not empty.
+    /// One of `choices`, which must not be empty.
     pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u32) as usize]
     }

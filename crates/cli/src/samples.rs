@@ -1,11 +1,11 @@
-//! The options that say what one sample is, and which rows an epoch has.
+//! The options that say what a sample is, and which rows an epoch has.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use forebay::samples::{Bucket, Frames, Sample, Samples, Window};
 
 use super::units;
 
-/// What one sample is, if it is not a row that comes once.
+/// The options that make a sample something else than a row that comes once.
 #[derive(clap::Args, Clone, Default)]
 #[command(group = clap::ArgGroup::new("drawn").args(["balance", "weights"]))]
 pub(crate) struct SampleOptions {
@@ -21,19 +21,20 @@ pub(crate) struct SampleOptions {
     /// Draw no row twice in an epoch, with --balance or --weights
     #[arg(long, requires = "drawn")]
     without_replacement: bool,
-    /// A sample is a window of so many consecutive rows
+    /// A sample is a window of this many consecutive rows
     #[arg(long, value_name = "ROWS", value_parser = units::whole::<u32, 1>, conflicts_with = "bucket")]
     window: Option<u32>,
     /// Whether the images of a window draw one crop and flip, or each its own [default: together]
     #[arg(long, value_name = "HOW", requires = "window", value_parser = frames())]
     frames: Option<Frames>,
-    /// A sample is a bucket of rows of similar length, such as tokens=4096: by this column, of so many values
+    /// A sample is a bucket of rows of similar length in this column, padded to at most this many values,
+    /// such as tokens=4096
     #[arg(long, value_name = "COLUMN=VALUES", value_parser = parse_bucket)]
     bucket: Option<(String, u64)>,
 }
 
 impl SampleOptions {
-    /// As a loader has them.
+    /// The samples as a loader takes them.
     pub(super) fn samples(&self) -> Samples {
         let drawn =
             self.balance.as_ref().map(Sample::balanced).or(self.weights.as_ref().map(Sample::weights));

@@ -1,16 +1,16 @@
-//! Amounts as people write and read them: "4GiB", "110.3 KB", "1,281,167", "12.5 ms".
+//! Amounts as people write and read them, such as "4GiB", "110.3 KB", "1,281,167" and "12.5 ms".
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-/// A file or folder of this machine, to be written.
+/// Parses the path of a file or folder on this machine, to be written.
 pub(crate) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(forebay_base::paths::local)
 }
 
-/// A number of things, of which there must be `LEAST`.
+/// Parses a whole number of at least `LEAST`.
 pub(crate) fn whole<T: TryFrom<u64>, const LEAST: u64>(text: &str) -> Result<T, String> {
     let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<T>());
     let number = |text: &str| text.trim().parse::<u64>().ok().filter(|number| *number >= LEAST);
@@ -21,33 +21,33 @@ pub(crate) fn whole<T: TryFrom<u64>, const LEAST: u64>(text: &str) -> Result<T, 
     })
 }
 
-/// The digits of a whole number that is written in another way: as 1e3, 1,000 or 1_000.
+/// The digits of a whole number that is written in another way, such as 1e3, 1,000 or 1_000.
 fn written_out(text: &str) -> Option<String> {
-    /// Whole numbers are exact in a float up to this one.
+    /// The largest number up to which all whole numbers are exact in a float.
     const EXACT: f64 = (1_u64 << 53) as f64;
     let text = text.trim().replace([',', '_'], "");
     let number = text.parse::<f64>().ok().filter(|number| number.fract() == 0.0 && number.abs() <= EXACT)?;
     Some(format!("{number:.0}"))
 }
 
-/// A share of a step that is below all of it.
+/// Parses a share of a step, which is less than the whole.
 pub(crate) fn parse_share(text: &str) -> Result<f32, String> {
     let share = text.trim().parse::<f32>().ok().filter(|share| (0.0..1.0).contains(share));
     share.ok_or_else(|| "must be 0 or more and below 1, such as 0.2".to_owned())
 }
 
-/// A factor.
+/// Parses a factor above 0.
 pub(crate) fn parse_factor(text: &str) -> Result<f64, String> {
     let factor = text.trim().parse::<f64>().ok().filter(|factor| factor.is_finite() && *factor > 0.0);
     factor.ok_or_else(|| "must be a number above 0, such as 0.01".to_owned())
 }
 
-/// Bytes from "200GB", "4GiB", "1.5g" or "65536", as Python reads them.
+/// Parses bytes, such as "200GB", "4GiB", "1.5g" or "65536", as Python does.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     forebay_base::sizes::parse(text).map_err(|error| error.to_string())
 }
 
-/// Width and height from "500x375".
+/// Parses a width and a height, such as "500x375".
 pub(crate) fn parse_extent(text: &str) -> Result<(u32, u32), String> {
     text.split_once(['x', 'X', '×'])
         .and_then(|(width, height)| Some((width.trim().parse().ok()?, height.trim().parse().ok()?)))
@@ -55,7 +55,7 @@ pub(crate) fn parse_extent(text: &str) -> Result<(u32, u32), String> {
         .ok_or_else(|| format!("{text:?} is not a width and a height such as 500x375"))
 }
 
-/// Milliseconds, as `--step-ms` takes them: "125", "0.375".
+/// Parses milliseconds, as `--step-ms` takes them, such as "125" or "0.375".
 pub(crate) fn parse_milliseconds(text: &str) -> Result<Duration, String> {
     text.trim()
         .parse::<f64>()
@@ -65,7 +65,7 @@ pub(crate) fn parse_milliseconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is not a number of milliseconds such as 125 or 0.375"))
 }
 
-/// Seconds, as `--seconds` takes them: "30", "0.5".
+/// Parses seconds, as `--seconds` takes them, such as "30" or "0.5".
 pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     text.trim()
         .parse::<f64>()
@@ -75,7 +75,7 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is not a number of seconds such as 30 or 0.5"))
 }
 
-/// "110.3 KB", in powers of ten as disks and networks are sold.
+/// Formats bytes, such as "110.3 KB", in powers of ten as disks and networks are sold.
 pub(crate) fn bytes(amount: u64) -> String {
     const UNITS: [&str; 5] = ["KB", "MB", "GB", "TB", "PB"];
     if amount < 1_000 {
@@ -83,7 +83,7 @@ pub(crate) fn bytes(amount: u64) -> String {
     }
     let mut value = amount as f64 / 1e3;
     let mut unit = 0;
-    // 999.95 would print as "1000.0" one decimal later.
+    // A value of 999.95 would be printed as "1000.0".
     while value >= 999.95 && unit + 1 < UNITS.len() {
         value /= 1e3;
         unit += 1;
@@ -91,7 +91,7 @@ pub(crate) fn bytes(amount: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// "1,281,167".
+/// Formats a number with separators, such as "1,281,167".
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
@@ -104,13 +104,13 @@ pub(crate) fn count(number: u64) -> String {
     grouped
 }
 
-/// "3 files", "1 file".
+/// Formats a number of things, such as "3 files" and "1 file".
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(number))
 }
 
-/// "850 ns", "12.5 ms", "3.2 s", "4 min 10 s".
+/// Formats a duration, such as "850 ns", "12.5 ms", "3.2 s" or "4 min 10 s".
 pub(crate) fn seconds(time: f64) -> String {
     match time {
         t if t < 1e-6 => format!("{:.0} ns", t * 1e9),
@@ -121,7 +121,7 @@ pub(crate) fn seconds(time: f64) -> String {
     }
 }
 
-/// "97.3 %".
+/// Formats a share, such as "97.3 %".
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }

@@ -1,9 +1,9 @@
-//! `forebay verify`: whether each row comes once, in the planned order, also where ranks are killed and resumed.
+//! `forebay verify`: whether each row comes once, in the planned order, even if ranks are killed and resumed.
 //!
-//! Each rank is a process of its own, as in training. All ranks take a step before any takes the next one, and a checkpoint is
-//! the position that any of them has after a step. Ranks that are killed resume from the last checkpoint, on another number of
-//! ranks; the steps after it are taken again, and those that were lost do not count. What came is then held against the plan,
-//! and against the rows as they are stored.
+//! Each rank is a separate process, as in training. All ranks take a step before any takes the next one, and
+//! a checkpoint is the position that any of them has after a step. Ranks that are killed resume from the last
+//! checkpoint on another number of ranks. The steps after that checkpoint are taken again, and the lost ones
+//! do not count. The delivered rows are then compared with the plan and with the stored rows.
 
 mod args;
 mod feed;
@@ -16,8 +16,9 @@ pub(crate) use self::args::Args;
 use self::args::Fault;
 use self::feed::Source;
 use self::judgement::Judgement;
-use self::lives::{Life, Run};
+use self::lives::{Life, VerifyRun};
 pub(super) use self::rank::run as run_rank;
+use forebay::column::AsStored;
 use forebay::{Dataset, LoaderSpec, Shard};
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -45,12 +46,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
     let location = args.loader.location.clone();
-    let run = Run { location, datasets, mix, spec, epochs: args.epochs };
+    let run = VerifyRun { location, datasets, mix, spec, epochs: args.epochs };
     let mut lives = run.lives(args.world, args.kill, &mut Random::new(args.loader.seed, 0), &console)?;
     if let Some(fault) = args.plant {
         plant(fault, &mut lives)?;
     }
-    let judgement = Judgement::of(&run, &lives, &console)?;
+    let judgement = Judgement::judge(&run, &lives, &console)?;
     console.say(describe(args, &lives, &judgement))?;
     console.json(&judgement)?;
     match judgement.is_right {
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// The data set; or those of a mix.
+/// The data set, or the data sets of a mix.
 fn datasets(args: &Args) -> Result<Vec<Dataset>> {
     if args.mix.is_empty() {
         return Ok(vec![args.loader.open()?]);
@@ -79,11 +80,12 @@ fn datasets(args: &Args) -> Result<Vec<Dataset>> {
     Ok(datasets)
 }
 
-/// The options of a rank, but for its shard: a step has the same rows on any number of ranks.
+/// The options of a rank, without its shard: a step has the same rows on any number of ranks.
 fn spec(args: &Args) -> LoaderSpec {
     let mut spec = args.loader.spec(Shard::default());
-    // Images are compared as they are stored.
+    // Cells are compared as they are stored.
     spec.by_column.clear();
+    spec.column("*").as_stored = Some(AsStored);
     spec.row_id = true;
     spec.global_batch_size = Some(args.loader.batch_size.saturating_mul(args.world.into()));
     spec.threads = Some((machine::processors() / args.world).max(1) as usize);
@@ -91,7 +93,7 @@ fn spec(args: &Args) -> LoaderSpec {
     spec
 }
 
-/// Alters what came in a step in the middle.
+/// Alters what came in a step in the middle of the run.
 fn plant(fault: Fault, lives: &mut [Life]) -> Result<()> {
     let mut batches: Vec<_> = lives
         .iter_mut()

@@ -1,4 +1,4 @@
-//! `forebay which`: the rows of a step, from a saved position.
+//! `forebay which`: the rows of a step, found from a saved position.
 
 mod rewound;
 mod values;
@@ -14,13 +14,13 @@ use forebay_store::source;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::rewound::Run;
+use self::rewound::RewoundRun;
 use super::console::Console;
 use super::location::Location;
 use super::units::{self, counted};
 
-/// Shows which rows a step holds, past or to come: from a saved position, without reading any. For the state of a mix give
-/// the location of each source, in their order.
+/// Shows which rows a step holds, past or to come: from a saved position, without reading any. For the state
+/// of a mix give the location of each source, in their order.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -35,14 +35,14 @@ pub(crate) struct Args {
     /// The epoch in which --step is counted
     #[arg(long, value_parser = units::whole::<u64, 0>, requires = "step")]
     epoch: Option<u64>,
-    /// Whose rows [default: those of all ranks, one rank after another]
+    /// The rank whose rows are listed [default: all ranks, one after another]
     #[arg(long, value_parser = units::whole::<u32, 0>)]
     rank: Option<u32>,
     /// Also read these columns of the rows: numbers, booleans and text
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     columns: Vec<String>,
-    /// What the run denied: a list of row ids, or COLUMN=FILE for a list of the column's values; may be repeated. For a mix
-    /// SOURCE:FILE, or SOURCE:COLUMN=FILE: sources count from 0
+    /// The rows that the run denied: a list of row ids, or COLUMN=FILE for a list of the column's values; may
+    /// be repeated. For a mix SOURCE:FILE, or SOURCE:COLUMN=FILE: sources count from 0
     #[arg(long, value_name = "FILE")]
     deny: Vec<String>,
     /// Report as one JSON array, to a file or to standard output (-)
@@ -63,7 +63,7 @@ Steps are counted with the batches and ranks of the run as it was when the state
 /// A row of the step.
 #[derive(Serialize)]
 struct Row {
-    /// Of a mix, which source it is of.
+    /// The source of the row, in a mix.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<usize>,
     file: String,
@@ -75,7 +75,7 @@ struct Row {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let console = Console::new(args.json.as_deref())?;
-    let (datasets, run) = Run::open(&args.location, &args.state, &args.deny)?;
+    let (datasets, run) = RewoundRun::open(&args.location, &args.state, &args.deny)?;
     let ranks = args.rank.map_or(0..run.world(), |rank| rank..rank.saturating_add(1));
     let (title, places) = step(args, &run, ranks.collect())?;
     let values = match args.columns.as_slice() {
@@ -98,8 +98,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     console.json(&rows)
 }
 
-/// The rows of the step that is asked for, and a title.
-fn step(args: &Args, run: &Run, ranks: Vec<u32>) -> Result<(String, Vec<RowPlace>)> {
+/// The rows of the requested step, and a title.
+fn step(args: &Args, run: &RewoundRun, ranks: Vec<u32>) -> Result<(String, Vec<RowPlace>)> {
     let mut places = Vec::new();
     for rank in &ranks {
         places.extend(run.rows(args.epoch, args.step, *rank)?);
@@ -112,7 +112,7 @@ fn step(args: &Args, run: &Run, ranks: Vec<u32>) -> Result<(String, Vec<RowPlace
     Ok((format!("{step}, {whose}: {}", counted(places.len() as u64, "row")), places))
 }
 
-/// The values of each row, by source and number.
+/// The values of each row, by source and row id.
 fn values_of(
     datasets: &[Dataset],
     columns: &[String],

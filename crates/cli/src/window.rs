@@ -1,39 +1,40 @@
-//! How well the default window of a shuffle mixes a layout: `inspect` and `doctor` advise on it alike.
+//! How well the default window of a shuffle mixes the row groups of a data set, on which both `inspect` and
+//! `doctor` give advice.
 
 use forebay_store::catalog::{Catalog, Projection, WINDOW_BYTES};
 
 use crate::units::{bytes, counted};
 
-/// A window of fewer row groups than this mixes too few places.
-const FEW_ROW_GROUPS: u64 = 16;
-/// Row groups of this size once decoded suit a shuffle: the default window holds 32.
-const GOOD_ROW_GROUP: u64 = 32 << 20;
+/// The fewest row groups with which a window mixes well.
+const MIN_ROW_GROUPS: u64 = 16;
+/// The decoded size of row groups that suit a shuffle, in bytes: the default window holds 32 of them.
+const GOOD_ROW_GROUP_BYTES: u64 = 32 << 20;
 
-/// Row groups beside the default window.
+/// The row groups of a data set, as far as they matter to the default window.
 #[derive(Default)]
-pub(crate) struct Window {
-    /// Bytes of a row once decoded, on average.
+pub(crate) struct WindowSizes {
+    /// The mean size of a decoded row, in bytes.
     row_bytes: u64,
-    /// Rows of a row group, on average.
+    /// The mean number of rows in a row group.
     group_rows: u64,
     groups: u64,
 }
 
-impl Window {
+impl WindowSizes {
     /// The window of a loader that reads the projected columns.
-    pub(crate) fn of(catalog: &Catalog, projection: &Projection) -> Self {
+    pub(crate) fn measure(catalog: &Catalog, projection: &Projection) -> Self {
         let groups = catalog.groups.len() as u64;
         let row_bytes = catalog.window_row_bytes(projection);
-        Window { row_bytes, group_rows: catalog.rows() / groups.max(1), groups }
+        WindowSizes { row_bytes, group_rows: catalog.rows() / groups.max(1), groups }
     }
 
-    /// What to change if it holds so few row groups that it mixes poorly.
+    /// Advice to change the row groups, if the window holds so few of them that it mixes poorly.
     pub(crate) fn advice(&self) -> Option<String> {
         let group_bytes = self.row_bytes.saturating_mul(self.group_rows).max(1);
         let held = WINDOW_BYTES / group_bytes;
-        let good = (GOOD_ROW_GROUP / self.row_bytes.max(1)).max(1);
-        // Row groups of one row cannot be smaller.
-        (held < FEW_ROW_GROUPS && self.groups > held && good < self.group_rows).then(|| {
+        let good = (GOOD_ROW_GROUP_BYTES / self.row_bytes.max(1)).max(1);
+        // Row groups of one row cannot be made smaller.
+        (held < MIN_ROW_GROUPS && self.groups > held && good < self.group_rows).then(|| {
             format!(
                 "Row groups of {} once decoded are too large to shuffle well: a window of {} holds {}. Write row groups of \
                  {}.",
@@ -52,17 +53,21 @@ mod tests {
 
     #[test]
     fn row_groups_of_which_the_window_holds_few_are_to_be_rewritten() {
-        let few = Window { row_bytes: 31_000, group_rows: 10_000, groups: 100 }.advice().unwrap();
+        let few = WindowSizes { row_bytes: 31_000, group_rows: 10_000, groups: 100 }.advice().unwrap();
         assert!(few.contains("of 310.0 MB once decoded") && few.contains("holds only 3"), "{few}");
         assert!(few.ends_with("Write row groups of 1,082 rows."), "{few}");
-        let none = Window { row_bytes: 2 << 30, group_rows: 2, groups: 100 }.advice().unwrap();
+        let none = WindowSizes { row_bytes: 2 << 30, group_rows: 2, groups: 100 }.advice().unwrap();
         assert!(none.contains("holds not even one") && none.ends_with("of 1 row."), "{none}");
     }
 
     #[test]
     fn row_groups_of_which_the_window_holds_many_or_all_are_left() {
-        assert_eq!(Window { row_bytes: 6_000, group_rows: 10_000, groups: 100 }.advice(), None);
-        assert_eq!(Window { row_bytes: 31_000, group_rows: 10_000, groups: 3 }.advice(), None);
-        assert_eq!(Window { row_bytes: 1 << 30, group_rows: 1, groups: 100 }.advice(), None, "of one row");
+        assert_eq!(WindowSizes { row_bytes: 6_000, group_rows: 10_000, groups: 100 }.advice(), None);
+        assert_eq!(WindowSizes { row_bytes: 31_000, group_rows: 10_000, groups: 3 }.advice(), None);
+        assert_eq!(
+            WindowSizes { row_bytes: 1 << 30, group_rows: 1, groups: 100 }.advice(),
+            None,
+            "of one row"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The process's resident memory under a budget: read from the system, not from the loader's books.
+//! The process's resident memory under a budget, read from the system and not from the loader's own counters.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -23,19 +23,19 @@ use parquet::basic::Compression;
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use tempfile::TempDir;
 
-/// What the program and the wheel have.
+/// The allocator of the program and of the wheel.
 #[global_allocator]
 static ALLOCATOR: forebay_cli::Allocator = forebay_cli::ALLOCATOR;
 
 const MIB: u64 = 1 << 20;
 
-/// What a loader may take beside its budget.
+/// How many bytes a loader may take beside its budget.
 const BESIDE: u64 = 150 * MIB;
 
-/// What a file of 200 columns and one row group may take before it is read.
+/// How many bytes a file of 200 columns and one row group may take before it is read.
 const FILE: u64 = 2_500;
 
-/// Says to the child which shape to read, from where, with which budget.
+/// The environment variable that tells the child process which shape to read, from where, with which budget.
 const TASK: &str = "FOREBAY_MEMORY_TEST";
 
 /// A field of `/proc/self/status`, in bytes.
@@ -45,7 +45,7 @@ fn status(field: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1_024
 }
 
-/// Reads two epochs of a data set in a process of its own: the most that it took meanwhile, beyond what it began with.
+/// Reads two epochs of a data set in a separate process. Returns how many bytes its memory grew at most.
 fn resident(shape: &str, dir: &Path, memory: u64) -> u64 {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "reads_two_epochs", "--ignored", "--nocapture"])
@@ -103,7 +103,7 @@ fn reads_two_epochs() {
         for batch in loader.next_epoch() {
             assert!(batch.unwrap().num_rows() > 0);
             if shape == "texts" {
-                // A step of training.
+                // Stands for a step of training.
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -113,7 +113,7 @@ fn reads_two_epochs() {
     print!("{line}");
 }
 
-/// Fails where a shape takes more than the budget and what is stated beside it.
+/// Fails if a shape takes more memory than the budget and the documented bytes beside it.
 fn holds(shape: &str, dir: &TempDir, memory: u64) {
     let taken = resident(shape, dir.path(), memory);
     let (most, taken) = ((memory + BESIDE) / MIB, taken / MIB);
@@ -140,7 +140,7 @@ fn written(
     dir
 }
 
-/// Numbers that look drawn.
+/// Numbers that look random.
 fn noise(at: usize) -> u64 {
     (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
@@ -149,7 +149,7 @@ fn plain() -> WriterPropertiesBuilder {
     WriterProperties::builder().set_dictionary_enabled(false)
 }
 
-/// `distinct` pictures, over and over.
+/// A data set in which `distinct` pictures are repeated.
 fn pictures(rows: usize, of_group: usize, (width, height): (u32, u32), distinct: usize) -> TempDir {
     let pictures: Vec<Vec<u8>> = (0..distinct)
         .map(|picture| {
@@ -171,11 +171,12 @@ fn numbers(rows: usize, of_group: usize) -> TempDir {
     })
 }
 
-/// One file under as many names. 100,000 like it take less than 300 MiB.
+/// One file under 10,000 names; 100,000 of them take less than 300 MiB.
 #[test]
 fn many_files_of_many_columns_take_little() {
     const FILES: u64 = 10_000;
-    // Footers while they are parsed, and threads. Without what the allocator keeps: there is no loader that it keeps to.
+    // The memory of threads, and of footers while they are parsed. It does not include what the allocator
+    // keeps, because there is no loader whose memory would limit that.
     const ONCE: u64 = 32 * MIB;
     let fields: Vec<Field> =
         (0..200).map(|at| Field::new(format!("c{at}"), DataType::Int32, at < 100)).collect();
@@ -271,7 +272,7 @@ fn texts_that_a_dictionary_repeats_stay_within_the_budget() {
         parquet::file::properties::EnabledStatistics::Page,
         parquet::file::properties::EnabledStatistics::None,
     ] {
-        // Without statistics the footer does not tell how long the texts are.
+        // Without statistics, the footer does not say how long the texts are.
         let properties = WriterProperties::builder().set_statistics_enabled(statistics);
         let fields = vec![Field::new("prompt", DataType::Utf8, false)];
         let prompts = written(12_000, 3_000, fields, properties, |begin, rows| {
@@ -287,7 +288,7 @@ fn lists_of_narrow_rows_stay_within_the_budget() {
     holds("narrow", &numbers(12_000_000, 1_000_000), 128 * MIB);
 }
 
-/// A page of all rows of a row group, which is decompressed as a whole.
+/// Properties of a file whose row groups have one page for all rows, which is decompressed as a whole.
 fn one_page(compression: Compression) -> WriterPropertiesBuilder {
     plain()
         .set_compression(compression)
@@ -310,7 +311,8 @@ fn one_page_of_large_cells_stays_within_the_budget() {
     }
 }
 
-/// A page of numbers lies beside its rows while it is decompressed: the row group takes twice the memory of its rows.
+/// A page of numbers is in memory beside its rows while it is decompressed, so the row group takes twice the
+/// memory of its rows.
 #[test]
 fn one_page_of_numbers_stays_within_the_budget_or_is_refused() {
     let fields = || vec![Field::new("number", DataType::Int64, false)];
@@ -326,7 +328,7 @@ fn one_page_of_numbers_stays_within_the_budget_or_is_refused() {
     assert!(refused.contains("to fetch and to decode") && refused.contains("raise memory"), "{refused}");
 }
 
-/// The budget in bytes that a refusal of so little names.
+/// The budget that is named when a budget of `memory` bytes is refused, in bytes.
 fn named(dir: &TempDir, memory: u64) -> u64 {
     let loader = Dataset::open(dir.path()).unwrap().loader().memory(memory).batch_size(8_192);
     let refused = loader.shuffle(Shuffle::seeded(1)).build().err().unwrap().to_string();
@@ -336,8 +338,8 @@ fn named(dir: &TempDir, memory: u64) -> u64 {
     (number.parse::<f64>().unwrap() * MIB as f64).ceil() as u64
 }
 
-/// The order in which a row group is dealt takes four bytes a row, more than narrow rows, and a column is there twice while it is
-/// brought into it.
+/// The order in which a row group is dealt takes four bytes for each row, which is more than narrow rows
+/// take, and a column is in memory twice while it is brought into that order.
 #[test]
 fn a_large_row_group_is_shuffled_within_the_budget_or_refused() {
     let of = |rows: usize, data_type: DataType, column: fn(std::ops::Range<usize>) -> ArrayRef| {

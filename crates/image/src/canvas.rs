@@ -1,7 +1,8 @@
-//! Images that cover a part of their slot: its upper left corner.
+//! Images that cover a part of their slot: its upper left corner, or its middle.
 
 use half::{bf16, f16};
 
+use super::geometry::{Corner, corner};
 use super::pixel_type::{Layout, PixelType};
 use super::spec::{Image, Size};
 
@@ -25,30 +26,36 @@ fn spread_type<const BYTES: usize>(
     let (canvas, channels) = (image.size(), image.channels());
     let fill = image.fill.unwrap_or_default().map(bytes_of);
     let fill = fill[..channels].as_flattened();
+    let corner = corner(image, shown);
     if image.pixel_layout() == Layout::Nhwc {
-        return spread(slot, shown, canvas, fill);
+        return spread(slot, (shown, corner), canvas, fill);
     }
     let area = |size: Size| size.height as usize * size.width as usize * BYTES;
     // The last plane goes first, so that none is overwritten before it is moved.
     for (plane, fill) in fill.chunks_exact(BYTES).enumerate().rev() {
         let from = plane * area(shown);
         slot.copy_within(from..from + area(shown), plane * area(canvas));
-        spread(&mut slot[plane * area(canvas)..][..area(canvas)], shown, canvas, fill);
+        spread(&mut slot[plane * area(canvas)..][..area(canvas)], (shown, corner), canvas, fill);
     }
 }
 
-/// Moves the rows of `shown` from the start of a plane to their places on the canvas, and fills the rest with a pixel.
-pub(super) fn spread(plane: &mut [u8], shown: Size, canvas: Size, pixel: &[u8]) {
+/// Moves the rows of an image of the size `shown` from the start of a plane to their places on the canvas,
+/// where it begins at the corner, and fills the rest with a pixel.
+pub(super) fn spread(plane: &mut [u8], (shown, corner): (Size, Corner), canvas: Size, pixel: &[u8]) {
     let (from, to) = (shown.width as usize * pixel.len(), canvas.width as usize * pixel.len());
+    let (left, top) = (corner.left as usize * pixel.len(), corner.top as usize);
     let height = shown.height as usize;
-    if from < to {
+    if from < to || top > 0 {
         // The last row goes first, so that none is overwritten before it is moved.
         for row in (0..height).rev() {
-            plane.copy_within(row * from..(row + 1) * from, row * to);
-            fill(&mut plane[row * to + from..(row + 1) * to], pixel);
+            let begin = (top + row) * to;
+            plane.copy_within(row * from..(row + 1) * from, begin + left);
+            fill(&mut plane[begin..begin + left], pixel);
+            fill(&mut plane[begin + left + from..begin + to], pixel);
         }
     }
-    fill(&mut plane[height * to..], pixel);
+    fill(&mut plane[..top * to], pixel);
+    fill(&mut plane[(top + height) * to..], pixel);
 }
 
 fn fill(bytes: &mut [u8], pixel: &[u8]) {
@@ -80,6 +87,29 @@ mod tests {
         slot[..6].copy_from_slice(&[1, 4, 2, 5, 3, 6]);
         spread_image(&image, SHOWN, &mut slot);
         assert_eq!(slot, [1, 7, 4, 7, 7, 7, 2, 8, 5, 8, 8, 8, 3, 9, 6, 9, 9, 9]);
+    }
+
+    #[test]
+    fn a_centered_image_is_in_the_middle() {
+        let one = Size { height: 1, width: 1 };
+        for (canvas, shown, wanted) in [
+            ((3, 3), one, [7, 7, 7, 7, 1, 7, 7, 7, 7]),
+            ((3, 3), SHOWN, [7, 1, 7, 7, 2, 7, 7, 7, 7]),
+            ((3, 3), Size { height: 1, width: 2 }, [7, 7, 7, 1, 2, 7, 7, 7, 7]),
+            ((3, 3), Size { height: 1, width: 3 }, [7, 7, 7, 1, 2, 3, 7, 7, 7]),
+            ((3, 3), Size { height: 3, width: 1 }, [7, 1, 7, 7, 2, 7, 7, 3, 7]),
+        ] {
+            let image = Image::fit(canvas).centered().fill([7.0; 3]).grayscale();
+            let mut slot = [1, 2, 3, 99, 99, 99, 99, 99, 99];
+            spread_image(&image, shown, &mut slot);
+            assert_eq!(slot, wanted);
+        }
+        let image = Image::fit((3, 3)).centered().fill([7.0, 8.0, 9.0]).layout(Layout::Nchw);
+        let mut slot = [99; 27];
+        slot[..3].copy_from_slice(&[1, 2, 3]);
+        spread_image(&image, one, &mut slot);
+        assert_eq!((slot[4], slot[13], slot[22]), (1, 2, 3));
+        assert_eq!((slot[0], slot[9], slot[26]), (7, 8, 9));
     }
 
     #[test]

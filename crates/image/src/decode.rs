@@ -8,13 +8,14 @@ use super::scratch::Scratch;
 use super::sniff::is_jpeg;
 use super::spec::Image;
 use super::workspace::Workspace;
-use super::{kept, packed, raster};
+use super::{kept, packed, raster, raw};
 
 /// Decodes one encoded image into its slot, transformed as `image` says.
 ///
 /// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, the result of [`Image::keep`] for
-/// one with the same spec, or that of [`pack`](crate::pack). `slot` takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native
-/// byte order; it needs no alignment. `key` decides the random draws: equal arguments give equal pixels on every thread.
+/// one with the same spec, or that of [`pack`](crate::pack); or raw pixels, if [`Image::raw`] says so. `slot`
+/// takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native byte order; it
+/// needs no alignment. `key` decides the random draws: equal arguments give equal pixels on every thread.
 ///
 /// Decoders and intermediate buffers belong to the calling thread and are reused for its next image.
 ///
@@ -41,13 +42,19 @@ pub fn decode_within<'a>(
             image.bytes_per_image()
         )));
     }
-    let (encoded, drawing) = (packed::unframed(encoded)?, drawing.into());
+    let drawing = drawing.into();
+    let frame_of = |width, height| drawing.frame(image, width, height);
+    if let Some(raw) = image.raw {
+        return Scratch::with(workspace.own(), |Scratch { stages, .. }| {
+            raw::decode_into(image, raw, encoded, &frame_of, slot, (stages, workspace))
+        });
+    }
+    let encoded = packed::unframed(encoded)?;
     Scratch::with(workspace.own(), |scratch| {
         if kept::is_kept(encoded) {
             return kept::decode_into(image, encoded, drawing, slot, (scratch, workspace));
         }
         let Scratch { decoder, stages } = scratch;
-        let frame_of = |width, height| drawing.frame(image, width, height);
         match is_jpeg(encoded) {
             true => decoder.decode_into(image, encoded, &frame_of, slot, (stages, workspace)),
             false => raster::decode_into(image, encoded, &frame_of, slot, (stages, workspace)),
@@ -56,7 +63,8 @@ pub fn decode_within<'a>(
 }
 
 /// Whether decoding needs bytes that cannot change meanwhile: decoders read a header more than once, and memory that
-/// they allocate after the first time must suffice after the second.
-pub fn needs_stable(encoded: &[u8]) -> bool {
-    !kept::is_pixels(encoded)
+/// they allocate after the first time must suffice after the second. Nothing is allocated by what
+/// pixels are.
+pub fn needs_stable(image: &Image, encoded: &[u8]) -> bool {
+    image.raw.is_none() && !kept::is_pixels(encoded)
 }

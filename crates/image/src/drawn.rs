@@ -4,7 +4,7 @@
 //! the image as it is seen: turned first where its orientation is applied.
 
 use super::frame::Frame;
-use super::geometry::Mirror;
+use super::geometry::{Corner, Mirror};
 use super::rotation::Turn;
 use super::spec::{Image, Size};
 
@@ -55,13 +55,21 @@ impl Drawn {
         let ((left, top), (right, bottom)) = (self.resized(left, top), self.resized(right, bottom));
         let (left, right) = if across { (width - right, width - left) } else { (left, right) };
         let (top, bottom) = if down { (height - bottom, height - top) } else { (top, bottom) };
-        [left, top, right, bottom]
+        let (x, y) = self.begin();
+        [left + x, top + y, right + x, bottom + y]
     }
 
     /// The part of such a box that is visible; one that is not becomes empty, at the border.
     pub fn clipped(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
-        let (width, height) = (f64::from(self.target.width), f64::from(self.target.height));
-        [left.clamp(0.0, width), top.clamp(0.0, height), right.clamp(0.0, width), bottom.clamp(0.0, height)]
+        let (x, y) = self.begin();
+        let (end_x, end_y) = (x + f64::from(self.target.width), y + f64::from(self.target.height));
+        [left.clamp(x, end_x), top.clamp(y, end_y), right.clamp(x, end_x), bottom.clamp(y, end_y)]
+    }
+
+    /// Where the image begins on its canvas.
+    fn begin(&self) -> (f64, f64) {
+        let Corner { top, left } = self.frame.corner;
+        (f64::from(left), f64::from(top))
     }
 
     /// How the image is turned.
@@ -73,7 +81,8 @@ impl Drawn {
     /// delivered.
     pub fn turned(&self, [left, top, right, bottom]: [f64; 4]) -> Option<[f64; 4]> {
         let turn = self.turn()?;
-        let (x, y) = (f64::from(self.target.width) / 2.0, f64::from(self.target.height) / 2.0);
+        let (x, y) = self.begin();
+        let (x, y) = (x + f64::from(self.target.width) / 2.0, y + f64::from(self.target.height) / 2.0);
         let corners = [(left, top), (right, top), (left, bottom), (right, bottom)];
         let corners = corners.map(|corner| turn.point(corner.0 - x, corner.1 - y));
         let (least, most) = (|a: f64, b: f64| a.min(b), |a: f64, b: f64| a.max(b));
@@ -89,9 +98,10 @@ impl Drawn {
         let (x, y) = self.resized(x, y);
         let (last_x, last_y) = (f64::from(self.target.width) - 1.0, f64::from(self.target.height) - 1.0);
         let (x, y) = (if across { last_x - x } else { x }, if down { last_y - y } else { y });
-        let Some(turn) = self.turn() else { return (x, y) };
+        let (left, top) = self.begin();
+        let Some(turn) = self.turn() else { return (x + left, y + top) };
         let (x, y) = turn.point(x - last_x / 2.0, y - last_y / 2.0);
-        (x + last_x / 2.0, y + last_y / 2.0)
+        (x + last_x / 2.0 + left, y + last_y / 2.0 + top)
     }
 
     /// A point of the image in the resized crop.
@@ -139,6 +149,23 @@ mod tests {
         let both = Drawn::of(&image.vertical_flip_with(1.0), &jpeg(80, 100), RowKey(1)).unwrap();
         assert_eq!(both.corners([0.0, 10.0, 20.0, 30.0]), [30.0, 14.0, 40.0, 18.0]);
         assert_eq!(both.numbers(), [0.0, 0.0, 100.0, 80.0, 1.0, 1.0, 100.0, 80.0, 0.0]);
+    }
+
+    #[test]
+    fn boxes_and_points_are_where_a_centered_image_is() {
+        let image = Image::fit((12, 21)).centered().flip_with(1.0);
+        let drawn = Drawn::of(&image, &jpeg(10, 8), RowKey(1)).unwrap();
+        // The image begins at (5, 2).
+        assert_eq!(drawn.corners([0.0, 1.0, 4.0, 6.0]), [11.0, 3.0, 15.0, 8.0]);
+        assert_eq!(drawn.point(0.0, 1.0), (14.0, 3.0));
+        assert_eq!(drawn.clipped([0.0, 0.0, 30.0, 30.0]), [5.0, 2.0, 15.0, 10.0]);
+        let turned = image.random_rotation((180.0, 180.0));
+        let drawn = Drawn::of(&turned, &jpeg(10, 8), RowKey(1)).unwrap();
+        let (x, y) = drawn.point(0.0, 1.0);
+        assert!((x - 5.0).abs() < 1e-9 && (y - 8.0).abs() < 1e-9, "{x}, {y}");
+        let found = drawn.turned([11.0, 3.0, 15.0, 8.0]).unwrap();
+        let wanted = [5.0, 4.0, 9.0, 9.0];
+        assert!(found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-9), "{found:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::draws::{Draws, Operation, RowKey};
 use super::effects::Effects;
-use super::geometry::{Mirror, Rect, Sampling, target};
+use super::geometry::{Corner, Mirror, Rect, Sampling, corner, target};
 use super::rotation::Turn;
 use super::spec::{Image, Size};
 
@@ -12,6 +12,8 @@ pub(super) struct Frame {
     pub(super) sampling: Sampling,
     /// The size in which that part is shown: the whole result, or less of it where images keep their shape.
     pub(super) target: Size,
+    /// Where it begins there.
+    pub(super) corner: Corner,
     pub(super) mirror: Mirror,
     /// How it is turned after that.
     pub(super) turn: Option<Turn>,
@@ -28,18 +30,18 @@ impl Frame {
         let target = target(image, width, height);
         let (mirror, effects) = (Mirror { across, down }, Effects::draw(image, target, key));
         let (sampling, turn) = (Sampling::of(image, width, height, &mut draws), Turn::draw(image, key));
-        Frame { sampling, target, mirror, turn, effects }
+        Frame { sampling, target, corner: corner(image, target), mirror, turn, effects }
     }
 
-    /// The same with another part of the image.
-    pub(super) fn showing(self, sampling: Sampling) -> Frame {
-        Frame { sampling, ..self }
+    /// The same with another part of the image, which keeps its filter.
+    pub(super) fn showing(self, part: Sampling) -> Frame {
+        Frame { sampling: Sampling { resampling: self.sampling.resampling, ..part }, ..self }
     }
 
     /// The same for an image that has the size already in which it is shown.
     pub(super) fn of_shown(self) -> Frame {
         let Size { height, width } = self.target;
-        Frame { sampling: Sampling::cropped(Rect::whole(width, height)), ..self }
+        Frame { sampling: Sampling::cropped(Rect::whole(width, height), self.sampling.resampling), ..self }
     }
 
     /// The same part of an image of `from` (width and height) where that has the size `to`.
@@ -118,7 +120,7 @@ mod tests {
     #[test]
     fn a_centre_crop_is_torchvisions_box() {
         // 500x375 becomes 341x256; round(58.5) = 58 columns are cut, as Python rounds, and 16 rows.
-        let Sampling { left, top, width, height, view } =
+        let Sampling { left, top, width, height, view, .. } =
             frame(&Image::center_crop(224), 500, 375, 0).sampling;
         let (x, y) = (500.0 / 341.0, 375.0 / 256.0);
         assert_eq!((left, top, width, height), (58.0 * x, 16.0 * y, 224.0 * x, 224.0 * y));
@@ -129,7 +131,7 @@ mod tests {
     fn every_target_pixel_has_a_source_in_images_of_any_shape() {
         for (width, height) in [(1, 1), (1, 3000), (3000, 1), (7, 5), (65_535, 2)] {
             for image in [Image::center_crop(224), Image::resize(3, 4), Image::random_resized_crop(5)] {
-                let Sampling { left, top, width: w, height: h, view } =
+                let Sampling { left, top, width: w, height: h, view, .. } =
                     frame(&image, width, height, 3).sampling;
                 assert!(view.width > 0 && view.x + view.width <= width);
                 assert!(view.height > 0 && view.y + view.height <= height);

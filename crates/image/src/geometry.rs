@@ -1,7 +1,7 @@
 //! Which part of an image is sampled: arithmetic on sizes only.
 
 use super::draws::Draws;
-use super::spec::{Framing, Image, Size};
+use super::spec::{Framing, Image, Resampling, Size};
 
 /// Tries of a random crop before the fallback, as torchvision's.
 const CROP_TRIES: usize = 10;
@@ -21,7 +21,7 @@ impl Rect {
     }
 }
 
-/// The box that is stretched to the target size, in pixels of the image.
+/// The box that is stretched to the target size, in pixels of the image, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sampling {
     /// Left border of the box.
@@ -35,6 +35,15 @@ pub(super) struct Sampling {
     /// The pixels that may be read: the box itself for a crop that comes before the resize, more than it for one that
     /// comes after.
     pub(super) view: Rect,
+    /// The filter.
+    pub(super) resampling: Resampling,
+}
+
+/// Where an image begins on its canvas, in pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Corner {
+    pub(super) top: u32,
+    pub(super) left: u32,
 }
 
 /// How an image is mirrored.
@@ -49,10 +58,11 @@ pub(super) struct Mirror {
 impl Sampling {
     /// The sampling of a `width` x `height` image.
     pub(super) fn of(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Sampling {
+        let cropped = |view| Sampling::cropped(view, image.resampling);
         match image.framing {
-            Framing::Resize | Framing::Fit => Sampling::cropped(Rect::whole(width, height)),
-            Framing::RandomResizedCrop => Sampling::cropped(random_crop(image, width, height, draws)),
-            Framing::CenterCrop => center_crop(image.size, image.shorter_side(), width, height),
+            Framing::Resize | Framing::Fit => cropped(Rect::whole(width, height)),
+            Framing::RandomResizedCrop => cropped(random_crop(image, width, height, draws)),
+            Framing::CenterCrop => center_crop(image, width, height),
         }
     }
 
@@ -73,16 +83,18 @@ impl Sampling {
             width: self.width * x,
             height: self.height * y,
             view: Rect { x: left, y: top, width, height },
+            ..self
         }
     }
 
-    pub(super) fn cropped(view: Rect) -> Sampling {
+    pub(super) fn cropped(view: Rect, resampling: Resampling) -> Sampling {
         Sampling {
             left: f64::from(view.x),
             top: f64::from(view.y),
             width: f64::from(view.width),
             height: f64::from(view.height),
             view,
+            resampling,
         }
     }
 }
@@ -131,20 +143,22 @@ pub(super) fn smallest_crop(image: &Image, width: u32, height: u32) -> (f64, f64
 /// torchvision's `Resize(shorter)` and `CenterCrop(size)` as one box: output pixel (i, j) of the crop is pixel
 /// (i + top, j + left) of the resized image, so the box is the crop's rectangle at the resize's scale, and the filter may
 /// read past it as it would in the whole image.
-fn center_crop(size: Size, shorter: u32, width: u32, height: u32) -> Sampling {
-    let (resized_width, resized_height) = shorter_to(shorter, width, height);
+fn center_crop(image: &Image, width: u32, height: u32) -> Sampling {
+    let (size, resampling) = (image.size, image.resampling);
+    let (resized_width, resized_height) = shorter_to(image.shorter_side(), width, height);
     let top = rounded(f64::from(resized_height.saturating_sub(size.height)) / 2.0);
     let left = rounded(f64::from(resized_width.saturating_sub(size.width)) / 2.0);
     let x_scale = f64::from(width) / f64::from(resized_width);
     let y_scale = f64::from(height) / f64::from(resized_height);
-    let (x, w) = with_support(left, size.width, x_scale, width);
-    let (y, h) = with_support(top, size.height, y_scale, height);
+    let (x, w) = with_support((left, size.width), x_scale, width, resampling);
+    let (y, h) = with_support((top, size.height), y_scale, height, resampling);
     Sampling {
         left: f64::from(left) * x_scale,
         top: f64::from(top) * y_scale,
         width: f64::from(size.width) * x_scale,
         height: f64::from(size.height) * y_scale,
         view: Rect { x, y, width: w, height: h },
+        resampling,
     }
 }
 
@@ -178,10 +192,16 @@ fn fitting(canvas: Size, width: u32, height: u32) -> Size {
     }
 }
 
-/// Start and length of the source pixels that `length` output pixels from `start` read along one axis: the bilinear
-/// filter reaches `max(scale, 1)` pixels from each centre, and one more is kept for rounding.
-fn with_support(start: u32, length: u32, scale: f64, limit: u32) -> (u32, u32) {
-    let reach = scale.max(1.0) + 1.0;
+/// Where an image that is shown in a size begins on the canvas.
+pub(super) fn corner(image: &Image, shown: Size) -> Corner {
+    let half = |canvas: u32, shown: u32| if image.centered { (canvas - shown) / 2 } else { 0 };
+    Corner { top: half(image.size.height, shown.height), left: half(image.size.width, shown.width) }
+}
+
+/// Start and length of the source pixels that `length` output pixels from `start` read along one axis: the filter
+/// reaches `max(scale, 1)` pixels from each centre, or several times as many, and one more is kept for rounding.
+fn with_support((start, length): (u32, u32), scale: f64, limit: u32, filter: Resampling) -> (u32, u32) {
+    let reach = scale.max(1.0) * f64::from(filter.reach()) + 1.0;
     let from = (f64::from(start) * scale - reach).floor().max(0.0) as u32;
     let to = (f64::from(start + length) * scale + reach).ceil().min(f64::from(limit)) as u32;
     (from, to - from)

@@ -29,7 +29,7 @@ use super::probe::seen_size;
 use super::refuse::check_size;
 use super::scratch::Scratch;
 use super::sniff::is_jpeg;
-use super::spec::{Framing, Image, Size};
+use super::spec::{Framing, Image, Resampling, Size};
 use super::workspace::Workspace;
 use super::{jpeg, packed, raster};
 
@@ -58,9 +58,9 @@ pub enum Form {
 const COEFFICIENTS: &str = "coefficients 1";
 
 impl Image {
-    /// Whether images can be kept in this form.
+    /// Whether images can be kept in this form. Raw pixels have none: there is nothing to decode.
     pub fn has_form(&self, form: Form) -> bool {
-        form != Form::Resized || self.depth() == Depth::Eight
+        self.raw.is_none() && (form != Form::Resized || self.depth() == Depth::Eight)
     }
 
     /// One line that identifies how images are kept for this value: equal for values that can share them.
@@ -78,6 +78,9 @@ impl Image {
     /// # Errors
     /// As [`decode_into`](crate::decode_into), as far as the header shows.
     pub fn kept_bytes(&self, form: Form, encoded: &[u8]) -> Result<u64> {
+        if self.raw.is_some() {
+            return Ok(encoded.len() as u64);
+        }
         let of = |size: Size| u64::from(size.width) * u64::from(size.height);
         let (seen, kept) = self.kept_size(form, encoded)?;
         Ok(match form {
@@ -96,7 +99,7 @@ impl Image {
     /// As [`kept_bytes`](Self::kept_bytes).
     pub fn resized_share(&self, encoded: &[u8]) -> Result<f64> {
         let (seen, kept) = self.kept_size(Form::Resized, encoded)?;
-        Ok(if saves_enough(seen, kept) { share(seen, kept) } else { 1.0 })
+        Ok(if self.raw.is_none() && saves_enough(seen, kept) { share(seen, kept) } else { 1.0 })
     }
 
     /// The share of the cost of decoding that is left when an image is kept as its coefficients, by the size of its file.
@@ -105,14 +108,15 @@ impl Image {
     /// As [`kept_bytes`](Self::kept_bytes).
     pub fn coefficients_share(&self, encoded: &[u8]) -> Result<f64> {
         let (seen, _) = self.kept_size(Form::Coefficients, encoded)?;
-        if !is_jpeg(encoded) {
+        if self.raw.is_some() || !is_jpeg(encoded) {
             return Ok(1.0);
         }
         let bits = encoded.len() as f64 * 8.0 / (f64::from(seen.width) * f64::from(seen.height));
         Ok(1.0 / (1.0 + HUFFMAN_COST_OF_BIT * bits))
     }
 
-    /// The form in which [`decode_into`](crate::decode_into) takes an image with less work than its file.
+    /// The form in which [`decode_into`](crate::decode_into) takes an image with less work than its file. Raw
+    /// pixels stay as they are.
     ///
     /// ```
     /// use forebay_image::{Form, Image, RowKey, encode_jpeg};
@@ -138,6 +142,9 @@ impl Image {
         encoded: &'a [u8],
     ) -> Result<Cow<'a, [u8]>> {
         let (seen, size) = self.kept_size(form, encoded)?;
+        if self.raw.is_some() {
+            return Ok(Cow::Borrowed(encoded));
+        }
         if form == Form::Coefficients {
             return self.keep_coefficients(workspace, encoded);
         }
@@ -229,11 +236,12 @@ impl Image {
             Depth::Eight => PixelType::U8,
             Depth::Sixteen => PixelType::U16,
         });
-        (image.bit_depth, image.ragged) = (None, false);
+        (image.bit_depth, image.ragged, image.centered) = (None, false, false);
         (image.normalize, image.rotation, image.fill, image.emit_geometry) = (None, None, None, false);
         image.of = None;
         if image.framing == Framing::RandomResizedCrop {
             (image.size, image.scale, image.ratio) = (0.into(), None, None);
+            image.resampling = Resampling::default();
         }
         image
     }
@@ -243,6 +251,7 @@ impl Image {
         let mut image = self.before_randomness();
         image.grayscale = false;
         (image.size, image.scale, image.ratio) = (self.size, self.scale, self.ratio);
+        image.resampling = self.resampling;
         image
     }
 }

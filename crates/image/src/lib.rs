@@ -1,4 +1,4 @@
-//! Encoded images to pixels where they are used, for training: decoded, cropped, resized, mirrored and normalised in
+//! Images to pixels where they are used, for training: decoded, cropped, resized, mirrored and normalised in
 //! one step.
 //!
 //! [`decode`] makes the pixels of a file. [`Image`] says what a model wants instead, and [`decode_into`] puts exactly
@@ -45,7 +45,8 @@
 //! * Pixels of a JPEG are those of libjpeg-turbo, and those of a crop are the ones that the whole image has there. Only
 //!   a JPEG that is much larger than its target is decoded at a smaller scale: photographs then differ by less than one
 //!   level of 255 on average, and by more where the target has but a few pixels.
-//! * Names, ranges and formulas are torchvision's, and the resize is Pillow's: bilinear, antialiased.
+//! * Names, ranges and formulas are torchvision's, and the resize is Pillow's: bilinear, bicubic or Lanczos, antialiased.
+//! * [Raw pixels](Image::raw) give what the same pixels in a file without loss give.
 //! * Hostile bytes end as an [`Error`]. An image with more pixels than [`Image::max_pixels`] is refused from its header,
 //!   and so is one whose decoding would take more memory than that allows. Damage in the part that is decoded is an
 //!   error, and never a grey half.
@@ -102,6 +103,7 @@ mod pixels;
 mod png;
 mod probe;
 mod raster;
+mod raw;
 mod refuse;
 mod resample;
 mod rotation;
@@ -127,5 +129,5 @@ pub use packed::{is_packed, pack, unpack};
 pub use pixel_type::{Layout, PixelType};
 pub use probe::probe;
 pub use sniff::is_jpeg;
-pub use spec::{Image, Interpolation, Size};
+pub use spec::{Image, Interpolation, Raw, Resampling, Size};
 pub use workspace::Workspace;

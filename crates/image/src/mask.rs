@@ -82,7 +82,8 @@ pub fn decode_mask(
                 }
             }
             if target != image.size() {
-                spread(slot, target, image.size(), &[0; MaskType::U16.bytes()][..pixel]);
+                let zero = &[0; MaskType::U16.bytes()][..pixel];
+                spread(slot, (target, drawn.frame.corner), image.size(), zero);
             }
             Ok(())
         })

@@ -129,6 +129,12 @@ impl Output {
         slot: &mut [u8],
     ) -> Result<()> {
         let size = image.size();
+        if let Some(pixels) = decoded.shown_whole(&frame.sampling, size)
+            && frame.effects.keep_pixels()
+        {
+            finish(image, (pixels, decoded.depth), frame.mirror, &mut self.table, slot);
+            return Ok(());
+        }
         let target = self.target.take(size.width as usize * size.height as usize * decoded.pixel_bytes());
         self.resampler.resample(decoded, &frame.sampling, (size, Mirror::default()), target)?;
         if decoded.depth == Depth::Eight {

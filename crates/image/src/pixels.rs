@@ -14,12 +14,18 @@ const LUMA_SHIFT: u32 = 16;
 
 /// The luma of RGB pixels, into the front of the same buffer.
 pub(super) fn luma_in_place(pixels: &mut [u8], count: usize) {
-    let half = 1 << (LUMA_SHIFT - 1);
     for i in 0..count {
-        let [r, g, b] = [pixels[i * RGB], pixels[i * RGB + 1], pixels[i * RGB + 2]].map(u32::from);
-        let sum = r * LUMA_WEIGHTS[0] + g * LUMA_WEIGHTS[1] + b * LUMA_WEIGHTS[2] + half;
-        pixels[i] = (sum >> LUMA_SHIFT) as u8;
+        pixels[i] = luma([pixels[i * RGB], pixels[i * RGB + 1], pixels[i * RGB + 2]]);
     }
+}
+
+/// The luma of an RGB pixel.
+#[inline(always)]
+pub(super) fn luma(pixel: [u8; RGB]) -> u8 {
+    let [r, g, b] = pixel.map(u32::from);
+    let half = 1 << (LUMA_SHIFT - 1);
+    let sum = r * LUMA_WEIGHTS[0] + g * LUMA_WEIGHTS[1] + b * LUMA_WEIGHTS[2] + half;
+    (sum >> LUMA_SHIFT) as u8
 }
 
 /// The same for levels of 16 bits in native byte order.

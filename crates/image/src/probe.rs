@@ -9,19 +9,18 @@ use super::pixels::transposes;
 use super::refuse::check_size;
 use super::sniff::is_jpeg;
 use super::spec::{Image, Size};
-use super::{jpeg, kept, packed, raster};
+use super::{jpeg, kept, packed, raster, raw};
 
 impl Drawn {
-    /// The geometry of an encoded image, or of one that was kept before a random crop: what
-    /// [`decode_within`](crate::decode_within) does with the same arguments. Only the header is read.
+    /// The geometry of an encoded image, of raw pixels, or of an image that was kept before a random crop:
+    /// what [`decode_within`](crate::decode_within) does with the same arguments. Only the header is read.
     ///
     /// # Errors
     /// It is not an image, or has more pixels than it may.
     pub fn of<'a>(image: &Image, encoded: &[u8], drawing: impl Into<Drawing<'a>>) -> Result<Drawn> {
-        let encoded = packed::unchecked(encoded);
-        let (width, height) = match kept::is_kept(encoded) {
-            true => kept::drawn_on(image, encoded)?,
-            false => seen_size(image, encoded)?,
+        let (width, height) = match packed::unchecked(encoded) {
+            kept if image.raw.is_none() && kept::is_kept(kept) => kept::drawn_on(image, kept)?,
+            _ => seen_size(image, encoded)?,
         };
         check_size(width, height, image.max_pixels)?;
         let frame = drawing.into().frame(image, width, height);
@@ -39,6 +38,10 @@ pub fn probe(encoded: &[u8]) -> Result<Header> {
 
 /// Width and height of an image as `image` shows it: turned if EXIF says so and `image` applies it.
 pub(super) fn seen_size(image: &Image, encoded: &[u8]) -> Result<(u32, u32)> {
+    if let Some(raw) = image.raw {
+        let Size { height, width } = raw::size(raw, encoded)?;
+        return Ok((width, height));
+    }
     if packed::is_packed(encoded) {
         return jpeg::coefficients_seen_size(image, packed::unchecked(encoded));
     }

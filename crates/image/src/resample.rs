@@ -1,4 +1,4 @@
-//! From the decoded pixels to the target size: bilinear, antialiased, the filter of Pillow and torchvision.
+//! From the decoded pixels to the target size: antialiased, with the filters of Pillow and torchvision.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -19,7 +19,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::depth::Depth;
 use super::finish::mirror_in_place;
 use super::geometry::{Mirror, Rect, Sampling};
-use super::spec::{LUMA, Size};
+use super::spec::{LUMA, Resampling, Size};
 pub(super) use decoded::Decoded;
 use part::Part;
 pub(super) use part::reduced;
@@ -47,12 +47,13 @@ impl Resampler {
         let view = reduced(sampling.view, decoded.reduction);
         let part = Part::of(sampling, decoded.reduction, view);
         #[cfg(target_arch = "x86_64")]
-        if self.avx512.resize(decoded, (view, part), (size, mirror), target)
-            || self.avx2.resize(decoded, (view, part), (size, mirror), target)
+        if sampling.resampling == Resampling::Bilinear
+            && (self.avx512.resize(decoded, (view, part), (size, mirror), target)
+                || self.avx2.resize(decoded, (view, part), (size, mirror), target))
         {
             return Ok(());
         }
-        self.with_library(decoded, (view, part), size, target)?;
+        self.with_library(decoded, (view, part), (size, sampling.resampling), target)?;
         mirror_in_place(mirror, target, size, decoded.pixel_bytes());
         Ok(())
     }
@@ -62,7 +63,7 @@ impl Resampler {
         &mut self,
         decoded: Decoded<'_>,
         (view, part): (Rect, Part),
-        size: Size,
+        (size, resampling): (Size, Resampling),
         target: &mut [u8],
     ) -> Result<()> {
         let pixel = match (decoded.depth, decoded.channels) {
@@ -78,9 +79,17 @@ impl Resampler {
             fir::images::Image::from_slice_u8(size.width, size.height, target, pixel).map_err(internal)?;
         let (x, y) = (view.x - rect.x, view.y - rect.y);
         let cropped = fir::images::CroppedImage::new(&source, x, y, view.width, view.height);
-        let options = fir::ResizeOptions::new()
-            .resize_alg(fir::ResizeAlg::Convolution(fir::FilterType::Bilinear))
-            .crop(part.left, part.top, part.width, part.height);
+        let filter = match resampling {
+            Resampling::Bilinear => fir::FilterType::Bilinear,
+            Resampling::Bicubic => fir::FilterType::CatmullRom,
+            Resampling::Lanczos => fir::FilterType::Lanczos3,
+        };
+        let options = fir::ResizeOptions::new().resize_alg(fir::ResizeAlg::Convolution(filter)).crop(
+            part.left,
+            part.top,
+            part.width,
+            part.height,
+        );
         self.library.resize(&cropped.map_err(internal)?, &mut target, &options).map_err(internal)
     }
 
@@ -121,8 +130,8 @@ pub(super) fn resampling_bytes(
     let view = reduced(sampling.view, reduction);
     let between = u64::from(view.width) * u64::from(size.height);
     let weights = |from: u32, to: u32| {
-        // The filter reaches as many pixels to each side as fall into one of the target.
-        let reached = 2 * u64::from(from.div_ceil(to).max(1)) + 1;
+        // The filter reaches as many pixels to each side as fall into one of the target, or several times as many.
+        let reached = 2 * u64::from(from.div_ceil(to).max(1) * sampling.resampling.reach()) + 1;
         u64::from(to).next_multiple_of(WEIGHED_TOGETHER) * (reached * weight + WEIGHTS_HEAD)
     };
     let weights = weights(view.width, size.width) + weights(view.height, size.height);

@@ -49,6 +49,9 @@ const BASE64: [(&[u8], &str); 8] = [
 /// Characters at the beginning of a text that are looked at.
 const LOOKED_AT: usize = 64;
 
+/// The shortest side of raw pixels that is guessed: of fewer bytes many are a square by chance.
+const LEAST_RAW_SIDE: usize = 16;
+
 const RE_ENCODE: &str = "re-encode such images as JPEG, PNG or WebP";
 const DECODE: &str = "store the bytes of the file: `base64.b64decode` makes them in Python, `from_base64` in DuckDB, `unbase64` in Spark";
 
@@ -91,7 +94,20 @@ pub(super) fn not_an_image(encoded: &[u8]) -> Error {
         None => " (white space)",
         _ => "",
     };
-    bad_row(format!("not an image: starts with {shown}{guess}"))
+    let error = bad_row(format!("not an image: starts with {shown}{guess}"));
+    match raw_shape(encoded.len()).filter(|_| guess.is_empty()) {
+        Some(shape) => error.hint(format!("raw pixels are decoded with `raw`, such as raw({shape})")),
+        None => error,
+    }
+}
+
+/// The shape that raw pixels of this length may have: a square of RGB or grey.
+fn raw_shape(bytes: usize) -> Option<String> {
+    [3, 1].into_iter().find_map(|channels: usize| {
+        let side = (bytes / channels).isqrt();
+        let is_square = side >= LEAST_RAW_SIDE && side * side * channels == bytes;
+        is_square.then(|| format!("({side}, {side}, {channels})"))
+    })
 }
 
 fn unsupported(name: &str) -> Error {
@@ -142,6 +158,20 @@ mod tests {
             (b"data:image/png;base64,iVBORw0KGgo=", "a data URI where the bytes of an image are needed"),
         ] {
             assert_eq!(probe(bytes).unwrap_err().cause(), cause);
+        }
+    }
+
+    #[test]
+    fn bytes_that_may_be_raw_pixels_are_named_with_their_shape() {
+        for (bytes, shape) in [
+            (299 * 299 * 3, Some("raw((299, 299, 3))")),
+            (28 * 28, Some("raw((28, 28, 1))")),
+            (28 * 28 + 1, None),
+            (15 * 15, None),
+        ] {
+            let error = probe(&vec![0xC8; bytes]).unwrap_err().to_string();
+            assert_eq!(error.contains("raw pixels"), shape.is_some(), "{error}");
+            assert!(error.contains(shape.unwrap_or("not an image: starts with c8c8c8c8")), "{error}");
         }
     }
 

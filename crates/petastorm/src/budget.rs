@@ -1,16 +1,17 @@
-//! What reading one schema may take.
+//! Limits the time and memory that reading one schema may take.
 
 use forebay_base::{Error, ErrorKind, Result};
 
-/// Steps for one schema: an opcode, an attribute that is looked at, or a field is one. A field takes some
-/// 50 of them.
+/// How many steps one schema may take: an opcode, an attribute that is looked at, and a field are one step
+/// each. A field takes some 50 steps.
 pub(crate) const MAX_STEPS: usize = 1 << 20;
 
-/// Bytes for the values of one schema. It leaves 4 of 16 MiB for what an allocator adds. A field takes 2 to 4 KiB.
+/// How many bytes the values of one schema may take. It leaves 4 of 16 MiB for the overhead of an allocator.
+/// A field takes 2 to 4 KiB.
 pub(crate) const MAX_BYTES: usize = 12 << 20;
 
-/// What an allocator takes beside each block.
-const BLOCK: usize = 16;
+/// The overhead of an allocator for each block, in bytes.
+const BLOCK_OVERHEAD_BYTES: usize = 16;
 
 /// The steps and bytes that are left.
 pub(crate) struct Budget {
@@ -19,28 +20,29 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// All of it.
+    /// The whole budget.
     pub(crate) fn new() -> Self {
         Budget { steps: MAX_STEPS, bytes: MAX_BYTES }
     }
 
-    /// `count` steps are done.
+    /// Takes `count` steps from the budget.
     pub(crate) fn steps(&mut self, count: usize) -> Result<()> {
         self.steps = self.steps.checked_sub(count).ok_or_else(|| exceeded(MAX_STEPS, "steps"))?;
         Ok(())
     }
 
-    /// A block of `bytes` is about to be allocated.
+    /// Takes a block of `bytes` from the budget, before it is allocated.
     pub(crate) fn block(&mut self, bytes: usize) -> Result<()> {
-        self.bytes(bytes.saturating_add(BLOCK))
+        self.bytes(bytes.saturating_add(BLOCK_OVERHEAD_BYTES))
     }
 
-    /// A vector is about to grow by `count` values of `T`. Its capacity is at most twice its length.
+    /// Takes the growth of a vector by `count` values of `T` from the budget. A vector's capacity is at most
+    /// twice its length.
     pub(crate) fn grow<T>(&mut self, count: usize) -> Result<()> {
         self.bytes(count.saturating_mul(2 * size_of::<T>()))
     }
 
-    /// `bytes` are about to be allocated.
+    /// Takes `bytes` from the budget, before they are allocated.
     pub(crate) fn bytes(&mut self, bytes: usize) -> Result<()> {
         self.bytes = self.bytes.checked_sub(bytes).ok_or_else(|| exceeded(MAX_BYTES, "bytes"))?;
         Ok(())

@@ -1,4 +1,4 @@
-//! How the values of a field are stored.
+//! The codecs in which the values of a field are stored.
 
 use std::fmt;
 
@@ -15,17 +15,19 @@ use crate::spark::SparkType;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// One value, in a column of this type of Spark. Narrow types are stored wider: `uint8` as `Short`.
+    /// One value, in a column of this Spark type. Narrow types are stored as wider ones, such as `uint8` as
+    /// `Short`.
     Scalar(SparkType),
-    /// The bytes of `numpy.save`.
+    /// The bytes that `numpy.save` writes.
     Ndarray,
-    /// The bytes of `numpy.savez_compressed`, with the one array `arr`.
+    /// The bytes that `numpy.savez_compressed` writes, with one array named `arr`.
     CompressedNdarray,
     /// An image that OpenCV encoded.
     CompressedImage {
-        /// The name of the format as OpenCV or PIL takes it, without a dot: `png`, `jpeg`, `jpg`.
+        /// The name of the format as OpenCV or PIL takes it, without a dot, such as `png`, `jpeg` or `jpg`.
         format: String,
-        /// The quality that was asked for, 80 unless chosen; JPEG uses it. Schemas before Petastorm 0.3 have none.
+        /// The quality, which JPEG uses; 80 unless the writer chose another. Schemas before Petastorm 0.3
+        /// have none.
         quality: Option<u32>,
     },
 }

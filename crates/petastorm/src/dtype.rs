@@ -1,4 +1,4 @@
-//! Types of numpy.
+//! The numpy types of fields.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use Dtype::*;
 
 /// The type of a field's values, as numpy names it.
 ///
-/// Byte order, the length of texts (`U5`) and the unit of times (`M8[ns]`) are left out: arrays say them in their own
-/// headers, and columns in theirs. Python's `int`, `float`, `bool`, `str` and `bytes` are the types of numpy that they
-/// become there.
+/// Byte order, the length of texts (`U5`) and the unit of times (`M8[ns]`) are left out, because arrays and
+/// columns have them in their own headers. Python's `int`, `float`, `bool`, `str` and `bytes` are the numpy
+/// types that they become.
 ///
 /// ```
 /// use forebay_petastorm::Dtype;
@@ -45,9 +45,9 @@ pub enum Dtype {
     Complex64,
     /// `numpy.complex128`
     Complex128,
-    /// `numpy.str_`, which was `numpy.unicode_`
+    /// `numpy.str_`, earlier `numpy.unicode_`
     Str,
-    /// `numpy.bytes_`, which was `numpy.string_`
+    /// `numpy.bytes_`, earlier `numpy.string_`
     Bytes,
     /// `numpy.datetime64`
     Datetime64,
@@ -55,11 +55,11 @@ pub enum Dtype {
     Timedelta64,
     /// `numpy.object_`
     Object,
-    /// `decimal.Decimal`, the one type that is not of numpy
+    /// `decimal.Decimal`, the only type that is not a numpy type
     Decimal,
 }
 
-/// The names of the types in numpy, of which the first for each is today's.
+/// The names of the types in numpy. The first name of each type is the present one.
 const NAMES: [(&str, Dtype); 27] = [
     ("bool_", Bool),
     ("bool", Bool),
@@ -91,12 +91,12 @@ const NAMES: [(&str, Dtype); 27] = [
 ];
 
 impl Dtype {
-    /// The type that numpy has under this name.
+    /// The type with this name in numpy.
     pub(crate) fn of_numpy(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype)
     }
 
-    /// The type of a `numpy.dtype` that was made from `code`: `f4`, `U5`.
+    /// The type of a `numpy.dtype` that was made from `code`, such as `f4` or `U5`.
     pub(crate) fn of_code(code: &str) -> Option<Self> {
         Some(match code {
             "b1" => Bool,
@@ -130,7 +130,7 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// Whether `code` is of texts of some length: `letter` and digits.
+/// Whether `code` is `letter` followed by the length of a text.
 fn is_text(code: &str, letter: char) -> bool {
     code.strip_prefix(letter).is_some_and(|length| length.bytes().all(|byte| byte.is_ascii_digit()))
 }

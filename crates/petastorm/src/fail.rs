@@ -1,27 +1,27 @@
-//! The errors of a schema that cannot be read.
+//! The errors of schemas that cannot be read.
 
 use forebay_base::{Error, ErrorKind};
 
-/// As much of a foreign name as an error repeats, in characters.
-const NAME: usize = 100;
+/// How many characters of a foreign name an error repeats.
+const MAX_NAME_CHARACTERS: usize = 100;
 
-/// The next move where a schema is damaged.
-const AGAIN: &str =
+/// The hint for a damaged schema.
+const WRITE_AGAIN: &str =
     "write the schema again with `petastorm-generate-metadata.py`, which comes with Petastorm";
 
-/// Bytes that are not a pickle.
+/// The error for bytes that are not a pickle.
 pub(crate) fn damaged(at: usize, what: impl AsRef<str>) -> Error {
     let cause = format!("the Petastorm schema is damaged at byte {at}: {}", what.as_ref());
-    Error::new(ErrorKind::Corrupt, cause).hint(AGAIN)
+    Error::new(ErrorKind::Corrupt, cause).hint(WRITE_AGAIN)
 }
 
-/// A pickle that is not a schema.
+/// The error for a pickle that is not a schema.
 pub(crate) fn malformed(what: impl AsRef<str>) -> Error {
     let cause = format!("the Petastorm schema is malformed: {}", what.as_ref());
-    Error::new(ErrorKind::Corrupt, cause).hint(AGAIN)
+    Error::new(ErrorKind::Corrupt, cause).hint(WRITE_AGAIN)
 }
 
-/// A pickle that names what no schema of Petastorm does.
+/// The error for a pickle with a name that no Petastorm schema has.
 pub(crate) fn foreign(at: usize, module: &str, name: &str) -> Error {
     let named = shortened(&format!("{module}.{name}"));
     let cause = format!("the schema names `{named}` at byte {at}, which no Petastorm schema does");
@@ -29,7 +29,7 @@ pub(crate) fn foreign(at: usize, module: &str, name: &str) -> Error {
         .hint("it was not imported or run here, and other readers of this data set may do so")
 }
 
-/// A type that exists, and that no column can be read with.
+/// The error for a type that exists but cannot be read.
 pub(crate) fn unread(at: usize, module: &str, name: &str) -> Error {
     let named = shortened(&format!("{module}.{name}"));
     Error::new(
@@ -39,9 +39,9 @@ pub(crate) fn unread(at: usize, module: &str, name: &str) -> Error {
     .hint("write the data set without fields of that type")
 }
 
-/// `name` in a length that an error can have.
+/// Shortens a name to a length that fits an error.
 pub(crate) fn shortened(name: &str) -> String {
-    match name.char_indices().nth(NAME) {
+    match name.char_indices().nth(MAX_NAME_CHARACTERS) {
         Some((end, _)) => format!("{}...", &name[..end]),
         None => name.to_owned(),
     }

@@ -1,12 +1,12 @@
-//! The forms that schemas have in pickles: from inert values to a [`Unischema`].
+//! Turns the inert values of a pickle into a [`Unischema`]. Petastorm has written schemas in several forms:
 //!
 //! | what | written as |
 //! |---|---|
-//! | an instance of a class | a new object of the class; or `_reconstructor` of it and `object` |
-//! | a field | a new `UnischemaField`; `_reconstructor` of it and `tuple`; `_restore` with names and values |
-//! | the fields | an `OrderedDict` of a list of pairs, or one that gets items |
+//! | an instance of a class | a new object of the class; or `_reconstructor` of the class and `object` |
+//! | a field | a new `UnischemaField`; `_reconstructor` of that class and `tuple`; `_restore` with names and values |
+//! | the fields | an `OrderedDict` of a list of pairs, or an `OrderedDict` to which items are added |
 //!
-//! Attributes that are not known are not looked at: they are as inert as all others.
+//! Unknown attributes are ignored; they are as inert as all others.
 
 use std::collections::HashSet;
 
@@ -22,18 +22,18 @@ use crate::scalar;
 use crate::spark::{SparkClass, SparkType};
 use crate::unischema::{Field, Unischema};
 
-/// How deep arrays of arrays of Spark may be.
+/// How deeply Spark's arrays may be nested.
 const MAX_NESTING: usize = 8;
 
-/// The precision and scale of Spark where none are given.
+/// The precision and scale of Spark's decimals if none are given.
 const DECIMAL: (u32, i32) = (10, 0);
 
 /// The parts of a field, in the order of the named tuple.
 const PARTS: [&str; 5] = ["name", "numpy_dtype", "shape", "codec", "nullable"];
 
-/// The schema that `value` is.
+/// Reads `value` as a schema.
 pub(crate) fn unischema(value: Value, heap: &Heap, budget: &mut Budget) -> Result<Unischema> {
-    let mut form = Form { heap, budget };
+    let mut form = SchemaReader { heap, budget };
     let (name, state) = form.instance(value).ok_or_else(|| malformed("it is not an object of a class"))?;
     if name != Name::Unischema {
         return Err(malformed("it is an object of another class"));
@@ -43,12 +43,12 @@ pub(crate) fn unischema(value: Value, heap: &Heap, budget: &mut Budget) -> Resul
     Ok(Unischema { name: form.text(name, "its name")?, fields: form.fields(fields)? })
 }
 
-struct Form<'a> {
+struct SchemaReader<'a> {
     heap: &'a Heap,
     budget: &'a mut Budget,
 }
 
-impl<'a> Form<'a> {
+impl<'a> SchemaReader<'a> {
     fn fields(&mut self, value: Value) -> Result<Vec<Field>> {
         let mut names = HashSet::new();
         let mut fields = Vec::new();
@@ -108,7 +108,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// The parts of a field in one of its three forms.
+    /// The parts of a field, which has one of three forms.
     fn parts(&mut self, value: Value) -> Result<[Value; 5]> {
         self.budget.steps(1)?;
         let no_field = || malformed("`_fields` has what is not a `UnischemaField`");
@@ -144,7 +144,7 @@ impl<'a> Form<'a> {
         Some(parts)
     }
 
-    /// A type as a class, or as a `numpy.dtype`.
+    /// Reads a type that is a class or a `numpy.dtype`.
     fn dtype(&mut self, value: Value) -> Result<Dtype> {
         match value {
             Value::Name(Name::Type(dtype)) => Ok(dtype),
@@ -201,7 +201,7 @@ impl<'a> Form<'a> {
     fn image(&mut self, state: Value) -> Result<Codec> {
         let format = match self.attribute(state, "_image_codec")? {
             Some(format) => Some(format),
-            // Petastorm before 0.3.
+            // Petastorm before 0.3 named the attribute differently.
             None => self.attribute(state, "_format")?,
         };
         let format = format.ok_or_else(|| malformed("its codec has no `_image_codec`"))?;
@@ -261,7 +261,7 @@ impl<'a> Form<'a> {
         self.heap.as_tuple(object.arguments).unwrap_or_default()
     }
 
-    /// The attribute `name` in a state, if it has one.
+    /// The attribute `name` in a state, if the state has it.
     fn attribute(&mut self, state: Value, name: &str) -> Result<Option<Value>> {
         let Some(Node::Dict(items)) = self.heap.node(state) else { return Ok(None) };
         self.budget.steps(items.len())?;
@@ -269,7 +269,7 @@ impl<'a> Form<'a> {
         Ok(last_first.find(|(key, _)| self.heap.as_text(*key) == Some(name)).map(|(_, value)| *value))
     }
 
-    /// The attribute `name` as a number, if it is there and not none.
+    /// The attribute `name` as a number; `None` if it is missing or `None` in Python.
     fn number<T: TryFrom<i64>>(&mut self, state: Value, name: &str, what: &str) -> Result<Option<T>> {
         match self.attribute(state, name)? {
             None | Some(Value::None) => Ok(None),
@@ -282,7 +282,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// A text of its own, named `what` in an error.
+    /// A copy of the text in `value`. An error names it `what`.
     fn text(&mut self, value: Value, what: &str) -> Result<String> {
         let text = self.heap.as_text(value).ok_or_else(|| malformed(format!("{what} is not text")))?;
         self.budget.block(text.len())?;

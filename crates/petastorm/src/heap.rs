@@ -1,7 +1,7 @@
 //! The values of a pickle, as plain data.
 //!
-//! Values refer to each other by number, as a pickle may share them and close rings. So nothing here is recursive:
-//! neither making values nor dropping them.
+//! Values refer to each other by number, because a pickle may share values and form cycles of them. So
+//! nothing here is recursive, neither making values nor dropping them.
 
 use forebay_base::Result;
 
@@ -15,7 +15,7 @@ pub(crate) enum Value {
     Bool(bool),
     Int(i64),
     Name(Name),
-    /// What needs memory, by its number in the heap.
+    /// A value that needs memory, by its number in the heap.
     Node(u32),
 }
 
@@ -30,19 +30,19 @@ pub(crate) enum Node {
     Object(Box<Object>),
 }
 
-/// What a pickle wants to be made: a record of the call, which is not done.
+/// An object that a pickle wants to be made: a record of the call, which is never made.
 #[derive(Debug)]
 pub(crate) struct Object {
     pub(crate) how: How,
     pub(crate) callee: Name,
     pub(crate) arguments: Value,
-    /// What the object is to be given as its attributes.
+    /// The value that would become the attributes of the object.
     pub(crate) state: Value,
-    /// What is to be stored in it, as in a dictionary.
+    /// The items that would be stored in the object, as in a dictionary.
     pub(crate) items: Vec<(Value, Value)>,
 }
 
-/// The opcode of an object.
+/// The opcode that makes an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     /// A call of a function or a class.
@@ -56,7 +56,7 @@ pub(crate) enum How {
 pub(crate) struct Heap(Vec<Node>);
 
 impl Heap {
-    /// Keeps `node`, whose own memory the budget knows already.
+    /// Adds `node`, whose own memory was already taken from the budget.
     pub(crate) fn keep(&mut self, node: Node, budget: &mut Budget) -> Result<Value> {
         budget.grow::<Node>(1)?;
         // The budget ends long before the numbers do.
@@ -65,31 +65,31 @@ impl Heap {
         Ok(Value::Node(number))
     }
 
-    /// Keeps `text`.
+    /// Adds a text.
     pub(crate) fn text(&mut self, text: &str, budget: &mut Budget) -> Result<Value> {
         budget.block(text.len())?;
         self.keep(Node::Text(text.into()), budget)
     }
 
-    /// Keeps `bytes`.
+    /// Adds bytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8], budget: &mut Budget) -> Result<Value> {
         budget.block(bytes.len())?;
         self.keep(Node::Bytes(bytes.into()), budget)
     }
 
-    /// Keeps a tuple of `values`.
+    /// Adds a tuple of `values`.
     pub(crate) fn tuple(&mut self, values: &[Value], budget: &mut Budget) -> Result<Value> {
         budget.block(size_of_val(values))?;
         self.keep(Node::Tuple(values.into()), budget)
     }
 
-    /// Keeps `object`.
+    /// Adds an object.
     pub(crate) fn object(&mut self, object: Object, budget: &mut Budget) -> Result<Value> {
         budget.block(size_of::<Object>())?;
         self.keep(Node::Object(Box::new(object)), budget)
     }
 
-    /// What `value` refers to.
+    /// The node that `value` refers to.
     pub(crate) fn node(&self, value: Value) -> Option<&Node> {
         match value {
             Value::Node(number) => self.0.get(number as usize),
@@ -97,7 +97,7 @@ impl Heap {
         }
     }
 
-    /// What `value` refers to, to be added to.
+    /// The node that `value` refers to, for adding to it.
     pub(crate) fn node_mut(&mut self, value: Value) -> Option<&mut Node> {
         match value {
             Value::Node(number) => self.0.get_mut(number as usize),
@@ -105,7 +105,7 @@ impl Heap {
         }
     }
 
-    /// The text that `value` is.
+    /// The text in `value`, if it is a text.
     pub(crate) fn as_text(&self, value: Value) -> Option<&str> {
         match self.node(value)? {
             Node::Text(text) => Some(text),
@@ -113,7 +113,7 @@ impl Heap {
         }
     }
 
-    /// The values of the tuple that `value` is.
+    /// The values of a tuple, if `value` is one.
     pub(crate) fn as_tuple(&self, value: Value) -> Option<&[Value]> {
         match self.node(value)? {
             Node::Tuple(values) => Some(values),
@@ -121,7 +121,7 @@ impl Heap {
         }
     }
 
-    /// The values of the tuple or list that `value` is.
+    /// The values of a tuple or list, if `value` is one.
     pub(crate) fn as_sequence(&self, value: Value) -> Option<&[Value]> {
         match self.node(value)? {
             Node::Tuple(values) => Some(values),
@@ -130,7 +130,7 @@ impl Heap {
         }
     }
 
-    /// The object that `value` is.
+    /// The object in `value`, if it is one.
     pub(crate) fn as_object(&self, value: Value) -> Option<&Object> {
         match self.node(value)? {
             Node::Object(object) => Some(object),

@@ -1,10 +1,10 @@
-//! The bytes of a pickle, in order.
+//! Reads the bytes of a pickle in order.
 
 use forebay_base::Result;
 
 use crate::fail::damaged;
 
-/// The bytes, and how far they are read.
+/// The bytes of a pickle, and the position up to which they were read.
 pub(crate) struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -15,7 +15,7 @@ impl<'a> Input<'a> {
         Input { bytes, at: 0 }
     }
 
-    /// How many bytes are read.
+    /// How many bytes were read.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
@@ -37,7 +37,7 @@ impl<'a> Input<'a> {
         Ok(array)
     }
 
-    /// An unsigned number of `N` bytes, of which the lowest is the first.
+    /// An unsigned number of `N` bytes, lowest byte first.
     pub(crate) fn number<const N: usize>(&mut self) -> Result<u64> {
         Ok(self.array::<N>()?.iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
     }

@@ -1,7 +1,8 @@
 //! The schema of a [Petastorm](https://github.com/uber/petastorm) data set, read as plain values.
 //!
-//! Petastorm keeps the schema of a data set in the file `_common_metadata`, as a value of its key-value metadata: a
-//! pickle of the object `Unischema`. It tells of each column which array or image is in its cells.
+//! Petastorm keeps the schema of a data set in the file `_common_metadata`, as a value of its key-value
+//! metadata: a pickle of the object `Unischema`. It says for each column which array or image is in its
+//! cells.
 //!
 //! ```
 //! use forebay_petastorm::{Codec, Dtype, Unischema};
@@ -23,16 +24,19 @@
 //!
 //! # Why it is inert
 //!
-//! A pickle is a program for a machine with a stack. Two of its instructions reach out of the machine: one imports
-//! what the pickle names, and one calls it with arguments from the pickle. So whoever can write to a data set can run
-//! code wherever it is unpickled. Here the machine is there, and nothing that it could reach:
+//! A pickle is a program for a machine with a stack. Two of its instructions reach out of the machine: one
+//! imports what the pickle names, and one calls it with arguments from the pickle. So anybody who can write
+//! to a data set can run code wherever it is unpickled. This crate has the machine, but nothing that the
+//! machine could reach:
 //!
-//! * A name is looked up in a list of the few that schemas have, and becomes a value of an enum. Any other name is an
-//!   error that repeats it: "the schema names `os.system` at byte 0, which no Petastorm schema does".
-//! * A call is noted, with its arguments, and is never done. What is noted is then compared with the forms that
-//!   Petastorm has written.
+//! * A name is looked up in a list of the few names that schemas have, and becomes a value of an enum. Any
+//!   other name is an error that repeats it: "the schema names `os.system` at byte 0, which no Petastorm
+//!   schema does".
+//! * A call is recorded with its arguments, and is never made. The records are then compared with the forms
+//!   that Petastorm has written.
 //! * Time and memory are bounded. A schema may take a million steps and 12 MiB of values, whatever lengths it
-//!   announces and however its parts refer to each other. Nothing here is recursive but arrays of arrays, up to eight.
+//!   announces and however its parts refer to each other. Nothing is recursive except nested arrays, up to a
+//!   depth of eight.
 //!
 //! # What is read
 //!
@@ -42,13 +46,14 @@
 //! | 0.7.1 to 0.9 on Python 2, and protocols 0 and 1 | `copy_reg._reconstructor` of `UnischemaField` and `tuple` |
 //! | before 0.7.1 | `pyspark.serializers._restore` of names and values |
 //!
-//! Pickles of protocols 0 to 5, by Python 2 and 3, with numpy 1 and 2, in the packages of Petastorm's earlier names. A
-//! class of your own, derived from a codec or from `Unischema`, is refused by its name.
+//! Pickles may have protocols 0 to 5, come from Python 2 or 3 with numpy 1 or 2, and use the earlier names of
+//! Petastorm's packages. A user's own class, derived from a codec or from `Unischema`, is refused by its
+//! name.
 //!
 //! # What it is not
 //!
-//! It reads no Parquet: the caller has the bytes, and adds the file to an error. It decodes no cells, and writes no
-//! schemas. The crate `forebay` builds on this one.
+//! This crate does not read Parquet: the caller has the bytes, and adds the file to an error. It does not
+//! decode cells or write schemas. The crate `forebay` builds on it.
 //!
 //! # How it is built
 //!
@@ -81,8 +86,8 @@ pub use row_groups::row_groups_per_file;
 pub use spark::SparkType;
 pub use unischema::{Field, Unischema};
 
-/// The key of the schema in the metadata of `_common_metadata`.
+/// The metadata key of `_common_metadata` under which the schema is stored.
 pub const UNISCHEMA_KEY: &str = "dataset-toolkit.unischema.v1";
 
-/// The key of the counts of row groups in the metadata of `_common_metadata`.
+/// The metadata key of `_common_metadata` under which the counts of row groups are stored.
 pub const ROW_GROUPS_KEY: &str = "dataset-toolkit.num_row_groups_per_file.v1";

@@ -1,6 +1,6 @@
-//! Numbers and texts as the oldest protocol writes them: on lines of their own.
+//! Parses numbers and texts as the oldest protocol writes them, each on a line.
 
-/// The number on a line; `L` may be behind it, as Python 2 wrote long ones.
+/// The number on a line. It may end in `L`, as Python 2 wrote long numbers.
 pub(crate) fn number(line: &[u8]) -> Option<i64> {
     let line = str::from_utf8(line).ok()?;
     line.strip_suffix('L').unwrap_or(line).parse().ok()
@@ -31,9 +31,9 @@ pub(crate) fn unquoted(line: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A text whose characters above 255, and some others, are written as `\u` and `\U`.
+/// A text in which characters above 255, and some others, are written as `\u` and `\U`.
 pub(crate) fn unescaped(line: &[u8]) -> Option<String> {
-    // As UTF-16, since Python 2 wrote two escapes for one character.
+    // The text is collected as UTF-16, because Python 2 wrote two escapes for one character.
     let mut units = Vec::with_capacity(line.len());
     let mut rest = line.iter();
     while let Some(byte) = rest.next() {
@@ -55,7 +55,7 @@ pub(crate) fn unescaped(line: &[u8]) -> Option<String> {
     String::from_utf16(&units).ok()
 }
 
-/// The number that the next `digits` write.
+/// The hexadecimal number in the next `digits` characters.
 fn hexadecimal(rest: &mut std::slice::Iter<'_, u8>, digits: usize) -> Option<u32> {
     (0..digits).try_fold(0, |number, _| Some((number << 4) | char::from(*rest.next()?).to_digit(16)?))
 }

@@ -1,7 +1,7 @@
-//! The machine of a pickle: a stack and a memory of values.
+//! The machine that a pickle is a program for: a stack and a memory of values.
 //!
-//! A pickle is a program for that machine. Two of its instructions import and call. Here a name stays a [`Name`], and
-//! a call is noted as an [`Object`].
+//! Two of its instructions import and call. Here, a name stays a [`Name`], and a call is recorded as an
+//! [`Object`].
 
 use std::collections::HashMap;
 
@@ -14,13 +14,13 @@ use crate::input::Input;
 use crate::literal;
 use crate::name::Name;
 
-/// What an entry of the memory takes at most, with its share of the table while that grows.
-const MEMORY_ENTRY: usize = 96;
+/// How many bytes an entry of the memory takes at most, with its share of the table while that grows.
+const MEMORY_ENTRY_BYTES: usize = 96;
 
 /// The protocols of pickles.
 const PROTOCOLS: std::ops::RangeInclusive<u8> = 0..=5;
 
-/// Performs `pickle`, and gives its one value and what that refers to.
+/// Runs `pickle`, and returns its one value and the heap that the value refers to.
 pub(crate) fn perform(pickle: &[u8], budget: &mut Budget) -> Result<(Value, Heap)> {
     let mut machine = Machine {
         input: Input::new(pickle),
@@ -42,12 +42,12 @@ pub(crate) fn perform(pickle: &[u8], budget: &mut Budget) -> Result<(Value, Heap
 
 struct Machine<'a, 'b> {
     input: Input<'a>,
-    /// Where the instruction begins that is performed.
+    /// The position of the present instruction.
     at: usize,
     stack: Vec<Value>,
     /// How many values the stack had at each mark.
     marks: Vec<usize>,
-    /// The most values and marks that there were at once.
+    /// The largest number of values and marks on the stack so far.
     highest: usize,
     memory: HashMap<u64, Value>,
     heap: Heap,
@@ -55,22 +55,22 @@ struct Machine<'a, 'b> {
 }
 
 impl Machine<'_, '_> {
-    /// Performs one instruction, and says whether more follow.
+    /// Runs one instruction. Returns whether more follow.
     fn step(&mut self) -> Result<bool> {
         self.at = self.input.at();
         self.budget.steps(1)?;
         let opcode = self.input.byte()?;
         match opcode {
             b'.' => return Ok(false),
-            // The protocol, and a frame, which tells how many bytes may be read at once.
+            // The protocol, and a frame, which says how many bytes may be read at a time.
             0x80 => self.protocol()?,
             0x95 => self.frame()?,
-            // The stack.
+            // Instructions for the stack.
             b'(' => self.mark()?,
             b'0' => self.drop_top()?,
             b'1' => self.drop_to_mark()?,
             b'2' => self.push(self.top()?)?,
-            // Constants and numbers.
+            // Instructions for constants and numbers.
             b'N' => self.push(Value::None)?,
             0x88 => self.push(Value::Bool(true))?,
             0x89 => self.push(Value::Bool(false))?,
@@ -80,7 +80,7 @@ impl Machine<'_, '_> {
             b'J' => self.number(4)?,
             0x8a => self.number_of::<1>()?,
             0x8b => self.number_of::<4>()?,
-            // Texts and bytes.
+            // Instructions for texts and bytes.
             b'S' => self.quoted()?,
             b'V' => self.escaped()?,
             b'U' => self.old_string::<1>()?,
@@ -91,7 +91,7 @@ impl Machine<'_, '_> {
             b'C' => self.bytes::<1>()?,
             b'B' => self.bytes::<4>()?,
             0x8e => self.bytes::<8>()?,
-            // Tuples, lists and dictionaries.
+            // Instructions for tuples, lists and dictionaries.
             b')' => self.tuple(self.stack.len())?,
             b't' => self.tuple_to_mark()?,
             0x85..=0x87 => self.tuple_of(usize::from(opcode - 0x84))?,
@@ -103,7 +103,7 @@ impl Machine<'_, '_> {
             b'e' => self.append_to_mark()?,
             b's' => self.set_items(2)?,
             b'u' => self.set_items_to_mark()?,
-            // The memory.
+            // Instructions for the memory.
             b'p' => self.put_written()?,
             b'q' => self.put::<1>()?,
             b'r' => self.put::<4>()?,
@@ -111,7 +111,7 @@ impl Machine<'_, '_> {
             b'g' => self.get_written()?,
             b'h' => self.get::<1>()?,
             b'j' => self.get::<4>()?,
-            // Names, and calls that are not done.
+            // Instructions for names, and for calls that are recorded and not made.
             b'c' => self.name_written()?,
             0x93 => self.name_on_stack()?,
             b'R' => self.object(How::Reduce)?,
@@ -156,7 +156,7 @@ impl Machine<'_, '_> {
         self.grown()
     }
 
-    /// Takes the memory for one more value or mark than there ever was.
+    /// Takes memory for one more value or mark from the budget, if there were never as many.
     fn grown(&mut self) -> Result<()> {
         if self.stack.len() + self.marks.len() > self.highest {
             self.highest += 1;
@@ -175,7 +175,7 @@ impl Machine<'_, '_> {
         Ok(top)
     }
 
-    /// As a value or, if nothing is above it, a mark.
+    /// Drops the top value or, if there is no value above it, the last mark.
     fn drop_top(&mut self) -> Result<()> {
         match self.marks.last() {
             Some(mark) if *mark >= self.stack.len() => {
@@ -186,12 +186,12 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// The place of the last `count` values on the stack.
+    /// The index of the first of the last `count` values on the stack.
     fn place_of(&self, count: usize) -> Result<usize> {
         self.stack.len().checked_sub(count).ok_or_else(|| self.damaged("its stack has too few values"))
     }
 
-    /// Takes the last mark away, and gives its place on the stack.
+    /// Removes the last mark, and returns its index on the stack.
     fn place_of_mark(&mut self) -> Result<usize> {
         match self.marks.pop() {
             Some(mark) if mark <= self.stack.len() => Ok(mark),
@@ -224,7 +224,7 @@ impl Machine<'_, '_> {
         self.number(length)
     }
 
-    /// A number of `length` bytes with a sign.
+    /// Reads a signed number of `length` bytes.
     fn number(&mut self, length: u64) -> Result<()> {
         let bytes = self.input.take(length)?;
         let sign = match bytes.last() {
@@ -249,7 +249,7 @@ impl Machine<'_, '_> {
 
     fn escaped(&mut self) -> Result<()> {
         let line = self.input.line()?;
-        // Two bytes for a character of UTF-16, and up to three for it in UTF-8.
+        // A character takes two bytes in UTF-16, and up to three in UTF-8.
         self.budget.block(line.len().saturating_mul(5))?;
         let text =
             literal::unescaped(line).ok_or_else(|| self.damaged("a text has an escape that is none"))?;
@@ -263,7 +263,7 @@ impl Machine<'_, '_> {
         self.string(bytes)
     }
 
-    /// A string of Python 2, which is text or bytes.
+    /// Pushes a string of Python 2, which may be text or bytes.
     fn string(&mut self, bytes: &[u8]) -> Result<()> {
         let value = match str::from_utf8(bytes) {
             Ok(text) => self.heap.text(text, self.budget)?,
@@ -302,7 +302,7 @@ impl Machine<'_, '_> {
         self.tuple(from)
     }
 
-    /// A tuple of the values from the place `from` on.
+    /// Makes a tuple of the values from the index `from` on.
     fn tuple(&mut self, from: usize) -> Result<()> {
         let tuple = self.heap.tuple(&self.stack[from..], self.budget)?;
         self.stack.truncate(from);
@@ -329,7 +329,7 @@ impl Machine<'_, '_> {
         self.append(self.stack.len() - from)
     }
 
-    /// Adds the last `count` values to the list below them.
+    /// Appends the last `count` values to the list below them.
     fn append(&mut self, count: usize) -> Result<()> {
         let from = self.place_of(count)?;
         self.budget.grow::<Value>(count)?;
@@ -347,7 +347,8 @@ impl Machine<'_, '_> {
         self.set_items(self.stack.len() - from)
     }
 
-    /// Stores the last `count` values, which are keys and their values, in the dictionary or object below them.
+    /// Stores the last `count` values, which are keys and their values in turn, in the dictionary or object
+    /// below them.
     fn set_items(&mut self, count: usize) -> Result<()> {
         let from = self.place_of(count)?;
         if !count.is_multiple_of(2) {
@@ -376,7 +377,7 @@ impl Machine<'_, '_> {
     }
 
     fn remember(&mut self, place: u64) -> Result<()> {
-        self.budget.bytes(MEMORY_ENTRY)?;
+        self.budget.bytes(MEMORY_ENTRY_BYTES)?;
         self.memory.insert(place, self.top()?);
         Ok(())
     }
@@ -409,7 +410,7 @@ impl Machine<'_, '_> {
         self.push(Value::Name(name))
     }
 
-    /// Why an instance of an old class of Python 2 is refused: by the name of the class.
+    /// The error for an instance of an old class of Python 2, which names the class.
     fn old_instance(&mut self) -> forebay_base::Error {
         match self.name_written() {
             Ok(()) => self.damaged("it makes an instance of an old class"),
@@ -426,7 +427,7 @@ impl Machine<'_, '_> {
         self.push(Value::Name(name))
     }
 
-    /// Notes that the name below the last value is to be called with it.
+    /// Records a call of the name below the last value, with that value as the arguments.
     fn object(&mut self, how: How) -> Result<()> {
         let (arguments, callee) = (self.pop()?, self.pop()?);
         let Value::Name(callee) = callee else {
@@ -440,7 +441,7 @@ impl Machine<'_, '_> {
         self.push(object)
     }
 
-    /// Notes that the object below the last value gets it as its state.
+    /// Records the last value as the state of the object below it.
     fn state(&mut self) -> Result<()> {
         let (state, target) = (self.pop()?, self.top()?);
         match self.heap.node_mut(target) {

@@ -1,4 +1,4 @@
-//! The names that a schema may have in its pickle. There is nothing behind a name here: it is a value of an enum.
+//! The names that a schema may have in its pickle. A name is only a value of an enum, with nothing behind it.
 
 use forebay_base::{Error, Result};
 
@@ -6,7 +6,7 @@ use crate::dtype::Dtype;
 use crate::fail::{foreign, unread};
 use crate::spark::SparkClass;
 
-/// Where the classes of Petastorm are and were.
+/// The packages in which Petastorm's classes are, or were in earlier versions.
 const PACKAGES: [&str; 4] = [
     "petastorm.",
     "av.experimental.deepdrive.dataset_toolkit.",
@@ -16,7 +16,7 @@ const PACKAGES: [&str; 4] = [
 
 const SPARK_TYPES: &str = "pyspark.sql.types";
 
-/// Types that a schema may well have and that are not read.
+/// Types that a schema may have, but that cannot be read.
 const UNREAD: [(&str, &[&str]); 2] = [
     ("numpy", &["longdouble", "clongdouble", "float128", "complex256", "void", "record"]),
     (
@@ -35,10 +35,11 @@ const UNREAD: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// A name in a pickle, which is all that there is of what it names.
+/// A name in a pickle. Only the name exists here, not what it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// `copy_reg._reconstructor`, which makes an object from its class, a base class and a value of that.
+    /// `copy_reg._reconstructor`, which makes an object from its class, a base class and a value of the base
+    /// class.
     Reconstructor,
     /// The base class of objects with attributes.
     Object,
@@ -48,7 +49,7 @@ pub(crate) enum Name {
     OrderedDict,
     /// `pyspark.serializers._restore`, which makes a named tuple from names and values.
     Restore,
-    /// `_codecs.encode`, which makes bytes from text where a pickle is old.
+    /// `_codecs.encode`, which makes bytes from text in old pickles.
     Encode,
     /// `numpy.dtype`
     NumpyDtype,
@@ -65,7 +66,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// The name in `module`, or why a schema may not have it; `at` is its place in the pickle.
+    /// Looks `name` up in `module`, or says why a schema may not have it; `at` is the position in the pickle.
     pub(crate) fn new(module: &str, name: &str, at: usize) -> Result<Self> {
         Name::known(module, name).ok_or_else(|| refused(module, name, at))
     }

@@ -1,13 +1,13 @@
-//! How many row groups the files of a data set have, as Petastorm noted it.
+//! Reads how many row groups the files of a data set have, as Petastorm recorded it.
 
 use std::collections::BTreeMap;
 
 use forebay_base::{Error, ErrorKind, Result};
 
-/// Reads how many row groups each file has, by its path within the data set: what is under
-/// [`ROW_GROUPS_KEY`](crate::ROW_GROUPS_KEY).
+/// Reads how many row groups each file has, by the file's path within the data set, from the value stored
+/// under [`ROW_GROUPS_KEY`](crate::ROW_GROUPS_KEY).
 ///
-/// It is a hint: files that were added, removed or written again later are not in it or differ.
+/// The counts are a hint: files that were added, removed or rewritten later are missing or differ.
 ///
 /// ```
 /// let files = forebay_petastorm::row_groups_per_file(br#"{"day=1/part-0.parquet": 2}"#)?;

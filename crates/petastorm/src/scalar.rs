@@ -1,4 +1,4 @@
-//! What numpy adds to a pickle: its `dtype` objects, and numbers of its own.
+//! Reads the objects that numpy adds to a pickle: its `dtype` objects and its numbers.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -7,7 +7,7 @@ use crate::fail::{malformed, shortened};
 use crate::heap::{Heap, How, Node, Object, Value};
 use crate::name::Name;
 
-/// The type that a `numpy.dtype` has.
+/// The type of a `numpy.dtype`.
 pub(crate) fn dtype(value: Value, heap: &Heap) -> Result<Dtype> {
     let call = call(value, heap, Name::NumpyDtype);
     let code =
@@ -19,7 +19,7 @@ pub(crate) fn dtype(value: Value, heap: &Heap) -> Result<Dtype> {
     })
 }
 
-/// An integer or a boolean, of Python or of numpy.
+/// An integer or a boolean of Python or of numpy.
 pub(crate) fn integer(value: Value, heap: &Heap) -> Option<i64> {
     match value {
         Value::Bool(value) => Some(value.into()),
@@ -32,7 +32,7 @@ pub(crate) fn integer(value: Value, heap: &Heap) -> Option<i64> {
     }
 }
 
-/// The integer in `bytes`, whose type and order the object `value` has.
+/// The integer in `bytes`. The object `value` has its type and its byte order.
 fn number(value: Value, bytes: &[u8], heap: &Heap) -> Option<i64> {
     let dtype = dtype(value, heap).ok()?;
     let signed = match dtype {
@@ -40,7 +40,7 @@ fn number(value: Value, bytes: &[u8], heap: &Heap) -> Option<i64> {
         Dtype::Bool | Dtype::UInt8 | Dtype::UInt16 | Dtype::UInt32 | Dtype::UInt64 => false,
         _ => return None,
     };
-    // The order of the bytes is the second value of the state.
+    // The byte order is the second value of the state.
     let order = heap.as_tuple(heap.as_object(value)?.state)?.get(1)?;
     let (first, rest) = match heap.as_text(*order)? {
         ">" => bytes.split_first()?,
@@ -56,18 +56,19 @@ fn number(value: Value, bytes: &[u8], heap: &Heap) -> Option<i64> {
     i64::try_from(number).ok()
 }
 
-/// Bytes, which the older protocols write as text of Latin 1 that is to be encoded.
+/// The content of a bytes object. Older protocols write it as text in Latin 1 and a call that encodes the
+/// text.
 fn bytes_of(value: Value, heap: &Heap) -> Option<Vec<u8>> {
-    /// The length of the longest number.
-    const LONGEST: usize = size_of::<u64>();
+    /// The size of the longest number, in bytes.
+    const MAX_NUMBER_BYTES: usize = size_of::<u64>();
     match heap.node(value)? {
-        Node::Bytes(bytes) => (bytes.len() <= LONGEST).then(|| bytes.to_vec()),
-        Node::Text(text) => (text.len() <= LONGEST).then(|| text.as_bytes().to_vec()),
+        Node::Bytes(bytes) => (bytes.len() <= MAX_NUMBER_BYTES).then(|| bytes.to_vec()),
+        Node::Text(text) => (text.len() <= MAX_NUMBER_BYTES).then(|| text.as_bytes().to_vec()),
         _ => {
             let call = call(value, heap, Name::Encode)?;
             let text = heap.as_text(*heap.as_tuple(call.arguments)?.first()?)?;
-            // Up to two bytes of UTF-8 for a character of Latin 1.
-            if text.len() > 2 * LONGEST {
+            // A character of Latin 1 has up to two bytes in UTF-8.
+            if text.len() > 2 * MAX_NUMBER_BYTES {
                 return None;
             }
             text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect()
@@ -75,7 +76,7 @@ fn bytes_of(value: Value, heap: &Heap) -> Option<Vec<u8>> {
     }
 }
 
-/// The call of `callee` that `value` is.
+/// The recorded call in `value`, if it is a call of `callee`.
 fn call(value: Value, heap: &Heap, callee: Name) -> Option<&Object> {
     heap.as_object(value).filter(|object| object.how == How::Reduce && object.callee == callee)
 }

@@ -1,8 +1,8 @@
-//! Types of Spark.
+//! The Spark types of columns.
 
 use std::fmt;
 
-/// The type of Spark that a column was written with.
+/// The Spark type that a column was written with.
 ///
 /// ```
 /// use forebay_petastorm::SparkType;
@@ -38,9 +38,9 @@ pub enum SparkType {
     TimestampNtz,
     /// `DecimalType(precision, scale)`
     Decimal {
-        /// Digits in all.
+        /// The number of digits.
         precision: u32,
-        /// Digits behind the point.
+        /// The number of digits after the point.
         scale: i32,
     },
     /// `CharType(length)`
@@ -51,7 +51,7 @@ pub enum SparkType {
     Array(Box<SparkType>),
 }
 
-/// The types without arguments, by their classes in Spark.
+/// The types without arguments, with the names of their classes in Spark.
 const PLAIN: [(&str, SparkType); 12] = [
     ("BinaryType", SparkType::Binary),
     ("BooleanType", SparkType::Boolean),
@@ -70,7 +70,7 @@ const PLAIN: [(&str, SparkType); 12] = [
 /// A class of Spark that is a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SparkClass {
-    /// A type without arguments, by its place in the table of them.
+    /// A type without arguments, by its index in `PLAIN`.
     Plain(u8),
     Decimal,
     Char,
@@ -79,7 +79,7 @@ pub(crate) enum SparkClass {
 }
 
 impl SparkClass {
-    /// The class that Spark has under this name.
+    /// The class with this name in Spark.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Some(match name {
             "DecimalType" => SparkClass::Decimal,
@@ -90,7 +90,7 @@ impl SparkClass {
         })
     }
 
-    /// The type, if it has no arguments.
+    /// The type, if it does not take arguments.
     pub(crate) fn plain(self) -> Option<SparkType> {
         match self {
             SparkClass::Plain(place) => {

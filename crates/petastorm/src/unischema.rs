@@ -1,4 +1,4 @@
-//! A schema, and its fields.
+//! The schema of a Petastorm data set and its fields.
 
 use crate::codec::Codec;
 use crate::dtype::Dtype;
@@ -6,29 +6,29 @@ use crate::dtype::Dtype;
 /// The schema of a Petastorm data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unischema {
-    /// Its name.
+    /// The name of the schema.
     pub name: String,
-    /// Its fields, in its own order; no two have the same name.
+    /// The fields in the schema's own order. No two fields have the same name.
     pub fields: Vec<Field>,
 }
 
-/// A field of a schema: a column of the data set.
+/// A field of a schema, which describes a column of the data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name, which is that of the column or of the partition's key.
+    /// The name of the field, which is that of the column or of the partition key.
     pub name: String,
-    /// The type of its values once they are decoded.
+    /// The numpy type of the values once they are decoded.
     pub dtype: Dtype,
-    /// The length of each dimension, `None` where it differs from row to row. A scalar has none.
+    /// The length of each dimension; `None` if it differs from row to row. Empty for a scalar.
     pub shape: Vec<Option<u64>>,
-    /// How its values are stored; `None` as Parquet has them.
+    /// How the values are stored; `None` if Parquet stores them as they are.
     pub codec: Option<Codec>,
     /// Whether a row may be without a value.
     pub nullable: bool,
 }
 
 impl Unischema {
-    /// The field of this name.
+    /// The field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }

@@ -1,21 +1,21 @@
 """Adapters: a loader's batches in a framework's own type.
 
-``forebay.torch``, ``forebay.jax``, ``forebay.keras`` and ``forebay.tf`` are built on this module, and an adapter for
-another framework can be too. Each batch takes three steps:
+``forebay.torch``, ``forebay.jax``, ``forebay.keras`` and ``forebay.tf`` are built on this module, and an
+adapter for another framework can be too. Each batch takes three steps:
 
 1. **pull**: take the next batch from the epoch. It does not count as handed over yet.
-2. **convert**: make the framework's arrays of it, and begin to copy them to a device.
-3. **hand over**: give it to the training step. Only now ``loader.state_dict()`` counts it, so a state that is saved
-   while batches wait on a device still resumes at the right row.
+2. **convert**: make the framework's arrays from the batch, and begin to copy them to a device.
+3. **hand over**: give the arrays to the training step. Only now ``loader.state_dict()`` counts the batch, so
+   a state that is saved while batches wait on a device still resumes at the right row.
 
-:class:`Batches` does all three, in order and with errors in their place; an adapter gives it the function that
-converts. Where a framework wants to drive the loop itself, :meth:`forebay.Epoch.pull` and
-:meth:`forebay.Epoch.hand_over` are the same steps one by one.
+:class:`Batches` takes these steps in order, and raises an error at the batch that it belongs to; an adapter
+passes its ``convert`` function. Where a framework wants to drive the loop itself, :meth:`forebay.Epoch.pull`
+and :meth:`forebay.Epoch.hand_over` are the same steps one by one.
 
 Examples
 --------
-An adapter that delivers plain dicts of numpy arrays which the training step may keep. Lists of differing lengths become
-matrices, filled up with zeros:
+An adapter that delivers plain dicts of numpy arrays which the training step may keep. Lists of differing
+lengths become matrices, filled up with zeros:
 
 >>> import forebay as fb
 >>> import numpy as np
@@ -64,22 +64,23 @@ class Batches(Generic[T]):
     loader : Loader
         The loader of the batches.
     convert : callable
-        From a :class:`forebay.Batch`, or what the loader's ``transform`` made of it, to what ``finish`` takes. It may
-        begin a copy to a device and return before that is done.
+        Takes a :class:`forebay.Batch`, or the result of the loader's ``transform``, and returns what
+        ``finish`` takes. It may begin a copy to a device and return before the copy is done.
     ahead : int, default 0
         Batches to convert before the training step asks for them, so that copies overlap with its work.
     finish : callable, optional
-        From what ``convert`` returned to what the training step gets, called when it asks: for instance to wait for a
-        copy. Default: it gets what ``convert`` returned.
+        Takes the result of ``convert`` and returns what the training step gets. It is called when the
+        training step asks for the batch, for instance to wait for a copy. Default: the training step gets the
+        result of ``convert``.
     copied : callable, optional
-        From what ``convert`` returned to the bytes that went to a device, for ``loader.stats()``. Default: nothing is
-        copied to a device.
+        Takes the result of ``convert`` and returns the number of bytes that were copied to a device, for
+        ``loader.stats()``. Default: nothing is copied to a device.
 
     Raises
     ------
     InvalidError
-        ``loader`` is not a :class:`forebay.Loader`, ``ahead`` is not an int of at least 0, or one of the others is not
-        callable.
+        ``loader`` is not a :class:`forebay.Loader`, ``ahead`` is not an int of at least 0, or ``convert``,
+        ``finish`` or ``copied`` is not callable.
 
     Examples
     --------
@@ -93,7 +94,7 @@ class Batches(Generic[T]):
     """
 
     loader: Loader
-    """The loader whose batches these are."""
+    """The loader of these batches."""
 
     def __init__(
         self,
@@ -127,17 +128,17 @@ class Batches(Generic[T]):
         Parameters
         ----------
         number : int
-            Which epoch, from 0.
+            Number of the epoch, from 0.
 
         Returns
         -------
         iterator
-            Its batches, converted.
+            The converted batches of the epoch.
         """
         return self._walk(number)
 
     def state_dict(self) -> StateDict:
-        """How far the training loop got; see :meth:`forebay.Loader.state_dict`.
+        """The position of the training loop; see :meth:`forebay.Loader.state_dict`.
 
         Returns
         -------
@@ -152,12 +153,12 @@ class Batches(Generic[T]):
         Parameters
         ----------
         state : mapping
-            What :meth:`state_dict` returned.
+            A state that :meth:`state_dict` returned.
         """
         self.loader.load_state_dict(state)
 
     def __getitem__(self, index: Any) -> NoReturn:
-        # Code that takes them for a data set of rows, such as a DataLoader, ends here.
+        # Code that expects a data set of rows, such as a DataLoader, fails here.
         raise TypeError(
             "batches of a loader are whole and cannot be asked for by number (iterate over them without a DataLoader, "
             "or pass forebay.torch.dataset(loader) and batch_size=None to it)"
@@ -173,7 +174,7 @@ class Batches(Generic[T]):
         yield from self.over(iter(self.loader) if number is None else self.loader.epoch(number))
 
     def over(self, epoch: Epoch) -> Iterator[T]:
-        """The batches of an epoch that was begun already, converted.
+        """The converted batches of an epoch that has begun.
 
         Parameters
         ----------
@@ -183,15 +184,15 @@ class Batches(Generic[T]):
         Returns
         -------
         iterator
-            What ``finish`` made of each batch.
+            The result of ``finish`` for each batch.
 
         Raises
         ------
         InvalidError
             ``epoch`` is not an epoch of this loader.
         ForebayError
-            As the epoch. An error that belongs to a batch is raised when the training step asks for that batch, after
-            those before it.
+            The epoch raised it. An error that belongs to a batch is raised when the training step asks for
+            that batch, after all earlier batches.
         """
         if not isinstance(epoch, Epoch):
             raise InvalidError(f"epoch must be a forebay.Epoch, got {type(epoch).__qualname__} (pass iter(loader))")
@@ -218,7 +219,7 @@ class Batches(Generic[T]):
                             number = epoch._pulled - 1
                             waiting.append((pulled, number, self._converted(epoch, number, pulled.batch)))
                     except Exception as error:
-                        # It belongs to its own batch: those before it are handed over first.
+                        # The error belongs to one batch: earlier batches are handed over first.
                         failure, more = error, False
                 if waiting:
                     native.check_open()
@@ -254,22 +255,22 @@ class Batches(Generic[T]):
 
 
 def check_loader(loader: Any) -> Loader:
-    """The loader, if it is one.
+    """Refuses anything but a loader.
 
     Parameters
     ----------
     loader : object
-        What the user passed to an adapter.
+        The object that the user passed to an adapter.
 
     Returns
     -------
     Loader
-        The same object.
+        The argument itself.
 
     Raises
     ------
     InvalidError
-        It is something else. The message does not repeat it, as a URL may hold a password.
+        The argument is not a loader. The message does not repeat it, because a URL may contain a password.
 
     Examples
     --------
@@ -291,15 +292,15 @@ def check_shard(loader: Loader, name: str, shard: Shard) -> None:
     loader : Loader
         A loader of this process.
     name : str
-        What the user calls it.
+        The user's name of the loader, for the message.
     shard : Shard
         The shard of this process, for the message.
 
     Raises
     ------
     InvalidError
-        The loader has no shard. One that has another shard is the user's to choose: processes that share one replica
-        of a model read the same rows.
+        The loader has no shard. A loader with another shard than this process's is accepted: processes that
+        share one replica of a model read the same rows.
 
     Examples
     --------
@@ -328,9 +329,10 @@ def columns(batch: Mapping[str, Any]) -> Iterator[tuple[str, Any, Column | None]
     name : str
         Name of the column.
     value : numpy.ndarray, Ragged or object
-        The column. What a transform made is passed on as it is.
+        The column. The result of a transform is passed on unchanged.
     column : Column or None
-        The column through DLPack and Arrow, for types that numpy does not have; ``None`` for what a transform made.
+        The column through DLPack and Arrow, for types that numpy does not have; ``None`` for the result of a
+        transform.
 
     Examples
     --------
@@ -364,7 +366,7 @@ def pick(batch: Mapping[str, Any], what: Any) -> Any:
     UnknownColumnError
         There is no such column.
     InvalidError
-        ``what`` is something else.
+        ``what`` has another type.
 
     Examples
     --------
@@ -385,7 +387,7 @@ def pick(batch: Mapping[str, Any], what: Any) -> Any:
         try:
             return what(batch)
         except StopIteration as error:
-            # It would end the epoch as if all rows had come.
+            # A StopIteration would end the epoch as if all rows had been delivered.
             raise RuntimeError("the function that picks columns raised StopIteration") from error
     if isinstance(what, Mapping):
         return {key: pick(batch, one) for key, one in what.items()}

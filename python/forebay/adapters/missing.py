@@ -1,4 +1,4 @@
-"""What the modules named for a framework say where it is not installed."""
+"""The errors of modules such as ``forebay.torch`` where their framework is not installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BACKENDS = ("torch", "jax", "tensorflow")
 
 
 def too_old_keras(version: str) -> ImportError:
-    """The error where the Keras that is installed is not Keras 3."""
+    """The error for an installed Keras that is older than Keras 3."""
     return ImportError(
         f"forebay.keras needs Keras 3, and Keras {version} is installed (pip install 'keras>=3', or pass "
         "forebay.tf.dataset(loader, x=..., y=...) to its fit, which works with Keras 2)"
@@ -21,7 +21,7 @@ def too_old_keras(version: str) -> ImportError:
 def missing(module: str, framework: str, package: str, error: ImportError) -> ImportError:
     """The error of a module whose framework could not be imported."""
     if error.name is None or error.name.partition(".")[0] != package:
-        # It is installed, and lacks something itself.
+        # The framework is installed, but cannot import a package that it needs itself.
         lacking = (error.name or "").partition(".")[0]
         if package == "keras" and lacking in _BACKENDS:
             moves = [f"pip install {lacking}"]

@@ -1,6 +1,7 @@
-"""What a progress bar says of an epoch: its rate, how long the training loop waited and for what, and the cache.
+"""The text beside a progress bar: the rate of the epoch, the share of time that the training loop waited, the
+stage that it waited for, and the state of the cache.
 
-``forebay.tqdm`` and ``forebay.rich`` show it.
+``forebay.tqdm`` and ``forebay.rich`` show this text.
 """
 
 from __future__ import annotations
@@ -16,34 +17,35 @@ from . import check_loader
 
 __all__: list[str] = []
 
-#: Seconds over which the rate and the waits are taken: they follow a change, and do not flicker.
-WINDOW = 10.0
+#: Seconds over which the rate and the waits are measured: long enough not to flicker, short enough to follow
+#: a change.
+WINDOW_SECONDS = 10.0
 
 #: Seconds between two looks at the statistics.
 TICK = 0.5
 
-#: Less waiting than this share is not worth naming its stage.
+#: The smallest share of waiting for which the text names the stage.
 MIN_WAIT_SHARE = 0.005
 
 
 class Watched:
-    """The batches of one epoch, counted as they are handed over.
+    """Iterates over the batches of one epoch, and counts them as they are handed over.
 
     Parameters
     ----------
     batches : iterable
         A loader, or its batches in a framework's type.
     loader : Loader, optional
-        The loader behind ``batches``, where these do not say it.
+        The loader behind ``batches``. Default: the loader that ``batches`` names itself.
     """
 
     loader: Loader
-    """The loader whose batches these are."""
+    """The loader of these batches."""
 
     def __init__(self, batches: Any, loader: Loader | None) -> None:
         if loader is None:
             loader = batches if isinstance(batches, Loader) else getattr(batches, "loader", None)
-            # A DataLoader of PyTorch without a worker of its own.
+            # A DataLoader of PyTorch without worker processes.
             if loader is None and getattr(batches, "num_workers", None) == 0:
                 loader = getattr(getattr(batches, "dataset", None), "loader", None)
         if loader is None:
@@ -61,7 +63,8 @@ class Watched:
         self._seen: deque[tuple[float, int, dict[str, float]]] = deque()
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches, of which :attr:`done` says how many there were, those of before a restart included."""
+        """The batches. :attr:`done` counts them, and with them the batches of the same epoch before a
+        restart."""
         self._look()
         for batch in self._batches:
             if self.done == 0:
@@ -70,13 +73,13 @@ class Watched:
             yield batch
 
     def _before(self) -> int:
-        """Steps of the epoch before the batch that was handed over first."""
+        """Number of steps of the epoch before the first batch that was handed over here."""
         state, spec = self.loader.state_dict(), self.loader.spec
         of_step = spec.get("global_batch_size") or spec["batch_size"] * spec["shard"]["world"]
         return max(0, -(-state["row"] // of_step) - 1)
 
     def text(self) -> str:
-        """What to write beside the bar."""
+        """The text to write beside the bar."""
         seen = self._look()
         cache = self._filling(seen[-1][2])
         if self.done == 0 or len(seen) < 2:
@@ -86,7 +89,7 @@ class Watched:
         return ", ".join([*parts, cache] if cache else parts)
 
     def _look(self) -> deque[tuple[float, int, dict[str, float]]]:
-        """The latest looks at the counts, this one included."""
+        """Looks at the counts now, and returns the looks of the last ``WINDOW_SECONDS`` seconds."""
         stats = self.loader.stats().to_dict()
         counts = {**stats["waits"], "consumer": stats["consumer"]}
         cache = stats["cache"]
@@ -96,12 +99,13 @@ class Watched:
             counts |= {"/looked up": looked_up, "/kept": kept, "/misses": cache["misses"]}
         now = time.monotonic()
         self._seen.append((now, self.done, counts))
-        while len(self._seen) > 2 and self._seen[1][0] < now - WINDOW:
+        while len(self._seen) > 2 and self._seen[1][0] < now - WINDOW_SECONDS:
             self._seen.popleft()
         return self._seen
 
     def _filling(self, counts: dict[str, float]) -> str:
-        """How far an epoch is that fills a cache; nothing, if all that it needed so far was there."""
+        """The progress of an epoch that fills a cache; an empty text if the cache had all row groups so
+        far."""
         if self._cache is None:
             return ""
         _, kept, misses = self._cache
@@ -110,14 +114,14 @@ class Watched:
         if self._row_groups is None:
             plan = self.loader.plan(self.loader.state_dict()["epoch"])
             self._row_groups = plan.to_dict()["row_groups"]
-        # Those of the next epoch may be looked up before this one ends.
+        # The row groups of the next epoch may be looked up before this one ends.
         all_of_them = self._row_groups
         here = min(int(counts["/kept"]) - kept, all_of_them)
         return f"cache {here:,} of {all_of_them:,} row groups"
 
 
 def _waited(before: dict[str, float], now: dict[str, float]) -> str:
-    """The share of its time that the training loop waited, and the stage that it waited for most."""
+    """The share of time that the training loop waited, and the stage that it waited for longest."""
     spent = {name: now[name] - before[name] for name in now if not name.startswith("/")}
     loop = spent.pop("consumer")
     waited = sum(spent.values())

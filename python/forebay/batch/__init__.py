@@ -1,1 +1,1 @@
-"""What a batch is made of: its columns, and lists of differing lengths."""
+"""The parts of a batch: columns, and lists of differing lengths."""

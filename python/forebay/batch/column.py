@@ -1,4 +1,4 @@
-"""One column of a batch, through every protocol."""
+"""One column of a batch, with every protocol by which other packages read it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Column"]
 class Column(_forebay.Column):
     """One column of a batch, made by :meth:`Batch.column`.
 
-    It supports DLPack (``torch.from_dlpack``, ``jax.dlpack``), ``__array__`` (``numpy.asarray``), the Arrow PyCapsule
-    protocol (``pyarrow.array``) and, from Python 3.12, the buffer protocol (``memoryview``). All share the batch's
-    memory. Before Python 3.12 use ``memoryview(batch["x"])``.
+    It supports DLPack (``torch.from_dlpack``, ``jax.dlpack``), ``__array__`` (``numpy.asarray``), the Arrow
+    PyCapsule protocol (``pyarrow.array``) and, from Python 3.12, the buffer protocol (``memoryview``). All
+    share the batch's memory. Before Python 3.12 use ``memoryview(batch["x"])``.
 
     Parameters
     ----------
@@ -42,6 +42,7 @@ class Column(_forebay.Column):
     __slots__ = ()
 
     def __buffer__(self, flags: int) -> memoryview:
-        # The stable ABI has no buffer protocol for extension types before 3.11, nor Python a hook for it before 3.12.
+        # The stable ABI has no buffer protocol for extension types before 3.11, nor Python a hook for it
+        # before 3.12.
         array: Any = self.__array__()
         return memoryview(array)

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InvalidError
 from ..options.checks import whole
 
-__all__ = ["Images", "Ragged"]
+__all__ = ["Arrays", "Images", "Ragged"]
 
 
 class Ragged:
@@ -25,8 +25,8 @@ class Ragged:
     Parameters
     ----------
     values : numpy.ndarray, Ragged or dict
-        All items, row after row: an array of shape ``(items, ...)``, for lists of lists another :class:`Ragged` of so
-        many rows, for lists of structures a dict of these.
+        All items, row after row: an array of shape ``(items, ...)``, for lists of lists another
+        :class:`Ragged`, for lists of structures a dict with one of these for each field.
     offsets : numpy.ndarray
         Where each row begins, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
 
@@ -138,24 +138,26 @@ class Ragged:
     def padded(self, fill: Any = 0, length: int | None = None) -> Any:
         """The rows as a new matrix, filled up with ``fill``.
 
-        Lists of lists are filled up at each level; of structures, each field is.
+        Lists of lists are filled up at each level, and structures in each field.
 
         Parameters
         ----------
         fill : scalar, default 0
-            Value after the end of a row, which items can have: no fraction among integers.
+            Value after the end of a row. The type of the items must be able to hold it; integers cannot hold
+            a fraction.
         length : int, optional
             Columns of the matrix; longer rows are cut off. Default: as many as the longest row has.
 
         Returns
         -------
         numpy.ndarray or dict
-            A new array of shape ``(rows, length, ...)`` and the type of the items; of structures a dict of arrays.
+            A new array of shape ``(rows, length, ...)`` and the type of the items; for structures a dict of
+            such arrays.
 
         Raises
         ------
         InvalidError
-            Items cannot have the value, or ``length`` is no length.
+            The type of the items cannot hold ``fill``, or ``length`` is not an int of at least 0.
 
         Examples
         --------
@@ -176,13 +178,14 @@ class Ragged:
         matrix = np.full((len(self), length, *items.shape[1:]), _item(fill, items.dtype), dtype=items.dtype)
         kept = np.minimum(lengths, length)
         within = np.arange(length) < kept[:, None]
-        # Row by row and item by item, the kept items are in the same order in `values` and in `matrix`.
+        # The kept items have the same order in `values` and, row by row, in `matrix`.
         item = np.arange(len(items)) - np.repeat(self.offsets[:-1] - self.offsets[0], lengths)
         matrix[within] = items[item < length]
         return matrix
 
     def _items(self) -> Any:
-        """The items of these rows: rows that were cut out share theirs with others."""
+        """The items of these rows alone: ``values`` may also have items of other rows, from which these were
+        sliced."""
         return _cut(self.values, self.offsets[0], self.offsets[-1])
 
     def __repr__(self) -> str:
@@ -191,19 +194,58 @@ class Ragged:
         )
 
 
-class Images(Ragged):
-    """Images of differing sizes: a :class:`Ragged` of rows of pixels, of which each image is an array.
+class Arrays(Ragged):
+    """Arrays with several sides that differ from row to row: a :class:`Ragged`, that returns each row as an array.
 
-    Image ``i`` is a view of shape ``(height, width, channels)`` over the batch's memory. ``values.values`` are the
-    pixels of all images, of shape ``(pixels, channels)``. ``padded()`` is a new array of the largest height and width
-    among them.
+    Row ``i`` is a view over the batch's memory. ``padded()`` is a new array of the longest sides among the rows. A row
+    without values has length 0 in each side that differs behind the first one of that length.
+
+    Parameters
+    ----------
+    values : numpy.ndarray or Ragged
+        The items of the first side of all rows.
+    offsets : numpy.ndarray
+        Where each row begins among them, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from forebay.batch.ragged import Arrays, Ragged
+    >>> rows = Arrays(Ragged(np.arange(8), np.array([0, 3, 6, 8])), np.array([0, 2, 3]))
+    >>> [row.shape for row in rows]
+    [(2, 3), (1, 2)]
+    >>> rows.padded().shape
+    (2, 2, 3)
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, row: int | slice) -> Any:
+        rows = super().__getitem__(row)
+        return type(self)(rows.values, rows.offsets) if isinstance(row, slice) else np.asarray(rows)
+
+    def _with_sides(self, sides: tuple[int, ...]) -> Arrays:
+        """The same with the last side of its items as several ones."""
+        return Arrays(_shaped(self.values, sides), self.offsets)
+
+    def __repr__(self) -> str:
+        return f"<forebay.Arrays: {len(self)} arrays of {self.dtype}>"
+
+
+class Images(Arrays):
+    """Images of differing sizes: a :class:`Ragged` of rows of pixels, that returns each image as an array.
+
+    Image ``i`` is a view of shape ``(height, width, channels)`` over the batch's memory. ``values.values``
+    are the pixels of all images, of shape ``(pixels, channels)``. ``padded()`` is a new array with the
+    largest height and width of the images.
 
     Parameters
     ----------
     values : Ragged
-        The rows of all images, of pixels.
+        The rows of pixels of all images.
     offsets : numpy.ndarray
-        Where each image begins among the rows, and where the last one ends: ``int64`` of shape ``(images + 1,)``.
+        Where each image begins among the rows, and where the last one ends: ``int64`` of shape ``(images +
+        1,)``.
 
     Examples
     --------
@@ -219,17 +261,19 @@ class Images(Ragged):
 
     __slots__ = ()
 
-    def __getitem__(self, row: int | slice) -> Any:
-        rows = super().__getitem__(row)
-        return Images(rows.values, rows.offsets) if isinstance(row, slice) else np.asarray(rows)
-
     def __repr__(self) -> str:
         pixels = self.values._items()
         return f"<forebay.Images: {len(self)} images, {len(pixels)} pixels of {pixels.shape[1]} x {pixels.dtype}>"
 
 
+def _shaped(items: Any, sides: tuple[int, ...]) -> Any:
+    if isinstance(items, Ragged):
+        return Ragged(_shaped(items.values, sides), items.offsets)
+    return items.reshape(-1, *sides)
+
+
 def _cut(items: Any, start: int, end: int) -> Any:
-    """The items from one to before another, over the same memory."""
+    """The items from ``start`` to before ``end``, over the same memory."""
     if isinstance(items, dict):
         return {name: _cut(field, start, end) for name, field in items.items()}
     if isinstance(items, Ragged):
@@ -238,7 +282,7 @@ def _cut(items: Any, start: int, end: int) -> Any:
 
 
 def _item(fill: Any, dtype: np.dtype[Any]) -> Any:
-    """``fill`` as an item of a type, which it is but for the rounding of floats."""
+    """``fill`` as an item of type ``dtype``. Only the rounding of floats may change its value."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

@@ -28,6 +28,11 @@ class ColumnOption(NamedTuple):
     """Returns a value, or raises the error that names it: as an argument, such as ``pad['x']``."""
 
 
+def _or_none(check: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """Takes None as well."""
+    return lambda value, argument: None if value is None else check(value, argument)
+
+
 def _one_of(kinds: tuple[type, ...], wanted: str) -> Callable[[Any, str], Any]:
     """Takes the values of some types."""
 
@@ -43,9 +48,11 @@ def _one_of(kinds: tuple[type, ...], wanted: str) -> Callable[[Any, str], Any]:
 COLUMN_OPTIONS = {
     "decode": ColumnOption(
         "forebay.Image.resize(224, 224)",
-        _one_of(
-            (_forebay.Image, Boxes, Keypoints, Mask, Tensor, Text, Json),
-            "a forebay.Image, Boxes, Keypoints, Mask, Tensor, Text or Json",
+        _or_none(
+            _one_of(
+                (_forebay.Image, Boxes, Keypoints, Mask, Tensor, Text, Json),
+                "a forebay.Image, Boxes, Keypoints, Mask, Tensor, Text, Json or None",
+            )
         ),
     ),
     "encode": ColumnOption("forebay.Hash(1000)", _one_of((Encoding,), "a forebay.Vocabulary or a forebay.Hash")),
@@ -73,6 +80,8 @@ class _GivenDict(TypedDict, total=False):
     """The tensors in ``decode``, where there are any."""
     texts: dict[str, Literal["plain", "json"]]
     """The text and JSON in ``decode``, where there are any."""
+    as_stored: dict[str, Literal[True]]
+    """The columns that are None in ``decode``, where there are any."""
     encode: dict[str, dict[str, Any]]
     """The columns that are encoded, where there are any."""
     pad: dict[str, dict[str, Any]]
@@ -108,10 +117,12 @@ def decoding(decode: Mapping[str, Any]) -> dict[str, Any]:
         "tensors": (Tensor,),
         "texts": (Text, Json),
     }
-    return {
+    fields: dict[str, Any] = {
         field: _specs({name: value for name, value in decode.items() if isinstance(value, kind)})
         for field, kind in kinds.items()
     }
+    fields["as_stored"] = {name: True for name, value in decode.items() if value is None}
+    return fields
 
 
 def _specs(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,1 +1,2 @@
-"""Which rows are read: expressions, lists of terms, and expressions of pyarrow and Polars."""
+"""Filters, which choose the rows to read: expressions, lists of terms, and expressions of pyarrow and
+Polars."""

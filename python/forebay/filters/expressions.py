@@ -18,7 +18,8 @@ _COMBINE = "combine conditions with &, | and ~, each in parentheses: (fb.col('x'
 
 
 class _Node:
-    """What both kinds of expression have in common. Python compares and asks truth values where nobody meant it to."""
+    """Base class of both kinds of expression. It refuses the truth value and the iteration that Python asks
+    for in mistaken expressions."""
 
     __slots__ = ("_node", "_text")
     __hash__ = None  # type: ignore[assignment]
@@ -54,9 +55,9 @@ class _Node:
 class Expression(_Node):
     """A condition on rows, for ``filter=``: made by comparing a :func:`col`, or by :func:`row_fraction`.
 
-    Conditions combine with ``&`` (and), ``|`` (or) and ``~`` (not), each in parentheses. They are those of SQL: a
-    condition on null is neither true nor false, and so is its negation; a row is read where the whole is true. Only
-    :meth:`ColumnExpression.is_in` is false for null.
+    Conditions combine with ``&`` (and), ``|`` (or) and ``~`` (not), each in parentheses. Null is treated as
+    in SQL: a condition on null is neither true nor false, and neither is its negation. A row is read if the
+    whole filter is true. Only :meth:`ColumnExpression.is_in` is false for null.
 
     Examples
     --------
@@ -81,9 +82,9 @@ class Expression(_Node):
 class ColumnExpression(_Node):
     """A column, or arithmetic on numeric columns, to be compared: made by :func:`col`.
 
-    ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare it with a value or, if both are numbers, with another
-    column. ``+``, ``-``, ``*``, ``/``, ``//`` and ``%`` are exact on integers and in 64-bit floats otherwise, with the
-    meaning that they have in Python; integers that are divided by 0 give null.
+    ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare the column with a value or, if both are numbers,
+    with another column. ``+``, ``-``, ``*``, ``/``, ``//`` and ``%`` are exact on integers and in 64-bit
+    floats otherwise, with the same meaning as in Python; an integer divided by 0 is null.
 
     Examples
     --------
@@ -114,7 +115,7 @@ class ColumnExpression(_Node):
         return self._compared(">=", ">=", other)
 
     def is_in(self, values: Iterable[Any]) -> Expression:
-        """Whether it is one of these values; false for null.
+        """The condition that the column has one of these values; it is false for null.
 
         Parameters
         ----------
@@ -137,12 +138,12 @@ class ColumnExpression(_Node):
         beside = repr(self)
         found = [value_of(value, beside) for value in values]
         if isinstance(values, (set, frozenset)):
-            # A set has no order of its own, and the filter is part of what identifies an order.
+            # Sets are sorted, because the filter is part of the identity of an order.
             found.sort(key=repr)
         return Expression._of({"compare": [self._node, "in", {"literal": found}]}, f"{_inside(self)}.is_in({found!r})")
 
     def is_null(self) -> Expression:
-        """Whether it is null. A column may have any type.
+        """The condition that the column is null. The column may have any type.
 
         Returns
         -------
@@ -158,7 +159,8 @@ class ColumnExpression(_Node):
         return Expression._of({"is_null": self._node}, f"{_inside(self)}.is_null()")
 
     def starts_with(self, prefix: str | bytes) -> Expression:
-        """Whether a text, or binary, begins with a prefix. Of columns alone.
+        """The condition that a text or binary value begins with a prefix. It is for columns, not for
+        arithmetic on columns.
 
         Parameters
         ----------
@@ -246,7 +248,7 @@ def col(name: str) -> ColumnExpression:
     Parameters
     ----------
     name : str
-        Its name. It need not be among ``columns=``.
+        Name of the column, which need not be among ``columns=``.
 
     Returns
     -------
@@ -268,8 +270,8 @@ def col(name: str) -> ColumnExpression:
 def row_fraction(fraction: float, *, seed: int, by: str | None = None) -> Expression:
     """A share of the rows, drawn by a hash: the same rows in every run and on every rank.
 
-    ``~fb.row_fraction(0.9, seed=1)`` are the rows that are left, so the two are a training and a validation set. Each
-    row is drawn by itself, so about that share of them is.
+    ``~fb.row_fraction(0.9, seed=1)`` selects the other rows, so the two are a training and a validation set.
+    Each row is drawn independently, so the share of the drawn rows is only approximately ``fraction``.
 
     Parameters
     ----------
@@ -278,9 +280,9 @@ def row_fraction(fraction: float, *, seed: int, by: str | None = None) -> Expres
     seed : int
         Another seed draws other rows.
     by : str, optional
-        A column of integers, text or binary, whose value decides: rows of one value stay together, such as all
-        photographs of one patient. Default: the place of a row, which is the path of its file in the data set and its
-        number there.
+        A column of integers, text or binary, whose value is hashed: rows with the same value stay together,
+        such as all photographs of one patient. Default: the place of the row is hashed, which is the path of
+        its file in the data set and its number in that file.
 
     Returns
     -------
@@ -331,7 +333,7 @@ def _combined(name: str, sign: str, left: Expression, right: Any) -> Expression:
 
 
 def _inside(expression: _Node) -> str:
-    """Its text as a part of another, in parentheses where it needs them."""
+    """The text of an expression as a part of a larger one, in parentheses where it needs them."""
     kind = next(iter(expression._node))
     is_call = kind == "compare" and expression._node[kind][1] in ("in", "not in")
     simple = is_call or kind in ("column", "literal", "is_null", "starts_with", "sample", "not")

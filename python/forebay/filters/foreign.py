@@ -1,7 +1,8 @@
-"""Filters that are written as expressions of pyarrow or Polars, in our own.
+"""Translates filters that are expressions of pyarrow or Polars into expressions of forebay.
 
-What has exactly our meaning is translated, everything else is refused by its name. Neither package is imported: an
-expression brings its own.
+A part of an expression that means exactly the same in forebay is translated; every other part is refused by
+its name. Neither package is imported here: an expression of a package exists only where that package was
+imported.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ _POLARS_OPERATORS = {
     "Multiply": "__mul__",
     "TrueDivide": "__truediv__",
 }
-#: Of pyarrow's SetLookupOptions.
+#: Values of ``null_matching_behavior`` in pyarrow's SetLookupOptions.
 _MATCH, _SKIP, _EMIT_NULL = 0, 1, 2
 
 
 def translated(filter: Any) -> Expression | None:
-    """The expression in our own form; ``None`` for anything else."""
+    """The expression of pyarrow or Polars as an expression of forebay; ``None`` for anything else."""
     package = type(filter).__module__.partition(".")[0]
     if package == "pyarrow" and type(filter).__name__ == "Expression":
         return _condition(_Arrow(filter).read(), filter)
@@ -53,7 +54,7 @@ def translated(filter: Any) -> Expression | None:
         try:
             return _condition(_polars(json.loads(_serialized(filter))), filter)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
-            # A form that this reads no part of.
+            # A serialized form that this module does not know.
             raise InvalidError(
                 f"filter= cannot read this Polars expression: {filter} (write it with fb.col)"
             ) from error
@@ -68,7 +69,7 @@ def _condition(found: _Any, filter: Any) -> Expression:
 
 
 def _as_condition(found: Any) -> Expression | None:
-    """A condition, or a column of booleans as one, as there."""
+    """A condition. A column of booleans becomes a condition, as it is one in pyarrow and Polars."""
     if isinstance(found, ColumnExpression) and "column" in found._node:
         found = found == True  # noqa: E712
     return found if isinstance(found, Expression) else None
@@ -96,14 +97,14 @@ def _applied(method: str, parts: list[Any], package: str) -> Any:
     if isinstance(left, Expression) or isinstance(right, Expression):
         raise _refused(package, "a condition as a value")
     if not isinstance(left, ColumnExpression):
-        # As one of our own operands: a value has methods of its own.
+        # A plain value must become an expression first: its own methods would be called otherwise.
         left = operand(left, right)
     return getattr(left, method)(right)
 
 
 class _Arrow:
-    """An expression of pyarrow, which is serialized as the pairs of a schema's metadata, in the order in which it is
-    written, with its values in columns of one row."""
+    """Reads an expression of pyarrow. pyarrow serializes it as the key-value pairs of a schema's metadata, in
+    the order in which the expression is written, and its values as columns of one row."""
 
     def __init__(self, expression: Any) -> None:
         pyarrow = sys.modules["pyarrow"]
@@ -136,7 +137,7 @@ class _Arrow:
         try:
             options: dict[str, Any] = self._values[at].as_py()
         except UnicodeDecodeError:
-            # pyarrow takes the bytes of a prefix for text.
+            # pyarrow treats the bytes of a prefix as text.
             raise InvalidError(f"{arguments[0]!r}: bytes in a filter must be UTF-8") from None
         return options
 
@@ -182,7 +183,8 @@ def _arrow_is_in(column: ColumnExpression, options: dict[str, Any]) -> Expressio
 
 
 def _is_in_or_null(column: ColumnExpression, values: list[Any]) -> Expression:
-    """As ``is_in``, and null for null: ``not in`` is, unlike ``in``."""
+    """The condition ``is_in``, but null for null: a negated ``not in`` is null there, while ``in`` is
+    false."""
     is_in = column.is_in(values)
     name, _, listed = is_in._node["compare"]
     return Expression._of({"not": {"compare": [name, "not in", listed]}}, is_in._text)
@@ -205,7 +207,8 @@ class _CSchema(ctypes.Structure):
 
 
 def _pairs(schema: Any) -> list[tuple[str, str]]:
-    """The pairs of a schema's metadata in their order. pyarrow gives a dict, which has each key once."""
+    """The key-value pairs of a schema's metadata in their order. They are read in C, because pyarrow's dict
+    has each key only once."""
     exported = _CSchema()
     schema._export_to_c(ctypes.addressof(exported))
     try:
@@ -231,7 +234,7 @@ def _pairs(schema: Any) -> list[tuple[str, str]]:
 
 def _serialized(expression: Any) -> str:
     with warnings.catch_warnings():
-        # That the form may change: it is read strictly.
+        # Polars warns that its form may change; it is read strictly here.
         warnings.simplefilter("ignore")
         try:
             found: str = expression.meta.serialize(format="json")
@@ -294,7 +297,7 @@ def _polars_literal(node: dict[str, Any]) -> Any:
             expression = polars.Expr.deserialize(io.StringIO(json.dumps(node)), format="json")
             found = polars.select(expression).to_series()
         except Exception:
-            # Its own form has no NaN and no infinity.
+            # JSON has no NaN and no infinity.
             raise _refused("Polars", "this literal, such as NaN and infinity") from None
     body = node["Literal"]
     if isinstance(body, dict) and "Series" in body:

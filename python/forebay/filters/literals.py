@@ -11,19 +11,20 @@ from ..options.checks import given
 
 __all__: list[str] = []
 
-#: The integers that a filter compares with: those of int64 and uint64.
+#: The range of integers in a filter: all values of int64 and uint64.
 SMALLEST, LARGEST = -(1 << 63), (1 << 64) - 1
 
 
 def value_of(value: Any, beside: str) -> bool | int | float | str:
-    """A value to compare with, as the library reads it; ``beside`` names what it is compared with."""
+    """A value to compare with, in the form that the compiled half reads. ``beside`` names the column for
+    messages."""
     if (type(value) is int and SMALLEST <= value <= LARGEST) or (type(value) is str and value.isascii()):
-        # Most values of long lists.
+        # The common case in long lists.
         return value
     if _is_masked(value):
         raise InvalidError(f"{beside}: a value in a filter is masked (leave it out, as with .compressed())")
     if hasattr(value, "dtype") and getattr(value, "shape", None) == ():  # a scalar of numpy or torch
-        # A time of numpy has no item of as fine a unit.
+        # item() of a numpy time loses the unit.
         value = str(value) if getattr(value.dtype, "kind", None) == "M" else value.item()
     elif hasattr(value, "as_py"):  # a scalar of pyarrow
         value = value.as_py()
@@ -51,11 +52,12 @@ def value_of(value: Any, beside: str) -> bool | int | float | str:
 
 
 def _is_masked(value: Any) -> bool:
-    """Whether it is what a masked array of numpy has in place of a value."""
+    """Whether a value is the placeholder of a masked value in a masked array of numpy."""
     mask = getattr(value, "mask", None)
     return getattr(value, "shape", None) == () and getattr(mask, "shape", None) == () and bool(mask)
 
 
 def is_list(values: Any) -> bool:
-    """Whether it can be a list of values: neither a text nor an array without dimensions."""
+    """Whether an object can be a list of values: it is iterable, and neither a text nor an array without
+    dimensions."""
     return not isinstance(values, (str, bytes)) and hasattr(values, "__iter__") and getattr(values, "shape", None) != ()

@@ -1,4 +1,4 @@
-"""Filters as users already write them: lists of terms, and expressions of forebay, pyarrow and Polars."""
+"""Filters in every form that users write: lists of terms, and expressions of forebay, pyarrow and Polars."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _FORM = (
 
 
 def settled(filter: Any) -> Any:
-    """The same filter with lists for iterators, which are used up once they were read, and in our own expressions."""
+    """A filter that can be read several times: iterators become lists, and expressions of other packages
+    become expressions of forebay."""
     translated = foreign.translated(filter)
     if translated is not None:
         return translated
@@ -33,7 +34,7 @@ def settled(filter: Any) -> Any:
 
 
 def to_json(filter: Any) -> str | None:
-    """The filter as the library reads it; ``None`` for none."""
+    """The filter as JSON for the compiled half; ``None`` without a filter."""
     try:
         return _to_json(filter)
     except RecursionError:
@@ -78,7 +79,7 @@ def _term(term: Any) -> dict[str, Any]:
         if not is_list(value):
             raise InvalidError(f"({column!r}, {op!r}, {value!r}): {op} needs a list of values")
         values = [value_of(item, f"column {column!r}") for item in value]
-        # A set has no order of its own, and the filter is part of what identifies an order.
+        # Sets are sorted, because the filter is part of the identity of an order.
         value = sorted(values, key=repr) if isinstance(value, (set, frozenset)) else values
     else:
         value = value_of(value, f"column {column!r}")

@@ -1,4 +1,4 @@
-"""Batches for Keras 3, on whichever backend it runs.
+"""Batches for Keras 3, on every backend.
 
 Examples
 --------
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Batches", "Resume", "batches"]
 
-#: The columns that are taken unless others are named.
+#: The default columns of inputs and targets.
 _X, _Y = "image", "label"
 
 
 def batches(train: Loader, *, x: Any = _X, y: Any = _Y, sample_weight: Any = None) -> Batches:
     """The loader's batches as a ``keras.utils.PyDataset`` for ``fit``, ``evaluate`` and ``predict``.
 
-    Keras knows its length, so neither ``steps_per_epoch`` nor ``validation_steps`` is needed. Each Keras epoch is the
-    loader's next epoch, and the order is the loader's: the ``shuffle=`` of ``fit`` has no effect.
+    Keras knows its length, so neither ``steps_per_epoch`` nor ``validation_steps`` is needed. Each Keras
+    epoch is the loader's next epoch. The loader decides the order: the ``shuffle=`` of ``fit`` has no effect.
 
     Parameters
     ----------
@@ -62,9 +62,9 @@ def batches(train: Loader, *, x: Any = _X, y: Any = _Y, sample_weight: Any = Non
     x : str, list, dict or callable, default "image"
         Input columns: a name, a list or dict of names, or a function of the batch.
     y : str, list, dict, callable or None, default "label"
-        Target columns, likewise; ``None`` for no target.
+        Target columns, in the same forms as ``x``; ``None`` for no target.
     sample_weight : str or callable, optional
-        Weights of the rows, likewise. Default: no weights.
+        Weights of the rows: the name of a column, or a function of the batch. Default: no weights.
 
     Returns
     -------
@@ -74,8 +74,8 @@ def batches(train: Loader, *, x: Any = _X, y: Any = _Y, sample_weight: Any = Non
     Raises
     ------
     InvalidError
-        ``train`` is not a :class:`forebay.Loader`, or has no shard although a ``keras.distribution.DataParallel`` has
-        several processes.
+        ``train`` is not a :class:`forebay.Loader`, or has no shard although a
+        ``keras.distribution.DataParallel`` has several processes.
 
     Examples
     --------
@@ -88,12 +88,14 @@ def batches(train: Loader, *, x: Any = _X, y: Any = _Y, sample_weight: Any = Non
     return Batches(train, x, y, sample_weight)
 
 
-#: Most batches that Keras draws only to see what they look like: one to build a model, two for TensorFlow's types.
+#: The largest number of batches that Keras draws only to inspect them: one to build a model, two for
+#: TensorFlow's types.
 _LOOKED_AT = 2
 
 
 class _Drawn(NamedTuple):
-    """A batch that Keras asked for, the position after it, and how often a state was loaded before."""
+    """A batch that Keras drew, the loader's position after it, and the number of states that were loaded
+    before."""
 
     batch: Any
     position: StateDict | None
@@ -101,13 +103,15 @@ class _Drawn(NamedTuple):
 
 
 class Batches(keras.utils.PyDataset):  # type: ignore[misc]
-    """A loader as Keras reads it: a stream of batches, ``len(train)`` of them to an epoch. Made by :func:`batches`.
+    """A loader as a data set of Keras: a stream of batches, with ``len(train)`` batches in an epoch. Made by
+    :func:`batches`.
 
-    Keras asks for batches by number, in an order of its own, and before it trains it may draw some only to see what
-    they look like. The numbers are ignored, and what was only looked at is given again.
+    Keras asks for batches by number, in its own order, and before it trains it may draw some only to inspect
+    them. The numbers are ignored, and batches that were only inspected are delivered again.
 
-    Each call of Keras reads through an adapter of its own. TensorFlow goes on to draw through that of a call that was
-    cut short, in threads of its own: those get what nobody sees.
+    Each call of ``fit``, ``evaluate`` or ``predict`` reads through an adapter of its own. After a call was
+    interrupted, threads of TensorFlow still draw through its adapter: they get the last batch, which nobody
+    uses.
     """
 
     def __init__(self, loader: Loader, x: Any, y: Any, sample_weight: Any) -> None:
@@ -119,35 +123,38 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         # The epoch under way, and its batches.
         self._epoch: Epoch | None = None
         self._stream: Iterator[Any] = iter(())
-        # The first batches since Keras last began or ended an epoch, and how many there were in all.
+        # The first batches since Keras last began or ended an epoch; `_count` is the number of all since
+        # then.
         self._given: list[_Drawn] = []
-        # Of each the callback that has its position, if there was one then.
+        # For each batch in `_given`, the callback that noted its position, or None.
         self._heard: list[Watch | None] = []
         self._count = 0
-        # What was only looked at, to be given again.
+        # Batches that Keras only inspected, to be delivered again.
         self._again: list[_Drawn] = []
-        # Batches that are left of the epoch that Keras is in, if that is the rest of one.
+        # Number of batches in the epoch that Keras is in, if this epoch is the rest of an interrupted one.
         self._rest: int | None = None
-        # Keras began no epoch yet since `fit` or `evaluate` was called; is in an epoch; is in one to build the model.
+        # `_fresh`: Keras began no epoch since `fit` or `evaluate` was called. `_within`: Keras is in an
+        # epoch. `_building`: this epoch is only for building the model.
         self._fresh = self._within = self._building = False
-        # What is left of the epoch under way is not wanted: Keras begins from the front.
+        # Keras begins a new epoch: the rest of the present one is dropped.
         self._anew = False
-        # Keras and the threads of its backend take turns.
+        # Keras and the threads of its backend draw batches one at a time.
         self._turn = threading.RLock()
-        # The adapter of the present call, and what was drawn last.
+        # The adapter of the present call, and the batch that was drawn last.
         self._adapter: weakref.ref[Any] | None = None
         self._last: Any = None
 
     @property
     def num_batches(self) -> int:
-        """Batches in an epoch; in the first one after :class:`Resume` has restored a backup, those that are left."""
+        """Number of batches in an epoch. In the first epoch after :class:`Resume` has restored a backup, the
+        number of the remaining batches."""
         return len(self.loader) if self._rest is None else self._rest
 
     def __len__(self) -> int:
         return len(self.loader)
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of one epoch, for a training loop of one's own."""
+        """The batches of one epoch, for a training loop without ``fit``."""
         return iter(self._converted)
 
     def __contains__(self, value: object) -> NoReturn:
@@ -155,10 +162,11 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     @property
     def workers(self) -> int:
-        """One, always. Keras asks for it at the beginning of each ``fit``, ``evaluate`` or ``predict``."""
+        """Always 1. Keras reads this property at the beginning of each ``fit``, ``evaluate`` or ``predict``,
+        which is noted."""
         with self._turn:
             self._present(self._asking())
-            # One that was interrupted ended no epoch.
+            # A call that was interrupted did not end its epoch.
             self._fresh = self._anew = True
             self._within = self._building = False
             self._forget()
@@ -173,7 +181,8 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
             return self._last
 
     def _asking(self) -> Any:
-        """The adapter of Keras that asks: it calls the method that calls this one."""
+        """The adapter of Keras that asks for a batch. It is found two frames up: it calls the method that
+        calls this one."""
         asks = sys._getframe(2).f_locals.get("self")
         return asks if getattr(asks, "py_dataset", None) is self else None
 
@@ -182,7 +191,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     def _draw(self) -> Any:
         if self._again and self._again[0].generation != self.loader._generation:
-            # A state was loaded since.
+            # A state was loaded after these batches were drawn.
             self._again = []
         watch = WATCHES.get(self.loader)
         if self._again:
@@ -201,21 +210,21 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         return drawn.batch
 
     def on_epoch_begin(self) -> None:
-        """Keras begins to draw. What it drew outside of an epoch, it only looked at."""
+        """Keras begins to draw an epoch. Batches that it drew outside of an epoch were only inspected."""
         asks = self._asking()
         with self._turn:
             self._present(asks)
             if not self._within:
                 self._give_again()
-            # Before the first epoch that trains, Keras resets: it ends an epoch. If it begins one without, that is to
-            # build the model.
+            # Before its first epoch of training, Keras resets, which ends an epoch. An epoch that begins
+            # without a reset is for building the model.
             self._building, self._fresh, self._within = self._fresh, False, True
             watch = WATCHES.get(self.loader)
             if watch is not None:
                 self._rest = watch.rests.popleft() if watch.rests else None
 
     def on_epoch_end(self) -> None:
-        """Keras has drawn enough; or, if it is in no epoch, it resets."""
+        """Keras has drawn the batches of its epoch. Outside of an epoch, Keras resets the stream."""
         with self._turn:
             self._end()
 
@@ -226,7 +235,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         elif self._within:
             self._forget()
         elif not self._fresh:
-            # As before each validation of a `fit`.
+            # Keras also resets before each validation of a `fit`.
             self._anew, self._again = True, []
             self._forget()
         self._building = self._fresh = self._within = False
@@ -236,7 +245,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
             self._again = self._given + self._again
             watch = WATCHES.get(self.loader)
             if watch is not None:
-                # TensorFlow's types are looked at before the callback begins.
+                # TensorFlow inspects the types before the callback begins.
                 for _ in range(sum(heard is watch for heard in self._heard)):
                     watch.drawn.pop()
         self._forget()
@@ -245,10 +254,10 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         self._given, self._heard, self._count = [], [], 0
 
     def _next(self) -> Any:
-        """The next batch of the stream, which goes from one epoch to the next."""
+        """The next batch of the stream, which continues from one epoch to the next."""
         epoch, batch = self._epoch, None
         goes_on, self._anew = not self._anew, False
-        # Of a complete epoch nothing is missing if the user began another one since.
+        # A complete epoch is not continued if the user began another one since.
         if epoch is not None and goes_on and not epoch.outdated and not epoch._complete:
             batch = next(self._stream, None)
         if batch is None:
@@ -278,7 +287,8 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
 
 def _process() -> Shard:
-    """The share of this process where Keras divides each batch among several, which JAX knows."""
+    """The shard of this process. Keras divides each batch among processes only with JAX, which knows their
+    number."""
     if keras.backend.backend() != "jax" or not isinstance(
         keras.distribution.distribution(), keras.distribution.DataParallel
     ):

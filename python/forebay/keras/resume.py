@@ -1,11 +1,11 @@
 """A callback that lets ``fit`` resume at the next row; see :class:`forebay.keras.Resume`.
 
-What a backup holds, as files of the folder::
+A backup consists of these files in its folder::
 
     resume.json             the names of the weights, the epoch, the batches that it has trained, and the position
     step-1200.weights.h5    weights of the model and variables of its optimizer
 
-The weights are written under a name of their own, and ``resume.json`` is replaced at the end, so that a run which is
+The weights are written to a new file, and ``resume.json`` is replaced at the end, so that a run which is
 killed at any time leaves a complete backup.
 """
 
@@ -32,47 +32,49 @@ if TYPE_CHECKING:
 
 __all__ = ["Resume"]
 
-#: The commit of a backup.
+#: The file whose replacement makes a backup valid.
 BACKUP = "resume.json"
 
 
 class Watch:
-    """What the batches of a loader and the callback of a fit know of one another."""
+    """State that the batches of a loader share with the callback of a ``fit``."""
 
     def __init__(self) -> None:
-        #: Positions after each batch that Keras drew and did not train yet.
+        #: The positions after the batches that Keras drew but has not trained yet.
         self.drawn: deque[StateDict] = deque()
-        #: Batches of each pass of Keras over the loader that is to come and is only the rest of one.
+        #: Numbers of batches in the coming passes of Keras over the loader, as far as each is only the rest
+        #: of a pass.
         self.rests: deque[int] = deque()
 
 
-#: The fits that save the position of a loader.
+#: The shared state for each loader whose position a ``fit`` saves.
 WATCHES: WeakKeyDictionary[Loader, Watch] = WeakKeyDictionary()
 
 
 class Resume(keras.callbacks.Callback):  # type: ignore[misc]
-    """Saves the model and the position of what it was trained with, and restores both when ``fit`` begins.
+    """Saves the model and the position of its training data, and restores both when ``fit`` begins.
 
-    It takes the place of ``keras.callbacks.BackupAndRestore``, whose backups know no position. The position counts the
-    batches that were trained, not those that Keras or its backend drew ahead. After an interruption, the same program
-    started again resumes with the next batch: the epoch that was interrupted has the batches that were left, with a
-    ``steps_per_epoch=`` as well. When ``fit`` ends, the backup is removed.
+    It takes the place of ``keras.callbacks.BackupAndRestore``, whose backups do not have the position. The
+    position counts the batches that were trained, not those that Keras or its backend drew ahead. After an
+    interruption, the same program resumes with the next batch when it is started again: the interrupted epoch
+    then consists of its remaining batches, also with ``steps_per_epoch=``. When ``fit`` ends, the backup is
+    removed.
 
     Parameters
     ----------
     train : Loader
         The loader whose batches ``fit`` trains with.
     path : str or os.PathLike
-        Folder for the backup, on a local disk. It is made if it is absent. With several processes, which share it, that
-        of rank 0 writes.
+        Folder for the backup, on a local disk. It is created if it does not exist. Several processes share
+        the folder, and rank 0 writes.
     every : "epoch" or int, default "epoch"
-        Save after each epoch, or after so many batches.
+        Save after each epoch, or each time this number of batches was trained.
 
     Raises
     ------
     InvalidError
-        ``train`` is not a :class:`forebay.Loader`, or ``every`` is neither ``"epoch"`` nor an int of at least 1. When
-        ``fit`` begins: the model is not built.
+        ``train`` is not a :class:`forebay.Loader`, or ``every`` is neither ``"epoch"`` nor an int of at least
+        1. When ``fit`` begins: the model is not built.
     StateMismatchError
         When ``fit`` begins: the position belongs to another data set, seed, filter or order.
 
@@ -101,10 +103,11 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         self._writes = shard is None or shard.rank == 0
         self._watch = Watch()
         self._position: StateDict | None = None
-        # Batches of the epoch that were trained before fit began, and that are trained now; since the last backup.
+        # Numbers of batches: `_before` of the epoch were trained before fit began, `_done` of it by this fit,
+        # and `_since` after the last backup.
         self._before = self._done = self._since = 0
-        # Batches that were trained of the pass of Keras over the loader, which steps_per_epoch makes other than an
-        # epoch.
+        # Number of trained batches in the present pass of Keras over the loader. With steps_per_epoch, a pass
+        # is not an epoch.
         self._passed = 0
         self._epoch = 0
         self._filter: Any = None
@@ -129,11 +132,11 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         if not model.built:
             raise InvalidError("the model has to be built before fit, to restore its weights (call model.build(...))")
         if model.optimizer is not None and not model.optimizer.built:
-            # It has variables only then.
+            # Only a built optimizer has variables.
             model.optimizer.build(model.trainable_variables)
         model.load_weights(self._folder / saved["weights"])
         self._loader.load_state_dict(saved["position"])
-        # As keras.callbacks.BackupAndRestore does; fit looks at it next.
+        # keras.callbacks.BackupAndRestore sets this attribute too; fit reads it next.
         model._initial_epoch = saved["epoch"]
         self._before, self._passed = saved["done"], saved["passed"]
         if self._passed == 0:
@@ -145,21 +148,22 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
                 "number of processes times batch_size, or use global_batch_size)"
             )
         self._watch.rests.extend(self._left(steps))
-        # Keras says so when it was promised more batches than come.
+        # Keras warns when an epoch has fewer batches than it announced.
         warnings.filterwarnings("ignore", message="Your input ran out of data", category=UserWarning)
         self._filter = warnings.filters[0]
 
     def _left(self, steps: int) -> list[int]:
-        """Batches of the rest of the epoch that was interrupted, if it was, and of the rest of its pass after that."""
+        """The numbers of batches in the rest of an interrupted epoch, and in the rest of its pass after that
+        epoch; numbers of 0 are left out."""
         batches = len(self._loader)
         left = batches - self._passed
         epoch = min(steps - self._before, left) if self._before else 0
-        # Where passes end with epochs, nothing shows where they end.
+        # If each pass ends with an epoch, the pass needs no separate rest.
         rest = left - epoch if batches % steps else 0
         return [count for count in (epoch, rest) if count]
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Notes which epoch it is.
+        """Notes the number of the epoch.
 
         Parameters
         ----------
@@ -171,7 +175,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         self._epoch, self._done = epoch, 0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Notes the position, and saves if it is time to.
+        """Notes the position, and saves a backup if one is due.
 
         Parameters
         ----------
@@ -191,7 +195,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
             self._save()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Saves if it is time to.
+        """Saves a backup if one is due.
 
         Parameters
         ----------
@@ -232,7 +236,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
             ) from None
         steps = self.params.get("steps")
         epoch, done = self._epoch, self._before + self._done
-        # Keras ends an epoch where a pass ends.
+        # Keras ends an epoch at the end of a pass.
         if done and (self._passed == 0 or (steps is not None and done >= steps)):
             epoch, done = epoch + 1, 0
         name = f"step-{epoch}-{done}.weights.h5"
@@ -250,7 +254,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
                 file.unlink(missing_ok=True)
 
     def _hear_again(self) -> None:
-        """Lets Keras warn of missing batches, once the epoch is over that had fewer."""
+        """Lets Keras warn about missing batches again, after the shortened epoch."""
         if self._filter is not None and self._filter in warnings.filters:
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
         self._filter = None

@@ -1,4 +1,4 @@
-"""Where and in which form rows are kept on a local disk."""
+"""The cache of rows on a local disk."""
 
 from __future__ import annotations
 
@@ -19,36 +19,39 @@ __all__ = ["DiskCache"]
 
 @dataclass(frozen=True, repr=False)
 class DiskCache:
-    """Decoded rows kept on local disk, shared by the processes of a machine.
+    """A cache of decoded rows on local disk, shared by the processes of a machine.
 
-    From the second epoch on, rows come from there: without requests to a store and without decoding Parquet. A cache
-    that is damaged, full or gone costs time and nothing else; ``loader.stats()`` reports what it did.
+    From the second epoch on, rows are read from the cache, without requests to a store and without decoding
+    Parquet. A cache that is damaged, full or lost costs only time; ``loader.stats()`` reports its hits and
+    misses.
 
     Parameters
     ----------
     path : str or os.PathLike
-        A directory on a local disk that only this user writes to. It is created if missing. A relative path becomes
-        absolute at once.
+        A directory on a local disk that only this user writes to. It is created if missing. A relative path
+        becomes absolute at once.
     max_bytes : int or str
-        Most bytes that it may hold: a number, ``"200GB"``, ``"200g"``, ``"200GiB"`` or ``"200Gi"``. What does not fit
-        is read from the store again each epoch; what fits stays. If it holds more when a loader opens it, what was
-        not used for longest is removed.
+        The largest size of the cache in bytes: a number, ``"200GB"``, ``"200g"``, ``"200GiB"`` or
+        ``"200Gi"``. Row groups that do not fit are read from the store in each epoch; the others stay in the
+        cache. If a cache is larger than this when a loader opens it, its least recently used row groups are
+        removed.
     tier : {"auto", "rows", "coefficients", "resized", "pixels"}, default "auto"
-        Form in which images are kept.
+        Form in which images are stored in the cache.
 
         ``"rows"``
-            The encoded files as they are: good for every size and augmentation.
+            The encoded files unchanged: suitable for every size and augmentation.
         ``"pixels"``
-            8-bit pixels, up to the first random operation: not decoded again from the second epoch on, for several
-            times the disk space.
+            8-bit pixels before the first random operation: nothing is decoded from the second epoch on, but
+            the cache takes several times the disk space.
         ``"coefficients"``
-            The coefficients of JPEGs, without loss: as good for every size and augmentation as the files, with the same
-            pixels, for a quarter to a half more disk space. Half or less of the decoding is left.
+            The coefficients of JPEGs, without loss: suitable for every size and augmentation, with the same
+            pixels as the files, for a quarter to a half more disk space. At most half of the decoding
+            remains.
         ``"resized"``
-            JPEGs of the largest size that is needed: for images much larger than that.
+            JPEGs in the largest size that is needed, for stored images that are much larger.
         ``"auto"``
-            Begins with rows and changes if the loop waits for image decoding and the disk has the space and the speed
-            for another form; ``state_dict()`` records which one is used.
+            Begins with rows and changes if the loop waits for image decoding and the disk has the space and
+            the speed for another form; ``state_dict()`` records which one is used.
 
     Raises
     ------
@@ -63,11 +66,11 @@ class DiskCache:
     """
 
     path: str | os.PathLike[str]
-    """The directory."""
+    """The directory of the cache."""
     max_bytes: str | int = field(kw_only=True)
-    """Most bytes that it may hold."""
+    """The largest size of the cache in bytes."""
     tier: CacheTier = field(default="auto", kw_only=True)
-    """Form in which images are kept."""
+    """Form in which images are stored in the cache."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", local(self.path, "path"))

@@ -13,12 +13,13 @@ from ..errors import InvalidError
 
 __all__: list[str] = []
 
-#: Ints of more are shown by their length.
+#: The longest int, in bits, that a message shows in full.
 _MAX_SHOWN_BITS = 256
 
 
 def whole(value: Any, name: str, least: int, bits: int = 64) -> int:
-    """``value`` as an int from ``least`` that fits so many bits, or the error that names the argument."""
+    """``value`` as an int of at least ``least`` that fits the given number of bits, or an error that names
+    the argument."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -33,21 +34,21 @@ def whole(value: Any, name: str, least: int, bits: int = 64) -> int:
 
 
 def named(value: Any, name: str, names: tuple[str, ...]) -> None:
-    """Refuses what is not one of the names that an argument may have."""
+    """Refuses a value that is not one of the names that an argument may have."""
     if not isinstance(value, str) or value not in names:
         *others, last = map(repr, names)
         raise InvalidError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
 
 
 def flag(value: Any, name: str) -> bool:
-    """``value`` as a bool, or the error that names the argument."""
+    """``value`` as a bool, or an error that names the argument."""
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def names(columns: Any, argument: str = "columns") -> list[str]:
-    """Names of columns."""
+    """A list of names of columns, or an error that names the argument."""
     if isinstance(columns, str):
         raise InvalidError(f"{argument} must be a list of names, got one string (pass [{columns!r}])")
     if isinstance(columns, (set, frozenset)):
@@ -63,7 +64,7 @@ def names(columns: Any, argument: str = "columns") -> list[str]:
 
 
 def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
-    """A dict with names as keys."""
+    """A dict whose keys are names, or an error that names the argument."""
     try:
         found = dict(value)
     except (TypeError, ValueError):
@@ -78,10 +79,10 @@ def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
 
 
 def check_filler(value: Any) -> None:
-    """Refuses a ``value`` for places without one that is not a number, or that a float64 does not hold."""
+    """Refuses a filler ``value`` that is not a number, or that a float64 cannot hold exactly."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidError(f"value must be a number, got {value!r}")
-    # An integer of numpy is compared as a float, and would be equal to the one that it is rounded to.
+    # An integer of numpy would be compared as a float, and would be equal to its rounded value.
     exact = int(value) if isinstance(value, Integral) else value
     try:
         is_held = exact != exact or float(exact) == exact
@@ -92,12 +93,12 @@ def check_filler(value: Any) -> None:
 
 
 def kind_of(value: Any) -> str:
-    """The type of a value, in a sentence."""
+    """The type of a value, as a word in a message."""
     return "None" if value is None else type(value).__qualname__
 
 
 def given(value: Any) -> str:
-    """A value as an error shows it. Python does not print an int of thousands of digits."""
+    """A value as text for a message. Python refuses to print an int of thousands of digits."""
     if isinstance(value, int) and value.bit_length() > _MAX_SHOWN_BITS:
         return f"an int of {value.bit_length()} bits"
     return repr(value)

@@ -1,4 +1,4 @@
-"""What ``Loader(urls)`` takes: where files are, and nothing that only iterates like it."""
+"""Checks of locations: the argument ``urls``, and paths on this machine."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..errors import InvalidError, UnsupportedError
 
 __all__: list[str] = []
 
-#: What tables in memory have and lists of paths have not: those of pandas, Polars, pyarrow, Dask, DuckDB and datasets.
+#: Attributes that only tables in memory have: tables of pandas, Polars, pyarrow, Dask, DuckDB and datasets.
 _OF_TABLES = ("columns", "column_names", "__dataframe__")
 
-#: How a URL begins, also one that lost a slash as a path.
+#: Matches the beginning of a URL, also of one that lost a slash when it became a path.
 _URL = re.compile(r"\s*[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 _WANTED = "pass a path, URL or glob, or a list of them"
 
-#: What this package has that is no location.
+#: Classes of this package that users pass as a location by mistake, and what to do instead.
 _OURS = {
     "forebay.Dataset": "it is open already: use it as it is, or pass it to forebay.Loader",
     "forebay.Loader": "iterate over it, or pass the location that it reads",
@@ -36,13 +36,13 @@ def locations(urls: Any) -> list[str]:
     Raises
     ------
     InvalidError
-        It is something else, such as a table in memory or an open file.
+        ``urls`` is something else, such as a table in memory or an open file.
     UnsupportedError
-        It is a dict of weights.
+        ``urls`` is a dict of weights.
     """
     if isinstance(urls, (str, os.PathLike)):
         return [_text(urls, "urls")]
-    # A class that was made by hand may have no module.
+    # A class that was made by calling type() may have no module.
     kind = f"{getattr(type(urls), '__module__', 'builtins')}.{type(urls).__qualname__}".removeprefix("builtins.")
     if kind in _OURS:
         raise InvalidError(f"urls must be locations of Parquet files, got a {kind} ({_OURS[kind]})")
@@ -68,18 +68,20 @@ def locations(urls: Any) -> list[str]:
 
 
 def local(path: Any, name: str) -> str:
-    """An absolute path on this machine, for what is written there. The compiled half expands a leading ``~``."""
+    """An absolute path on this machine, for a file or folder to write. The compiled half expands a leading
+    ``~``."""
     text = _text(path, name, "pass a path on this machine")
     if not text.strip():
         raise InvalidError(f"{name} is empty (pass a path on this machine)")
     if _URL.match(text):
         raise InvalidError(f"{name} must be a path on this machine, got a URL (pass a path of a local disk)")
-    # The process may change its folder before something is written, and so may one that a loader is sent to.
+    # A relative path is made absolute now: this process may change its working directory before it writes,
+    # and a process that unpickles a loader may have another one.
     return text if text.startswith(("/", "~")) else os.path.join(os.getcwd(), text)
 
 
 def shown(url: Any) -> Any:
-    """A location, or several, without passwords and signatures."""
+    """A location, or a list of locations, without passwords and signatures."""
     if not isinstance(url, (str, os.PathLike)):
         return [shown(one) for one in url]
     text = os.fspath(url)
@@ -88,7 +90,7 @@ def shown(url: Any) -> Any:
 
 
 def _is_table(urls: Any) -> bool:
-    """Whether it is a table. A class itself is not, and neither is one that uses such a name for something else."""
+    """Whether an object is a table in memory. A class of tables is not a table itself."""
     return not isinstance(urls, type) and any(hasattr(urls, name) for name in _OF_TABLES)
 
 

@@ -1,4 +1,5 @@
-"""Options that a loader does not have, answered with what to do instead: those of other loaders, and misspelt ones."""
+"""Errors for options that a loader does not have, because they belong to other loaders or are misspelt. They
+say what to do instead."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-#: Keywords of other loaders, and what a forebay.Loader has for them.
+#: Keywords of other loaders, and what to use in a forebay.Loader instead.
 _OF_OTHERS = {
     "num_workers": "threads= says how many threads decode, and transform_workers= where functions run",
     "workers": "threads= says how many threads decode, and transform_workers= where functions run",
@@ -63,7 +64,8 @@ _OF_OTHERS = {
 
 
 def explained(function: Callable[P, R]) -> Callable[P, R]:
-    """The same constructor of a loader, which names its own option for one of another loader, or a misspelt one."""
+    """Wraps the constructor of a loader, so that an unknown option raises an error with the option to use
+    instead."""
     known = function.__kwdefaults__ or {}
     of_place = set(inspect.signature(function).parameters)
 
@@ -80,7 +82,7 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _next_move(name: str, known: Iterable[str]) -> str | None:
-    """What to do instead of an option that is not known, if that can be told."""
+    """What to do instead of an unknown option; ``None`` if the option resembles nothing."""
     if name in _OF_OTHERS:
         return _OF_OTHERS[name]
     near = difflib.get_close_matches(name, known, n=1)

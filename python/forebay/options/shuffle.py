@@ -17,31 +17,34 @@ __all__ = ["Shuffle"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Shuffle:
-    """How rows are shuffled: row groups in random order, their rows drawn from a rolling window.
+    """A shuffle of rows: row groups come in random order, and their rows are drawn from a rolling window.
 
     :meth:`exact` is a uniform permutation of all rows instead, and :meth:`stored` does not shuffle.
 
     Parameters
     ----------
     seed : int
-        Decides the order of rows and random image operations, together with the epoch and the data set. 0 to 2**64 - 1.
+        Decides the order of rows and random image operations, together with the epoch and the data set. 0 to
+        2**64 - 1.
     window_rows : int, optional
-        Rows of the shuffle buffer. Default: as many as 1 GiB of decoded Parquet holds. In epoch 0 rows are dealt while
-        the window fills, so its first batches come from few row groups.
+        Rows in the shuffle buffer. Default: the number of rows in 1 GiB of decoded Parquet. In epoch 0 rows
+        are delivered while the window fills, so the first batches come from few row groups.
     piece_rows : int, optional
-        Row groups of more rows are shuffled in pieces of at most so many, each of which is read by itself: for row
-        groups that take too much memory as a whole. Default: row groups are not cut. It is a part of the order, and of
-        a position.
+        The largest number of rows that are shuffled as one piece. A larger row group is cut into pieces,
+        which are read one by one: for row groups that take too much memory as a whole. Default: row groups
+        are not cut. The value is a part of the order, and of a saved position.
     lanes : int, optional
-        Interleaved parts that make up the order, so that it does not depend on the world size. Default: the world size
-        of the first start. Set it to the largest world that you may resume on.
+        Number of interleaved parts that make up the order, so that the order does not depend on the world
+        size. Default: the world size of the first start. Set this to the largest world size that you may
+        resume on.
     mixing : {"window", "exact", "stored"}, default "window"
         Set by :meth:`exact` and :meth:`stored`.
 
     Raises
     ------
     InvalidError
-        A number is out of range, or ``window_rows``, ``piece_rows`` or ``seed`` is given to an order that has none.
+        A number is out of range, or ``window_rows``, ``piece_rows`` or ``seed`` is given to an order that
+        does not have it.
 
     Examples
     --------
@@ -53,15 +56,15 @@ class Shuffle:
     """
 
     seed: int
-    """Decides the order of rows and random image operations."""
+    """Seed of the order of rows and of random image operations."""
     window_rows: int | None = None
-    """Rows of the shuffle buffer; ``None`` for as many as 1 GiB holds."""
+    """Rows in the shuffle buffer; ``None`` for the number of rows in 1 GiB."""
     piece_rows: int | None = None
-    """Rows of a piece of a row group; ``None`` where row groups are not cut."""
+    """The largest number of rows in a piece of a row group; ``None`` if row groups are not cut."""
     lanes: int | None = None
-    """Interleaved parts that make up the order; ``None`` for the world size of the first start."""
+    """Number of interleaved parts that make up the order; ``None`` for the world size of the first start."""
     mixing: Mixing = "window"
-    """``"window"``, ``"exact"`` or ``"stored"``."""
+    """The kind of shuffle: ``"window"``, ``"exact"`` or ``"stored"``."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", whole(self.seed, "seed", 0))
@@ -79,8 +82,8 @@ class Shuffle:
     def exact(cls, seed: int, *, lanes: int | None = None) -> Shuffle:
         """A uniform permutation of all rows.
 
-        Each batch draws from all row groups, so it needs a :class:`DiskCache` or enough ``memory=`` for the whole data
-        set.
+        Each batch draws from all row groups, so it needs a :class:`DiskCache` or enough ``memory=`` for the
+        whole data set.
 
         Parameters
         ----------
@@ -104,7 +107,7 @@ class Shuffle:
 
     @classmethod
     def stored(cls, *, lanes: int | None = None) -> Shuffle:
-        """The stored order: the same as ``shuffle=None``, but with ``lanes``.
+        """The stored order, like ``shuffle=None``, but with ``lanes``.
 
         Parameters
         ----------

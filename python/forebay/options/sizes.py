@@ -1,4 +1,4 @@
-"""Sizes as people write them, read by the library."""
+"""Reads sizes as people write them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _ACCEPTED = "write '12GB' or '12g' for powers of 1000, '4GiB' or '4Gi' for power
 
 
 def parse_bytes(size: Any, name: str) -> int:
-    """Bytes of ``"12GB"``, ``"12g"``, ``"4GiB"``, ``"4Gi"`` or a plain number, as the program reads them.
+    """The bytes of ``"12GB"``, ``"12g"``, ``"4GiB"``, ``"4Gi"`` or a plain number, by the rules of the
+    command line program.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def parse_bytes(size: Any, name: str) -> int:
     Raises
     ------
     InvalidError
-        It is not a size, or is 0, or does not fit 64 bits.
+        ``size`` is not a size, is 0, or does not fit 64 bits.
 
     Examples
     --------

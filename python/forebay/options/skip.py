@@ -1,4 +1,4 @@
-"""What becomes of bad rows."""
+"""The treatment of bad rows."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ __all__ = ["Skip"]
 class Skip:
     """Leaves bad rows out of the batches and counts them, instead of raising.
 
-    A batch is shorter by the rows that are left out of it, so that every rank has the same number of steps;
-    :meth:`Loader.skipped` lists them. No batch is empty: one without a row that can be delivered has the next row of
-    its rank's that can be. Bad rows are those whose image cannot be decoded, whose tensor has another shape, or whose
-    value is not in a vocabulary; those with a null in a column that needs values (numbers, booleans, times, binary of
-    fixed length, lists, structures of these) and has no ``fill_null``, and those of row groups that cannot be read. Of
-    an image only the part that is wanted is decoded: damage outside that part, such as below a crop, is not seen.
+    A batch is shorter by the rows that are left out of it, so every rank still has the same number of steps.
+    :meth:`Loader.skipped` lists the rows that were left out. No batch is empty: a batch of bad rows alone
+    gets the next good row of its rank. Bad rows are those whose image cannot be decoded, whose tensor has
+    another shape, or whose value is not in a vocabulary; rows with a null in a column that needs values
+    (numbers, booleans, times, binary of fixed length, lists, structures of these) and has no ``fill_null``;
+    and rows of row groups that cannot be read. Only the part of an image that is delivered is decoded: damage
+    outside that part, such as below a crop, is not noticed.
 
     Parameters
     ----------
     at_most : int
-        Bad rows to tolerate in one epoch of one rank; one more raises after all. 0 or more. A state has the count, so a
-        run that resumes goes on from there.
+        Number of bad rows, 0 or more, to tolerate in one epoch of one rank; the next bad row raises an error.
+        A state has the count, so a resumed run continues it.
     refill : bool, default False
-        Have batches keep their shape, for models that are compiled: the nearest row of the batch that is good stands in
-        for a bad one. It comes twice then, and with ``row_mask=True`` the column ``row_mask`` is True for one of the
-        two.
+        Keep the shape of batches, for models that are compiled: the nearest good row of the batch takes the
+        place of a bad one. That row is then delivered twice; with ``row_mask=True``, the column ``row_mask``
+        is True for only one of the two.
 
     Raises
     ------
@@ -44,7 +45,7 @@ class Skip:
     """
 
     at_most: int
-    """Bad rows to tolerate in one epoch of one rank."""
+    """Number of bad rows to tolerate in one epoch of one rank."""
     refill: bool = field(default=False, kw_only=True)
     """Whether batches keep their shape."""
 
@@ -54,7 +55,7 @@ class Skip:
             raise InvalidError(f"refill must be True or False, got {self.refill!r}")
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the compiled half reads."""
         return {"skip": {"at_most": self.at_most, "refill": self.refill}}
 
     def __repr__(self) -> str:

@@ -1,4 +1,5 @@
-"""What is said of stored files beside their location: options of the store, types of the keys of folders, and versions."""
+"""Arguments on stored files besides their location: options of the store, types of the keys of folders, and
+versions of tables."""
 
 from __future__ import annotations
 
@@ -13,17 +14,17 @@ __all__: list[str] = []
 
 
 def options(storage_options: Any) -> dict[str, Any] | None:
-    """The options of a store as they were given."""
+    """The options of a store with their values unchanged."""
     return None if storage_options is None else mapping(storage_options, "storage_options", "...")
 
 
 def store_options(storage_options: dict[str, Any] | None) -> dict[str, str]:
-    """The options of a store as text."""
+    """The options of a store with their values as text."""
     return {str(name): str(value) for name, value in (storage_options or {}).items()}
 
 
 def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
-    """Types of folders' keys, by the names that numpy and pyarrow give them."""
+    """The types of the keys of folders, by the names that numpy and pyarrow use."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):

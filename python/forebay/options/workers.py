@@ -1,4 +1,4 @@
-"""Where the functions of a user run."""
+"""The threads or processes in which a user's functions run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["Workers"]
 
 @dataclass(frozen=True, repr=False)
 class Workers:
-    """How many batches a transform works on at a time, and where; see ``transform_workers`` of :class:`Loader`.
+    """The number and kind of a transform's workers; see ``transform_workers`` of :class:`Loader`.
 
     Parameters
     ----------
     count : int
-        How many; 0 is one thread that works on one batch after the other.
+        Number of batches that are transformed at the same time; 0 is one thread for one batch at a time.
     threads : bool, optional
-        True for threads of this process, which help if the function releases the GIL for most of its time; False for
-        processes. Default: threads if Python runs without the GIL, else processes.
+        True for threads of this process, which help if the function releases the GIL for most of its time;
+        False for processes. Default: threads if Python runs without the GIL, else processes.
 
     Raises
     ------
@@ -36,9 +36,9 @@ class Workers:
     """
 
     count: int
-    """How many batches are worked on at a time."""
+    """Number of batches that are transformed at the same time."""
     threads: bool | None = None
-    """Whether in threads; ``None`` for threads if Python runs without the GIL."""
+    """Whether the workers are threads; ``None`` for threads if Python runs without the GIL."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", whole(self.count, "transform_workers", 0, 16))
@@ -47,7 +47,7 @@ class Workers:
 
     @property
     def in_threads(self) -> bool:
-        """Whether they are threads."""
+        """Whether the workers are threads."""
         if self.threads is not None:
             return self.threads
         return not getattr(sys, "_is_gil_enabled", lambda: True)()

@@ -14,7 +14,7 @@ from ..columns.tensor import Tensor
 from ..errors import InvalidError
 from . import _images
 from ._inferred import is_list
-from ._stored import Stored
+from ._stored import AS_STORED, Stored
 from .codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from .errors import DecodeFieldError
 from .unischema import Unischema, UnischemaField, type_name
@@ -27,7 +27,7 @@ class Reading:
     """What a loader is asked for."""
 
     columns: list[str] = field(default_factory=list)
-    decode: dict[str, Any] = field(default_factory=dict)
+    decode: dict[str, Any] = field(default_factory=lambda: dict(AS_STORED))
     null_mask: list[str] = field(default_factory=list)
     fill_null: dict[str, float] = field(default_factory=dict)
 

@@ -83,7 +83,7 @@ class Order:
         """The arguments of a loader, for row groups of about so many rows."""
         shuffle = None
         if self.shuffle_row_groups:
-            piece = -(-row_group_rows // self.drop_partitions) if self.drop_partitions > 1 else None
+            piece = _piece(row_group_rows, self.drop_partitions) if self.drop_partitions > 1 else None
             # A window of one row group: the next one is dealt when it is used up.
             shuffle = Shuffle(seed=self.seed, window_rows=1, piece_rows=piece)
         return {
@@ -105,6 +105,12 @@ class Order:
             return np.random.default_rng(key).permutation(len(ids))
 
         return order
+
+
+def _piece(rows: int, pieces: int) -> int:
+    """The rows of a piece, so that their number is as near as can be to the one that is wanted."""
+    sizes = (-(-rows // pieces), max(1, rows // pieces))
+    return min(sizes, key=lambda size: abs(-(-rows // size) - pieces))
 
 
 def _is_int(value: Any) -> bool:

@@ -21,7 +21,7 @@ from ._groups import ROW_ID, filled_up, groups, regular, taken
 from ._order import Order
 from ._rows import ROWS, RowMaker
 from ._selection import as_filter, left_out_by, of_other_shards
-from ._stored import Stored
+from ._stored import AS_STORED, Stored
 from .errors import NoDataAvailableError, refused
 from .predicates import PredicateBase
 from .transform import TransformSpec, transform_schema
@@ -74,6 +74,15 @@ class Plan:
         fields = set() if self._predicate is None else set(self._predicate.get_fields())
         return bool(fields) and fields <= set(stored.keys)
 
+    def check_shards(self, stored: Stored) -> None:
+        """Says before anything is read that there are more shards than rows, or row groups."""
+        world = 0 if self.order.shard is None else self.order.shard.world
+        dataset = stored.dataset
+        if self.order.by_row_groups and world > dataset.num_row_groups:
+            raise _too_many_row_group_shards(world, dataset.num_row_groups)
+        if world > dataset.num_rows:
+            raise _too_many_shards(world, dataset.num_rows, dataset.num_row_groups)
+
     def loader(self, stored: Stored) -> Loader | None:
         """The loader of it; None where no row is selected."""
         options, transform = self._columns(stored)
@@ -96,13 +105,13 @@ class Plan:
             shard = options["shard"]
             rows = 0 if shard is None else self._rows_of_all(stored, selected)
             if shard is not None and rows < shard.world:
-                raise NoDataAvailableError(f"{shard.world} shards need as many rows, and there are {rows}") from error
+                raise _too_many_shards(shard.world, rows, stored.dataset.num_row_groups) from error
             raise
 
     def _rows_of_all(self, stored: Stored, selected: dict[str, Any]) -> int:
         """The rows that all processes share."""
         columns = next(iter(self._stored_schema.fields))
-        with Loader(stored.dataset, columns=[columns], batch_size=1, **selected) as loader:
+        with Loader(stored.dataset, columns=[columns], decode=AS_STORED, batch_size=1, **selected) as loader:
             return loader.num_rows
 
     def items(self, batches: Iterable[Any], epoch: int, least: int, stored: Stored) -> Iterator[Any]:
@@ -155,7 +164,7 @@ class Plan:
             rank, world = self.order.shard.rank, self.order.shard.world
             others, count = of_other_shards(stored, rank, world)
             if count < world:
-                raise NoDataAvailableError(f"{world} shards need as many row groups, and there are {count}")
+                raise _too_many_row_group_shards(world, count)
             left_out += others
         return {**given, "deny": left_out} if left_out else given
 
@@ -201,6 +210,16 @@ def cache_of(kind: Any, location: Any, size_limit: Any) -> DiskCache | None:
     # A folder of its own, for what else is in this one is the user's.
     folder = os.path.join(location or tempfile.mkdtemp(prefix="forebay-"), "forebay")
     return DiskCache(folder, max_bytes=int(size_limit))
+
+
+def _too_many_shards(world: int, rows: int, row_groups: int) -> NoDataAvailableError:
+    return NoDataAvailableError(
+        f"{world} shards need as many rows, and there are {rows} (Number of row-groups in the dataset: {row_groups})"
+    )
+
+
+def _too_many_row_group_shards(world: int, row_groups: int) -> NoDataAvailableError:
+    return NoDataAvailableError(f"{world} shards need as many row groups, and there are {row_groups}")
 
 
 def _row_group_rows(stored: Stored) -> int:

@@ -14,7 +14,7 @@ from ._batches import BatchMaker, kinds_of, reading_of
 from ._columns import readings
 from ._groups import ROW_ID, starts
 from ._rows import ROWS, RowMaker
-from ._stored import Stored
+from ._stored import AS_STORED, Stored
 from .predicates import PredicateBase, in_lambda, in_negate, in_reduce, in_set
 from .unischema import Unischema
 
@@ -76,7 +76,8 @@ def of_other_shards(stored: Stored, rank: int, world: int) -> tuple[list[int], i
     left_out: list[int] = []
     seen = -1
     before = None
-    with Loader(stored.dataset, columns=_cheapest(stored), batch_size=_BATCH, epochs=1, row_id=True) as loader:
+    options: dict[str, Any] = {"columns": _cheapest(stored), "decode": AS_STORED, "batch_size": _BATCH}
+    with Loader(stored.dataset, **options, epochs=1, row_id=True) as loader:
         for batch in loader:
             ids = batch[ROW_ID]
             of_group = starts(ids, stored.dataset)

@@ -46,25 +46,29 @@ class Rows:
 
 
 class Tensors:
-    """Batches of tensors, drawn from a buffer of rows, or in the order in which they came."""
+    """Batches of tensors, drawn from a buffer of rows, or in the order in which they came.
+
+    A batch is a view of the rows that were added together, or of the mixed buffer; only a batch over the end of one
+    addition is copied.
+    """
 
     def __init__(self, capacity: int, batch_size: int) -> None:
         self._least = capacity
         self._batch_size = batch_size
         self._parts: list[list[torch.Tensor]] = []
         self._rows = 0
-        self._mixed: list[torch.Tensor] | None = None
+        # Rows of the first part that were drawn.
         self._next = 0
+        self._is_mixed = False
         self._is_over = False
 
     def add_many(self, columns: Any) -> None:
         """Adds the same number of rows of each column."""
-        if self._mixed is not None:
-            left = [column[self._next :] for column in self._mixed]
-            self._parts, self._mixed, self._next = ([left] if len(left[0]) else []), None, 0
         added = list(columns)
-        self._parts.append(added)
-        self._rows += len(added[0])
+        if len(added[0]):
+            self._parts.append(added)
+            self._rows += len(added[0])
+            self._is_mixed = False
 
     def finish(self) -> None:
         """No more rows come."""
@@ -76,14 +80,28 @@ class Tensors:
 
     def retrieve(self) -> list[torch.Tensor]:
         """A batch, whose rows leave the buffer."""
-        if self._mixed is None:
-            joined = [part[0] if len(part) == 1 else torch.cat(part) for part in zip(*self._parts, strict=True)]
-            if self._least:
-                order = torch.randperm(self._rows, device=joined[0].device)
-                joined = [column[order] for column in joined]
-            self._parts, self._mixed, self._next = [], joined, 0
+        if self._least and not self._is_mixed:
+            self._mix()
         count = min(self._batch_size, self._rows)
-        batch = [column[self._next : self._next + count] for column in self._mixed]
-        self._next += count
         self._rows -= count
-        return batch
+        pieces = []
+        while count:
+            part = self._parts[0]
+            taken = min(count, len(part[0]) - self._next)
+            pieces.append([column[self._next : self._next + taken] for column in part])
+            count -= taken
+            self._next += taken
+            if self._next == len(part[0]):
+                del self._parts[0]
+                self._next = 0
+        return pieces[0] if len(pieces) == 1 else _joined(pieces)
+
+    def _mix(self) -> None:
+        first, *others = self._parts
+        columns = _joined([[column[self._next :] for column in first], *others])
+        order = torch.randperm(self._rows, device=columns[0].device)
+        self._parts, self._next, self._is_mixed = [[column[order] for column in columns]], 0, True
+
+
+def _joined(parts: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+    return [column[0] if len(column) == 1 else torch.cat(column) for column in zip(*parts, strict=True)]

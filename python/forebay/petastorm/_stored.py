@@ -16,6 +16,9 @@ from .unischema import Unischema, UnischemaField, schema_of, type_name
 
 __all__: list[str] = []
 
+#: Columns as they are stored, where nothing else is said of them: cells are decoded as the values of rows need it.
+AS_STORED = {"*": None}
+
 _KEY = re.compile(r"([^=/]+)=[^/]*")
 
 
@@ -94,7 +97,7 @@ def _keys(dataset: Dataset) -> tuple[str, ...]:
     """The names of folders such as ``day=3`` on the way to the first file."""
     if not dataset.num_rows:
         return ()
-    with Loader(dataset, columns=dataset.columns[:1], batch_size=1) as loader:
+    with Loader(dataset, columns=dataset.columns[:1], decode=AS_STORED, batch_size=1) as loader:
         file = loader.which(0)[0].file
     below = [_KEY.fullmatch(part) for part in file.split("/")[:-1]]
     names = [urllib.parse.unquote(found.group(1)) for found in below if found]

@@ -48,7 +48,8 @@ class LoaderBase:
             raise RuntimeError(f"the last pass failed with {self._error!r}, so there is no other one")
         if self._in_iter:
             raise RuntimeError(
-                "a pass is under way: finish it before another one begins, or make another reader and loader"
+                "You must finish a full pass of Petastorm DataLoader before making another pass from the beginning: "
+                "one is under way (finish it, or make another reader and loader)"
             )
         if self._in_iter is not None:
             self.reader.reset()

@@ -51,6 +51,7 @@ class Reader:
         self.is_batched_reader = plan.is_batched
         self.last_row_consumed = False
         self.stopped = False
+        self._taken = 0
         self._stored = stored
         self._plan = plan
         self._loader: Loader | None = None
@@ -58,6 +59,7 @@ class Reader:
         self._items: Iterator[Any] | None = None
         # Threads of a user's may share a reader.
         self._lock = threading.Lock()
+        plan.check_shards(stored)
         if plan.is_decided_by_folders(stored):
             # It costs little, and says at once that there is nothing to read.
             self._get_ready()
@@ -75,10 +77,12 @@ class Reader:
             if self._items is None:
                 self._items = self._all()
             try:
-                return next(self._items)
+                item = next(self._items)
             except StopIteration:
                 self.last_row_consumed = True
                 raise
+            self._taken += 1
+            return item
 
     def next(self) -> Any:
         """The next row or batch."""
@@ -113,10 +117,11 @@ class Reader:
     @property
     def diagnostics(self) -> dict[str, Any]:
         """How many batches are ready, and what was measured so far: see ``stats()`` of :class:`forebay.Loader`."""
-        if self._loader is None:
-            return {"output_queue_size": 0}
-        measured: dict[str, Any] = {**self._loader.stats().to_dict()}
-        return {"output_queue_size": measured["queues"]["batches_ready"], **measured}
+        measured: dict[str, Any] = {} if self._loader is None else {**self._loader.stats().to_dict()}
+        ready = measured["queues"]["batches_ready"] if measured else 0
+        # The names of a pool of processes, which is not there: nothing is on the way between processes, or copied.
+        items = {"items_consumed": self._taken, "items_produced": self._taken, "items_inprocess": 0}
+        return {"output_queue_size": ready, **items, "zmq_copy_buffers": False, **measured}
 
     def __enter__(self) -> Reader:
         return self
@@ -325,7 +330,8 @@ def _reader(stored: Stored, is_batched: bool, given: dict[str, Any]) -> Reader:
     if given["reader_pool_type"] not in _POOLS:
         raise ValueError(f"Unknown reader_pool_type: {given['reader_pool_type']}")
     if given["shard_seed"]:
-        warnings.warn("shard_seed decides nothing (pass seed=)", stacklevel=3)
+        said = "shard_seed was deprecated and will be removed in future versions. It decides nothing (pass seed=)"
+        warnings.warn(said, stacklevel=3)
     if given["filesystem"] is not None:
         _LOG.info("filesystem= is not needed: stores are opened by URL and storage_options=")
     epochs = given["num_epochs"]

@@ -61,8 +61,8 @@ def make_petastorm_dataset(reader: Reader) -> Any:
     def generated() -> Iterator[Any]:
         if reader.last_row_consumed:
             warnings.warn(
-                "the reader is reset for another pass over the data set (pass num_epochs= to the reader, or use "
-                "cache() of the data set)",
+                "Running multiple iterations over make_petastorm_dataset is not recommend for performance issue: the "
+                "reader is reset for another pass (pass num_epochs= to the reader, or use cache() of the data set)",
                 stacklevel=2,
             )
             reader.reset()

@@ -1,1 +1,1 @@
-"""The command line program, and the trainers that it verifies."""
+"""The command line program, and the trainers of ``forebay verify --trainer``."""

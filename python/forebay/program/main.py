@@ -1,4 +1,4 @@
-"""The command line program, which is the same as the one that cargo installs."""
+"""The command line program, the same as the one that cargo installs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        What follows the program's name. Default: the arguments of this process.
+        The arguments after the program's name. Default: the arguments of this process.
 
     Returns
     -------
@@ -39,17 +39,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise InvalidError(f"arguments must be a list of str, got one str (pass {arguments.split()!r})")
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given == ["verify-trainer"]:
-        # What the program asks of this interpreter: the frameworks are Python. Late, since no other command needs it.
+        # The program runs this command in Python, because the frameworks are Python. It is imported here,
+        # because no other command needs it.
         from .trainers import verify
 
         return verify.main()
-    # The program expects Ctrl-C to end it at once; Python would only set a flag.
+    # The program expects that Ctrl-C ends it at once; Python would only set a flag.
     try:
         before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     except ValueError:  # not the main thread
         before = None
     try:
-        # What starts the program again, for commands that need processes of their own.
+        # The command that starts the program again, for commands with several processes.
         again = [sys.executable, "-m", "forebay"] if sys.executable else []
         return _forebay.main(["forebay", *given], again)
     finally:

@@ -1,1 +1,1 @@
-"""What a loader says of itself, as text, JSON and HTML."""
+"""Reports of a loader, as text, JSON and HTML."""

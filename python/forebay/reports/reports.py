@@ -63,8 +63,8 @@ class Plan(_Report):
 
 
 class MixPlan(Plan):
-    """What comes of each source in an epoch of a mix, known before any data is read; made by ``plan()`` of a
-    :class:`Mix`.
+    """Summary of the rows that an epoch of a mix reads from each source, known before any data is read; made
+    by ``plan()`` of a :class:`Mix`.
 
     Examples
     --------
@@ -93,8 +93,8 @@ class MixPlan(Plan):
 class Stats(_Report):
     """The work of each stage, and the waits of the training loop; made by :meth:`Loader.stats`.
 
-    Printed it is a table that ends with the bottleneck; a notebook draws it with bars. Counts begin when the loader is
-    created.
+    As text it is a table that ends with the bottleneck; a notebook shows it with bars. Counts begin when the
+    loader is created.
 
     Examples
     --------
@@ -120,25 +120,27 @@ class Stats(_Report):
             The keys of :class:`forebay.types.StatsDict`; times in seconds, sizes in bytes.
 
             ``stages``
-                For each stage ``items``, ``bytes`` and the seconds ``working``, ``starved`` (nothing to work on) and
-                ``blocked`` (no space for results); the last two are ``None`` for stages that share the pool of threads.
+                For each stage ``items``, ``bytes`` and the seconds ``working``, ``starved`` (nothing to work
+                on) and ``blocked`` (no space for results). The last two are ``None`` for stages that share
+                the pool of threads.
             ``pool``
-                The same for these threads, summed over them.
+                The seconds ``working``, ``starved`` and ``blocked`` of this pool, summed over its threads.
             ``waits``, ``waits_first``
-                Seconds that the training loop waited in ``next`` or for the conversion of a column, by the stage that
-                held it up; and of these, the seconds for the first batch.
+                Seconds that the training loop waited in ``next`` or for the conversion of a column, by the
+                stage that caused the wait. ``waits_first`` has the part of them that was spent on the first
+                batch.
             ``consumer``
-                Seconds of the training loop itself, between a batch and the next request.
+                Seconds of the training loop's own work, between a batch and the next request.
             ``next``
-                Percentiles of ``next``, off by at most 0.8 %, without the first batch.
+                Percentiles of the time in ``next``, with an error of at most 0.8 %, without the first batch.
             ``verdict``
-                The bottleneck: ``stage``, its ``share`` of the waiting, ``waiting`` as a share of the loop's time, and
-                a ``sentence``.
+                The bottleneck: ``stage``, its ``share`` of the waiting, ``waiting`` as a share of the loop's
+                time, and a ``sentence``.
             ``queues``, ``memory``, ``traffic``, ``cache``, ``skipped_rows``, ``padded_rows``,
             ``unknown_values``
-                Batches, row groups and bytes in flight, and counts.
+                Numbers of batches, row groups and bytes in flight, and counts of events.
             ``sources``
-                Of a mix: for each source the ``rows`` of it in the batches that this rank took.
+                Only for a mix: for each source, its ``rows`` in the batches that this rank took.
         """
         result: StatsDict = json.loads(self._json)
         return result
@@ -163,7 +165,8 @@ class Stats(_Report):
 
 
 def numbers(report: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
-    """The numbers of a report, each under its path: ``prefix`` and the keys down to it, joined by slashes."""
+    """The numbers of a report with their names: ``prefix``, and the keys that lead to the number, joined by
+    slashes."""
     for key, value in report.items():
         if isinstance(value, Mapping):
             yield from numbers(value, f"{prefix}{key}/")

@@ -1,1 +1,1 @@
-"""Rows by their number: where they are stored, and which are left out."""
+"""Rows by their number: their places in the files, and the rows that are left out."""

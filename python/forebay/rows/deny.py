@@ -1,4 +1,4 @@
-"""Rows that are left out: by their numbers, or by values of columns."""
+"""Rows that are left out of all epochs, by their numbers or by values of columns."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ __all__: list[str] = []
 
 @dataclass(frozen=True, repr=False)
 class Denied:
-    """Rows that are left out: the value of ``deny``, once files were read."""
+    """The rows to leave out, as ``deny`` lists them; lists in files have been read."""
 
     rows: tuple[int, ...]
     values: tuple[tuple[str, tuple[Any, ...]], ...]
 
     @classmethod
     def of(cls, deny: Any) -> Denied:
-        """What a user passed: a list of row ids, or the file of one; values by column; or several of these."""
+        """Reads the argument ``deny``: a list of row ids, a file with such a list, values by column, or
+        several of these."""
         rows: set[int] = set()
         values: dict[str, list[Any]] = {}
         for part in _parts(deny):
@@ -62,12 +63,12 @@ def _parts(deny: Any) -> list[Any]:
 
 
 def _listed(several: Any) -> Any:
-    """An array as a list; one of no dimensions, as rows of a tensor are, as a number."""
+    """An array as a list. An array without dimensions, such as an item of a tensor, becomes a number."""
     return several.tolist() if hasattr(several, "tolist") else several
 
 
 def _is_place(part: Any) -> bool:
-    """Whether it is what ``which`` or ``skipped`` of a loader returns for a row."""
+    """Whether ``part`` is an item that ``which`` or ``skipped`` of a loader returns for a row."""
     return isinstance(part, tuple) and hasattr(part, "row_id")
 
 

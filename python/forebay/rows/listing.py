@@ -1,4 +1,4 @@
-"""Files of rows to leave out, as a loader adds to them."""
+"""Adds rows to a file that lists rows to leave out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ __all__: list[str] = []
 
 
 def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
-    """Adds rows, each with a remark, to a list in a file; those that it has already stay as they are."""
+    """Adds rows, each with a remark, to a list in a file. Rows that are in the list already keep their
+    lines."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise InvalidError(
             f"{path} is not a file: rows cannot be added to it (name one, or one that does not exist yet)"
@@ -24,7 +25,7 @@ def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
             f"{path}: a list of rows is text, and a file of this name would be read as Parquet (name it .txt)"
         )
     try:
-        # What is no list is left as it is.
+        # This raises if the file is not a list, so the file stays unchanged.
         listed = set(Denied.of(path).rows)
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -36,7 +37,7 @@ def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
         if row_id not in listed:
             text += f"{row_id}  # {' '.join(remark.split())}\n"
             listed.add(row_id)
-    # A reader sees the list before or after, and never a part of it. A link is followed.
+    # A reader sees the old or the new list, never a part of one. A symbolic link is followed.
     target = os.path.realpath(path)
     beside = f"{target}.{os.getpid()}.new"
     try:

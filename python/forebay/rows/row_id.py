@@ -1,4 +1,4 @@
-"""Which row is which: numbers of rows, and where rows are stored."""
+"""The numbers of rows, and the places where rows are stored."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ __all__ = ["RowId", "RowPlace", "SourcePlace"]
 
 
 class RowId(int):
-    """The number of a row: of the path of its file below what was opened, and its ordinal there.
+    """The number of a row. It is made from the path of the row's file, relative to the opened location, and
+    the row's ordinal in the file.
 
-    It is the same in every process, for each order, filter and set of columns, and in every copy of the data set, and
-    stays the same when other files are added or removed. It does not say what the row holds: a file that is written
-    again under its name has the same numbers. ``row_id=True`` of :class:`Loader` delivers them as a column.
+    The number is the same in every process, for each order, filter and set of columns, and in every copy of
+    the data set. It stays the same when other files are added or removed. It does not depend on the content
+    of the row: a file that is replaced under the same name has the same numbers. ``row_id=True`` of
+    :class:`Loader` delivers the numbers as a column.
 
     Examples
     --------
@@ -30,12 +32,12 @@ class RowId(int):
     """
 
     def place(self, dataset: Dataset) -> RowPlace:
-        """Where the row is stored.
+        """The place where the row is stored.
 
         Parameters
         ----------
         dataset : Dataset
-            The data set that it is a row of.
+            The data set of the row.
 
         Returns
         -------
@@ -61,7 +63,7 @@ class RowId(int):
 
 
 class RowPlace(NamedTuple):
-    """Where a row is stored.
+    """The place where a row is stored.
 
     Attributes
     ----------
@@ -72,7 +74,7 @@ class RowPlace(NamedTuple):
     row : int
         Ordinal of the row in its row group, from 0.
     row_id : RowId
-        Its number in the data set.
+        The number of the row in the data set.
     """
 
     file: str
@@ -82,18 +84,18 @@ class RowPlace(NamedTuple):
 
     @classmethod
     def _of(cls, native: tuple[str, int, int, int]) -> RowPlace:
-        """The place as the compiled half has it."""
+        """A place from the tuple of the compiled half."""
         file, row_group, row, row_id = native
         return cls(file, row_group, row, RowId(row_id))
 
 
 class SourcePlace(NamedTuple):
-    """Where a row of a mix is stored.
+    """The place where a row of a mix is stored.
 
     Attributes
     ----------
     source : int
-        Which source, from 0.
+        Number of the source, from 0.
     file : str
         Path or URL of the file.
     row_group : int
@@ -101,7 +103,7 @@ class SourcePlace(NamedTuple):
     row : int
         Ordinal of the row in its row group, from 0.
     row_id : RowId
-        Its number in the data set of the source.
+        The number of the row in the data set of the source.
     """
 
     source: int
@@ -112,5 +114,5 @@ class SourcePlace(NamedTuple):
 
     @classmethod
     def _of_source(cls, source: int, native: tuple[str, int, int, int]) -> SourcePlace:
-        """The place as the compiled half has it."""
+        """A place from the tuple of the compiled half."""
         return cls(source, *RowPlace._of(native))

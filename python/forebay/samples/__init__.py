@@ -1,1 +1,1 @@
-"""What one sample is, where it is not a row: frozen values for ``samples=``."""
+"""Samples that are not single rows: frozen values for ``samples=``."""

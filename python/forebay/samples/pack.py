@@ -20,52 +20,56 @@ __all__ = ["Bucket", "Pack"]
 
 @dataclass(frozen=True, repr=False)
 class Pack:
-    """Samples of several lists of numbers in a row of one length, such as tokens: a frozen value for ``samples=``.
+    """Samples of a fixed length that contain several lists of numbers, such as tokens: a frozen value for
+    ``samples=``.
 
-    The columns are delivered with shape ``(packs, length)``, and no others are read. Beside them are, as int32:
+    The columns are delivered with shape ``(packs, length)``, and no other columns are read. These int32
+    columns are added:
 
-    - ``position_ids``, of this shape: the place of each number in its list, counted from where the list begins in the
-      pack,
-    - ``segment_ids``, of this shape: which list of the pack a number is of, counted from 1; 0 where the pack is filled
-      up,
-    - ``cu_seqlens``, a :class:`Ragged`: where the lists of a pack begin and end, from 0 to ``length``. What is filled
-      up is a list of its own at the end. :meth:`flash` makes what flash attention takes of it.
+    - ``position_ids``, of the same shape: the position of each number in its list, counted from the beginning
+      of the list in the pack,
+    - ``segment_ids``, of the same shape: the number of the list in the pack to which each number belongs,
+      from 1; 0 for the filling at the end,
+    - ``cu_seqlens``, a :class:`Ragged`: the borders of the lists in a pack, from 0 to ``length``. The filling
+      counts as a list of its own at the end. :meth:`flash` makes the arguments of flash attention from it.
 
-    Lists are packed within their row group, so that each of them fills up one pack or a few, unless ``across`` says
-    otherwise. Packs are the same in each epoch; batches, plans and states count them. How long the lists are is read
-    before the first epoch, and kept on local disk if that took more than 4 MiB of local files or any request to a
-    store.
+    Lists are packed within their row group, so each row group has one pack or a few that are not full, unless
+    ``across`` says otherwise. Packs are the same in each epoch; batches, plans and states count packs. The
+    lengths of the lists are read before the first epoch, and kept on local disk if this took more than 4 MiB
+    of local files or any request to a store.
 
     Parameters
     ----------
     columns : str or iterable of str
-        Column of lists of numbers; or several that are packed alike, whose lists are equally long in each row. Fields
-        of structures cannot be packed.
+        A column of lists of numbers; or several columns that are packed alike, whose lists have the same
+        length in each row. Fields of structures cannot be packed.
     length : int
-        Numbers of a pack.
+        Number of numbers in a pack.
     split : bool, default True
-        Put one list after the other, cut where a pack ends. With False lists stay whole: each, from the longest on, is
-        put into the pack where it leaves the least room.
+        Put one list after the other, and cut a list where a pack ends. With False, lists stay whole: each
+        list, from the longest on, is put into the pack in which it leaves the least room.
     truncate : bool, default False
-        With ``split=False``, cut lists off that are longer than a pack. By default they are an error, or are left out
-        with ``on_bad_row=forebay.Skip(...)``.
+        With ``split=False``, cut off lists that are longer than a pack. By default such lists are an error,
+        or are left out with ``on_bad_row=forebay.Skip(...)``.
     value : float or mapping from str to float, default 0
-        The number that fills up a pack, which the columns' types and a float64 must have: of all columns, or of each by
-        its name, where a column that is not named has 0. Labels want -100, or whatever the loss leaves out:
-        ``{"labels": -100}``.
+        The number that fills up a pack, for all columns, or for each column by its name; a column that is not
+        named is filled with 0. The type of the column and a float64 must be able to hold the number. Labels
+        need -100, or another number that the loss ignores: ``{"labels": -100}``.
     lengths : str, optional
-        Column of whole numbers that says how long the lists of each row are, to plan without reading the lists. A list
-        of another length is a bad row, and its pack is left out. Default: the lists of the first column are read for
-        it.
+        Column of whole numbers with the length of the lists in each row, to plan without reading the lists. A
+        list of another length makes its row bad, and its pack is left out. Default: the lists of the first
+        column are read.
     across : {"row_group", "file", "dataset"}, default "row_group"
-        How far lists that are split run on: to the end of their row group, of their file, or through all files in the
-        order of their paths, where the keys of their folders are the same. Lists are then read twice: with their own
-        row group, and with that before, which runs on into it.
+        How far split lists continue: to the end of their row group, to the end of their file, or through all
+        files whose folders have the same keys, in the order of their paths. With "file" and "dataset", the
+        lists of a pack that crosses a border are read twice: with their own row group, and with the row group
+        before it.
 
     Raises
     ------
     InvalidError
-        There is no column, ``length`` is not an int of at least 1, or another argument is of the wrong type.
+        ``columns`` is empty, ``length`` is not an int of at least 1, or another argument is of the wrong
+        type.
 
     Examples
     --------
@@ -75,19 +79,19 @@ class Pack:
     """
 
     columns: str | Iterable[str]
-    """Columns of lists."""
+    """The columns of lists."""
     length: int
-    """Numbers of a pack."""
+    """Number of numbers in a pack."""
     split: bool = field(default=True, kw_only=True)
     """Whether lists are cut where a pack ends."""
     truncate: bool = field(default=False, kw_only=True)
     """Whether lists that are longer than a pack are cut off."""
     value: float | Mapping[str, float] = field(default=0, kw_only=True)
-    """The number that fills up a pack, or that of each column."""
+    """The number that fills up a pack, or such a number for each column."""
     lengths: str | None = field(default=None, kw_only=True)
-    """Column that says how long lists are."""
+    """Column with the lengths of the lists."""
     across: Across = field(default="row_group", kw_only=True)
-    """How far lists run on."""
+    """The range in which split lists continue."""
 
     def __post_init__(self) -> None:
         columns = [self.columns] if isinstance(self.columns, str) else self.columns
@@ -121,7 +125,8 @@ class Pack:
 
     @staticmethod
     def flash(batch: Mapping[str, Any]) -> tuple[np.ndarray[Any, np.dtype[np.int32]], int]:
-        """What flash attention takes for a batch whose packs follow each other: ``batch["tokens"].reshape(-1)``.
+        """The arguments of flash attention for a batch whose packs follow each other:
+        ``batch["tokens"].reshape(-1)``.
 
         Parameters
         ----------
@@ -131,9 +136,9 @@ class Pack:
         Returns
         -------
         cu_seqlens : numpy.ndarray
-            Of int32: where each list begins among all numbers, and where the last one ends.
+            Where each list begins among all numbers, and where the last one ends, as int32.
         max_seqlen : int
-            The longest of them.
+            Length of the longest list.
 
         Examples
         --------
@@ -152,7 +157,7 @@ class Pack:
         return together, int(np.diff(together).max(initial=0))
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the compiled half reads."""
         spec: dict[str, Any] = {"columns": list(self.columns), "length": self.length, "split": self.split}
         value = self.value
         value = {name: float(of) for name, of in value.items()} if isinstance(value, Mapping) else float(value)
@@ -174,7 +179,7 @@ class Pack:
 
 
 def _values(values: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, float]:
-    """The number of each column that is named."""
+    """The filling number of each named column."""
     for name, value in values.items():
         if name not in columns:
             raise InvalidError(
@@ -186,25 +191,26 @@ def _values(values: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, fl
 
 @dataclass(frozen=True, repr=False)
 class Bucket:
-    """Samples of several rows of similar length, of one row group: a frozen value for ``samples=``.
+    """Samples of several rows of one row group with similar lengths: a frozen value for ``samples=``.
 
-    Each bucket is a batch, so that little is filled up where rows are padded to the longest of their batch. With
-    ``batch_size=n`` a batch is n buckets and holds up to n times their rows and tokens. All ranks have as many batches,
-    however many rows these have. The rows of a row group are sorted by length and cut into buckets, which are the same
-    in each epoch; plans and states count buckets. How long rows are is read before the first epoch, and kept on local
-    disk if that took more than 4 MiB of local files or any request to a store.
+    Each bucket is a batch, so that rows need little padding to the longest row of their batch. With
+    ``batch_size=n`` a batch is n buckets, and holds up to n times their rows and tokens. All ranks have the
+    same number of batches, although the numbers of rows differ. The rows of a row group are sorted by length
+    and cut into buckets, which are the same in each epoch; plans and states count buckets. The lengths of the
+    rows are read before the first epoch, and kept on local disk if this took more than 4 MiB of local files
+    or any request to a store.
 
     Parameters
     ----------
     by : str
-        Column of lists or texts, whose length is meant, or of whole numbers that say it; by its stored name, as in
-        filters. The length of a text is that of its UTF-8, in bytes.
+        Column of lists or texts, whose length is the length of the row, or of whole numbers with that length;
+        by its stored name, as in filters. The length of a text is the number of bytes of its UTF-8.
     rows : int, optional
-        The most rows of a bucket.
+        The largest number of rows in a bucket.
     tokens : int, optional
-        The most values of a bucket, each row counted as long as the longest of them. A row that is longer is an error
-        when the loader is made, or is left out with ``on_bad_row=forebay.Skip(...)``. One of ``rows`` and ``tokens`` is
-        needed.
+        The largest number of values in a bucket, when all its rows are padded to the longest row. A row with
+        more values is an error when the loader is made, or is left out with ``on_bad_row=forebay.Skip(...)``.
+        One of ``rows`` and ``tokens`` is needed.
 
     Raises
     ------
@@ -219,11 +225,11 @@ class Bucket:
     """
 
     by: str
-    """Column that says how long rows are."""
+    """Column whose lengths, or numbers, are the lengths of the rows."""
     rows: int | None = field(default=None, kw_only=True)
-    """The most rows of a bucket."""
+    """The largest number of rows in a bucket."""
     tokens: int | None = field(default=None, kw_only=True)
-    """The most values of a bucket."""
+    """The largest number of values in a bucket."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.by, str):
@@ -236,7 +242,7 @@ class Bucket:
             object.__setattr__(self, "tokens", whole(self.tokens, "tokens", 1, 62))
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the compiled half reads."""
         return {"buckets": {"by": self.by, "rows": self.rows, "tokens": self.tokens}}
 
     def __repr__(self) -> str:

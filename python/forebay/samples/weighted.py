@@ -15,39 +15,42 @@ __all__ = ["Sample"]
 
 @dataclass(frozen=True, repr=False)
 class Sample:
-    """Rows drawn by weight, in each epoch anew: a frozen value for ``samples=``.
+    """Rows that each epoch draws anew by their weights: a frozen value for ``samples=``.
 
-    A row comes as often as its weight says: on average exactly, and in each epoch rounded down or up. The same holds
-    for all rows of a class together, so ``Sample(by="label")`` gives each class the same number of rows in each epoch,
-    to within one. What PyTorch calls a ``WeightedRandomSampler`` draws each row independently, so that the numbers vary
-    around these.
+    The expected number of deliveries of a row in an epoch is proportional to its weight; each epoch has this
+    number rounded down or up. This is also true for all rows of a class together, so ``Sample(by="label")``
+    delivers the same number of rows of each class in each epoch, to within one. PyTorch's
+    ``WeightedRandomSampler`` draws each row independently, so that its numbers vary around the expected ones.
 
-    A sample is a row: batches are as ever, and ``len()``, plans and states count rows as they are drawn. All ranks have
-    as many batches. Which rows an epoch has depends on the data, the seed and its number alone. A row that comes
-    several times in an epoch has another random crop each time; its repeats are dealt over the time that its row group
-    is in the window of the shuffle.
+    A sample is a row: batches have their usual form, and ``len()``, plans and states count the rows that are
+    drawn. All ranks have the same number of batches. The rows of an epoch depend only on the data, the seed
+    and the number of the epoch. A row that is drawn several times in an epoch has another random crop each
+    time; its repeats are spread over the time in which its row group is in the window of the shuffle.
 
-    The column is read before the first epoch, and what it says kept on local disk if that took more than 4 MiB of local
-    files or any request to a store. It has its stored name, as in filters.
+    The column is read before the first epoch, and its classes or weights are kept on local disk if this took
+    more than 4 MiB of local files or any request to a store. The column is given by its stored name, as in
+    filters.
 
     Parameters
     ----------
     weights : "balanced", mapping or str, optional
-        With ``by``, ``"balanced"`` for the same number of rows of each class, which is the default; or a mapping from
-        classes to the weight of each of their rows: ``{"cat": 3, "dog": 1}``. Without ``by``, the name of a column of
-        numbers that holds the weight of each row. Weights are 0 or more, and only their ratio counts.
+        With ``by``, ``"balanced"`` for the same number of rows of each class, which is the default; or a
+        mapping from a class to the weight of each row of that class: ``{"cat": 3, "dog": 1}``. Without
+        ``by``, the name of a column of numbers with the weight of each row. Weights are 0 or more, and only
+        their ratio matters.
     by : str, optional
-        Column of whole numbers, booleans or texts that says the class of each row.
+        Column of whole numbers, booleans or texts with the class of each row.
     others : float, optional
-        The weight of classes that a mapping does not have. Default: none, they are an error.
+        The weight of classes that are not in the mapping. Default: such classes are an error.
     replacement : bool, default True
-        Whether a row may come several times in an epoch. If not, a row whose weight would have it come more than once
-        comes once, and the others share the rest.
+        Whether a row may be drawn several times in an epoch. If not, a row whose expected number is more than
+        1 is drawn once, and the other rows share the rest.
     rows : int, optional
-        Rows of an epoch. Default: with replacement as many as there are rows with a weight over 0; without as many as
-        the weights permit without a row that comes for certain, for balanced classes as many of each as the rarest has.
+        Number of rows in an epoch. Default with replacement: the number of rows with a weight over 0. Default
+        without replacement: the largest number for which no row has an expected number above 1; for balanced
+        classes, the size of the rarest class for each.
     seed : int, optional
-        Seed of what is drawn. Default: that of the shuffle, 0 without one.
+        Seed of the draw. Default: the seed of the shuffle, or 0 without a shuffle.
 
     Raises
     ------
@@ -68,15 +71,15 @@ class Sample:
     weights: str | Mapping[Any, float] | None = None
     """``"balanced"``, the weight of each class, or the column that holds the weights."""
     by: str | None = field(default=None, kw_only=True)
-    """Column that says the class of each row."""
+    """Column with the class of each row."""
     others: float | None = field(default=None, kw_only=True)
-    """The weight of classes that have none of their own."""
+    """The weight of classes that are not in the mapping."""
     replacement: bool = field(default=True, kw_only=True)
-    """Whether a row may come several times in an epoch."""
+    """Whether a row may be drawn several times in an epoch."""
     rows: int | None = field(default=None, kw_only=True)
-    """Rows of an epoch."""
+    """Number of rows in an epoch."""
     seed: int | None = field(default=None, kw_only=True)
-    """Seed of what is drawn."""
+    """Seed of the draw."""
 
     def __post_init__(self) -> None:
         if self.by is not None and not isinstance(self.by, str):
@@ -111,7 +114,7 @@ class Sample:
         return hash((weights, self.by, self.others, self.replacement, self.rows, self.seed))
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the compiled half reads."""
         weights: Any = "values" if self.by is None else self.weights
         if isinstance(weights, Mapping):
             weights = {"classes": {"weights": list(weights.items()), "others": self.others}}
@@ -128,10 +131,10 @@ class Sample:
 
 
 def _class(value: Any) -> int | str:
-    """The class as the library knows it: a boolean is a number."""
+    """The class in the form that the compiled half reads: a boolean is a number."""
     if isinstance(value, str):
         return str(value)
-    # Booleans of numpy are no integers.
+    # numpy's booleans are not an Integral.
     if isinstance(value, Integral) or type(value).__name__ == "bool":
         number = int(value)
         if -(1 << 63) <= number < 1 << 63:

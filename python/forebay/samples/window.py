@@ -26,50 +26,57 @@ __all__ = ["Window"]
 class Window:
     """Samples of several consecutive rows, which Petastorm calls an NGram: a frozen value for ``samples=``.
 
-    Each column has a value for each row of a window: numbers have shape ``(windows, rows)``, images ``(windows, rows,
-    H, W, C)``; text and lists are :class:`Ragged` with as many values. The rows of a window follow each other, as they
-    are stored and among those that a ``filter`` selects; ``across`` says whether they cross the borders of row groups.
-    A row may be in several windows or in none. Batches, plans and states count windows, the window of a shuffle counts
-    rows. The images of a window have one random crop, flip and change of colours, so that the frames of a clip stay
-    together; ``frames`` says otherwise.
+    Each column has a value for each row of a window: numbers have shape ``(windows, rows)``, images
+    ``(windows, rows, H, W, C)``; text and lists are :class:`Ragged` with a value for each row of a window.
+    The rows of a window follow each other in stored order among the rows that a ``filter`` selects;
+    ``across`` says whether a window crosses the borders of row groups. A row may be in several windows or in
+    none. Batches, plans and states count windows; the window of a shuffle counts rows. The images of a window
+    have one random crop, flip and change of colours, so that the frames of a clip stay together; ``frames``
+    says otherwise.
 
-    The columns ``by`` and ``within`` are read before the first epoch. What they say is kept on local disk, if that took
-    more than 4 MiB of local files or any request to a store. They have their stored names, as in filters. A bad row
-    counts once for each window that it leaves out: ``at_most`` of :class:`Skip` is then a number of windows.
+    The columns ``by`` and ``within`` are read before the first epoch, and the windows are kept on local disk
+    if this took more than 4 MiB of local files or any request to a store. Both columns are given by their
+    stored names, as in filters. A bad row counts once for each window that is left out because of it:
+    ``at_most`` of :class:`Skip` is then a number of windows.
 
     Parameters
     ----------
     fields : int or mapping from int to list of str
-        Rows of a window, which all columns have. Or columns by offset, as in ``{-1: ["x"], 0: ["x", "y"]}``: a window
-        reaches from the lowest offset to the highest, and a column has a value for each offset that lists it, in
-        ascending order. Without ``columns=`` these columns are read.
+        Number of rows in a window, the same for all columns. Or columns by offset, as in ``{-1: ["x"], 0:
+        ["x", "y"]}``: a window reaches from the lowest offset to the highest, and a column has a value for
+        each offset that lists it, in ascending order. Without ``columns=`` these columns are read.
     by : str, optional
-        Column of numbers or times in which the rows of a window ascend. Rows that are not stored in this order are an
+        Column of numbers or times that ascend within a window. Rows that are not stored in this order are an
         error; a row without a value is in no window. Default: none.
     gap : float or datetime.timedelta, optional
-        The most that a row may be after the one before in ``by``: a number, for times in the column's own unit, of
-        floats to their precision. Default: any.
+        The largest difference in ``by`` between a row and the row before it: a number, or a duration for
+        times; a number for times is in the column's unit, and floats are compared at their precision.
+        Default: any difference.
     overlap : bool or int, default True
-        With True a window begins with each row. With False windows share no row, and each begins later in ``by`` than
-        the one before ends. Or the number of rows that a window shares with the one before.
+        With True, a window begins at each row. With False, windows share no row, and each window begins later
+        in ``by`` than the end of the window before. An int is the number of rows that a window shares with
+        the window before.
     within : str, optional
-        Column in which all rows of a window have one value, such as an episode, whose rows are stored together.
-        Default: none.
+        Column in which all rows of a window have the same value, such as an episode, whose rows are stored
+        together. Default: none.
     across : {"row_group", "file", "dataset"}, default "row_group"
-        How far a window runs on. By default to the end of the row group in which it begins, so that the rows near the
-        end are in fewer windows. With ``"file"`` into the row groups after it, and with ``"dataset"`` into the files
-        after it as well, in the order of their paths, where the keys of their folders are the same. Each row group is
-        then read with the first rows of those after it: by pages, where the files have an offset index (pyarrow's
-        ``write_page_index=True``), or are local with 1 MiB or more of a column in a row group; else these are read
-        whole, and so twice. Lists always are.
+        How far a window may reach. By default a window ends in the row group in which it begins, so that the
+        rows near the end of a row group are in fewer windows. With ``"file"`` a window may reach into the
+        next row groups of its file, and with ``"dataset"`` also into the next files in the order of their
+        paths, if the keys of their folders are the same. Each row group is then read together with the first
+        rows of the next row groups. Only the pages of these rows are read if a file has an offset index
+        (pyarrow's ``write_page_index=True``), or is local and has 1 MiB or more of a column in a row group;
+        otherwise, and always for lists, the next row groups are read whole, and therefore twice.
     frames : {"together", "alone"}, default "together"
-        What the images of a window draw. By default the same for all of its rows, and anew for each window that a row
-        is in. With ``"alone"`` each row draws for itself, and has the same pixels in all windows of an epoch.
+        How the random crops, flips and colours of a window's images are drawn. By default they are drawn once
+        for all rows of a window, and anew for each window of a row. With ``"alone"`` they are drawn for each
+        row, which has the same pixels in all windows of an epoch.
 
     Raises
     ------
     InvalidError
-        There is no row, a gap without ``by``, more overlap than rows, or an argument of the wrong type.
+        A window would have no row, ``gap`` is given without ``by``, ``overlap`` is more than the rows of a
+        window, or an argument has the wrong type.
 
     Examples
     --------
@@ -83,19 +90,19 @@ class Window:
     """
 
     fields: int | Mapping[int, Iterable[str]]
-    """Rows of a window, or columns by offset."""
+    """Number of rows in a window, or columns by offset."""
     by: str | None = field(default=None, kw_only=True)
     """Column in which the rows of a window ascend."""
     gap: float | timedelta | None = field(default=None, kw_only=True)
-    """The most that a row may be after the one before."""
+    """The largest difference in ``by`` between a row and the row before it."""
     overlap: bool | int = field(default=True, kw_only=True)
-    """Whether windows share rows, or how many."""
+    """Whether windows share rows, or the number of rows that they share."""
     within: str | None = field(default=None, kw_only=True)
-    """Column in which all rows of a window have one value."""
+    """Column in which all rows of a window have the same value."""
     across: Across = field(default="row_group", kw_only=True)
-    """How far a window runs on."""
+    """The range in which a window may continue."""
     frames: Frames = field(default="together", kw_only=True)
-    """What the images of a window draw."""
+    """Whether the images of a window are changed at random together or alone."""
 
     def __post_init__(self) -> None:
         if isinstance(self.fields, Mapping):
@@ -123,11 +130,11 @@ class Window:
 
     @property
     def length(self) -> int:
-        """Rows of a window."""
+        """Number of rows in a window."""
         return len(self.offsets)
 
     def at(self, batch: Mapping[str, Any], offset: int) -> dict[str, Any]:
-        """The columns of one offset, without that axis: views of a batch's arrays.
+        """The columns of one offset, without the axis of the window's rows: views of a batch's arrays.
 
         Parameters
         ----------
@@ -139,8 +146,8 @@ class Window:
         Returns
         -------
         dict
-            Each column that the offset has: its values for that row of each window. A structure is a dict of its
-            fields, and lists are in a list.
+            For each column of the offset, its values for that row of each window. A structure is a dict of
+            its fields, and lists are in a list.
 
         Raises
         ------
@@ -166,7 +173,7 @@ class Window:
         return found
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the compiled half reads."""
         spec: dict[str, Any] = {"first": self.offsets[0], "last": self.offsets[-1]}
         if not isinstance(self.fields, int):
             spec["fields"] = [[offset, list(names)] for offset, names in self.fields.items()]

@@ -1,1 +1,1 @@
-"""The share of this process, and who says it: the user, a launcher, or the devices of JAX."""
+"""The shard of this process, as the user, a launcher, or the devices of JAX determine it."""

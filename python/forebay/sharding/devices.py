@@ -1,4 +1,4 @@
-"""Which rows of a batch the devices of each process hold, and the shard that follows from it."""
+"""Finds the shard of a process from the rows of a batch that its JAX devices hold."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Ranges = frozenset[tuple[int, int]]
 
 
 def rows_of_processes(sharding: Any) -> tuple[int, dict[int, Ranges]]:
-    """The number of this process, and the rows of a batch that the devices of each process of a sharding hold."""
-    # It is one only if JAX was imported.
+    """The number of this process, and for each process of a sharding the rows of a batch on its devices."""
+    # An object can be a sharding only if JAX was imported.
     jax = sys.modules.get("jax")
     if jax is None or not isinstance(sharding, jax.sharding.Sharding):
         raise InvalidError(f"sharding must be a jax.sharding.Sharding, got {sharding!r}")
     if isinstance(sharding, jax.sharding.NamedSharding):
-        # That of the rows alone: other dimensions have their own sizes.
+        # Only the sharding of the rows matters here.
         first = sharding.spec[0] if len(sharding.spec) else None
         sharding = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(first))
-    # As many as any sharding of these devices divides.
+    # Every sharding of these devices can divide this number of rows.
     total = len(sharding.device_set)
     rows: dict[int, set[tuple[int, int]]] = {}
     for device, (of_device, *_) in sharding.devices_indices_map((total,)).items():
@@ -39,7 +39,7 @@ def place_of(process: int, rows: Mapping[int, Ranges]) -> dict[str, int]:
     Raises
     ------
     InvalidError
-        Processes share some of their rows and not all, or have different numbers of rows.
+        Two processes share only some of their rows, or processes have different numbers of rows.
     """
     if process not in rows:
         raise InvalidError(

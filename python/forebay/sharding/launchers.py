@@ -1,4 +1,4 @@
-"""What launchers say of a process in its environment: its rank, and how many processes there are."""
+"""Reads the rank and the world size that launchers set in the environment of a process."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..errors import InvalidError
 
 __all__: list[str] = []
 
-#: What to do where the environment does not say it.
+#: The next move if the environment does not have the rank.
 NEXT = "pass forebay.Shard(rank=..., world=...)"
 
 
 class Said(NamedTuple):
-    """The rank and the world that a launcher gave a process, as they were found."""
+    """The rank and the world size that a launcher gave a process, not checked yet."""
 
     launcher: str
-    #: The variables that say it.
+    #: The variables of the launcher, with their values.
     variables: Mapping[str, Any]
     rank: Any
     world: Any
@@ -28,19 +28,19 @@ class Said(NamedTuple):
 
 
 def found(environ: Mapping[str, str]) -> list[Said]:
-    """What each launcher says, the innermost first.
+    """The ranks of all launchers that are found, the innermost first.
 
     Raises
     ------
     InvalidError
-        A variable makes no sense, or is that of a process that has no share.
+        A variable makes no sense, or the process has no shard.
     """
     said: list[Said] = []
     for read in _LAUNCHERS:
         try:
             one = read(environ)
         except InvalidError:
-            # One within it says the rank.
+            # An inner launcher has the rank, so the variables of this one do not matter.
             if not said:
                 raise
         else:
@@ -50,7 +50,7 @@ def found(environ: Mapping[str, str]) -> list[Said]:
 
 
 def nothing(environ: Mapping[str, str]) -> InvalidError:
-    """The error where no launcher says the rank."""
+    """The error for an environment without the rank."""
     if _is_batch_script(environ) and "SLURM_NTASKS" in environ:
         return InvalidError(
             f"SLURM_NTASKS={environ['SLURM_NTASKS']}, and this process is the job's script and not one of its tasks "
@@ -69,12 +69,12 @@ def nothing(environ: Mapping[str, str]) -> InvalidError:
     )
 
 
-#: Finds what a launcher says, if it is there.
+#: Reads the rank that a launcher gave; ``None`` without this launcher.
 _Reader: TypeAlias = Callable[[Mapping[str, str]], "Said | None"]
 
 
 class _Pair(NamedTuple):
-    """A launcher that sets two variables."""
+    """A launcher that sets a variable for the rank and one for the world size."""
 
     launcher: str
     rank: str
@@ -87,12 +87,14 @@ class _Pair(NamedTuple):
         return Said(self.launcher, {self.rank: rank, self.world: world}, rank, world)
 
 
-#: The jobs of a TensorFlow cluster that train, in the order of their ranks. "master" is an older name of "chief".
+#: The jobs of a TensorFlow cluster that train, in the order of their ranks. "master" is an older name of
+#: "chief".
 _TRAINERS = ("chief", "master", "worker")
 
 
 def _tensorflow(environ: Mapping[str, str]) -> Said | None:
-    """``TF_CONFIG``: the processes of a cluster by their jobs, and the place of this one."""
+    """Reads ``TF_CONFIG``, which has the processes of a cluster by their jobs, and the place of this
+    process."""
     text = environ.get("TF_CONFIG")
     if not text:
         return None
@@ -135,7 +137,7 @@ def _tensorflow(environ: Mapping[str, str]) -> Said | None:
 
 
 def _tpu(environ: Mapping[str, str]) -> Said | None:
-    """The hosts of a slice of TPUs, and of several slices, as JAX counts them."""
+    """Reads the rank of a TPU host in one slice or several, in the order in which JAX counts hosts."""
     hosts = next((name for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES") if name in environ), None)
     if hosts is None or "TPU_WORKER_ID" not in environ:
         return None
@@ -156,18 +158,19 @@ def _tpu(environ: Mapping[str, str]) -> Said | None:
 def _slurm(environ: Mapping[str, str]) -> Said | None:
     if _is_batch_script(environ) and environ.get("SLURM_NTASKS") != "1":
         return None
-    # The tasks of this step. The job may have more.
+    # The number of tasks in this step; the job may have more.
     tasks = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environ else _SLURM.world
     return _SLURM._replace(world=tasks)(environ)
 
 
 def _is_batch_script(environ: Mapping[str, str]) -> bool:
-    """Whether srun did not start this process of a job of SLURM: its script has the variables of the first task."""
+    """Whether this process is the script of a SLURM job, which srun did not start. The script has the
+    variables of the first task."""
     return "SLURM_JOB_ID" in environ and "SLURM_STEP_ID" not in environ and "SLURM_STEPID" not in environ
 
 
 def _check_pmix(environ: Mapping[str, str], said: list[Said]) -> None:
-    """PMIx gives no number of processes. Its rank is that of the launcher which it serves."""
+    """Refuses a PMIx rank that differs from the rank of the launcher. PMIx sets no number of processes."""
     rank = environ.get("PMIX_RANK")
     served = [one for one in said if one.launcher in _SERVED_BY_PMIX]
     if rank is None or not served or any(str(one.rank) == str(rank) for one in served):

@@ -1,4 +1,4 @@
-"""Which share of the data set this process trains on."""
+"""The share of the data set that this process trains on."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Shard:
     Parameters
     ----------
     rank : int
-        Which process this is, from 0 to ``world - 1``.
+        Number of this process, from 0 to ``world - 1``.
     world : int
-        How many processes there are, at least 1.
+        Number of processes, at least 1.
 
     Raises
     ------
@@ -42,9 +42,9 @@ class Shard:
     """
 
     rank: int
-    """Which process this is, from 0."""
+    """Number of this process, from 0."""
     world: int
-    """How many processes there are."""
+    """Number of processes."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rank", whole(self.rank, "rank", 0, 32))
@@ -57,16 +57,17 @@ class Shard:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Shard:
-        """The share that the launcher gave this process.
+        """The shard that the launcher gave this process.
 
-        It reads what torchrun, Horovod, JAX, TensorFlow (``TF_CONFIG``), hosts of TPUs, Open MPI, PMI and SLURM set.
-        Logs at level INFO, to the logger ``forebay``, which variables it used. Two launchers may both be there if one
-        started the other, so that each task of the outer one starts the same number of inner ones.
+        It reads the variables of torchrun, Horovod, JAX, TensorFlow (``TF_CONFIG``), hosts of TPUs, Open MPI,
+        PMI and SLURM. It logs the variables that it used at level INFO, to the logger ``forebay``. Variables
+        of two launchers are accepted if one started the other, and each task of the outer launcher started
+        the same number of inner tasks.
 
         Parameters
         ----------
         environ : mapping from str to str, optional
-            Environment variables. Default: those of this process.
+            Environment variables. Default: the environment of this process.
 
         Returns
         -------
@@ -76,8 +77,9 @@ class Shard:
         Raises
         ------
         InvalidError
-            No launcher is found, two contradict each other, a variable is not a number in range, or the process is one
-            that has no share: the script of a SLURM job, an evaluator or a parameter server of TensorFlow.
+            No launcher is found, two launchers contradict each other, a variable is not a number in range, or
+            the process has no shard: the script of a SLURM job, an evaluator or a parameter server of
+            TensorFlow.
 
         Examples
         --------
@@ -110,26 +112,27 @@ class Shard:
 
     @classmethod
     def from_sharding(cls, sharding: Any) -> Shard:
-        """The share of this process of JAX, for global batches with this sharding.
+        """The shard of this process of JAX, for global batches with this sharding.
 
-        Processes whose devices hold the same rows of a batch, such as those of one replica of a model that is split
-        over them, have the same rank and read the same rows.
+        Processes whose devices hold the same rows of a batch, such as those of one replica of a model that is
+        split over them, have the same rank and read the same rows.
 
         Parameters
         ----------
         sharding : jax.sharding.Sharding
-            The sharding of a global batch. Its first dimension is that of the rows.
+            The sharding of a global batch, whose first dimension is the rows.
 
         Returns
         -------
         Shard
-            The place of this process's rows in a batch, and how many such places there are.
+            The position of this process's rows in a batch as the rank, and the number of such positions as
+            the world size.
 
         Raises
         ------
         InvalidError
-            ``sharding`` is not a sharding of JAX, has no device of this process, or divides the rows so that two
-            processes share some of them and not all, or have different numbers of them.
+            ``sharding`` is not a sharding of JAX, has no device of this process, or divides the rows so that
+            two processes share only some of their rows, or have different numbers of rows.
 
         Examples
         --------
@@ -147,7 +150,7 @@ class Shard:
 
 
 def _nested(inner: Shard, outer: Shard) -> bool:
-    """Whether each process of ``outer`` can have started equally many of ``inner``."""
+    """Whether each process of ``outer`` can have started the same number of processes of ``inner``."""
     if inner.world % outer.world:
         return False
     return inner.rank // (inner.world // outer.world) == outer.rank

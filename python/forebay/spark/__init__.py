@@ -46,26 +46,27 @@ __all__ = ["Written", "dataset"]
 
 _LOG = logging.getLogger("forebay")
 
-#: Size of a row group. Several are in the window of each process, and Spark's own 128 MiB would fill a small one.
+#: Default size of a row group. The window of each process has several row groups, and one of Spark's default
+#: 128 MiB would fill a small window.
 ROW_GROUP_SIZE = "32MiB"
 
-#: Parquet's own limit of sizes in a file of Spark.
+#: The largest size of a row group that Spark accepts, in bytes.
 _MAX_ROW_GROUP_SIZE = (1 << 31) - 1
 
-#: Codecs that Spark writes and forebay reads, and Spark's other name of none.
+#: Codecs that Spark writes and forebay reads; "uncompressed" is another name of "none".
 _COMPRESSIONS = ("gzip", "lz4_raw", "none", "snappy", "uncompressed", "zstd")
 
-#: What a folder may be called.
+#: Matches the valid names of a folder.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
-#: Characters of what tells two forms of one name apart.
+#: Number of characters of the hash that distinguishes two forms of one name.
 _FORM_CHARACTERS = 12
 
 
 class Written(Dataset):
-    """What :func:`dataset` wrote: a :class:`forebay.Dataset` that can be deleted.
+    """The data set that :func:`dataset` wrote: a :class:`forebay.Dataset` that can be deleted.
 
-    A pickled one is a plain data set where it is unpickled: only the driver deletes.
+    Unpickling makes a plain data set of it, because only the driver deletes.
     """
 
     _folder: Folder
@@ -74,8 +75,8 @@ class Written(Dataset):
     def delete(self) -> None:
         """Removes the files, and the folder of the name if it holds no other data set.
 
-        No process may read them any more, and another call that found the same data set loses it, too. If the files are
-        gone, it does nothing.
+        No process may read the files any more. Another call that found the same data set loses it too. If the
+        files do not exist, nothing happens.
 
         Raises
         ------
@@ -96,7 +97,7 @@ class Written(Dataset):
 
 
 class _Options(NamedTuple):
-    """How a DataFrame is written."""
+    """The options with which a DataFrame is written."""
 
     row_group_size: int
     compression: str | None
@@ -112,7 +113,7 @@ class _Options(NamedTuple):
         return cls(size, compression)
 
     def for_spark(self) -> dict[str, Any]:
-        # The sign of completeness, whatever the session says.
+        # The file that marks a complete folder, also if the session has turned it off.
         named = {
             "parquet.block.size": self.row_group_size,
             "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
@@ -133,53 +134,58 @@ def dataset(
 ) -> Written:
     """A DataFrame as a data set: Spark writes it as Parquet the first time, and later calls find it there.
 
-    The folder is named by the plan of the DataFrame and by the path, size and time of each file that it reads, so that
-    the same program finds what it wrote, and another selection, another function or a file that changed is written
-    anew. A plan that does not determine its rows, as that of a DataFrame made of rows of Python, is written anew by
-    each call, with a warning of the logger ``forebay``, unless ``name`` is given.
+    The name of the folder depends on the plan of the DataFrame, and on the path, size and time of each file
+    that the plan reads. So the same program finds the folder that it wrote, and a DataFrame with another
+    selection, another function or a changed file is written anew. If the plan does not determine the rows,
+    such as the plan of a DataFrame that was made from Python rows, each call writes it anew, with a warning
+    of the logger ``forebay``, unless ``name`` is given.
 
-    Vectors of ``pyspark.ml`` become arrays, sparse ones with all of their zeros.
+    Vectors of ``pyspark.ml`` become arrays; sparse vectors with all of their zeros.
 
-    Call it in the driver, and pass the result to the training function: each process opens the same files, and refuses
-    them if they are others. Only complete folders are used, so that a driver that is killed while it writes leaves one
-    that is never read. Nothing is removed before :meth:`Written.delete` is called.
+    Call this function in the driver, and pass the result to the training function: each process opens the
+    same files, and raises an error if they have changed. Only complete folders are used: the folder of a
+    driver that is killed while it writes is never read. No folder is removed before :meth:`Written.delete` is
+    called.
 
     Parameters
     ----------
     frame : pyspark.sql.DataFrame
-        What to train on. All of its rows are written, in Spark's order.
+        The rows to train on. All rows are written, in Spark's order.
     cache_url : str or os.PathLike
-        Folder for the data sets, which Spark's executors and the training processes reach: a path on one machine or on
-        a shared file system, or a URL such as ``s3://acme/prepared`` or ``hdfs://...``.
+        Folder for the data sets, which Spark's executors and the training processes must be able to reach: a
+        path on one machine or on a shared file system, or a URL such as ``s3://acme/prepared`` or
+        ``hdfs://...``.
     name : str, optional
-        Name of the folder, for a DataFrame whose plan does not determine its rows, such as one of a table in memory.
-        Two DataFrames of one name that have the same columns are taken for the same. Default: the plan's hash.
+        Name of the folder, for a DataFrame whose plan does not determine its rows, such as a table in memory.
+        Two DataFrames with the same name and the same columns count as the same data set. Default: the hash
+        of the plan.
     dtype : "float32" or "float64", optional
-        The type of all floats and doubles, also within arrays and structures, and of vectors. Default: their own, and
-        ``float64`` for vectors.
+        The type of all floats and doubles, also within arrays and structures, and of vectors. Default: types
+        are not changed, and vectors are ``float64``.
     row_group_size : int or str, default "32MiB"
-        Bytes of a row group before it is compressed.
+        Bytes of a row group before compression.
     compression : str, optional
-        ``"snappy"``, ``"gzip"``, ``"zstd"``, ``"lz4_raw"`` or ``"uncompressed"``. Default: the session's, which is
-        ``"snappy"`` unless it says otherwise.
+        ``"snappy"``, ``"gzip"``, ``"zstd"``, ``"lz4_raw"`` or ``"uncompressed"``. Default: the codec of the
+        session, which is ``"snappy"`` unless it is configured otherwise.
     storage_options : mapping of str, optional
-        Credentials and settings of the store, for forebay; see :class:`forebay.Dataset`. Spark has its own.
+        Credentials and settings of the store, for forebay; see :class:`forebay.Dataset`. Spark uses its own
+        settings.
 
     Returns
     -------
     Written
-        What was written. A pickled one is opened where it is unpickled.
+        The data set that was written. A process that unpickles it opens it there.
 
     Raises
     ------
     InvalidError
-        ``frame`` is not a DataFrame of classic Spark, or is a stream; another argument is malformed; or a function of
-        the DataFrame raises.
+        ``frame`` is not a DataFrame of classic Spark, or is a stream; another argument is malformed; or a
+        function of the DataFrame raises.
     UnsupportedError
-        A column has a type of a user's that is not a vector.
+        A column has a user-defined type that is not a vector.
     IoError, DeniedError
-        Spark cannot read the DataFrame or write the folder; or not all rows that Spark wrote are found: ``cache_url``
-        is another folder for the executors.
+        Spark cannot read the DataFrame or write the folder; or not all rows that Spark wrote are found,
+        because ``cache_url`` is another folder for the executors.
 
     Examples
     --------
@@ -223,7 +229,7 @@ def _check(frame: Any, name: str | None) -> None:
 
 
 def _name(frame: Any) -> str:
-    """The plan's own name, or one that no other call has."""
+    """The name of the plan, or a unique name if the plan has none."""
     try:
         return spark_plan.name(frame)
     except UnsupportedError as error:
@@ -233,13 +239,13 @@ def _name(frame: Any) -> str:
 
 
 def _form(frame: Any, options: _Options) -> str:
-    """What tells apart the data sets of one name: the columns, and how they are written."""
+    """A hash that distinguishes data sets of one name: of their columns and the options of writing."""
     said = json.dumps([frame.schema.json(), *options])
     return hashlib.sha256(said.encode()).hexdigest()[:_FORM_CHARACTERS]
 
 
 def _write(frame: Any, folder: Folder, options: _Options, storage_options: Mapping[str, Any] | None) -> str:
-    """Writes to a folder of this call's own. If another call was quicker, its folder counts."""
+    """Writes to a new folder of this call. If another call has finished before, its folder is used."""
     folder.make()
     own = folder.new()
     url = folder.url(own)
@@ -266,7 +272,8 @@ def _write(frame: Any, folder: Folder, options: _Options, storage_options: Mappi
 
 
 def _remove(folder: Folder, own: str, url: str) -> None:
-    """Removes a folder that is not needed. If Spark cannot, that is not the error that counts."""
+    """Removes a folder that is not needed. An error of the removal is not raised, because it must not hide
+    the first error."""
     try:
         with told(f"{url}: Spark cannot remove what it wrote", "remove the folder yourself", url):
             folder.remove(own)

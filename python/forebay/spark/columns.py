@@ -1,4 +1,5 @@
-"""The columns of a DataFrame in types that Parquet has: vectors as arrays, floats in one precision."""
+"""Converts the columns of a DataFrame to types that Parquet has: vectors to arrays, and floats to one
+precision."""
 
 from __future__ import annotations
 
@@ -25,12 +26,12 @@ _PRECISIONS = {"float32": FloatType(), "float64": DoubleType()}
 
 
 def precision(dtype: Any) -> str | None:
-    """The name of a type of floats, or of none.
+    """The name of a float type; ``None`` without one.
 
     Raises
     ------
     InvalidError
-        It is another type.
+        ``dtype`` is another type.
     """
     if dtype is None:
         return None
@@ -46,12 +47,13 @@ def precision(dtype: Any) -> str | None:
 
 
 def converted(frame: Any, dtype: str | None) -> Any:
-    """The DataFrame with vectors as arrays, and with floats of any depth in a precision; itself, if that is all it has.
+    """The DataFrame with vectors as arrays, and with floats at any depth in one precision. A DataFrame that
+    needs no change is returned itself.
 
     Raises
     ------
     UnsupportedError
-        A column has another type of a user's.
+        A column has another user-defined type.
     """
     columns = [_column(field, dtype) for field in frame.schema.fields]
     if all(column is None for column in columns):
@@ -63,13 +65,13 @@ def converted(frame: Any, dtype: str | None) -> Any:
 
 
 def _column(field: StructField, dtype: str | None) -> Any:
-    """What takes the place of a column, if something does."""
+    """The expression that replaces a column; ``None`` if the column stays."""
     kind = field.dataType
     if _is_vector(kind):
         from pyspark.ml.functions import vector_to_array
 
         column = _of(field.name)
-        # The function raises for a null, which stays one.
+        # vector_to_array raises for null, so a null is passed around it.
         return functions.when(column.isNotNull(), vector_to_array(column, dtype or "float64"))
     if isinstance(kind, UserDefinedType):
         raise UnsupportedError(
@@ -84,12 +86,12 @@ def _column(field: StructField, dtype: str | None) -> Any:
 
 
 def _is_vector(kind: DataType) -> bool:
-    """Whether it is the type of vectors of ``pyspark.ml`` or of ``pyspark.mllib``."""
+    """Whether a type is the type of vectors of ``pyspark.ml`` or of ``pyspark.mllib``."""
     return isinstance(kind, UserDefinedType) and type(kind).__name__ == "VectorUDT"
 
 
 def _with_floats(kind: DataType, floats: DataType) -> DataType:
-    """A type whose floats are of a precision. Keys of maps stay, as two of them could become one."""
+    """The same type with floats of one precision. Keys of maps stay, because two keys could become equal."""
     if isinstance(kind, (FloatType, DoubleType)):
         return floats
     if isinstance(kind, ArrayType):

@@ -1,4 +1,5 @@
-"""Errors of Spark as errors of this package: the line that says the cause, without the traces of two languages."""
+"""Converts errors of Spark to errors of this package: the message has the cause, without the stack traces of
+two languages."""
 
 from __future__ import annotations
 
@@ -14,20 +15,20 @@ from ..errors import DeniedError, ForebayError, InvalidError, IoError
 
 __all__: list[str] = []
 
-#: Most causes of causes that are followed: one may be its own.
+#: The longest chain of causes that is followed, because an exception may be its own cause.
 _MAX_CAUSES = 50
 
-#: Names of Java's exceptions that say whose turn it is.
+#: Match names of Java's exceptions, which decide the class of the error.
 _DENIED = re.compile(r"AccessControl|AccessDenied|Forbidden|Unauthorized|NotAuthorized")
 _INVALID = re.compile(r"AnalysisException|ParseException|IllegalArgumentException|Unsupported\w*Exception")
 
-#: An exception of a function of Python, in the words of the worker that ran it.
+#: Begins the text of an exception that a Python function raised in a worker.
 _TRACEBACK = "Traceback (most recent call last)"
 
 
 @contextmanager
 def told(doing: str, next_move: str, file: str | None = None) -> Iterator[None]:
-    """Raises what Spark raises as an error of this package, which says what was done, the cause and the next move."""
+    """Raises exceptions of Spark as errors of this package, with the action, the cause and the next move."""
     try:
         yield
     except ForebayError:
@@ -42,7 +43,7 @@ def _cause(error: Exception) -> tuple[type[ForebayError], str]:
     if java is None:
         if _TRACEBACK in str(error):
             return InvalidError, _raised(str(error))
-        # Its first line alone: Py4J and Spark append Java's trace.
+        # Only the first line is used, because Py4J and Spark append Java's stack trace.
         said = str(error).strip().splitlines()
         return IoError, f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
     try:
@@ -63,7 +64,7 @@ def _cause(error: Exception) -> tuple[type[ForebayError], str]:
 
 
 def _chain(java: Any) -> Iterator[Any]:
-    """An exception of Java, its cause, the cause of that."""
+    """An exception of Java and the chain of its causes."""
     for _ in range(_MAX_CAUSES):
         if java is None:
             return
@@ -72,9 +73,9 @@ def _chain(java: Any) -> Iterator[Any]:
 
 
 def _raised(text: str) -> str:
-    """What a function of the DataFrame raised, from the last line of its traceback."""
+    """The exception that a function of the DataFrame raised, from the last line of its traceback."""
     lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
-    # After it come Java's trace, or other text of Spark, behind an empty line.
+    # Behind an empty line, Java's stack trace or other text of Spark follows.
     end = next((at for at, line in enumerate(lines) if not line.strip()), len(lines))
     own = [line.strip() for line in lines[:end] if not line.startswith((" ", "\t"))]
     places = re.findall(r'File "([^"]+)", line (\d+)', "\n".join(lines[:end]))

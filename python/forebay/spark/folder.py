@@ -1,4 +1,4 @@
-"""The folders of a DataFrame that was written, as Spark's file systems reach them."""
+"""The folders of written DataFrames, accessed through Spark's file systems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class Folder:
-    """The folder of one name: it has a folder of each call that wrote it.
+    """The folder of one name, with a subfolder for each call that wrote the data set.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class Folder:
     cache_url : str
         The folder of all data sets.
     name : str
-        The name of this one.
+        The name of this folder.
     form : str
-        What the columns and the files are like. Folders of another form are other data sets.
+        The hash of the columns and the options of writing. Subfolders of another form are other data sets.
     """
 
     def __init__(self, session: Any, cache_url: str, name: str, form: str) -> None:
@@ -40,7 +40,7 @@ class Folder:
         if self._is_local:
             cache_url = f"file://{os.path.abspath(cache_url)}"
         elif cache_url.startswith("s3:") and settings.get("fs.s3.impl") is None:
-            # Hadoop's own connector has another scheme. forebay reads both.
+            # Hadoop's connector for S3 has the scheme s3a. forebay reads both.
             cache_url = f"s3a:{cache_url[3:]}"
         self._at = f"{cache_url.rstrip('/')}/{name}"
         self._form = form
@@ -48,7 +48,7 @@ class Folder:
         self._files = path.getFileSystem(settings)
 
     def complete(self) -> str | None:
-        """The folder that was completed first, as forebay reads it."""
+        """The URL of the subfolder that was completed first; ``None`` if there is none."""
         at = self._hadoop.Path(self._at)
         if not self._files.exists(at):
             return None
@@ -61,7 +61,7 @@ class Folder:
         return self.url(f"{self._at}/{min(found)[1]}") if found else None
 
     def make(self) -> None:
-        """Makes the folder, unless it is there."""
+        """Creates the folder if it does not exist."""
         place = f"{self._at}: the folder cannot be made"
         move = "cache_url must be a folder that Spark may write to"
         file = self.url(self._at)
@@ -70,20 +70,20 @@ class Folder:
                 raise IoError(f"{place}: the file system refuses it ({move})", file=file)
 
     def new(self) -> str:
-        """A folder that no other call writes to."""
+        """A new subfolder, to which no other call writes."""
         return f"{self._at}/{self._form}-{uuid.uuid4().hex}"
 
     def url(self, folder: str) -> str:
-        """A folder as forebay reads it."""
+        """The URL of a subfolder for forebay."""
         return folder.removeprefix("file://") if self._is_local else folder
 
     def remove(self, folder: str) -> None:
-        """Removes the folder of a call, and that of the name if no other is in it."""
+        """Removes a subfolder, and the folder itself if it is empty then."""
         self._files.delete(self._hadoop.Path(folder), True)
         at = self._hadoop.Path(self._at)
         if self._files.exists(at) and not len(self._files.listStatus(at)):
             self._files.delete(at, True)
 
     def remove_complete(self, url: str) -> None:
-        """Removes a folder that :meth:`complete` or :meth:`url` returned."""
+        """Removes a subfolder by the URL that :meth:`complete` or :meth:`url` returned."""
         self.remove(f"file://{url}" if self._is_local else url)

@@ -1,7 +1,8 @@
-"""The identity of a DataFrame of Spark: what its plan does, and the files that it reads.
+"""The identity of a DataFrame of Spark, from its plan and the files that the plan reads.
 
-Two DataFrames of the same identity have the same rows, also in two programs. A plan that does not say all that its rows
-depend on has none, and is refused: a table in memory, a clock, a function of another language.
+Two DataFrames of the same identity have the same rows, also in two programs. A plan has no identity, and is
+refused, if its rows depend on something that is not in the plan: a table in memory, a clock, a function of
+another language.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from ..errors import UnsupportedError
 
 __all__: list[str] = []
 
-#: Characters of a name: half of a SHA-256, as two plans never share so many.
+#: Number of characters of a name: half of a SHA-256, which is enough to be unique.
 NAME_CHARACTERS = 32
 
-#: The sources of a plan whose rows follow from the plan alone.
+#: Sources whose rows depend only on the plan.
 _KNOWN_LEAVES = {"Range", "OneRowRelation", "CTERelationRef"}
 
-#: Parts of a plan that say nothing of what they compute, or compute something else each time.
+#: Parts of a plan whose text does not determine their result, and parts whose result differs each time.
 _OPAQUE = re.compile(r"Scala(UDF|UDAF|Aggregator)|Hive\w*(UDF|Function)\w*|Typed\w+|DeserializeToObject|\w*InR")
 _CLOCKS = re.compile(r"Current\w+|Now|LocalTimestamp|Uuid")
 
@@ -30,10 +31,11 @@ _CLOCKS = re.compile(r"Current\w+|Now|LocalTimestamp|Uuid")
 _NEUTRAL_SETTINGS = re.compile(
     r"spark\.sql\.(warehouse|artifact|shuffle|adaptive|debug|execution|ui|files|session\.id)\b"
 )
-#: Those that change them, and have a default that may depend on the machine or the release.
+#: Settings that change the rows of a plan, and whose default may depend on the machine or the release.
 _SETTINGS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive")
 
-#: How many members of a list Spark writes out in the text of a plan. By default it leaves out those after the 25th.
+#: The setting for the number of list members in the text of a plan. By default Spark leaves out the members
+#: after the 25th.
 _FIELDS = "spark.sql.debug.maxToStringFields"
 _ALL_FIELDS = str(2**31 - 1)
 
@@ -56,7 +58,7 @@ def name(frame: Any) -> str:
 
 
 def _said(frame: Any, plan: Any, parts: list[Any]) -> Iterator[str]:
-    """All that the rows depend on, piece by piece."""
+    """Everything that the rows depend on, piece by piece."""
     yield frame.schema.json()
     session = frame.sparkSession
     for key in _SETTINGS:
@@ -64,7 +66,8 @@ def _said(frame: Any, plan: Any, parts: list[Any]) -> Iterator[str]:
     for key, value in sorted(_settings(session).items()):
         if key.startswith("spark.sql.") and key not in _SETTINGS and not _NEUTRAL_SETTINGS.match(key):
             yield f"{key}={value}"
-    # The numbers of columns are normal in the canonical plan. Its text has what the JSON leaves out, and the reverse.
+    # The canonical plan has normalised numbers of columns. Its text and its JSON each have parts that the
+    # other leaves out.
     canonical = plan.canonicalized()
     yield _text(session, canonical)
     nodes = re.sub(r'"jvmId":"[^"]*"', "", canonical.toJSON())
@@ -83,7 +86,7 @@ def _said(frame: Any, plan: Any, parts: list[Any]) -> Iterator[str]:
 
 
 def _settings(session: Any) -> dict[str, str]:
-    """All settings of a session. Spark 3.5 has no method of Python for them."""
+    """All settings of a session. Spark 3.5 has no Python method for them."""
     pairs = _sequence(session.conf._jconf.getAll().toSeq())
     return {str(pair._1()): str(pair._2()) for pair in pairs}
 
@@ -101,7 +104,7 @@ def _text(session: Any, plan: Any) -> str:
 
 
 def _leaf(session: Any, leaf: Any) -> Iterator[str]:
-    """What a source of a plan reads."""
+    """The identity of the data that a source of a plan reads."""
     kind = leaf.getClass().getSimpleName()
     if kind in _KNOWN_LEAVES:
         return

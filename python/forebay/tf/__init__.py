@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 __all__ = ["batches", "dataset"]
 
-#: Bytes of which the addresses of a tensor's memory are multiples (EIGEN_MAX_ALIGN_BYTES).
+#: Alignment of a tensor's memory, in bytes (EIGEN_MAX_ALIGN_BYTES).
 ALIGNMENT = 64
 
 tf_distribute.teach()
 
 
 def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
-    """The loader's batches as tensors, one epoch per iteration, for a training loop of one's own.
+    """The loader's batches as tensors, one epoch per iteration, for a hand-written training loop.
 
-    Each batch is one conversion without ``tf.data``, and the loader's state counts those that the training step
-    received: a run that is interrupted resumes at the next row. On the CPU the tensors share the batch's memory where
-    its alignment allows.
+    Each batch is converted without ``tf.data``, and the loader's state counts the batches that the training
+    step received: an interrupted run resumes at the next row. On the CPU the tensors share the batch's memory
+    if its alignment permits.
 
     Parameters
     ----------
@@ -55,20 +55,20 @@ def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
     x : str, list or dict, optional
         Input columns: a name, or a list or dict of names. Default: a batch is a dict of all columns.
     y : str, list or dict, optional
-        Target columns, likewise. Default: no target.
+        Target columns, in the same forms as ``x``. Default: no target.
 
     Returns
     -------
     Batches
-        Iterable once per epoch, with ``len(train)`` batches, of the types that :func:`dataset` has; and structures, as
-        a dict of their fields, and windows of text, which it does not have.
+        Iterable once per epoch, with ``len(train)`` batches, of the types of :func:`dataset`. Unlike there, a
+        structure is a dict of its fields, and windows of text are delivered.
 
     Raises
     ------
     InvalidError
         ``train`` is not a :class:`forebay.Loader`, or ``y`` is given without ``x``.
     UnknownColumnError
-        While iterating: ``x`` or ``y`` names no column.
+        While iterating: ``x`` or ``y`` names a column that does not exist.
     UnsupportedError
         While iterating: a column has a type that TensorFlow does not have (leave it out with ``columns=``).
 
@@ -96,15 +96,17 @@ def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
 def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: Any = None) -> Any:
     """A ``tf.data.Dataset`` of one epoch; iterating over it again reads the next one.
 
-    An element is a dict of tensors, or ``(x, y)`` if ``x`` says which columns are the input. Lists of differing lengths
-    are ragged tensors, text and bytes are strings, times are ``int64`` in the column's unit.
+    An element is a dict of tensors, or ``(x, y)`` if ``x`` says which columns are the input. Lists of
+    differing lengths are ragged tensors, text and bytes are strings, times are ``int64`` in the column's
+    unit.
 
-    A batch is one call of Python, and TensorFlow shares its memory where its alignment allows. The loader's state
-    counts what TensorFlow took, which may be a few batches more than the model got. :func:`batches` counts exactly.
+    Each batch is one call of Python, and TensorFlow shares its memory if its alignment permits. The loader's
+    state counts the batches that TensorFlow took, which may be a few more than the model received.
+    :func:`batches` counts exactly.
 
-    Under ``tf.distribute`` with several workers, each passes the data set of a loader with its own shard. A strategy
-    divides it no further: each worker gets the batches of its loader, which its replicas share. A loader without a
-    shard, or with that of another worker, is refused there.
+    Under ``tf.distribute`` with several workers, each passes the data set of a loader with its own shard. A
+    strategy does not divide the data set again: each worker gets the batches of its loader, which its
+    replicas share. A loader without a shard, or with the shard of another worker, is refused there.
 
     Parameters
     ----------
@@ -113,9 +115,10 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     x : str, list or dict, optional
         Input columns: a name, or a list or dict of names. Default: an element is a dict of all columns.
     y : str, list or dict, optional
-        Target columns, likewise. Default: no target.
+        Target columns, in the same forms as ``x``. Default: no target.
     output_signature : tf.TypeSpec or a structure of them, optional
-        Types and shapes of an element. Default: from the loader's schema; needed if the loader has a transform.
+        Types and shapes of an element. Default: the types of the loader's schema; the argument is needed if
+        the loader has a transform.
 
     Returns
     -------
@@ -125,7 +128,8 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     Raises
     ------
     InvalidError
-        ``train`` is not a :class:`forebay.Loader`, ``y`` is given without ``x``, or ``output_signature`` is missing.
+        ``train`` is not a :class:`forebay.Loader`, ``y`` is given without ``x``, or ``output_signature`` is
+        missing.
     UnknownColumnError
         ``x`` or ``y`` names no column.
     UnsupportedError
@@ -160,12 +164,13 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
         return iter(found)
 
     made = tf.data.Dataset.from_generator(generate, output_signature=output_signature)
-    # TensorFlow never forgets the function. The data set, and those that are made of it, keep the loader instead.
+    # TensorFlow never frees the function, so the function does not keep the loader: the data set and all data
+    # sets that are made from it do.
     return tf_distribute.marked(made, batches)
 
 
 class _Made(Mapping[str, Any]):
-    """What is made of each column, when it is picked."""
+    """A mapping that converts a column when it is picked."""
 
     def __init__(self, columns: Mapping[str, Any], make: Callable[[str, Any], Any]) -> None:
         self._columns = columns
@@ -197,7 +202,8 @@ def _tensor(name: str, value: Any) -> Any:
 
 
 def _leaf(value: Any, name: str | None = None) -> Any:
-    """A tensor, of a value that may be one already; a function that picks columns makes others without a name."""
+    """Converts a value to a tensor, if it is not one already. A value that a picking function made has no
+    name."""
     if isinstance(value, tf.RaggedTensor):
         return value
     try:
@@ -209,7 +215,8 @@ def _leaf(value: Any, name: str | None = None) -> Any:
 
 
 def _can_be_shared(value: Any) -> bool:
-    """Whether TensorFlow can use the memory of an array as it is; it aborts the process if that is not aligned."""
+    """Whether TensorFlow can share the memory of an array. It aborts the process if shared memory is not
+    aligned."""
     return (
         isinstance(value, np.ndarray)
         and value.dtype.kind in "biufc"
@@ -222,13 +229,13 @@ def _can_be_shared(value: Any) -> bool:
 
 
 def _shared(value: Any) -> Any:
-    """The array as a tensor of the same memory, which the tensor keeps."""
+    """The array as a tensor over the same memory, which the tensor keeps alive."""
     return tf.experimental.dlpack.from_dlpack(value.__dlpack__())
 
 
 @cache
 def _is_on_host() -> bool:
-    """Whether tensors are made in host memory: where there is a GPU, TensorFlow makes them there."""
+    """Whether TensorFlow makes tensors in host memory, which it does only without a GPU."""
     return not tf.config.list_logical_devices("GPU")
 
 

@@ -1,9 +1,10 @@
 """Loaders under ``tf.distribute``: each worker trains on the batches of its own shard.
 
-A strategy divides what it is given. It leaves each worker one part of the batches, and takes a batch for that of all
-workers, of which each replica gets a piece. A loader with a shard is divided already, and its batches are a worker's
-own. A data set has an option for the first and none for the second. So the two methods of strategies that take data
-sets look here whether one comes from a loader, and leave all others as they are.
+A strategy divides a data set in two ways. It gives each worker a part of the batches, and it treats a batch
+as the batch of all workers, of which each replica gets a piece. A loader with a shard is divided already, and
+its batches belong to one worker. A data set has an option against the first division, but not against the
+second. So this module wraps the two methods of strategies that take data sets: they treat the data set of a
+loader separately, and leave all others unchanged.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ __all__: list[str] = []
 #: The jobs of a cluster that train.
 _TRAINERS = ("chief", "worker")
 
-#: Where a data set has the batches that it delivers.
+#: The attribute of a data set with the batches of its loader.
 _OF = "_forebay_batches"
 
 
 def marked(dataset: Any, batches: Batches[Any]) -> Any:
-    """The data set of a loader's batches, which keeps them and is never divided by rows or files."""
+    """Marks the data set of a loader's batches: it keeps the batches, and is never divided by rows or
+    files."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     dataset = dataset.with_options(options)
@@ -41,7 +43,7 @@ def marked(dataset: Any, batches: Batches[Any]) -> Any:
 
 
 def teach() -> None:
-    """Makes strategies know the data sets of loaders. A second call changes nothing."""
+    """Makes strategies recognise the data sets of loaders. A second call changes nothing."""
     strategy = tf.distribute.Strategy
     for name, change in (
         ("experimental_distribute_dataset", _distributes_dataset),
@@ -83,7 +85,7 @@ def _distributes_from_function(original: Callable[..., Any]) -> Callable[..., An
 
 
 def _loaders(dataset: Any) -> Iterator[Loader]:
-    """The loaders of a data set, and of those that it was made of."""
+    """The loaders of a data set, and of the data sets that it was made from."""
     batches = getattr(dataset, _OF, None)
     if batches is not None:
         yield batches.loader
@@ -93,7 +95,7 @@ def _loaders(dataset: Any) -> Iterator[Loader]:
 
 
 def _workers(strategy: Any) -> int:
-    """How many processes train together."""
+    """The number of processes that train together."""
     resolver = strategy.cluster_resolver
     jobs = {} if resolver is None else resolver.cluster_spec().as_dict()
     if "ps" in jobs:
@@ -105,7 +107,7 @@ def _workers(strategy: Any) -> int:
 
 
 def _check(loader: Loader, shard: Shard) -> None:
-    """Refuses a loader whose rows are not those of a worker."""
+    """Refuses a loader whose shard is not the shard of the worker."""
     check_shard(loader, "tf.distribute", shard)
     given = loader._arguments["shard"]
     if given != shard:
@@ -116,7 +118,8 @@ def _check(loader: Loader, shard: Shard) -> None:
 
 
 def _pieces(dataset: Any, replicas: int) -> Any:
-    """The batches of a worker, each in one piece per replica whose numbers of rows differ by one at most."""
+    """The batches of a worker, each in one piece for each replica. The numbers of rows in the pieces differ
+    by at most one."""
     if replicas == 1:
         return dataset
 

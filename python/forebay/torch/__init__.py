@@ -55,13 +55,14 @@ def batches(
 ) -> Batches[dict[str, Any]]:
     """The loader's batches as dicts of tensors, one epoch per iteration.
 
-    On the CPU the tensors share the batch's memory. For a CUDA device each batch is copied on a stream of its own,
-    ahead of the training step. Images and tensors are copied from the memory that they were decoded into, which is
-    registered with the CUDA runtime once for many batches; other columns go through pinned memory.
+    On the CPU the tensors share the batch's memory. For a CUDA device, each batch is copied on a separate
+    stream, ahead of the training step. Images and tensors are copied from the memory into which they were
+    decoded, which is registered with the CUDA runtime once for many batches; other columns are copied through
+    pinned memory.
 
-    Dense columns have the shapes and types of the numpy arrays; bfloat16 images are ``torch.bfloat16``. Lists of
-    differing lengths become nested tensors with the layout ``torch.jagged``. Types that torch does not have stay as
-    they are: text and bytes are arrays of objects, times are numpy arrays.
+    Dense columns have the shapes and types of the numpy arrays; bfloat16 images are ``torch.bfloat16``. Lists
+    of differing lengths become nested tensors with the layout ``torch.jagged``. Types that torch does not
+    have are not converted: text and bytes are arrays of objects, times are numpy arrays.
 
     Parameters
     ----------
@@ -70,12 +71,12 @@ def batches(
     device : str or torch.device, optional
         Device to place the tensors on. Default: the CPU.
     dtype : torch.dtype, optional
-        A floating-point type. Tensors of another one are converted to it, on the device; those of integers stay.
-        Default: the types of the columns.
+        A floating-point type. Tensors of another floating-point type are converted to it, on the device;
+        tensors of integers are not. Default: the types of the columns.
     channels_last : bool, default False
-        Deliver images in the memory format ``torch.channels_last``, of shape ``(rows, channels, height, width)``.
-        Nothing is moved for images of the layout "NHWC", the default of :class:`forebay.Image`; those of "NCHW" are
-        copied.
+        Deliver images in the memory format ``torch.channels_last``, of shape ``(rows, channels, height,
+        width)``. Images with the layout "NHWC", the default of :class:`forebay.Image`, need no copy; images
+        with "NCHW" are copied.
     ahead : int, default 1
         Batches to copy to the device before the training step asks for them. Without effect on the CPU.
 
@@ -87,8 +88,8 @@ def batches(
     Raises
     ------
     InvalidError
-        ``train`` is not a :class:`forebay.Loader`, ``dtype`` is not a floating-point type, ``channels_last`` is not a
-        bool, or ``ahead`` is not an int of at least 0.
+        ``train`` is not a :class:`forebay.Loader`, ``dtype`` is not a floating-point type, ``channels_last``
+        is not a bool, or ``ahead`` is not an int of at least 0.
 
     Examples
     --------
@@ -114,22 +115,23 @@ def batches(
 
 
 def dataset(train: Loader, *, dtype: torch.dtype | None = None, channels_last: bool = False) -> LoaderDataset:
-    """The loader's batches as a ``torch.utils.data.IterableDataset``, for code that insists on a ``DataLoader``.
+    """The loader's batches as a ``torch.utils.data.IterableDataset``, for code that insists on a
+    ``DataLoader``.
 
-    Pass it to a ``DataLoader``, or to torchdata's ``StatefulDataLoader``, with ``batch_size=None``: its elements are
-    whole batches, the dicts of tensors that :func:`batches` gives, on the CPU. Each iteration is one epoch. Where
-    nothing insists on a ``DataLoader``, :func:`batches` is shorter.
+    Pass it to a ``DataLoader``, or to torchdata's ``StatefulDataLoader``, with ``batch_size=None``: its
+    elements are whole batches, the dicts of tensors that :func:`batches` gives, on the CPU. Each iteration is
+    one epoch. Where nothing insists on a ``DataLoader``, :func:`batches` is shorter.
 
-    The loader has threads of its own, so that ``num_workers=0`` is as fast as workers are elsewhere. With
-    ``num_workers=1`` a loader is built in the worker, under any start method, and only a ``StatefulDataLoader`` knows
-    how far the training loop got. More workers are refused.
+    The loader has its own threads, so ``num_workers=0`` costs no speed. With ``num_workers=1`` a loader is
+    built in the worker, under any start method, and only a ``StatefulDataLoader`` knows the position of the
+    training loop. More workers are refused.
 
     Parameters
     ----------
     train : Loader
         The loader.
     dtype, channels_last
-        As of :func:`batches`.
+        The arguments of :func:`batches`.
 
     Returns
     -------
@@ -139,8 +141,8 @@ def dataset(train: Loader, *, dtype: torch.dtype | None = None, channels_last: b
     Raises
     ------
     InvalidError
-        As :func:`batches`. Iterating raises it if the ``DataLoader`` has several workers or makes batches of the
-        batches.
+        An argument is refused as by :func:`batches`. Iterating raises this error if the ``DataLoader`` has
+        several workers or makes batches of the batches.
 
     Examples
     --------
@@ -160,15 +162,15 @@ def tensors(batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dic
     Parameters
     ----------
     batch : Batch or mapping
-        A batch, or what a transform made of one.
+        A batch, or the result of a transform.
     move : callable, optional
-        From a tensor to the tensor that is delivered, for instance on another device. Default: the tensors share the
-        batch's memory.
+        Takes a tensor and returns the tensor to deliver, for instance on another device. Default: the tensors
+        share the batch's memory.
 
     Returns
     -------
     dict
-        Names and tensors; columns of types that torch does not have stay as they are.
+        Names and tensors; columns of types that torch does not have are not converted.
 
     Examples
     --------
@@ -181,10 +183,11 @@ def tensors(batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dic
 
 @dataclass(frozen=True)
 class _Form:
-    """The form in which tensors are delivered. A data loader's worker gets a copy."""
+    """The form in which tensors are delivered. The worker of a ``DataLoader`` gets a copy."""
 
     dtype: torch.dtype | None
-    #: Names of the images that become ``channels_last``: whether their channels are last already, and their shape.
+    #: The images that become ``channels_last``, by name: whether their channels are last already, and their
+    #: shape.
     images: dict[str, tuple[bool, tuple[int, ...]]]
 
     @classmethod
@@ -210,7 +213,7 @@ class _Form:
         if self.dtype is not None and value.is_floating_point():
             value = value.to(self.dtype)
         is_last, shape = self.images.get(name, (False, None))
-        # A transform may have made something else of it.
+        # A transform may have changed the shape of the column.
         if value.is_nested or value.shape[1:] != shape:
             return value
         if is_last:
@@ -240,5 +243,5 @@ def _tensor(value: Any, column: Any, move: Move) -> Any:
 
 
 def _bytes(batch: Mapping[str, Any]) -> int:
-    """Bytes of the tensors of a batch."""
+    """Total size of the tensors of a batch, in bytes."""
     return sum(value.nbytes for value in batch.values() if isinstance(value, torch.Tensor) and not value.is_nested)

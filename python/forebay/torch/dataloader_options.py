@@ -1,4 +1,5 @@
-"""Options of torch's ``DataLoader`` where they have no place, answered with what to do instead."""
+"""Errors for options of torch's ``DataLoader`` in functions that do not have them. They say what to do
+instead."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _INSTEAD = {
 
 
 def without_those_of_a_data_loader(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function, which says for options of a ``DataLoader`` what takes their place."""
+    """Wraps a function, so that an option of a ``DataLoader`` raises an error with the option to use
+    instead."""
 
     @functools.wraps(function)
     def checked(*args: P.args, **options: P.kwargs) -> R:

@@ -1,8 +1,9 @@
-"""A loader as a data set of PyTorch, for code that insists on a ``DataLoader``; see :func:`forebay.torch.dataset`.
+"""A loader as a data set of PyTorch, for code that insists on a ``DataLoader``; see
+:func:`forebay.torch.dataset`.
 
-A ``DataLoader`` with a worker iterates in a process of its own, over a copy of the data set, and makes a new copy for
-each epoch. A loader cannot be carried over a fork, so the copy builds one from the same arguments, and the copies agree
-on the epochs through a few bytes of shared memory.
+A ``DataLoader`` with a worker iterates over a copy of the data set in another process, and makes a new copy
+for each epoch. A loader does not survive a fork, so the copy builds a loader from the same arguments. The
+copies agree on the epochs through a few bytes of shared memory.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoaderDataset"]
 
-#: No worker has begun an epoch yet.
+#: The shared value while no worker has begun an epoch.
 NONE = -1
 
 
@@ -45,7 +46,7 @@ default_collate_fn_map[Whole] = _refuse_to_collate
 
 
 class Recipe(NamedTuple):
-    """What a loader is built from again. Unlike the loader, it may be carried over a fork."""
+    """The arguments to build a copy of a loader. Unlike the loader, they survive a fork."""
 
     build_of: Callable[..., Loader]
     arguments: Any
@@ -60,14 +61,14 @@ class Recipe(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """What a data set is opened from again."""
+    """The arguments to open a copy of a data set."""
 
     build_of: Callable[..., Dataset]
     arguments: tuple[Any, ...]
 
 
 def _each(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
-    """A copy of arguments with each value of a kind changed."""
+    """A copy of arguments in which each value of one class is changed."""
     if isinstance(value, kind):
         return change(value)
     if type(value) is dict:
@@ -78,18 +79,19 @@ def _each(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
 
 
 class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
-    """A loader as an ``IterableDataset`` of whole batches, with a state. Made by :func:`forebay.torch.dataset`.
+    """A loader as an ``IterableDataset`` of whole batches, with a state. Made by
+    :func:`forebay.torch.dataset`.
 
     Parameters
     ----------
     loader : Loader
         The loader of the batches.
     convert : callable
-        From a :class:`forebay.Batch` to a dict of tensors.
+        Takes a :class:`forebay.Batch` and returns a dict of tensors.
     """
 
     loader: Loader
-    """The loader whose batches these are. In a worker it is another one, built from the same arguments."""
+    """The loader of these batches. In a worker it is another loader, built from the same arguments."""
 
     def __init__(self, loader: Loader, convert: Callable[[Any], dict[str, Any]]) -> None:
         self.loader = check_loader(loader)
@@ -97,13 +99,14 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         self._recipe = Recipe.of(loader)
         self._length = len(loader)
         self._process = os.getpid()
-        # Where the process that made this data set was when the worker's copy was made.
+        # The position of the loader in the process that made this data set, when the worker's copy was made.
         self._origin = loader._origin
-        # The next epoch after those that workers began, and the origin that these began from.
+        # The epoch after the last one that a worker began, and the number of the origin from which that
+        # worker began.
         self._shared = torch.tensor([NONE, 0]).share_memory_()
 
     def __len__(self) -> int:
-        """Batches in a whole epoch of this rank."""
+        """Number of batches in a whole epoch of this rank."""
         return self._length
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -119,7 +122,8 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         return _Walk(self)
 
     def set_epoch(self, epoch: int) -> None:
-        """Has no effect, as the loader counts its epochs. Loops of Accelerate call it before they begin one.
+        """Has no effect, because the loader counts its epochs. Loops of Accelerate call this method before
+        each epoch.
 
         Parameters
         ----------
@@ -129,12 +133,13 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         Raises
         ------
         InvalidError
-            The loop is one of Accelerate that would divide the batches once more.
+            The loop is a loop of Accelerate that would divide the batches again.
         """
         _refuse_accelerate(self)
 
     def state_dict(self) -> dict[str, Any]:
-        """How far the training loop got: the state of the loader; see :meth:`forebay.Loader.state_dict`.
+        """The position of the training loop, which is the state of the loader; see
+        :meth:`forebay.Loader.state_dict`.
 
         Returns
         -------
@@ -144,7 +149,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         Raises
         ------
         InvalidError
-            A worker of a ``DataLoader`` reads this data set, and only that ``DataLoader`` knows how far it got.
+            A worker of a ``DataLoader`` reads this data set, and only that ``DataLoader`` knows the position.
         """
         self._settle()
         if get_worker_info() is None and self._worker_was_here():
@@ -165,7 +170,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         Parameters
         ----------
         state : mapping
-            What :meth:`state_dict` or :meth:`forebay.Loader.state_dict` returned.
+            A state that :meth:`state_dict` or :meth:`forebay.Loader.state_dict` returned.
 
         Raises
         ------
@@ -175,20 +180,20 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         self._settle()
         self.loader.load_state_dict(state)
         if get_worker_info() is not None:
-            # What other workers began before no longer counts.
+            # Epochs that other workers began before no longer count.
             self._agree(self.loader.state_dict()["epoch"])
             self._loaded = True
 
     # A worker's copy
 
-    #: A worker has loaded a state that it has not begun; has begun an epoch.
+    #: Whether the worker has loaded a state without an epoch since, and whether it has begun an epoch.
     _loaded = _begun = False
 
     def _settle(self) -> None:
-        """In a process that is not the one of the loader: builds a loader of its own."""
+        """Builds a new loader if this process is not the process of the loader."""
         if self._process == os.getpid():
             return
-        # The origin may be younger than this data set: a fork copies the loader too.
+        # A fork copies the loader too, so its origin may be newer than the copy in this data set.
         self._origin = self.loader._origin
         self.loader = self._recipe.build()
         self._process = os.getpid()
@@ -203,7 +208,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         self._shared[0] = upcoming
 
     def _begin(self) -> Epoch:
-        """The next epoch, after those of this process and those of workers."""
+        """Begins the epoch after all epochs of this process and of workers."""
         self._settle()
         if get_worker_info() is None:
             return self.loader.epoch(int(self._shared[0])) if self._worker_was_here() else iter(self.loader)
@@ -214,14 +219,15 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         return epoch
 
     def _upcoming(self) -> int | None:
-        """The epoch that a worker begins next, if that is not where its loader is."""
+        """The epoch that a worker begins next; ``None`` to continue at the position of the worker's
+        loader."""
         upcoming, known = (int(value) for value in self._shared)
         return upcoming if upcoming != NONE and known == self._origin.number else self._origin.upcoming
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         state["_origin"] = self.loader._origin if self._process == os.getpid() else self._origin
-        # The copy builds its loader when it is used, in the process where that is.
+        # The copy builds its loader when it is first used, in the process that uses it.
         del state["loader"], state["_process"]
         return state
 
@@ -237,7 +243,8 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
 
 
 class _Walk(Iterator[dict[str, Any]]):
-    """One pass. It has a state, as ``StatefulDataLoader`` restores the end of a pass as a pass without batches."""
+    """One pass over the data set. It has a state, because ``StatefulDataLoader`` restores the end of a pass
+    as a pass without batches."""
 
     def __init__(self, dataset: LoaderDataset) -> None:
         self._dataset = dataset
@@ -262,7 +269,7 @@ class _Walk(Iterator[dict[str, Any]]):
 
 
 def _refuse_accelerate(dataset: LoaderDataset) -> None:
-    """Refuses the loops of Accelerate that would lose rows, where one of them iterates."""
+    """Refuses a loop of Accelerate that would lose rows, if one iterates over ``dataset``."""
     accelerate = sys.modules.get("accelerate.state")
     if accelerate is None:
         return
@@ -276,7 +283,7 @@ def _refuse_accelerate(dataset: LoaderDataset) -> None:
         )
     if held is not dataset:
         return
-    # With several ranks Accelerate shards what it does not dispatch.
+    # With several ranks, Accelerate shards every data set that it does not dispatch.
     move = "use forebay.accelerate.batches"
     if accelerate.PartialState().num_processes == 1:
         move += ", or pass DataLoaderConfiguration(dispatch_batches=False, use_stateful_dataloader=True)"

@@ -1,11 +1,12 @@
-"""Batches copied to a CUDA device beside the training step, from the memory that they were made in.
+"""Copies batches to a CUDA device during the training step, from the memory in which they were made.
 
-A device copies by itself only from memory that is registered with its runtime. The loader makes the images and tensors
-of batch after batch in the same slots, so each slot is registered once, when it is first copied from, and the copy of
-every batch begins right there. A column that is in no slot, such as one of numbers, goes through memory that torch
-keeps for it.
+A device copies asynchronously only from memory that is registered with its runtime. The loader makes the
+images and tensors of its batches in the same few slots, so each slot is registered when it is first copied
+from, and batches are copied directly from the slots. A column outside of the slots, such as a column of
+numbers, is copied through pinned memory of torch.
 
-A slot may be written again as soon as nobody has the batch. So a batch is kept here until the device has copied it.
+A slot may be written again as soon as its batch is dropped, so this module keeps a batch until the device has
+copied it.
 """
 
 from __future__ import annotations
@@ -23,44 +24,47 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-#: To ask whether fewer bytes are in a slot takes longer than to copy them.
-MIN_ASKED = 4096
+#: The smallest tensor, in bytes, for which the loader is asked whether it is in a slot: a smaller one is
+#: copied faster.
+MIN_ASKED_BYTES = 4096
 
-#: cudaHostRegisterPortable: for all devices of the process.
+#: The flag cudaHostRegisterPortable: memory is registered for all devices of the process.
 PORTABLE = 1
 
 
 class Event(Protocol):
-    """The end of what was given to a stream until now: a ``torch.cuda.Event``."""
+    """The end of all work that was queued on a stream so far, such as a ``torch.cuda.Event``."""
 
     def query(self) -> bool:
-        """Whether it has come."""
+        """Whether the device has reached the event."""
 
     def synchronize(self) -> None:
-        """Waits for it."""
+        """Waits until the device has reached the event."""
 
 
 class Lane(Protocol):
     """A stream of copies to a device."""
 
     def run(self, function: Callable[[], Any]) -> Any:
-        """What the function returns; what it gives to the device goes to this stream."""
+        """Calls the function with this stream as the current one, and returns its result."""
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor on the device, once the copy is done. Begins the copy; its memory has to stay until then."""
+        """Begins to copy a tensor to the device, and returns the tensor there. The source must stay unchanged
+        until the copy is done."""
 
     def staged(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A copy of the tensor in memory that the device copies from, and that stays until it has."""
+        """A copy of the tensor in pinned memory, which is kept until the device has copied it."""
 
     def event(self) -> Event:
-        """The end of what was begun until now."""
+        """An event after all work that was queued so far."""
 
     def wait(self, event: Event, tensors: list[torch.Tensor]) -> None:
-        """Has the training step wait on the device for an event, and keeps the tensors until the step is done."""
+        """Makes the training step wait for an event on the device, and keeps the memory of the tensors until
+        the step is done."""
 
 
 class Started(NamedTuple):
-    """A batch whose copy was begun."""
+    """A batch whose copy has begun."""
 
     batch: dict[str, Any]
     moved: list[torch.Tensor]
@@ -75,14 +79,15 @@ class CudaRegistrar:
         self._warned = False
 
     def register(self, address: int, size: int) -> bool:
-        """Registers whole pages. Whether that was possible; if not, says why, once."""
+        """Registers whole pages, and returns whether this was possible. The first failure is shown as a
+        warning."""
         runtime = torch.cuda.cudart()
         with torch.cuda.device(self._device):
             code = int(runtime.cudaHostRegister(address, size, PORTABLE))
         if code == 0:
             return True
         try:
-            # The runtime keeps the code, and whoever launches a kernel next would get it as an error of that.
+            # The runtime keeps the error code, and would report it at the next kernel launch.
             torch.zeros(1, device=self._device)
         except RuntimeError as error:
             cause = str(error).partition("\n")[0]
@@ -100,7 +105,7 @@ class CudaRegistrar:
         return False
 
     def unregister(self, address: int) -> None:
-        """Ends the registration of the pages that begin here."""
+        """Ends the registration of the pages that begin at ``address``."""
         code = int(torch.cuda.cudart().cudaHostUnregister(address))
         if code != 0:
             raise RuntimeError(f"error {code} of cudaHostUnregister")
@@ -114,25 +119,25 @@ class CudaLane:
         self._stream = torch.cuda.Stream(device)
 
     def run(self, function: Callable[[], Any]) -> Any:
-        """What the function returns."""
+        """Calls the function with this stream as the current one."""
         with torch.cuda.stream(self._stream):
             return function()
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor on the device."""
+        """Begins to copy a tensor to the device."""
         return tensor.to(self._device, non_blocking=True)
 
     def staged(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A copy in pinned memory, which torch takes back when the copy from it is done."""
+        """A copy in pinned memory, which torch reuses when the device has copied it."""
         return tensor.pin_memory()
 
     def event(self) -> Event:
-        """The end of what was begun until now."""
+        """An event after all work that was queued so far."""
         event: Event = self._stream.record_event()
         return event
 
     def wait(self, event: Any, tensors: list[torch.Tensor]) -> None:
-        """Has the training step's stream wait for an event."""
+        """Makes the stream of the training step wait for an event."""
         consumer = torch.cuda.current_stream(self._device)
         consumer.wait_event(event)
         for tensor in tensors:
@@ -140,7 +145,7 @@ class CudaLane:
 
 
 class Sources:
-    """Memory that a device copies from. Whoever drops it waits until the copies are done."""
+    """Tensors from which a device copies. Dropping this object waits until the copies are done."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
@@ -148,26 +153,26 @@ class Sources:
         self.tensors: list[torch.Tensor] = []
 
     def begun(self, done: Event) -> None:
-        """Notes the event after the last copy."""
+        """Notes the event after the last of these copies."""
         self._done = done
 
     def are_copied(self) -> bool:
-        """Whether the device has all of them."""
+        """Whether all copies are done."""
         return self._done is not None and self._done.query()
 
     def __del__(self) -> None:
         if not self.tensors:
             return
         try:
-            # An exception between the copies and their event leaves copies without one.
+            # After an exception between the copies and their event, a new event covers them.
             (self._done or self._lane.event()).synchronize()
         except BaseException:
-            # Nobody knows whether the device still copies: nobody may write there.
+            # The device may still be copying, so the memory is never freed.
             LOST.append(self.tensors)
             raise
 
 
-#: Memory of copies whose end is unknown.
+#: Sources of copies whose end is unknown.
 LOST: list[list[torch.Tensor]] = []
 
 
@@ -179,11 +184,12 @@ class Upload:
     train : Loader
         The loader of the batches.
     form : callable
-        From a batch, and a function of one of its tensors, to the dict of the tensors that the function returned.
+        Takes a batch and a function of one tensor, and returns a dict of the function's results for each
+        tensor.
     lane : Lane
         The stream of the copies.
     registrar : Registrar
-        By which the loader's slots are registered.
+        Registers the loader's slots with the device.
     """
 
     def __init__(
@@ -197,7 +203,7 @@ class Upload:
         self._form = form
         self._lane = lane
         self._registrar = registrar
-        #: Of the batches that were begun, those that the device may still copy.
+        #: The sources of batches that the device may still be copying.
         self._copying: deque[Sources] = deque()
 
     def start(self, batch: Mapping[str, Any]) -> Started:
@@ -219,10 +225,10 @@ class Upload:
             try:
                 uploaded = self._form(batch, move)
             finally:
-                # After an exception too: copies may have begun before it.
+                # The event is needed after an exception too, because copies may have begun before it.
                 done = self._lane.event()
                 sources.begun(done)
-            # Those that were converted are others than those that were copied.
+            # A conversion on the device makes new tensors, which have to be kept too.
             values = (value for value in uploaded.values() if isinstance(value, torch.Tensor))
             moved.extend(value for value in values if not value.is_nested)
             return Started(uploaded, moved, done)
@@ -237,7 +243,7 @@ class Upload:
         return started.batch
 
     def _is_pinned(self, tensor: torch.Tensor) -> bool:
-        if tensor.nbytes < MIN_ASKED or tensor.device.type != "cpu" or not tensor.is_contiguous():
+        if tensor.nbytes < MIN_ASKED_BYTES or tensor.device.type != "cpu" or not tensor.is_contiguous():
             return False
         return self._native.is_pinned(tensor.data_ptr(), self._registrar)
 

@@ -1,4 +1,4 @@
-"""The functions of a loader at work on a thread of their own, one batch after the other."""
+"""Runs the functions of a loader on one thread, for one batch after the other."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from .rejected import Outcome
 
 __all__: list[str] = []
 
-#: Batches that the functions work ahead: enough to even out their times, few enough to cost little memory.
+#: Number of batches that are transformed ahead: enough to even out the times of the functions, few enough to
+#: cost little memory.
 AHEAD = 2
 
-#: Seconds between two checks that the other side is still there.
-LOOK = 0.05
+#: Seconds between two checks that the other thread is still alive.
+CHECK_SECONDS = 0.05
 
-#: Seconds that closing waits for the thread, which may be in the middle of a user's function.
-PATIENCE = 0.15
+#: Seconds that closing waits for the thread, because it may be in the middle of a user's function.
+CLOSE_SECONDS = 0.15
 
 
 class Made(NamedTuple):
-    """A batch, or what a transform made of it, and its step."""
+    """A batch, or the result of a transform, and its step."""
 
     batch: Any
     step: _forebay.Step
@@ -35,7 +36,7 @@ class Made(NamedTuple):
 
 
 class Ahead:
-    """The iterator's end of that thread."""
+    """The iterator over the batches that the thread makes."""
 
     def __init__(
         self, loader: _forebay.Loader, native: _forebay.Epoch, functions: Functions, watch: Watch
@@ -45,7 +46,7 @@ class Ahead:
         self._made: queue.Queue[Made | BaseException | None] = queue.Queue(maxsize=AHEAD - 1)
         self._hung_up = threading.Event()
         one_thread = OneThread(1)
-        # The thread knows the queue and not this object, so that dropping the iterator ends it.
+        # The thread has no reference to this object, so that dropping the iterator ends the thread.
         self._thread = threading.Thread(
             target=_work,
             args=(loader, native, functions, watch, one_thread, self._made, self._hung_up),
@@ -65,7 +66,7 @@ class Ahead:
         while not self._over:
             self._native.check_open()
             try:
-                made = self._made.get(timeout=LOOK)
+                made = self._made.get(timeout=CHECK_SECONDS)
             except queue.Empty:
                 continue
             if isinstance(made, Made):
@@ -76,10 +77,10 @@ class Ahead:
         return None
 
     def close(self) -> None:
-        """Ends the thread, at the end of the function that it is in."""
+        """Ends the thread, after the function that it is running."""
         self._hung_up.set()
         if self._thread is not threading.current_thread():
-            self._thread.join(PATIENCE)
+            self._thread.join(CLOSE_SECONDS)
 
 
 def _work(
@@ -91,7 +92,8 @@ def _work(
     made: queue.Queue[Made | BaseException | None],
     hung_up: threading.Event,
 ) -> None:
-    """Pulls, transforms and passes on until the epoch ends, something raises, or the epoch is closed."""
+    """Pulls, transforms and passes on batches until the epoch ends or is closed, or an exception is
+    raised."""
     one_thread.take()
     number = 0
     more = True
@@ -111,7 +113,7 @@ def _work(
             native.is_full()
         while not hung_up.is_set():
             try:
-                made.put(result, timeout=LOOK)
+                made.put(result, timeout=CHECK_SECONDS)
                 break
             except queue.Full:
                 continue

@@ -1,4 +1,4 @@
-"""The functions of a loader at work in processes: who sends them batches, and receives what they made."""
+"""Runs the functions of a loader in processes: sends them batches, and receives the results."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ __all__: list[str] = []
 
 
 def in_processes(flow: Flow, processes: Processes, is_last: bool) -> None:
-    """Pulls batches, and has processes work on them; they are kept for the next epoch, unless this is the last."""
+    """Pulls batches, and lets processes work on them. The processes are kept for the next epoch, unless this
+    is the last one."""
     channels: list[_Channel] = []
     try:
         flow.workers = processes.take()
         channels += [_Channel(flow, worker) for worker in flow.workers]
         while (found := flow.next()) is not None:
-            # The one with the least to do.
+            # The batch goes to the process with the fewest pending batches.
             min(channels, key=lambda channel: len(channel.pending)).send(*found)
             del found
     except BaseException as error:
@@ -33,7 +34,7 @@ def in_processes(flow: Flow, processes: Processes, is_last: bool) -> None:
     finally:
         for channel in channels:
             channel.finish()
-        # Where the epoch was left, or a worker failed, its processes end.
+        # If the epoch was left early, or a worker failed, the processes end.
         if flow.complete and not flow.hung_up.is_set() and all(channel.is_well for channel in channels) and not is_last:
             processes.give_back(flow.workers)
         else:
@@ -42,7 +43,7 @@ def in_processes(flow: Flow, processes: Processes, is_last: bool) -> None:
 
 
 class _Channel:
-    """Sends batches to one process, and receives what it made on a thread of its own."""
+    """Sends batches to one process, and receives the results on a separate thread."""
 
     def __init__(self, flow: Flow, worker: Process) -> None:
         self.pending: deque[Pending] = deque()
@@ -55,11 +56,11 @@ class _Channel:
         self._thread.start()
 
     def send(self, pending: Pending, arrays: dict[str, Any], count: int, keys: Any) -> None:
-        """Has the process work on a batch."""
+        """Sends a batch to the process."""
         try:
             self._worker.send(arrays, count, keys)
         except OSError:
-            # It is gone, which the other thread notices too.
+            # The process has ended, which the receiving thread notices too.
             pass
         except BaseException as error:
             pending.fails(self._flow.placed(error, pending, "transform", None))
@@ -74,7 +75,7 @@ class _Channel:
             self._change.notify()
 
     def finish(self) -> None:
-        """Waits until all that was sent is received."""
+        """Waits until the results of all batches are received."""
         with self._change:
             self._finished = True
             self._change.notify()
@@ -93,7 +94,7 @@ class _Channel:
                         made, size, outcome = result
                         self._flow.native.transformed(size)
                         pending.has(made, outcome)
-                        # The loop may wait long for the next one, and the user drop this one meanwhile.
+                        # The wait for the next result may be long, and must not keep this one alive.
                         del made
                     del result
                 except (EOFError, OSError):
@@ -113,7 +114,7 @@ class _Channel:
             return bool(self.pending)
 
     def _lost(self, pending: Pending) -> None:
-        """The process is gone."""
+        """Handles the end of the process."""
         error: BaseException = WorkerError("the epoch was left")
         if not self._flow.hung_up.is_set():
             error = self._flow.placed(_death(self._worker), pending, "transform", None)
@@ -141,7 +142,7 @@ class _WorkerTraceback(Exception):
 
 
 def _error(raised: Raised) -> BaseException:
-    """The exception of a worker process, or one that says the same."""
+    """The exception of a worker process, or an exception with the same message if it cannot be unpickled."""
     error: BaseException
     if raised.function == "functions":
         error = WorkerError(
@@ -151,7 +152,7 @@ def _error(raised: Raised) -> BaseException:
     else:
         error = WorkerError(f"{raised.kind}: {raised.message}")
         if raised.pickled is not None:
-            # Its class may be another one here.
+            # The class may differ in this process.
             with contextlib.suppress(Exception):
                 error = pickle.loads(raised.pickled)
     error.__cause__ = _WorkerTraceback(raised.traceback)
@@ -159,7 +160,7 @@ def _error(raised: Raised) -> BaseException:
 
 
 def _death(worker: Process) -> WorkerError:
-    """Why a process is gone."""
+    """An error that says why a process has ended."""
     code = worker.exit_code()
     if code is None:
         how = "does not answer"

@@ -1,4 +1,5 @@
-"""The user's functions between the loader and the training step, in the order in which a batch goes through them."""
+"""The user's functions between the loader and the training step, in the order in which a batch goes through
+them."""
 
 from __future__ import annotations
 
@@ -16,17 +17,17 @@ __all__: list[str] = []
 
 
 class Keys(NamedTuple):
-    """What the random numbers of a batch are drawn from."""
+    """The keys from which the random numbers of a batch are drawn."""
 
     rows: np.ndarray[Any, Any]
-    """One of each row, where functions are of rows."""
+    """A key for each row, if there are functions of rows."""
     batch: int
-    """That of the batch as a whole."""
+    """The key of the whole batch."""
 
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions of a loader: of each row, of all rows, and of the batch."""
+    """The functions of a loader: for each row, for all rows together, and for the batch."""
 
     rows: Callable[..., Any] | None = None
     collate: Callable[..., Any] | None = None
@@ -36,12 +37,12 @@ class Functions:
 
     @property
     def by_rows(self) -> bool:
-        """Whether batches are cut into rows."""
+        """Whether batches are cut into rows for the functions."""
         return self.rows is not None or self.collate is not None
 
     @property
     def names(self) -> list[str]:
-        """The options of a loader that they were given with."""
+        """The names of the options with which the functions were given."""
         given = {"transform_rows": self.rows, "collate": self.collate, "transform": self.batch}
         return [name for name, function in given.items() if function is not None]
 
@@ -54,10 +55,11 @@ class Functions:
         empty: Empty = np.empty,
         seed: Callable[[int], object] | None = None,
     ) -> Any:
-        """What the functions make of a batch of ``count`` rows; ``at`` says where they are, if one raises.
+        """Applies the functions to a batch of ``count`` rows. If one raises, ``at`` has the function and the
+        row.
 
-        Where they reject all rows, an empty dict. ``seed`` is called with the key of each row or batch before a
-        function gets it.
+        Returns an empty dict if they reject all rows. ``seed`` is called with the key of each row or batch
+        before a function is called with it.
         """
         made = arrays
         at.seed = seed
@@ -108,7 +110,7 @@ class Functions:
         kept.made[number] = made
 
     def _collated(self, kept: Kept) -> dict[str, Any]:
-        """What ``collate`` makes of the rows, without those that it rejects."""
+        """The result of ``collate`` for the rows, without the rows that it rejects."""
         assert self.collate is not None
         while kept.made:
             rows = kept.rows()
@@ -122,7 +124,7 @@ class Functions:
 
 
 class At:
-    """The function that is at work, and the row of the batch that it works on, if it is of one row."""
+    """The function that is running, and the row of the batch if it is a function of one row."""
 
     __slots__ = ("function", "outcome", "row", "seed")
 
@@ -133,13 +135,13 @@ class At:
         self.seed: Callable[[int], object] | None = None
 
     def draws(self, key: int) -> None:
-        """The function gets what this is the key of."""
+        """Seeds the generators with the key of the row or batch that a function is about to get."""
         if self.seed is not None:
             self.seed(key)
 
 
 def nbytes(made: Any) -> int:
-    """Bytes of the arrays of a batch."""
+    """Total size of the arrays of a batch, in bytes."""
     if isinstance(made, Mapping):
         return sum(nbytes(value) for value in made.values())
     size = getattr(made, "nbytes", 0)
@@ -147,7 +149,7 @@ def nbytes(made: Any) -> int:
 
 
 def _checked(made: Any, function: str, count: int) -> dict[str, Any]:
-    """The columns that a function returned for a batch of ``count`` rows."""
+    """Checks the columns that a function returned for a batch of ``count`` rows."""
     if not isinstance(made, Mapping):
         raise TypeError(f"{function} must return a dict of arrays, got {type(made).__name__}")
     if not made:

@@ -1,4 +1,4 @@
-"""Batches in the order of the epoch, of which none is empty where functions reject rows."""
+"""Delivers batches in the order of the epoch, and fills batches whose rows were all rejected."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__: list[str] = []
 
 
 class InOrder:
-    """Batches as the training loop gets them.
+    """The batches for the training loop.
 
-    Rejected rows are counted in the order of the epoch, and no batch is empty: one without a row has the first row
-    of the next batch that has any, and after the last batch of the epoch that of the first one.
+    Rejected rows are counted in the order of the epoch, and no batch is empty: a batch without rows gets the
+    first row of the next batch that has rows, or of the first batch if none follows.
     """
 
     def __init__(self, native: _forebay.Epoch, source: Ahead | Several, functions: Functions) -> None:
@@ -62,7 +62,7 @@ class InOrder:
         return self._ready.popleft() if self._ready else None
 
     def close(self) -> None:
-        """Ends what makes the batches."""
+        """Closes the source of the batches."""
         self._source.close()
 
     def _filled(self, made: Made, row: dict[str, Any]) -> Made:
@@ -72,7 +72,8 @@ class InOrder:
 
 
 def _repeated(batch: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """The first row of each column so many times, in memory of its own; what belongs to a whole batch as it is."""
+    """The first row of each column ``count`` times, in new memory. Values for the whole batch are not
+    changed."""
     return {name: _of_value(value, count) for name, value in batch.items()}
 
 

@@ -1,8 +1,9 @@
-"""Random numbers and threads of the libraries that the user's functions use: numpy, torch, and Python's ``random``.
+"""Random numbers and threads of the libraries that the user's functions use: numpy, torch, and Python's
+``random``.
 
-Their global generators belong to the process. A worker process has them to itself and seeds them for each row and each
-batch. On a thread they are the training loop's as well: there a function that changes them is reported, and nothing is
-seeded.
+The global generators belong to a process. A worker process seeds its own generators for each row and each
+batch. Threads share the generators with the training loop: nothing is seeded there, and a function that
+changes them is reported.
 """
 
 from __future__ import annotations
@@ -24,34 +25,35 @@ import numpy as np
 
 __all__: list[str] = []
 
-#: The most that numpy's global generator takes as a seed.
-MOST_SEED = (1 << 32) - 1
+#: The largest seed of numpy's global generator.
+MAX_SEED = (1 << 32) - 1
 
-#: Batches that are judged before the functions of a loader are trusted. Each costs about 0.1 ms.
-LOOKS = 16
+#: Number of batches that are checked before the functions of a loader are trusted. Each check takes about 0.1
+#: ms.
+CHECKED_BATCHES = 16
 
-#: Seconds that the training loop waits for threads to begin: one that cannot be started never does.
-PATIENCE = 1.0
+#: Seconds that the training loop waits for threads to begin, because a thread may fail to start.
+START_SECONDS = 1.0
 
 
 class Seeds:
-    """Seeds the global generators of a process that only works for this, and has its libraries take one thread."""
+    """Seeds the global generators of a worker process, and limits its libraries to one thread."""
 
     def __init__(self) -> None:
         self._key = 0
         for name in ("torch", "cv2"):
             module = sys.modules.get(name)
             if module is None:
-                # A function may import it when it is first called.
+                # A function may import the library when it is first called.
                 sys.meta_path.insert(0, _OnImport(name, self._met))
             else:
                 self._met(module)
 
     def __call__(self, key: int) -> None:
-        """Seeds them from the key of a row or a batch."""
+        """Seeds the generators from the key of a row or a batch."""
         self._key = key
         random.seed(key)
-        np.random.seed(key & MOST_SEED)
+        np.random.seed(key & MAX_SEED)
         _seed_torch(sys.modules.get("torch"), key)
 
     def _met(self, module: types.ModuleType) -> None:
@@ -64,55 +66,57 @@ class Seeds:
 
 
 class OneThread:
-    """Has torch take one thread on threads of this package, and leaves the number of all others as it is.
+    """Limits torch to one thread on the threads of this package, without a change for other threads.
 
-    It is made, and :meth:`begun` is called, on the thread of the training loop. Each of the ``count`` threads calls
-    :meth:`take` before all else.
+    The object is made, and :meth:`begun` is called, on the thread of the training loop. Each of the ``count``
+    threads first calls :meth:`take`.
     """
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._taken = threading.Semaphore(0)
         self._set = getattr(sys.modules.get("torch"), "set_num_threads", None)
-        # To ask for it fixes the number of the thread that asks.
+        # Asking for the number of threads fixes it for the asking thread.
         self._number: int = 1 if self._set is None else sys.modules["torch"].get_num_threads()
 
     def take(self) -> None:
-        """Has torch take one thread on this one."""
+        """Limits torch to one thread on the calling thread."""
         try:
             if self._set is not None:
-                # The first question has torch give the thread the number of the process.
+                # The first call makes torch copy the number of the process to this thread.
                 sys.modules["torch"].get_num_threads()
                 self._set(1)
         finally:
             self._taken.release()
 
     def begun(self) -> None:
-        """Waits until all of them did, and gives the number back to threads that begin later."""
+        """Waits until all threads have called :meth:`take`, and restores the number for threads that begin
+        later."""
         if self._set is None:
             return
         for _ in range(self._count):
-            self._taken.acquire(timeout=PATIENCE)
+            self._taken.acquire(timeout=START_SECONDS)
         self._set(self._number)
 
 
 class Watch:
-    """Whether functions on threads of this process change generators that the training loop draws from.
+    """Checks whether functions on threads of this process change generators from which the training loop
+    draws.
 
-    What changes while the training loop waits for a batch was not changed by the loop. A wait counts only if this
-    loader's functions are at work in it, and no other loader's.
+    A generator that changes while the training loop waits for a batch was not changed by the loop. A wait
+    counts only if the functions of this loader run in it, and of no other loader.
     """
 
     def __init__(self, functions: Sequence[str]) -> None:
         self._functions = functions
-        self._looks = LOOKS
+        self._looks = CHECKED_BATCHES
         self._found: list[str] = []
-        # How often the functions were begun.
+        # How often the functions of this loader were started.
         self._begun = 0
 
     @contextlib.contextmanager
     def works(self) -> Iterator[None]:
-        """Around the functions' work on a batch."""
+        """Surrounds the functions' work on a batch."""
         with _LOCK:
             self._begun += 1
             _AT_WORK.all_begun += 1
@@ -125,8 +129,8 @@ class Watch:
 
     @contextlib.contextmanager
     def waits(self, is_ready: bool) -> Iterator[None]:
-        """Around a wait of the training loop, which is short where a batch is ready."""
-        # A loop on another thread may prepare batches for the main one, which draws meanwhile.
+        """Surrounds a wait of the training loop; it is not checked if a batch is ready."""
+        # A loop on another thread may prepare batches while the main thread draws random numbers.
         is_main = threading.current_thread() is threading.main_thread()
         if is_ready or self._looks == 0 or self._found or not is_main:
             yield
@@ -143,7 +147,7 @@ class Watch:
             is_at_work = is_at_work or own != self._begun
         if is_alone and is_at_work:
             self._looks -= 1
-            # A library that was imported in the meantime had no state before.
+            # A library that was imported during the wait had no state before.
             self._found = [name for name, state in before.items() if state is not None and after[name] != state]
         if self._found:
             self._warn()
@@ -161,11 +165,11 @@ class Watch:
 
 
 class _AtWork:
-    """The functions that are at work on threads of this process, of all loaders."""
+    """The functions of all loaders that run on threads of this process."""
 
     def __init__(self) -> None:
         self.watches: list[Watch] = []
-        # How often any were begun.
+        # How often functions of any loader were started.
         self.all_begun = 0
 
 
@@ -174,14 +178,14 @@ _AT_WORK = _AtWork()
 
 
 class _OnImport(importlib.abc.MetaPathFinder):
-    """Calls a function with a module when that has been imported, once."""
+    """Calls a function once with a module, after the module was imported."""
 
     def __init__(self, name: str, then: Callable[[types.ModuleType], None]) -> None:
         self._name = name
         self._then = then
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        """That of the other finders, for this one module."""
+        """Finds this module through the other finders, and hooks into its loading."""
         if name != self._name:
             return None
         sys.meta_path.remove(self)
@@ -199,7 +203,8 @@ class _OnImport(importlib.abc.MetaPathFinder):
 
 
 def _seed_torch(torch: Any, key: int) -> None:
-    # torch.manual_seed takes a hundred times as long, for devices that a worker does not use.
+    # torch.manual_seed takes a hundred times as long, because it also seeds devices that a worker does not
+    # use.
     generator = getattr(torch, "default_generator", None)
     if generator is not None:
         generator.manual_seed(key)

@@ -1,4 +1,4 @@
-"""Where an exception of a user's function belongs: its batch and its row."""
+"""Adds the batch and the row to an exception of a user's function."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ __all__: list[str] = []
 
 
 def in_place(error: BaseException, function: str, number: int, native: _forebay.Epoch, row: str = "") -> BaseException:
-    """The error of a user's function as an iterator may raise it, with a note on its batch, and on its row if known."""
+    """An exception of a user's function, in a form that an iterator may raise, with a note on the batch and,
+    if known, the row."""
     if isinstance(error, StopIteration):
-        # It would end the epoch as if all rows had come.
+        # A StopIteration would end the epoch as if all rows had been delivered.
         stopped, error = error, RuntimeError(f"the {function} raised StopIteration")
         error.__cause__ = stopped
     if hasattr(error, "add_note"):  # from Python 3.11
@@ -20,7 +21,7 @@ def in_place(error: BaseException, function: str, number: int, native: _forebay.
 
 
 def row_place(loader: _forebay.Loader, numbers: list[int], row: int | None) -> str:
-    """The place of a row of a batch, in front of a sentence."""
+    """The place of a row of a batch, as the beginning of a sentence; empty if it is unknown."""
     place = None if row is None or row >= len(numbers) else loader.row_place(numbers[row])
     if place is None:
         return ""

@@ -1,4 +1,4 @@
-"""Processes for the user's functions: they keep batches in memory that this process shares, and end with it."""
+"""Processes for the user's functions. They share the memory of batches with this process, and end with it."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ __all__: list[str] = []
 
 T = TypeVar("T")
 
-#: Results of one worker that the loop may keep in shared memory; more are copied, so that files do not run out.
+#: Number of results of one worker that the training loop may keep in shared memory. Further results are
+#: copied, because each slot needs an open file.
 KEPT = 6
 
-#: What the processes are called.
+#: Name of the processes.
 NAME = "forebay-worker"
 
-#: Seconds that a process that was told to end has for it, before it is killed.
+#: Seconds until a process that was told to end is killed.
 PATIENCE = 0.15
 
-#: Seconds for which a process that was killed is waited for.
-LAST_PATIENCE = 5.0
+#: Seconds to wait for the end of a killed process.
+KILL_SECONDS = 5.0
 
 
 def pickled(functions: Functions) -> bytes:
-    """The functions as they are sent to processes, or the error that says what to do instead."""
+    """The pickled functions, or an error that says what to do instead of an unpicklable function."""
     advice = (
         "define them at the top level of a module, with functools.partial for arguments, or pass "
         "transform_workers=forebay.Workers(..., threads=True) or 0"
@@ -70,7 +71,7 @@ def pickled(functions: Functions) -> bytes:
 
 
 def processes(functions: Functions | None, workers: Workers) -> Processes | None:
-    """The processes of a loader, if its functions run in any."""
+    """The processes of a loader; ``None`` if its functions do not run in processes."""
     if functions is None or workers.count == 0 or workers.in_threads:
         return None
     pickled(functions)
@@ -78,18 +79,18 @@ def processes(functions: Functions | None, workers: Workers) -> Processes | None
 
 
 class Processes:
-    """The processes of a loader. They stay from epoch to epoch, unless one is left early."""
+    """The processes of a loader. They are kept from epoch to epoch, unless an epoch is left early."""
 
     def __init__(self, functions: Functions, count: int) -> None:
         self._functions = functions
         self._count = count
-        # Given back on one thread and ended on another.
+        # Workers are given back on one thread and ended on another.
         self._workers: deque[Process] = deque()
         self._shut = False
         self._process = os.getpid()
 
     def take(self) -> list[Process]:
-        """The workers, for one epoch; those that ended are started again."""
+        """Takes the workers for one epoch. Workers that have ended are replaced."""
         workers = drained(self._workers)
         end([worker for worker in workers if not worker.is_idle()])
         workers = [worker for worker in workers if worker.is_idle()]
@@ -115,26 +116,27 @@ class Processes:
             end(workers)
 
     def shut(self) -> None:
-        """Ends the workers: those that an epoch still has when it gives them back."""
+        """Ends the workers. An epoch's workers end when the epoch gives them back."""
         self._shut = True
         self.close()
 
     def __del__(self) -> None:
-        # Not all modules are there when the interpreter exits.
+        # Modules may be gone when the interpreter exits.
         if os is not None:
             self.close()
 
 
 class Process:
-    """One process. Batches are sent from one thread, and results received on another."""
+    """One worker process. One thread sends batches to it, and another one receives the results."""
 
     def __init__(self, content: bytes) -> None:
         context: Any = multiprocessing.get_context("forkserver" if _has_fork_server() else "spawn")
         here, there = context.Pipe()
         self._connection: Connection = here
-        # Nothing is sent here: it is closed when the process is to end, or by the system with this process.
+        # No data goes through this pipe. It is closed to end the worker, or by the system when this process
+        # ends.
         its_life, self._life = context.Pipe(duplex=False)
-        # What is to end the connection while another thread reads from it.
+        # Shutting down this socket ends the connection while another thread reads from it.
         self._socket = socket.socket(fileno=os.dup(here.fileno()))
         self._process = context.Process(target=run, args=(there, its_life, os.getpid()), name=NAME, daemon=True)
         self._content = content
@@ -143,11 +145,11 @@ class Process:
         self._closing = threading.Lock()
         self._ended = self._released = False
         self._numbers = iter(range(1 << 62))
-        # Slots that can be used; those of results come back from whichever thread drops the last array.
+        # Free slots. The slot of a result is given back by the thread that drops its last array.
         self._sources: deque[Slot] = deque()
         self._targets: deque[Slot] = deque()
         self._kept: set[Slot] = set()
-        # Slots of what was sent and not received, in order.
+        # The slots of batches that were sent and whose results were not received yet, in order.
         self._under_way: deque[tuple[Slot, Slot]] = deque()
         try:
             self._process.start()
@@ -165,15 +167,15 @@ class Process:
             its_life.close()
 
     def is_idle(self) -> bool:
-        """Whether it is there and has nothing to do."""
+        """Whether the process is alive and has no batch to work on."""
         try:
-            # One that is gone can be read to its end.
+            # The connection of a process that has ended can be read.
             return not self._under_way and not self._connection.poll(0)
         except OSError:
             return False
 
     def send(self, arrays: dict[str, Any], count: int, keys: Any) -> None:
-        """Has it work on a batch. The arrays are copied."""
+        """Sends a batch to the process. The arrays are copied."""
         if not self._is_greeted:
             self._connection.send_bytes(self._content)
             self._is_greeted, self._content = True, b""
@@ -190,7 +192,7 @@ class Process:
         self._connection.send_bytes(pickle.dumps(Task(packed, count, source.number, target.number)))
 
     def receive(self) -> tuple[Any, int, Outcome] | Raised:
-        """What it made of the first batch that was sent and not received: result, bytes, and rejected rows."""
+        """Receives the next result: the result itself, its bytes, and the rejected rows."""
         if not self._is_ready:
             ready: Ready | Raised = pickle.loads(self._connection.recv_bytes())
             if isinstance(ready, Raised):
@@ -222,31 +224,31 @@ class Process:
         return value, result.nbytes, result.outcome
 
     def exit_code(self) -> int | None:
-        """How it ended: below 0 the number of a signal; ``None`` if it did not."""
+        """The exit code of the process: negative for the number of a signal, ``None`` if it has not ended."""
         with self._ending:
-            self._process.join(LAST_PATIENCE)
+            self._process.join(KILL_SECONDS)
         code: int | None = self._process.exitcode
         return code
 
     @property
     def began(self) -> bool:
-        """Whether it has the functions."""
+        """Whether the process has unpickled the functions."""
         return self._is_ready
 
     @property
     def process_id(self) -> int | None:
-        """Its number."""
+        """The process id."""
         number: int | None = self._process.pid
         return number
 
     def hang_up(self) -> None:
-        """Has it end, and whoever waits for it stop waiting."""
+        """Tells the process to end, and ends all waits for it."""
         with self._closing, contextlib.suppress(OSError):
             self._life.close()
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
-        """Waits until it has ended, and kills it if that takes long."""
+        """Waits until the process has ended, and kills it if this takes long."""
         with self._ending:
             if self._ended:
                 return
@@ -255,10 +257,10 @@ class Process:
             self._process.join(PATIENCE)
             if self._process.exitcode is None:
                 self._process.kill()
-                self._process.join(LAST_PATIENCE)
+                self._process.join(KILL_SECONDS)
 
     def release(self) -> None:
-        """Gives back what it has in this process, once nobody reads from it any more."""
+        """Frees the resources of the process on this side, once no thread reads from it."""
         self._close()
         self._released = True
         self._close_if_released()
@@ -290,7 +292,8 @@ class Process:
         self._close_if_released()
 
     def _close_if_released(self) -> None:
-        """Asked after slots were added, as another thread may release the worker just before that."""
+        """Closes all slots if the worker was released. It is called after slots were added, because another
+        thread may release the worker just before."""
         if self._released:
             pairs = drained(self._under_way)
             for slot in [*drained(self._sources), *drained(self._targets), *itertools.chain.from_iterable(pairs)]:
@@ -298,7 +301,7 @@ class Process:
 
 
 def drained(values: deque[T]) -> list[T]:
-    """What is taken out of a deque to which other threads add."""
+    """Takes all values out of a deque to which other threads add."""
     taken = []
     with contextlib.suppress(IndexError):
         while True:
@@ -307,7 +310,7 @@ def drained(values: deque[T]) -> list[T]:
 
 
 def end(workers: list[Process]) -> None:
-    """Ends processes that no thread reads from."""
+    """Ends processes from which no thread reads."""
     for worker in workers:
         worker.hang_up()
     for worker in workers:

@@ -1,4 +1,4 @@
-"""Rows that the user's functions reject: left out of their batch, or replaced."""
+"""Rows that the user's functions reject, and that are left out of their batch or replaced."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ..errors import BadRow, InvalidError
 
 __all__: list[str] = []
 
-#: The column that says which rows count.
+#: The column that is True for rows that count.
 ROW_MASK = "row_mask"
 
 
 class Outcome(NamedTuple):
-    """Which rows of a batch functions rejected."""
+    """The rows of a batch that functions rejected."""
 
     rejected: Sequence[tuple[int, str]] = ()
-    """Their ordinals in the batch, and why."""
+    """The ordinals of the rejected rows in the batch, and the reasons."""
     stand_ins: int = 0
-    """Rows that take their place."""
+    """Number of rows that take the place of rejected rows."""
     has_rows: bool = True
-    """Whether any are left."""
+    """Whether the batch has any rows left."""
 
 
 class Kept:
     """The rows of a batch that were not rejected."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], refill: bool) -> None:
-        #: What was made of each, by its ordinal in the batch.
+        #: The present form of each row, by its ordinal in the batch.
         self.made: dict[int, Mapping[str, Any]] = dict(enumerate(rows))
         self.rejected: list[tuple[int, str]] = []
         self._count = len(rows)
@@ -44,9 +44,10 @@ class Kept:
         self.rejected.append((number, str(bad) or f"rejected by {function}"))
 
     def numbers(self) -> list[int]:
-        """The ordinals of the rows of the batch that is made.
+        """The ordinals of the rows in the batch to make.
 
-        Where it keeps its size, the nearest one before a rejected row, or after it, stands in for it.
+        If the batch keeps its size, a rejected row is replaced by the nearest row before it, or else after
+        it.
         """
         own = list(self.made)
         if not self._refill or not own:
@@ -54,7 +55,7 @@ class Kept:
         return [own[max(bisect.bisect_right(own, number) - 1, 0)] for number in range(self._count)]
 
     def rows(self) -> list[Mapping[str, Any]]:
-        """These rows."""
+        """The rows in the batch to make."""
         numbers = self.numbers()
         if not self._refill or not self.rejected:
             return [self.made[number] for number in numbers]
@@ -76,13 +77,14 @@ class Kept:
         return self.numbers()[places[0]]
 
     def outcome(self) -> Outcome:
-        """What became of the batch."""
+        """The result for the batch."""
         stand_ins = self._count - len(self.made) if self._refill and self.made else 0
         return Outcome(sorted(self.rejected), stand_ins, bool(self.made))
 
 
 def taken(column: Any, numbers: Sequence[int]) -> Ragged | None:
-    """These rows of a column of lists of numbers; ``None`` for any other, which is put together from its rows."""
+    """The given rows of a column of lists of numbers; ``None`` for another column, which is put together row
+    by row."""
     if type(column) is not Ragged or not isinstance(column.values, np.ndarray):
         return None
     rows = [column[number] for number in numbers]
@@ -90,7 +92,7 @@ def taken(column: Any, numbers: Sequence[int]) -> Ragged | None:
 
 
 def uncounted(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, which does not count where a column says so."""
+    """The same row, but not counted if there is a column ``row_mask``."""
     made = dict(row)
     if ROW_MASK in made:
         made[ROW_MASK] = made[ROW_MASK] & False

@@ -1,4 +1,4 @@
-"""Rows of a batch, one at a time: cut out for a function of one row, and put together again."""
+"""Cuts a batch into rows for a function of one row, and puts rows together into a batch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .rejected import taken
 
 __all__ = ["Row", "rng"]
 
-#: Makes the array of a collated column: a shape and a type in, memory out.
+#: Allocates the array of a collated column, from its shape and type.
 Empty = Callable[[tuple[int, ...], Any], Any]
 
 
 class _Keyed(dict[str, Any]):
-    """A dict with random numbers of its own."""
+    """A dict with its own random numbers."""
 
     __slots__ = ("_key", "_rng")
 
@@ -29,8 +29,8 @@ class _Keyed(dict[str, Any]):
 class Row(_Keyed):
     """One row as ``transform_rows`` gets it: a dict from column name to value, which :func:`rng` takes.
 
-    Of a column with shape ``(N, ...)`` the value is a view of shape ``(...)`` over the batch's memory, of numbers a
-    numpy scalar, of text a ``str``, of a structure a dict.
+    The value of a column with shape ``(N, ...)`` is a view of shape ``(...)`` over the batch's memory; a
+    number is a numpy scalar, a text a ``str``, a structure a dict.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Columns(_Keyed):
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], key: int) -> Columns:
-        """The same columns, with the key of their batch."""
+        """Makes ``Columns`` of a batch's columns, with the key of the batch."""
         made = cls(columns)
         made._key = key
         made._rng = None
@@ -62,26 +62,28 @@ class Columns(_Keyed):
 def rng(row: Mapping[str, Any]) -> np.random.Generator:
     """The random numbers of a row, for ``transform_rows``, or of a batch, for ``transform``.
 
-    They depend on the seed of the shuffle, the epoch and the row, as random crops do: not on workers, ranks, or where a
-    run was resumed. Those of a batch depend on its rank and its place in the epoch instead: they are the same for any
-    number of workers, and after a resume with as many ranks and rows in a batch. Each call with one row or batch
-    returns the same generator, which goes on where it was.
+    The numbers of a row depend on the seed of the shuffle, the epoch and the row, like random crops, but not
+    on workers, ranks, or the point at which a run was resumed. The numbers of a batch depend on its rank and
+    its position in the epoch instead of the row: they are the same for any number of workers, and after a
+    resume with the same number of ranks and batch size. All calls with the same row or batch return the same
+    generator, which continues its sequence.
 
     Parameters
     ----------
     row : Row or dict
-        The row that ``transform_rows`` was given, or the dict that ``transform`` was given. A copy as a plain dict does
-        not know which row or batch it is.
+        The row that ``transform_rows`` was given, or the dict that ``transform`` was given. A copy as a plain
+        dict is refused, because it has lost its key.
 
     Returns
     -------
     numpy.random.Generator
-        Of ``numpy.random.Philox``. Its bits never change; what numpy makes of them may change with a release of numpy.
+        A generator over ``numpy.random.Philox``. Its bits never change; the numbers that numpy makes of them
+        may change with a release of numpy.
 
     Raises
     ------
     InvalidError
-        It is neither.
+        ``row`` is neither of them.
 
     Examples
     --------
@@ -104,11 +106,11 @@ def rng(row: Mapping[str, Any]) -> np.random.Generator:
 
 
 def split(arrays: Mapping[str, Any], count: int, keys: Sequence[int]) -> list[Row]:
-    """The rows of a batch: of each column what it has for a row."""
+    """The rows of a batch, each with its value of every column."""
     names = tuple(arrays)
     columns = [_values(arrays[name], count) for name in names]
     rows = []
-    # Without columns there are no values to count rows by.
+    # Without columns, the number of rows has to be given.
     for key, values in zip(keys, zip(*columns, strict=True) if columns else ((),) * count, strict=True):
         row = Row(zip(names, values, strict=True))
         row._key = key
@@ -118,7 +120,7 @@ def split(arrays: Mapping[str, Any], count: int, keys: Sequence[int]) -> list[Ro
 
 
 def _values(column: Any, count: int) -> Iterator[Any]:
-    """A column row by row."""
+    """The values of a column, row by row."""
     if isinstance(column, dict):
         names = tuple(column)
         fields = [_values(column[name], count) for name in names]
@@ -135,8 +137,9 @@ def collate(
 ) -> dict[str, Any]:
     """Puts rows together into columns.
 
-    ``given`` are the rows that those in ``made`` were made of, cut from ``arrays``: a column whose values were all
-    passed on is the one that it was, without a copy. ``numbers`` are those of the rows, where they are not all of them.
+    ``given`` has the rows from which the rows in ``made`` were made, cut from ``arrays``: a column whose
+    values were all passed on unchanged is taken from ``arrays`` without a copy. ``numbers`` has the ordinals
+    of the rows, if they are not all rows of the batch.
     """
     names = list(made[0])
     for at, row in enumerate(made):
@@ -151,7 +154,7 @@ def collate(
     for name in names:
         values = [row[name] for row in made]
         column = (arrays or {}).get(name)
-        # The rows of a structure are dicts of their own, which the function may have changed.
+        # The rows of a structure are new dicts, which the function may have changed.
         as_it_was = column is not None and not isinstance(column, dict) and _are_passed_on(name, values, given)
         if as_it_was and numbers is not None:
             column = taken(column, numbers)
@@ -172,7 +175,7 @@ def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
     if is_tensor(first):
         values = [_array(name, at, value) for at, value in enumerate(values)]
         first = values[0]
-    # Text of numpy is text, of a type for each length.
+    # A text of numpy is treated as text, because its type depends on its length.
     if isinstance(first, (np.ndarray, np.generic)) and not isinstance(first, (str, bytes)):
         _check_alike(name, values)
         if first.dtype.hasobject:
@@ -200,7 +203,7 @@ def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is a tensor of torch, which is not imported for this."""
+    """Whether a value is a tensor of torch. torch is not imported for this check."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -230,7 +233,7 @@ def _array(name: str, at: int, value: Any) -> Any:
 
 
 def _check_alike(name: str, values: list[Any]) -> None:
-    """Refuses values that do not make one array without a change of type."""
+    """Refuses values that cannot become one array without a change of type."""
     shape, dtype = values[0].shape, values[0].dtype
     for at, value in enumerate(values):
         if not isinstance(value, (np.ndarray, np.generic)):

@@ -1,4 +1,4 @@
-"""The functions of a loader at work on several batches at a time, whose results are taken in order."""
+"""Runs the functions of a loader on several batches at a time, and delivers the results in order."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-#: Batches that are under way for each worker: one that it works on, and one that waits or is done.
-UNDER_WAY = 2
+#: Number of batches under way for each worker: one that it works on, and one that waits or is done.
+BATCHES_A_WORKER = 2
 
-#: Seconds between two checks that the other side is still there.
-LOOK = 0.05
+#: Seconds between two checks that the other threads are still alive.
+CHECK_SECONDS = 0.05
 
-#: Seconds that closing waits for threads and processes, which may be in the middle of a user's function.
-PATIENCE = 0.5
+#: Seconds that closing waits for threads and processes, because they may be in the middle of a user's
+#: function.
+CLOSE_SECONDS = 0.5
 
 
 class Pending:
-    """A batch under way."""
+    """A batch that workers have not finished, or whose result was not taken yet."""
 
     def __init__(self, number: int, step: _forebay.Step | None, numbers: list[int]) -> None:
         self.number = number
@@ -44,18 +45,19 @@ class Pending:
         self.error: BaseException | None = None
 
     def has(self, made: dict[str, Any], outcome: Outcome) -> None:
-        """It is made."""
+        """Sets the result of the batch."""
         self.made, self.outcome = made, outcome
         self.done.set()
 
     def fails(self, error: BaseException) -> None:
-        """It cannot be made."""
+        """Sets the error of the batch."""
         self.error = error
         self.done.set()
 
 
 class Flow:
-    """What the threads of one epoch share. They know nothing else, so that dropping the iterator ends them."""
+    """The state that the threads of one epoch share. They have no reference to the iterator, so that dropping
+    it ends them."""
 
     def __init__(
         self, loader: _forebay.Loader, native: _forebay.Epoch, functions: Functions, workers: int, watch: Watch
@@ -69,18 +71,19 @@ class Flow:
         self.workers: list[Process] = []
         # Whether all batches were pulled.
         self.complete = False
-        self._permits = threading.Semaphore(UNDER_WAY * workers)
+        self._permits = threading.Semaphore(BATCHES_A_WORKER * workers)
         self._number = 0
 
     def taken(self) -> None:
-        """The training loop has one of the batches under way."""
+        """Notes that the training loop took one of the batches under way."""
         self._permits.release()
 
     def next(self) -> tuple[Pending, dict[str, Any], int, Keys] | None:
-        """The next batch, its columns, rows and keys; ``None`` at the end, if it is hung up, or after a failure."""
+        """The next batch with its columns, rows and keys; ``None`` at the end, after closing, or after a
+        failure."""
         if not self._permits.acquire(blocking=False):
             self.native.is_full()
-            while not self._permits.acquire(timeout=LOOK):
+            while not self._permits.acquire(timeout=CHECK_SECONDS):
                 if self.hung_up.is_set():
                     return None
         if self.hung_up.is_set():
@@ -113,7 +116,7 @@ class Flow:
 
 
 class Several:
-    """The iterator's end: takes batches in order."""
+    """The iterator over the results, which takes them in order."""
 
     def __init__(
         self, flow: Flow, work: Callable[..., None], *arguments: Any, processes: Processes | None = None
@@ -136,13 +139,13 @@ class Several:
             native.check_open()
             if self._next is None:
                 try:
-                    self._next = self._flow.order.get(timeout=LOOK)
+                    self._next = self._flow.order.get(timeout=CHECK_SECONDS)
                 except queue.Empty:
                     continue
                 if self._next is None:
                     self._over = self._complete = True
-                    # The workers go back to the loader before its next epoch asks for them.
-                    self._thread.join(PATIENCE)
+                    # The workers must be given back before the loader's next epoch takes them.
+                    self._thread.join(CLOSE_SECONDS)
                     return None
             pending = self._next
             self._wait(pending)
@@ -162,7 +165,7 @@ class Several:
             return
         native.awaits_transform(True)
         try:
-            while not pending.done.wait(LOOK):
+            while not pending.done.wait(CHECK_SECONDS):
                 native.check_open()
         finally:
             native.awaits_transform(False)
@@ -173,14 +176,14 @@ class Several:
         for worker in self._flow.workers:
             worker.hang_up()
         if self._thread is not threading.current_thread():
-            self._thread.join(PATIENCE)
-        # The processes of an epoch that was left, or failed, may have been kept already.
+            self._thread.join(CLOSE_SECONDS)
+        # The processes may have been given back already, although the epoch was left early or failed.
         if self._processes is not None and not self._complete:
             self._processes.close()
 
 
 def in_threads(flow: Flow, count: int, one_thread: OneThread) -> None:
-    """Pulls batches, and has threads work on them."""
+    """Pulls batches, and lets threads work on them."""
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for number in range(count):
         name = f"forebay-transform-{number}"

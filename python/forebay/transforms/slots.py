@@ -1,7 +1,8 @@
-"""Memory that two processes share, and values in it: arrays as they are, all else pickled beside them.
+"""Memory that two processes share, with values in it: arrays unchanged, and all other objects pickled beside
+them.
 
-A slot is an anonymous file, known to nobody but the two processes by its descriptor: nothing is left of it when they
-are gone, however they end. Either side may enlarge it.
+A slot is an anonymous file, for which only the two processes have a descriptor: it disappears with the
+processes, however they end. Either process may enlarge it.
 """
 
 from __future__ import annotations
@@ -22,22 +23,23 @@ from .rows import is_tensor
 
 __all__: list[str] = []
 
-#: Arrays begin at multiples of this, a line of the processor's cache.
-ALIGNMENT = 64
+#: Alignment of arrays in bytes: a cache line of the processor.
+ALIGNMENT_BYTES = 64
 
-#: Arrays of fewer bytes are pickled: sharing them costs more.
-MIN_SHARED = 512
+#: The smallest array, in bytes, that is shared: pickling a smaller one is cheaper.
+MIN_SHARED_BYTES = 512
 
-#: What is pickled goes into the slot as well from so many bytes on: a pipe holds little, and who writes more waits.
-MIN_SHARED_PICKLE = 16 << 10
+#: The smallest pickle, in bytes, that is put into the slot: a pipe has a small buffer, and a process that
+#: writes more than that waits.
+MIN_SHARED_PICKLE_BYTES = 16 << 10
 
-#: A slot that is too small becomes larger than asked for by one part in so many, as the next batch may be larger still.
-#: Memory that is not used is not taken.
-HEADROOM = 4
+#: A slot that has to grow gets one part in this number more than it needs, because the next batch may be
+#: larger still. Memory that is not used is not allocated.
+HEADROOM_DIVISOR = 4
 
 
 class Span(NamedTuple):
-    """Where the bytes of an array are in a slot."""
+    """The position of an array's bytes in a slot."""
 
     offset: int
     length: int
@@ -50,7 +52,7 @@ class Packed(NamedTuple):
     pickled: bytes | Span
     spans: list[Span]
     size: int
-    """Bytes of the slot's file."""
+    """Size of the slot's file in bytes."""
 
 
 class Slot:
@@ -60,33 +62,33 @@ class Slot:
         self.number = number
         self.descriptor = descriptor
         self._map: mmap.mmap | None = None
-        # Where arrays begin that were made in the slot, by their address.
+        # The positions of arrays that were made in the slot, by their addresses.
         self._made: dict[int, Span] = {}
         self._used = 0
 
     @classmethod
     def new(cls, number: int) -> Slot:
-        """An empty one."""
+        """Creates an empty slot."""
         if hasattr(os, "memfd_create"):
             return cls(number, os.memfd_create("forebay-slot", os.MFD_CLOEXEC))
         with tempfile.TemporaryFile() as file:
             return cls(number, os.dup(file.fileno()))
 
     def close(self) -> None:
-        """Gives the memory back as soon as no array is in it."""
+        """Frees the memory as soon as no array uses it."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
         self.descriptor, self._map = -1, None
         self._made = {}
 
     def clear(self) -> None:
-        """Forgets what is in it."""
+        """Makes the whole slot free for new arrays."""
         self._made, self._used = {}, 0
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """A new array in the slot."""
         length = int(np.dtype(dtype).itemsize * np.prod(shape, dtype=np.int64))
-        if length < MIN_SHARED:
+        if length < MIN_SHARED_BYTES:
             return np.empty(shape, dtype)
         offset = self._take(length)
         array = np.ndarray(shape, dtype, buffer=self._bytes(), offset=offset)
@@ -94,13 +96,13 @@ class Slot:
         return array
 
     def pack(self, value: Any) -> Packed:
-        """Copies a value into the slot; what was made in it is not copied."""
+        """Copies a value into the slot. Arrays that were made in the slot are not copied."""
         spans: list[Span] = []
 
         def share(buffer: pickle.PickleBuffer) -> bool:
-            """Whether the bytes are pickled with the rest."""
+            """Whether the bytes of a buffer are pickled with the rest, because they are not shared."""
             content = np.frombuffer(buffer.raw(), np.uint8)
-            if content.nbytes < MIN_SHARED:
+            if content.nbytes < MIN_SHARED_BYTES:
                 return True
             made = self._made.get(content.__array_interface__["data"][0])
             if made is not None and made.length == content.nbytes:
@@ -112,12 +114,13 @@ class Slot:
         file = io.BytesIO()
         _Pickler(file, share).dump(value)
         pickled: bytes | Span = file.getvalue()
-        if isinstance(pickled, bytes) and len(pickled) >= MIN_SHARED_PICKLE:
+        if isinstance(pickled, bytes) and len(pickled) >= MIN_SHARED_PICKLE_BYTES:
             pickled = self._copied(np.frombuffer(pickled, np.uint8))
         return Packed(pickled, spans, 0 if self._map is None else len(self._map))
 
     def unpack(self, packed: Packed) -> tuple[Any, Callable[[], object]]:
-        """The value, whose arrays are views of the slot; and whether one of them still is, as a weak reference."""
+        """The value, whose arrays are views of the slot, and a weak reference that is alive while one of
+        these views is."""
         pickled, spans, _ = packed
         if isinstance(pickled, bytes) and not spans:
             return pickle.loads(pickled), lambda: None
@@ -139,25 +142,25 @@ class Slot:
         return Span(offset, content.nbytes, not content.flags.writeable)
 
     def _bytes(self) -> Any:
-        """All bytes as a new array, which lives as long as anything that views it."""
+        """All bytes of the slot as a new array, which lives as long as any view of it."""
         assert self._map is not None
         return np.frombuffer(self._map, np.uint8)
 
     def _take(self, length: int) -> int:
-        offset = -(-self._used // ALIGNMENT) * ALIGNMENT
+        offset = -(-self._used // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         self._used = offset + length
         if self._map is None or len(self._map) < self._used:
             page = mmap.PAGESIZE
-            size = -(-(self._used + self._used // HEADROOM) // page) * page
+            size = -(-(self._used + self._used // HEADROOM_DIVISOR) // page) * page
             size = max(size, os.fstat(self.descriptor).st_size)
             os.ftruncate(self.descriptor, size)
-            # Arrays in the smaller mapping stay valid: it is the same memory.
+            # Arrays in the old, smaller mapping stay valid, because it maps the same memory.
             self._map = mmap.mmap(self.descriptor, size)
         return offset
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles arrays by their memory where that can be shared."""
+    """Pickles arrays out of band if their memory can be shared."""
 
     def __init__(self, file: io.BytesIO, share: Callable[[pickle.PickleBuffer], bool]) -> None:
         super().__init__(file, protocol=5, buffer_callback=share)

@@ -1,6 +1,7 @@
-"""The process of a worker: receives batches, applies the user's functions, and sends what they made.
+"""The program of a worker process: it receives batches, applies the user's functions, and sends the results.
 
-It ends when its connection does, whatever the function is doing at the time, and so with the process that started it.
+It ends when its connection is closed, even in the middle of a function, and therefore also when its parent
+process ends.
 """
 
 from __future__ import annotations
@@ -28,37 +29,37 @@ from .slots import Packed, Slot
 __all__: list[str] = []
 
 
-#: Most characters of a text of an exception that are sent: more takes long and nobody reads it.
-MOST_TEXT = 64 << 10
+#: The longest text of an exception that is sent, in characters.
+MAX_TEXT_CHARACTERS = 64 << 10
 
-#: Most bytes of an exception that are sent.
-MOST_PICKLED = 1 << 20
+#: The largest pickled exception that is sent, in bytes.
+MAX_PICKLED_BYTES = 1 << 20
 
 
 class NewSlot(NamedTuple):
-    """A slot that the worker does not know yet; its descriptor follows."""
+    """A slot that the worker does not know yet. The next message has its descriptor."""
 
     number: int
 
 
 class Task(NamedTuple):
-    """A batch."""
+    """A batch to work on."""
 
     packed: Packed
     """The columns, and the keys of the rows and the batch."""
     rows: int
     source: int
-    """The slot that it is in."""
+    """The number of the slot with the batch."""
     target: int
-    """The slot for what becomes of it."""
+    """The number of the slot for the result."""
 
 
 class Ready(NamedTuple):
-    """The functions were unpickled."""
+    """Says that the functions were unpickled."""
 
 
 class Made(NamedTuple):
-    """What became of a batch."""
+    """The result for a batch."""
 
     packed: Packed
     nbytes: int
@@ -68,7 +69,7 @@ class Made(NamedTuple):
 
 
 class Raised(NamedTuple):
-    """An exception instead."""
+    """An exception in place of a result."""
 
     pickled: bytes | None
     """The exception, if it can be pickled."""
@@ -81,12 +82,13 @@ class Raised(NamedTuple):
 
 
 def run(connection: Connection, life: Connection, parent: int) -> None:
-    """Works until the other end of the connection, or of ``life``, is closed, or the process ``parent`` ends."""
-    # Ctrl-C reaches all processes of a terminal; the one that has the training loop decides.
+    """Works until the other end of the connection, or of ``life``, is closed, or the process ``parent``
+    ends."""
+    # Ctrl-C reaches all processes of a terminal, but only the process of the training loop handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with(life)
     threading.Thread(target=_watch, args=(connection.fileno(), parent), daemon=True).start()
-    # The last that is sent has to be out before the process ends.
+    # The last result must be sent completely before the process ends.
     with contextlib.suppress(EOFError, OSError):
         _work(connection)
     _leave()
@@ -111,7 +113,7 @@ def _work(connection: Connection) -> None:
 
 
 def _functions(connection: Connection) -> Functions | None:
-    """The functions, once they are here."""
+    """Receives and unpickles the functions."""
     at = At()
     at.function = "functions"
     try:
@@ -136,14 +138,14 @@ def _done(functions: Functions, task: Task, slots: dict[int, Slot], seeds: Seeds
         made = functions.apply(arrays, task.rows, keys, at, target.empty, seeds)
         size = nbytes(made)
         packed = _packed(made, target)
-        # Nothing of the batch may live on here, unless the function keeps it.
+        # No reference to the batch may remain here, except those that the function keeps.
         del made
     except BaseException as error:
         raised = _raised(error, at, False)
     given = arrays = keys = None
     kept = held() is not None
     if kept and raised is None:
-        # A cycle may hold them, as those of exceptions that the function caught.
+        # A reference cycle may hold arrays, such as the cycle of an exception that the function caught.
         gc.collect(0)
         kept = held() is not None
     if kept:
@@ -163,12 +165,12 @@ def _packed(made: object, target: Slot) -> Packed:
 
 def _raised(error: BaseException, at: At, kept: bool) -> Raised:
     pickled = _pickled(error)
-    if pickled is None or len(pickled) > MOST_PICKLED:
-        # One that holds a batch, or shows it: the same type with what is short in it.
+    if pickled is None or len(pickled) > MAX_PICKLED_BYTES:
+        # The exception may contain a batch: an exception of the same type with shortened arguments is sent.
         pickled = None
         with contextlib.suppress(BaseException):
             pickled = _pickled(type(error)(*map(_shortened, error.args)))
-        if pickled is not None and len(pickled) > MOST_PICKLED:
+        if pickled is not None and len(pickled) > MAX_PICKLED_BYTES:
             pickled = None
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     message = _shortened(str(error))
@@ -178,7 +180,7 @@ def _raised(error: BaseException, at: At, kept: bool) -> Raised:
 def _pickled(error: BaseException) -> bytes | None:
     try:
         pickled = pickle.dumps(error)
-        # Some can be pickled, and then not be made again.
+        # Some exceptions can be pickled but not unpickled.
         pickle.loads(pickled)
     except BaseException:
         return None
@@ -187,35 +189,38 @@ def _pickled(error: BaseException) -> bytes | None:
 
 def _shortened(value: Any) -> Any:
     """The beginning and end of a long text."""
-    if not isinstance(value, (str, bytes)) or len(value) <= MOST_TEXT:
+    if not isinstance(value, (str, bytes)) or len(value) <= MAX_TEXT_CHARACTERS:
         return value
-    left_out = f"\n... {len(value) - MOST_TEXT:,} more left out by forebay ...\n"
-    half = MOST_TEXT // 2
+    left_out = f"\n... {len(value) - MAX_TEXT_CHARACTERS:,} more left out by forebay ...\n"
+    half = MAX_TEXT_CHARACTERS // 2
     if isinstance(value, bytes):
         return value[:half] + left_out.encode() + value[-half:]
     return value[:half] + left_out + value[-half:]
 
 
 def _end_with(life: Connection) -> None:
-    """Has the kernel end this process when the other end of ``life`` is closed, whoever has the GIL then.
+    """Makes the kernel end this process when the other end of ``life`` is closed, whichever thread has the
+    GIL.
 
-    The death signal of ``prctl`` would not do: it is that of the fork server, which lives as long as its children.
+    The death signal of ``prctl`` would not work: the parent is the fork server, which lives as long as its
+    children.
     """
     descriptor = life.fileno()
     fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
     if hasattr(fcntl, "F_SETSIG"):
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC)
-    # It may have been closed before.
+    # The other end may have been closed before.
     if life.poll(0):
         _leave()
 
 
 def _watch(descriptor: int, parent: int) -> None:
-    """Ends the process when the other end of the connection is closed, or the process that has it is gone."""
+    """Ends this process when the other end of the connection is closed, or when the parent process has
+    ended."""
     poll = select.poll()
     poll.register(descriptor, 0)
-    # Children that the parent forked may hold the connection open after it.
+    # Forked children of the parent may hold the connection open after its end.
     with contextlib.suppress(OSError, AttributeError):
         poll.register(os.pidfd_open(parent), select.POLLIN)
     poll.poll()
@@ -223,5 +228,5 @@ def _watch(descriptor: int, parent: int) -> None:
 
 
 def _leave() -> None:
-    # Not by way of the interpreter, which would wait for the function's threads.
+    # A normal exit of the interpreter would wait for the function's threads.
     os._exit(0)

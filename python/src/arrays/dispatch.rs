@@ -1,4 +1,4 @@
-//! An Arrow column as a numpy array: a view where numpy has the type, else Python objects.
+//! Makes a numpy array of an Arrow column: a view if numpy has the type, otherwise Python objects.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use forebay_arrow::fail::OrFail;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use super::kind::{IMAGES, KIND};
+use super::kind::{ARRAYS, IMAGES, KIND, fixed_sides};
 use super::{memory, nulls, objects, texts};
 use crate::errors::IntoPython;
 use crate::ragged::Offsets;
 use crate::{dense, errors, view};
 
-/// The array of a column: see the table in the documentation of `forebay.Batch`.
+/// The array of a column, as the table in the documentation of `forebay.Batch` says.
 pub(crate) fn array<'py>(
     py: Python<'py>,
     field: &Field,
@@ -31,22 +31,23 @@ pub(crate) fn array<'py>(
     delivered(py, field, column)
 }
 
-/// The array of a column of numbers that lie in memory as numpy has them, with no value missing; `None` of another.
+/// The array of a column of numbers that numpy stores in the same way and of which none is null; `None` for
+/// any other column.
 pub(crate) fn numbers<'py>(
     py: Python<'py>,
     field: &Field,
     column: &ArrayRef,
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
     let kind = column.data_type();
-    // numpy counts these in 64 bits.
+    // numpy uses 64 bits for these types.
     let is_wider = matches!(kind, DataType::Date32 | DataType::Time32(_));
     if !kind.is_primitive() || is_wider || column.null_count() > 0 {
         return None;
     }
-    Some(view::of(py, dense::dense(field, column.as_ref())?))
+    Some(view::array(py, dense::dense(field, column.as_ref())?))
 }
 
-/// The same of a column, or of what is in one, in which no value is missing where an array needs one.
+/// The array of a column, or of a part of one, that has no nulls where an array needs values.
 fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     if let Some(dense) = dense::dense(field, column.as_ref()) {
         return memory::view(py, dense);
@@ -54,23 +55,24 @@ fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult
     match column.data_type() {
         DataType::LargeList(item) => {
             let list = column.as_list::<i64>();
-            let offsets = Offsets::of(list.offsets().clone());
+            let offsets = Offsets::new(list.offsets().clone());
             let values = delivered(py, item, &offsets.items(list.values()))?;
             match field.metadata().get(KIND).map(String::as_str) {
                 Some(IMAGES) => offsets.images(py, values),
+                Some(ARRAYS) => offsets.arrays(py, values, fixed_sides(field)),
                 _ => offsets.ragged(py, values),
             }
         }
         DataType::Map(entries, _) => {
             let map = column.as_map();
-            let offsets = Offsets::of(long(map.offsets().iter().map(|offset| i64::from(*offset))));
+            let offsets = Offsets::new(long(map.offsets().iter().map(|offset| i64::from(*offset))));
             let of_map: ArrayRef = Arc::new(map.entries().clone());
             let values = delivered(py, entries, &offsets.items(&of_map))?;
             offsets.ragged(py, values)
         }
         DataType::FixedSizeList(item, length) => {
             let (rows, length) = (column.len() as i64, i64::from(*length));
-            let offsets = Offsets::of(long((0..=rows).map(|row| row * length)));
+            let offsets = Offsets::new(long((0..=rows).map(|row| row * length)));
             let values = delivered(py, item, column.as_fixed_size_list().values())?;
             offsets.ragged(py, values)
         }
@@ -90,7 +92,7 @@ fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult
     }
 }
 
-/// Two fields of a structure have one name.
+/// The error of a structure in which two fields have the same name.
 fn twice(py: Python<'_>, field: &Field) -> PyErr {
     let cause = format!("a structure has two fields {:?}, and a dict has one", field.name());
     let error = Error::new(ErrorKind::Unsupported, cause);
@@ -101,9 +103,9 @@ fn long(offsets: impl Iterator<Item = i64>) -> OffsetBuffer<i64> {
     OffsetBuffer::new(offsets.collect())
 }
 
-/// A field of a structure: what is missing in the structure is missing in it.
+/// A field of a structure, with the nulls of the structure added to its own.
 fn with_nulls_of(structure: &StructArray, member: &ArrayRef) -> Result<ArrayRef> {
-    // Numbers and lists were refused with nulls.
+    // Numbers and lists with nulls were refused before.
     if structure.null_count() == 0 || needs_values(member.data_type()) {
         return Ok(member.clone());
     }

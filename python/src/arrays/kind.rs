@@ -1,6 +1,25 @@
-//! What the field of a column says of the arrays in it.
+//! The mark on the field of a column that says which arrays are in it.
 
-/// The name under which the field of images of differing sizes says so, and what it says.
+use forebay::arrow::datatypes::Field;
+
+/// The key in a field's metadata that marks images of differing sizes, and its value.
 pub(super) const KIND: &str = "forebay:kind";
 
 pub(super) const IMAGES: &str = "images";
+
+/// Marks arrays with several sides that differ from row to row, or with several sides of one length behind
+/// one that differs.
+pub(super) const ARRAYS: &str = "arrays";
+
+/// The name under which the field of such arrays has the shape of a row as JSON, with null for a side that
+/// differs.
+const SHAPE: &str = "forebay:shape";
+
+/// The sides of one length that are behind those that differ.
+pub(super) fn fixed_sides(field: &Field) -> Vec<usize> {
+    let shape =
+        field.metadata().get(SHAPE).and_then(|text| serde_json::from_str::<Vec<Option<usize>>>(text).ok());
+    let mut sides: Vec<usize> = shape.iter().flatten().rev().map_while(|side| *side).collect();
+    sides.reverse();
+    sides
+}

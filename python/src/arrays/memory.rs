@@ -1,4 +1,4 @@
-//! The numpy array of a block of memory, of the type that a user knows.
+//! Makes the numpy array of a block of memory, of the type that a user knows.
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -9,14 +9,15 @@ use crate::view;
 /// A numpy array over the same memory, which stays alive as the array's base.
 pub(crate) fn view(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     let element = dense.element;
-    let array = view::of(py, dense)?;
+    let array = view::array(py, dense)?;
     match element {
         Element::BFloat16 => bfloat16(py, array),
         _ => Ok(array),
     }
 }
 
-/// The bits of bfloat16 as `ml_dtypes.bfloat16` where that is installed (JAX and Keras bring it), else as they are.
+/// The bits of bfloat16 as `ml_dtypes.bfloat16` if that package is installed, as it is with JAX and Keras,
+/// otherwise as integers.
 fn bfloat16<'py>(py: Python<'py>, bits: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match py.import("ml_dtypes") {
         Ok(ml_dtypes) => bits.call_method1("view", (ml_dtypes.getattr("bfloat16")?,)),

@@ -11,15 +11,15 @@ use crate::errors;
 
 const LEAVE_OUT: &str = "leave such rows out with `on_bad_row`";
 
-/// What a batch is of, which decides what can be done about its nulls.
+/// Says where a batch comes from, which decides the remedies for its nulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Loader,
-    /// A mix has the options of its sources, and columns that a source does not have.
+    /// A mix does not take the options of its sources, and may have columns that a source does not have.
     Mix,
 }
 
-/// A fill for nulls in a column of this type, where one is possible.
+/// A value that can replace nulls in a column of this type, if there is one.
 fn fill(data_type: &DataType) -> Option<&'static str> {
     match data_type {
         DataType::LargeUtf8 => Some("\"\""),
@@ -57,7 +57,7 @@ pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array, of: Origi
     Err(errors::null(py, &error.hint(hint)))
 }
 
-/// A mask tells of nulls in rows, and of none within.
+/// The remedies in a loader. A mask can mark nulls of whole rows, but not nulls within rows.
 fn moves_of_a_loader(field: &Field, is_row: bool) -> String {
     let Some(fill) = fill(field.data_type()) else { return LEAVE_OUT.into() };
     let name = field.name();
@@ -69,13 +69,13 @@ fn moves_of_a_loader(field: &Field, is_row: bool) -> String {
     format!("pass fill_null={{{name:?}: {fill}}}{mask}, {LEAVE_OUT}")
 }
 
-/// A field of a structure is filled once it is a column of its own.
+/// The remedies for nulls in a field of a structure, which can be filled once it is a column of its own.
 fn moves_of_a_field(field: &Field, path: &[String]) -> String {
     let mut inside = field;
     for name in path {
         let fields = match inside.data_type() {
             DataType::Struct(fields) => fields,
-            // Of structures in a list no field is a column.
+            // A field of structures in a list cannot become a column.
             _ => return LEAVE_OUT.into(),
         };
         let Some((_, found)) = fields.find(name) else { return LEAVE_OUT.into() };
@@ -88,7 +88,7 @@ fn moves_of_a_field(field: &Field, path: &[String]) -> String {
     }
 }
 
-/// Whether its cells were decoded to arrays.
+/// Whether the cells of a column were decoded to arrays.
 fn is_tensor(field: &Field) -> bool {
     field.extension_type_name().is_some() || field.metadata().contains_key(KIND)
 }

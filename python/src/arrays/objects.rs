@@ -1,6 +1,8 @@
-//! Columns that numpy has no type for, as Python objects: the one place where values are copied one by one.
+//! Columns of types that numpy does not have, as Python objects: the only place where values are copied one
+//! by one.
 //!
-//! Text is `str`, binary is `bytes`, a decimal is `decimal.Decimal`, a null is `None`. If such columns must be fast, read the batch through Arrow.
+//! Text is `str`, binary is `bytes`, a decimal is `decimal.Decimal`, a null is `None`. If such columns must
+//! be fast, read the batch through Arrow.
 
 use forebay::arrow::array::{Array, ArrayRef, AsArray};
 use forebay::arrow::datatypes::{
@@ -15,7 +17,8 @@ use super::memory;
 use crate::dense::{self, Dense, Element};
 use crate::{errors, view};
 
-/// Texts that are remembered while a column is made: enough for the names of categories, and in the first-level cache.
+/// How many texts are remembered while a column is made: enough for the names of categories, and few enough
+/// for the first-level cache.
 const KNOWN_TEXTS: usize = 64;
 
 /// A one-dimensional numpy array of objects.
@@ -38,7 +41,7 @@ pub(crate) fn of<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let values = values.collect::<PyResult<Vec<_>>>()?;
     let (rows, list) = (values.len(), PyList::new(py, values)?);
-    // `numpy.array` would make a list of equal lists two-dimensional.
+    // `numpy.array` would make a two-dimensional array of lists of equal length.
     py.import("numpy")?.call_method1("fromiter", (list, "O", rows))
 }
 
@@ -88,20 +91,21 @@ fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Ve
     Ok(values)
 }
 
-/// Objects, and for each row which of them it has.
-struct Shared<'py> {
+/// Distinct objects, and the index of each row's object among them.
+struct SharedObjects<'py> {
     objects: Vec<Bound<'py, PyAny>>,
-    /// numpy's type of indices.
+    /// The indices of the rows' objects, in numpy's own type of indices.
     indices: Vec<i64>,
 }
 
-impl<'py> Shared<'py> {
+impl<'py> SharedObjects<'py> {
     /// The object of each row.
     fn rows(self) -> Vec<Bound<'py, PyAny>> {
         self.indices.iter().map(|&index| self.objects[index as usize].clone()).collect()
     }
 
-    /// A numpy array of the object of each row, which numpy fills at some three times the rate of a list.
+    /// A numpy array of the object of each row. numpy fills it about three times as fast as Python fills a
+    /// list.
     fn array(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (rows, each_its_own) = (self.indices.len(), self.objects.len() == self.indices.len());
         let objects = of(py, self.objects.into_iter().map(Ok))?;
@@ -113,8 +117,8 @@ impl<'py> Shared<'py> {
     }
 }
 
-/// The rows of a column of text, else `None`.
-fn texts<'py>(py: Python<'py>, column: &ArrayRef) -> Option<Shared<'py>> {
+/// The rows of a column of text; `None` for any other column.
+fn texts<'py>(py: Python<'py>, column: &ArrayRef) -> Option<SharedObjects<'py>> {
     match column.data_type() {
         DataType::Utf8 => Some(shared(py, column.as_string::<i32>().iter())),
         DataType::LargeUtf8 => Some(shared(py, column.as_string::<i64>().iter())),
@@ -123,8 +127,12 @@ fn texts<'py>(py: Python<'py>, column: &ArrayRef) -> Option<Shared<'py>> {
     }
 }
 
-/// A text that was among the last ones is the same object again: most are names of few things.
-fn shared<'a, 'py>(py: Python<'py>, rows: impl ExactSizeIterator<Item = Option<&'a str>>) -> Shared<'py> {
+/// Makes objects of texts. A text that equals one of the last is the same object again, because most columns
+/// hold few different names.
+fn shared<'a, 'py>(
+    py: Python<'py>,
+    rows: impl ExactSizeIterator<Item = Option<&'a str>>,
+) -> SharedObjects<'py> {
     let mut known = [None::<(&str, i64)>; KNOWN_TEXTS];
     let mut none = None;
     let (mut objects, mut indices) = (Vec::new(), Vec::with_capacity(rows.len()));
@@ -146,7 +154,7 @@ fn shared<'a, 'py>(py: Python<'py>, rows: impl ExactSizeIterator<Item = Option<&
         };
         indices.push(index);
     }
-    Shared { objects, indices }
+    SharedObjects { objects, indices }
 }
 
 fn binary<'a, 'py>(py: Python<'py>, rows: impl Iterator<Item = Option<&'a [u8]>>) -> Vec<Bound<'py, PyAny>> {
@@ -158,7 +166,7 @@ fn decimals<'py>(py: Python<'py>, rows: impl Iterator<Item = String>) -> PyResul
     rows.map(|digits| class.call1((digits,))).collect()
 }
 
-/// The values of a dictionary that are numbers or times, whatever value is under a null.
+/// The values of a dictionary that are numbers or times; a null has any value.
 fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let Some(Dense { buffer, shape, element }) = dense::dense(field, column.as_ref()) else {
         let error = Error::new(
@@ -169,7 +177,7 @@ fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<V
         .hint("read it through Arrow: pyarrow.record_batch(batch)");
         return Err(errors::raise(py, &error));
     };
-    let array = view::of(py, Dense { buffer, shape, element })?;
+    let array = view::array(py, Dense { buffer, shape, element })?;
     array.call_method0("tolist")?.extract()
 }
 

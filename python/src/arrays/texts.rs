@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 use super::objects;
 
-/// The array of a column for which a format was asked; `None` of another one.
+/// The array of a column with a text format; `None` for any other column.
 pub(crate) fn array<'py>(
     py: Python<'py>,
     field: &Field,
@@ -21,7 +21,7 @@ pub(crate) fn array<'py>(
     }
 }
 
-/// An array of `StringDType`.
+/// An array of numpy's `StringDType`.
 fn strings<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
     let options = PyDict::new(py);
@@ -29,7 +29,7 @@ fn strings<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<B
     numpy.call_method("array", (objects::list(py, field, column)?,), Some(&options))
 }
 
-/// An array of what `json.loads` makes of each row; of a null, `None`.
+/// An array of the objects that `json.loads` makes of each row; `None` for a null.
 fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     let loads = py.import("json")?.getattr("loads")?;
     let texts = objects::list(py, field, column)?;

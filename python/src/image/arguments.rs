@@ -1,7 +1,7 @@
 //! The arguments of `forebay.Image`'s methods, checked.
 
 use forebay::Image as Spec;
-use forebay::image::{Interpolation, Layout, PixelType, Size};
+use forebay::image::{Interpolation, Layout, PixelType, Raw, Resampling, Size};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -16,12 +16,12 @@ pub(super) fn side(value: Argument) -> Option<u32> {
     int(value, 1..=u64::from(Spec::MAX_SIDE)).map(|side| side as u32)
 }
 
-/// The same, or the error that names the argument.
+/// A side in pixels, or the error that names the argument.
 pub(super) fn named_side(value: Argument, name: &str) -> PyResult<u32> {
     side(value).ok_or_else(|| refused(value, name, &format!("an int from 1 to {}", Spec::MAX_SIDE)))
 }
 
-/// A square's side, or height and width.
+/// The side of a square, or a height and a width.
 pub(super) fn extent(value: Argument) -> PyResult<Size> {
     let both = || {
         let [height, width] = items(value)?;
@@ -36,7 +36,7 @@ pub(super) fn extent(value: Argument) -> PyResult<Size> {
     })
 }
 
-/// The least and the most of something that is above 0.
+/// A range of numbers above 0.
 pub(super) fn range(value: Argument, name: &str) -> PyResult<(f64, f64)> {
     numbers(value, |[least, most]| *least > 0.0 && least <= most && most.is_finite())
         .map(|[least, most]| (least, most))
@@ -57,7 +57,7 @@ pub(super) fn channels(
     .ok_or_else(|| refused(value, name, wanted))
 }
 
-/// The same, or one number for all of them.
+/// A number for each channel, or one number for all of them.
 pub(super) fn value_of_each(value: Argument, name: &str) -> PyResult<[f32; 3]> {
     match float(value).filter(|number| (*number as f32).is_finite()) {
         Some(number) => Ok([number as f32; 3]),
@@ -65,7 +65,7 @@ pub(super) fn value_of_each(value: Argument, name: &str) -> PyResult<[f32; 3]> {
     }
 }
 
-/// How much something may change; 0 if it is not given.
+/// The amount by which something may change; 0 if it is not given.
 pub(super) fn amount(value: Option<Argument>, name: &str) -> PyResult<f64> {
     let Some(value) = value else { return Ok(0.0) };
     let amount = float(value).filter(|amount| *amount >= 0.0 && amount.is_finite());
@@ -78,7 +78,11 @@ pub(super) fn probability(value: Argument) -> PyResult<f64> {
 }
 
 pub(super) fn truth(value: Argument) -> PyResult<bool> {
-    value.extract().map_err(|_| refused(value, "apply", "True or False"))
+    named_truth(value, "apply")
+}
+
+pub(super) fn named_truth(value: Argument, name: &str) -> PyResult<bool> {
+    value.extract().map_err(|_| refused(value, name, "True or False"))
 }
 
 pub(super) fn pixels(value: Argument) -> PyResult<u64> {
@@ -93,7 +97,7 @@ pub(super) fn pixel_type(value: Argument) -> PyResult<PixelType> {
     }
 }
 
-/// The pixel type that numpy means: of `numpy.float32`, `numpy.dtype("float32")` or a type of `ml_dtypes`.
+/// The pixel type that numpy means by `numpy.float32`, `numpy.dtype("float32")` or a type of `ml_dtypes`.
 pub(super) fn numpy_type(value: Argument) -> Option<PixelType> {
     let py = value.py();
     if value.is_none() {
@@ -117,7 +121,37 @@ pub(super) fn interpolation_of(value: Argument) -> PyResult<Interpolation> {
     }
 }
 
-/// A level of each channel, or one for all of them.
+pub(super) fn filter(value: Argument) -> PyResult<Resampling> {
+    match value.cast::<PyString>() {
+        Ok(name) => name.to_str()?.parse::<Resampling>().or_raise(value.py()),
+        Err(_) => Err(refused(value, "filter", &one_of(&Resampling::ALL.map(Resampling::name)))),
+    }
+}
+
+/// Raw pixels of a shape, whose channels are last, or first in planes. Without channels there is one.
+pub(super) fn raw_of(value: Argument, layout: Layout) -> PyResult<Raw> {
+    let whole = |value: Argument| int(value, 0..=u64::from(u32::MAX)).map(|number| number as u32);
+    let grey = || {
+        let [height, width] = items(value)?;
+        Some(((whole(&height)?, whole(&width)?), 1))
+    };
+    let several = || {
+        let [first, second, third] = items(value)?;
+        let [first, second, third] = [whole(&first)?, whole(&second)?, whole(&third)?];
+        Some(match layout {
+            Layout::Nhwc => ((first, second), third),
+            Layout::Nchw => ((second, third), first),
+        })
+    };
+    let wanted = match layout {
+        Layout::Nhwc => "a height, a width and channels, as ints",
+        Layout::Nchw => "channels, a height and a width, as ints",
+    };
+    let (size, channels) = several().or_else(grey).ok_or_else(|| refused(value, "shape", wanted))?;
+    Ok(Raw::new(size, channels).layout(layout))
+}
+
+/// A level for each channel, or one level for all of them.
 pub(super) fn levels(value: Argument) -> PyResult<[u8; 3]> {
     let level = |value: Argument| int(value, 0..=u64::from(u8::MAX)).map(|level| level as u8);
     let each = || {

@@ -1,15 +1,17 @@
-//! An image's value as the Python code that makes it.
+//! Writes an image's value as the Python code that makes it.
 
 use forebay::Image as Spec;
+use forebay::image::{Layout, Size};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
 
-/// What is as by default is left out.
-pub(super) fn of(image: &Spec) -> PyResult<String> {
+/// The code, without arguments that have their defaults.
+pub(super) fn python(image: &Spec) -> PyResult<String> {
     let spec: Value = serde_json::to_value(image).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let pair = |value: &Value| format!("({}, {})", value[0], value[1]);
-    // As they were written: the library holds them in 32 bits, and as 64-bit numbers they would have other digits.
+    // Numbers are written with the digits that the user gave: the library holds them in 32 bits, and as
+    // 64-bit numbers they would have other digits.
     let single = |value: &Value| value.as_f64().unwrap_or(f64::NAN) as f32;
     let triple = |value: &Value| {
         format!("({:?}, {:?}, {:?})", single(&value[0]), single(&value[1]), single(&value[2]))
@@ -34,6 +36,9 @@ pub(super) fn of(image: &Spec) -> PyResult<String> {
             if !spec["fill"].is_null() {
                 code.push_str(&format!(", fill={}", triple(&spec["fill"])));
             }
+            if !spec["centered"].is_null() {
+                code.push_str(", centered=True");
+            }
             code.push(')');
         }
         framing => {
@@ -48,6 +53,16 @@ pub(super) fn of(image: &Spec) -> PyResult<String> {
     }
     if !spec["ragged"].is_null() {
         code.push_str(".ragged()");
+    }
+    if let Some(raw) = image.raw_pixels() {
+        let (Size { height, width }, channels) = (raw.size(), raw.channels());
+        code.push_str(&match raw.pixel_layout() {
+            Layout::Nhwc => format!(".raw(({height}, {width}, {channels}))"),
+            layout => format!(".raw(({channels}, {height}, {width}), layout=\"{layout}\")"),
+        });
+    }
+    if !spec["resampling"].is_null() {
+        code.push_str(&format!(".resampling({})", spec["resampling"]));
     }
     let defaults = serde_json::to_value(Spec::resize(1, 1)).unwrap_or_default();
     let differs = |name: &str| spec[name] != defaults[name];

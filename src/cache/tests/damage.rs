@@ -1,4 +1,5 @@
-//! Damaged, cut off, exchanged and foreign files are misses, counted and removed; right ones stay hits.
+//! Damaged, truncated, exchanged and foreign files are misses, are counted and removed; sound files stay
+//! hits.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use super::*;
 
 const SEEDS: u64 = 1000;
 
-/// A cache with groups 0 and 1, and the path of each.
+/// Fills a cache with the entries of groups 0 and 1, and returns their paths.
 fn two_entries(dir: &TempDir) -> [std::path::PathBuf; 2] {
     let cache = open(dir, PLENTY);
     [0, 1].map(|group| {
@@ -15,7 +16,7 @@ fn two_entries(dir: &TempDir) -> [std::path::PathBuf; 2] {
     })
 }
 
-/// As a new process would see it.
+/// Checks, as a new process would see it, that the entry of `group` is damaged, and that it can be put again.
 fn is_a_miss(dir: &TempDir, group: u64) {
     let cache = open(dir, PLENTY);
     assert!(cache.get(&key(group)).is_none());
@@ -33,7 +34,7 @@ fn every_flipped_bit_is_a_miss() {
     let right = fs::read(&path).unwrap();
     for seed in 0..SEEDS {
         let mut state = seed;
-        // Half of them in the last bytes: key, lengths and checksum.
+        // Half of the flips are in the last bytes, which are the key, the lengths and the checksum.
         let tail = if seed % 2 == 0 { right.len() } else { 300 };
         let at = right.len() - 1 - random(&mut state) as usize % tail;
         let mut wrong = right.clone();

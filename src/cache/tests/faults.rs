@@ -1,4 +1,4 @@
-//! A disk that fails turns the cache off, never the loader; when it recovers, it is used again.
+//! A disk that fails turns the cache off, never the loader; when the disk recovers, it is used again.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use super::*;
 
 const RETRY: Duration = Duration::from_millis(300);
 
-/// A cache that tries again soon, and does not check the free disk.
+/// A cache that tries again soon, and does not check the free space of the disk.
 fn impatient(folder: &Path) -> DiskCache {
     let mut space = Space::new(Folder::open(folder).unwrap(), PLENTY);
     space.keep_free = None;
@@ -16,8 +16,8 @@ fn impatient(folder: &Path) -> DiskCache {
     cache
 }
 
-/// Group 0 is kept. Then something breaks: nothing more is kept, with `why`, one warning and no delay. Then it is
-/// repaired, and the cache recovers by itself.
+/// Checks a failure and its end. Group 0 is put, then `break_it` runs: nothing more is kept, for the reason
+/// `why`, with one warning and no delay. Then `heal_it` runs, and the cache recovers by itself.
 fn breaks_and_heals(cache: &DiskCache, why: &str, break_it: impl FnOnce(), heal_it: impl FnOnce()) {
     assert!(cache.put(&key(0), &rows(0)));
     assert!(cache.get(&key(0)).is_some());
@@ -53,7 +53,7 @@ fn breaks_and_heals(cache: &DiskCache, why: &str, break_it: impl FnOnce(), heal_
     assert_eq!(cache.stats().damaged, 0);
 }
 
-/// A small disk of its own, where mounting is permitted.
+/// A small disk of its own, if the user may mount one.
 struct Mounted(TempDir);
 
 impl Mounted {
@@ -80,7 +80,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Makes every operation on a file system of type ext4 an input/output error, as a disk that is gone does.
+/// Makes every operation on an ext4 file system an input/output error, as if its disk were gone.
 const SHUT_DOWN: &str = "import fcntl, os, struct, sys; \
     fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587D, struct.pack('I', 2))";
 
@@ -120,7 +120,8 @@ fn a_disk_that_is_gone_turns_the_cache_off_until_there_is_another() {
         return;
     }
     let disk = Mounted(disk);
-    // A folder of its own: the file system keeps one beside it.
+    // The cache gets a folder below the root of the disk, because the file system has a folder of its own
+    // there.
     let rows = disk.0.path().join("rows");
     let cache = impatient(&rows);
     let others = || {
@@ -156,7 +157,7 @@ fn a_folder_without_permission_turns_writing_off() {
     let dir = folder();
     let inner = dir.path().join("rows");
     if rustix::process::geteuid().is_root() {
-        // Root is never denied: another user, whose folder it must then be.
+        // Root is never denied, so the test runs as another user, who then must own the folder.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(&inner).unwrap();
         std::os::unix::fs::chown(&inner, Some(NOBODY), None).unwrap();

@@ -1,4 +1,4 @@
-//! One fetch serves all that want the same rows, and none waits for a dead process.
+//! One fetch serves all that want the same rows, and nobody waits for a dead process.
 
 use std::io::{BufRead, BufReader, Write};
 

@@ -59,7 +59,7 @@ fn what_is_no_folder_of_a_cache_is_refused() {
     assert!(refusal(&file).contains("not a folder"));
     let sentence = refusal(dir.path());
     assert!(sentence.contains("holds \"file\""), "{sentence}");
-    // Beside the folder, which may be the data set's, and not in it.
+    // The suggested folder is beside the given one, which may be the data set's, and not in it.
     assert!(
         sentence.ends_with(&format!("a folder of its own: {}-cache)", dir.path().display())),
         "{sentence}"
@@ -100,12 +100,12 @@ fn links_planted_inside_lead_nowhere() {
     let (target, subfolder) = (outside.path().join("target"), entry.parent().unwrap());
     fs::write(&target, "untouched").unwrap();
 
-    // In place of the subfolder.
+    // A link in the place of the subfolder.
     symlink(outside.path(), subfolder).unwrap();
     assert!(cache.put(&key(0), &rows(0)));
     assert!(cache.get(&key(0)).is_some());
     cache.clear().unwrap();
-    // In place of an entry, of a part and of the ledger.
+    // A link in the place of an entry, of a partial file and of the ledger.
     for planted in [&entry, &part, &cache.0.space.folder.ledger()] {
         let _ = fs::remove_file(planted);
         symlink(&target, planted).unwrap();

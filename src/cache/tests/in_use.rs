@@ -1,5 +1,5 @@
-//! Changes of an entry while its rows are in use are detected and harmless. An item in the place of an entry keeps only
-//! that entry out.
+//! Changes of an entry while its rows are in use are detected and harmless. An item in the place of an entry
+//! keeps only that entry out.
 
 use std::fs::{self, FileTimes, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -7,10 +7,10 @@ use std::os::unix::net::UnixListener;
 
 use super::*;
 
-/// Damage to an entry, or at its path.
+/// Damages an entry, or puts something at its path.
 type Harm = fn(&Path);
 
-/// A cache that holds group 0, its entry in use, and the path of that.
+/// A cache that holds group 0, its entry in use, and the path of the entry.
 fn in_use(dir: &TempDir) -> (DiskCache, Entry, std::path::PathBuf) {
     let cache = open(dir, PLENTY);
     assert!(cache.put(&key(0), &rows(0)));
@@ -33,7 +33,7 @@ fn flip(path: &Path) {
     file.write_all_at(&[byte[0] ^ 0x55], at).unwrap();
 }
 
-/// Writes `with` all over.
+/// Overwrites a file with one byte.
 fn overwrite(path: &Path, with: u8) {
     let length = path.metadata().unwrap().len() as usize;
     writable(path).write_all_at(&vec![with; length], 0).unwrap();
@@ -72,7 +72,7 @@ fn whatever_is_done_to_an_entry_in_use_shows() {
         let (cache, entry, path) = in_use(&dir);
         let copy = cache.get_copy(&key(0)).unwrap();
         harms(&path);
-        // Reading may give any bytes, but does not fail.
+        // Reading may give any bytes, but must not fail.
         let blob = entry.read().column(1).as_binary_view().data_buffers()[0].clone();
         std::hint::black_box(blob.iter().map(|byte| u64::from(*byte)).sum::<u64>());
         assert!(!entry.is_intact(), "{harm}");
@@ -102,7 +102,7 @@ fn an_entry_that_was_written_to_a_moment_ago_is_copied() {
     let dir = folder();
     let (_, _, path) = in_use(&dir);
     let cache = open(&dir, PLENTY);
-    // Again where the machine stood still for longer than that moment.
+    // Tries again if the machine paused for longer than the entry counts as being written.
     loop {
         let written = Instant::now();
         writable(&path).set_modified(std::time::SystemTime::now()).unwrap();
@@ -202,7 +202,7 @@ fn what_lies_where_an_entry_should_be_keeps_only_that_entry_out() {
             let stats = cache.stats();
             assert_eq!((&stats.reading_off, &stats.writing_off), (&None, &None), "{case}");
             assert_eq!(stats.declined.blocked > 0, !can_go, "{case}: {:?}", stats.declined);
-            // Neither do they get in the way of counting, and the ledger knows what there is.
+            // The item does not disturb the count either, and the ledger is right.
             assert_eq!(stats.entries, 2 + u64::from(can_go), "{case}");
             let bytes: u64 = with_extension(dir.path(), "arrows")
                 .iter()

@@ -1,4 +1,4 @@
-//! A process killed anywhere in a write leaves right rows or none, and no lasting files.
+//! A process killed anywhere in a write leaves right rows or none, and no files that stay.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -8,8 +8,8 @@ use super::*;
 const SIGKILL: i32 = 9;
 const OLD: u64 = 7;
 
-/// After a kill: what is there is right, what is half-written goes, the ledger counts no less than there is, and the cache
-/// takes new rows.
+/// Checks the folder after a kill: cached rows are right, half-written files are removed, the ledger counts
+/// all bytes, and the cache takes new rows.
 fn unharmed(dir: &Path, context: &str) {
     let kept = || files(dir).into_iter().filter(|(path, _)| path.extension().is_some());
     let cache = DiskCache::open(dir, PLENTY).unwrap();
@@ -40,14 +40,15 @@ fn a_kill_at_any_point_of_a_write_does_no_harm() {
     }
 }
 
-/// Puts an old entry, then a new one for which the old one has to go. The old one is put without dying.
+/// Puts an old entry, then a new one for which the old one must be evicted. The process must not die before
+/// the new one.
 #[test]
 #[ignore = "run by a_kill_at_any_point_of_a_write_does_no_harm"]
 fn evicts_and_writes() {
     let die = std::env::var("FOREBAY_KILL_AT").unwrap();
     let seven = Encoded::new(&key(OLD), &rows(OLD)).unwrap().bytes;
     let cache = DiskCache::open(given_folder(), folder::footprint(seven)).unwrap();
-    // What `put` would do, in a process that is not to die yet: another one.
+    // Another process puts the old entry, because this one would die while doing it.
     let helper = process("kills::writes_the_old_one", &given_folder()).env_remove("FOREBAY_KILL_AT").status();
     assert!(helper.unwrap().success());
     for _ in 0..3 {

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::*;
 
-/// The bytes of an entry of [`rows`] on disk.
+/// The size of an entry of [`rows`] on disk, in bytes.
 fn entry_bytes() -> u64 {
     folder::footprint(Encoded::new(&key(0), &rows(0)).unwrap().bytes)
 }
@@ -14,8 +14,8 @@ fn on_disk(dir: &Path) -> u64 {
     kept.map(|(_, length)| folder::footprint(length)).sum()
 }
 
-/// One epoch over `groups` in the order of `seed`, as a loader goes: missing rows are fetched and put. Returns the
-/// hits.
+/// Reads `groups` in the order of `seed`, as an epoch of a loader does: missing rows are fetched and put.
+/// Returns the number of hits.
 fn epoch(cache: &DiskCache, groups: std::ops::Range<u64>, seed: u64) -> u64 {
     epoch_begins(cache);
     let mut order: Vec<u64> = groups.collect();
@@ -49,7 +49,7 @@ fn half_of_a_data_set_twice_the_limit_is_hit_in_every_epoch() {
     }
     let stats = cache.stats();
     assert_eq!((stats.evictions, stats.entries, stats.bytes), (0, GROUPS / 2, limit));
-    // Another run, whose first epoch is no reason to drop what it has not yet come to.
+    // The first epoch of another run must not drop entries that the run has not yet come to.
     let again = open(&dir, limit);
     for seed in 5..8 {
         assert_eq!(epoch(&again, 0..GROUPS, seed), GROUPS / 2);
@@ -183,7 +183,8 @@ fn four_processes_together_stay_within_the_limit_at_every_moment() {
     let (ours, pause) = (Folder::open(dir.path()).unwrap(), pause::Pause::default());
     ours.prepare().unwrap();
     while writers.iter_mut().any(|writer| writer.try_wait().unwrap().is_none()) {
-        // Files come and go under this lock alone: without it a list would have some that went before others came.
+        // Files come and go only under this lock: without it, a listing could have files that were removed
+        // before others came.
         if let Some(_still) = Ledger::lock(&ours, &pause).unwrap() {
             most = on_disk(dir.path()).max(most);
             samples += 1;
@@ -209,7 +210,7 @@ fn writes_for_a_while() {
     let seconds = times(3, 600);
     let (start, mut seed) = (Instant::now(), u64::from(std::process::id()));
     while start.elapsed() < Duration::from_secs(seconds) {
-        // A data set for two epochs, so that something may always go.
+        // Each data set is used for two epochs, so that some entries may always be evicted.
         let first = random(&mut seed) % 10 * 100;
         for _ in 0..2 {
             let order = random(&mut seed);

@@ -1,4 +1,4 @@
-//! The cache as a whole, with separate processes where one has to die or to run out of something.
+//! Tests of the whole cache, with separate processes where one has to die or to run out of something.
 
 #![allow(
     clippy::print_stdout,
@@ -25,11 +25,11 @@ use tempfile::TempDir;
 use super::*;
 
 const ROWS: usize = 16;
-/// Bytes of one blob: an entry of [`rows`] takes some 64 KiB.
+/// The size of one blob in bytes: an entry of [`rows`] takes some 64 KiB.
 const BLOB: usize = 4 << 10;
 const PLENTY: u64 = 1 << 30;
 
-/// SplitMix64.
+/// The next number of the SplitMix64 generator.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;
@@ -49,7 +49,7 @@ fn key(group: u64) -> Key {
     Key::new("part-0.parquet", 1 << 20, "etag:1", group as usize, "all", &schema())
 }
 
-/// Rows that no other group has.
+/// Random rows that differ from those of any other group.
 fn rows(group: u64) -> RecordBatch {
     let mut seed = group;
     let mut blob = || -> Vec<u8> { (0..BLOB / 8).flat_map(|_| random(&mut seed).to_le_bytes()).collect() };
@@ -70,7 +70,7 @@ fn open(folder: &TempDir, max_bytes: u64) -> DiskCache {
     DiskCache::open(folder.path(), max_bytes).unwrap()
 }
 
-/// Begins an epoch that is not as short as a step of the clock by which uses are noted.
+/// Begins an epoch after a wait that is longer than a step of the clock by which uses are noted.
 fn epoch_begins(cache: &DiskCache) {
     nap(2 * space::CLOCK_STEP.as_millis() as u64);
     cache.epoch_begins();
@@ -99,12 +99,12 @@ fn with_extension(folder: &Path, extension: &str) -> Vec<std::path::PathBuf> {
     files.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
 }
 
-/// How often a test of chance is repeated: `few`, or `many` with `FOREBAY_LONG=1`.
+/// How often a test of chance is repeated: `few` times, or `many` with `FOREBAY_LONG=1`.
 fn times(few: u64, many: u64) -> u64 {
     if std::env::var_os("FOREBAY_LONG").is_some_and(|long| long == "1") { many } else { few }
 }
 
-/// This test program as a process of its own, running only the ignored test `role` of this module.
+/// This test program as a separate process that runs only the ignored test `role` of this module.
 fn process(role: &str, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -115,7 +115,7 @@ fn process(role: &str, folder: &Path) -> Command {
     command
 }
 
-/// In such a process, the folder to work in.
+/// The folder that a process started by [`process`] works in.
 fn given_folder() -> std::path::PathBuf {
     std::env::var_os("FOREBAY_TEST_FOLDER").expect("started by another test").into()
 }

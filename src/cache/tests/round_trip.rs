@@ -1,4 +1,4 @@
-//! Rows come out as they went in, for every supported type, whole and row by row.
+//! Rows come out as they went in, for every supported type, as a whole and row by row.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,8 @@ use super::*;
 
 const LENGTH: usize = 37;
 
-/// Every type that the reader delivers; where `nulls`, every third value is null. Of `length` rows.
+/// A batch of `length` rows with every type that the reader delivers. With `nulls`, every third value is
+/// null.
 fn every_type(length: usize, nulls: bool) -> RecordBatch {
     let valid = |row: usize| !nulls || row % 3 != 1;
     let ints = || (0..length).map(|row| valid(row).then_some(row as i64 * 3 + 1));
@@ -106,7 +107,7 @@ fn key_of(batch: &RecordBatch, group: usize) -> Key {
     Key::new("every.parquet", 1, "v", group, "all", &batch.schema())
 }
 
-/// Puts `batch`, gets it in a second opening of the folder, and compares.
+/// Puts `batch`, gets it from the folder opened a second time, and compares the two.
 fn round_trip(batch: &RecordBatch) -> Entry {
     let dir = folder();
     assert!(open(&dir, PLENTY).put(&key_of(batch, 0), batch));
@@ -189,7 +190,7 @@ fn bytes_that_no_view_uses_are_not_written() {
     let entry = round_trip(&RecordBatch::try_new(Arc::new(schema.clone()), vec![Arc::new(few)]).unwrap());
     assert!(entry.bytes() < 4096, "{} bytes for 1,000", entry.bytes());
 
-    // Values that repeat are not written apart.
+    // Repeated values share their bytes in the file, too.
     let mut views = BinaryViewBuilder::new();
     let block = views.append_block(Buffer::from_vec(vec![7u8; 10_000]));
     for _ in 0..1000 {

@@ -1,20 +1,23 @@
 //! Encodes the rows of a batch while they are gathered: the values themselves are not copied.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use forebay_arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, Int32Array, Int64Array, LargeListArray,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeListArray, Int32Array, Int64Array, LargeListArray,
+    PrimitiveArray, new_null_array,
 };
 use forebay_arrow::buffer::OffsetBuffer;
-use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
 use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh64::xxh64;
 
 use super::choice::{Encoding, Hash};
+use super::held::{CodeValues, UncodedValues, codes};
 use super::items::{Item, Items};
 use super::vocabulary::{Categories, Places};
 use crate::batch::{Fill, Number, Selection, gather};
@@ -23,13 +26,23 @@ use crate::column::{Gather, GatheredRows, RowSize};
 /// Delivers codes in place of values.
 #[derive(Debug)]
 pub(super) struct EncodeCodec {
-    coder: Coder,
-    data_type: DataType,
+    codes: Arc<Codes>,
     rows: Rows,
+    /// Whether values are texts or binary ones of any length, so that they may be read as codes.
+    are_texts: bool,
     /// The code of a null.
     fill: Option<i64>,
     /// Values so far that were unknown and have the code for those.
     unknown: AtomicU64,
+}
+
+/// The codes of values.
+#[derive(Debug)]
+struct Codes {
+    coder: Coder,
+    data_type: DataType,
+    /// Values that have no code, where columns are held as codes.
+    uncoded: UncodedValues,
 }
 
 /// What a row is.
@@ -87,6 +100,23 @@ impl Coder {
     }
 }
 
+impl Codes {
+    /// The code of a value that is held; negative for one that has none.
+    fn held(&self, item: Item<'_>) -> i64 {
+        self.coder.code(item).unwrap_or_else(|| self.uncoded.number(item))
+    }
+}
+
+impl CodeValues for Codes {
+    fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    fn code(&self, value: &[u8]) -> i64 {
+        self.held(Item::Bytes(value))
+    }
+}
+
 impl EncodeCodec {
     pub(super) fn new(encoding: &Encoding, stored: &DataType, fill: Option<&Fill>) -> Result<Self> {
         encoding.validate()?;
@@ -121,31 +151,64 @@ impl EncodeCodec {
             let unknown = || Error::invalid(format!("the vocabulary has no {fill}, which replaces nulls"));
             code.ok_or_else(|| unknown().hint("add it, or give unknown values a code"))
         });
-        let data_type = encoding.data_type();
-        Ok(EncodeCodec { coder, data_type, rows, fill: fill.transpose()?, unknown: AtomicU64::new(0) })
+        let codes = Codes { coder, data_type: encoding.data_type(), uncoded: UncodedValues::default() };
+        Ok(EncodeCodec {
+            codes: Arc::new(codes),
+            rows,
+            are_texts: matches!(stored, DataType::Utf8View | DataType::BinaryView),
+            fill: fill.transpose()?,
+            unknown: AtomicU64::new(0),
+        })
     }
 
     /// The code of a value, or why it has none.
     fn code(&self, item: Option<Item<'_>>) -> Result<i64> {
-        let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
-        match item {
-            Some(item) => {
-                let unknown = || bad(format!("{item} is not in the vocabulary"));
-                let code = self.coder.code(item);
-                if code.is_some() && code == self.coder.unknown() {
-                    self.unknown.fetch_add(1, Relaxed);
-                }
-                code.ok_or_else(|| unknown().hint("add it, or give unknown values a code"))
-            }
-            None => {
-                let null = || bad("null where a value is encoded".to_owned());
-                self.fill.ok_or_else(|| null().hint("give nulls a value with `fill_null`"))
-            }
+        let Some(item) = item else { return self.null_code() };
+        let code = self.codes.coder.code(item);
+        if code.is_some() && code == self.codes.coder.unknown() {
+            self.unknown.fetch_add(1, Relaxed);
         }
+        code.ok_or_else(|| uncoded(&item))
+    }
+
+    /// The code of a null, or why it has none.
+    fn null_code(&self) -> Result<i64> {
+        let bad = || Error::new(ErrorKind::BadRow, "null where a value is encoded");
+        self.fill.ok_or_else(|| bad().hint("give nulls a value with `fill_null`"))
+    }
+
+    /// Codes that were gathered, with those of nulls and of values that have none.
+    fn checked<T: ArrowPrimitiveType<Native: Into<i64>>>(&self, codes: &PrimitiveArray<T>) -> GatheredRows {
+        let values = codes.values();
+        if let Some(unknown) = self.codes.coder.unknown() {
+            let count = match codes.nulls() {
+                None => values.iter().filter(|code| (**code).into() == unknown).count(),
+                Some(_) => codes.iter().flatten().filter(|code| (*code).into() == unknown).count(),
+            };
+            self.unknown.fetch_add(count as u64, Relaxed);
+        }
+        let is_coded = values.iter().all(|code| (*code).into() >= 0);
+        if is_coded && codes.null_count() == 0 {
+            return (Arc::new(codes.clone().with_data_type(self.codes.data_type.clone())), Vec::new());
+        }
+        let mut bad = Vec::new();
+        let each = codes.iter().enumerate().map(|(row, code)| {
+            let code = match code.map(Into::into) {
+                None => self.null_code(),
+                Some(number) if number < 0 => Err(uncoded(&self.codes.uncoded.text(number))),
+                Some(code) => Ok(code),
+            };
+            code.unwrap_or_else(|error| {
+                bad.push((row, error));
+                0
+            })
+        });
+        let codes = each.collect();
+        (self.array(codes), bad)
     }
 
     fn array(&self, codes: Vec<i64>) -> ArrayRef {
-        match self.data_type {
+        match self.codes.data_type {
             // A vocabulary has fewer values.
             DataType::Int32 => {
                 Arc::new(Int32Array::from_iter_values(codes.into_iter().map(|code| code as i32)))
@@ -216,14 +279,14 @@ impl EncodeCodec {
 
     /// The field of the codes in a list.
     fn item(&self) -> FieldRef {
-        Arc::new(Field::new("item", self.data_type.clone(), false))
+        Arc::new(Field::new("item", self.codes.data_type.clone(), false))
     }
 }
 
 impl Gather for EncodeCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let data_type = match self.rows {
-            Rows::Values => self.data_type.clone(),
+            Rows::Values => self.codes.data_type.clone(),
             Rows::Lists => DataType::LargeList(self.item()),
             Rows::FixedLists(length) => DataType::FixedSizeList(self.item(), length),
         };
@@ -249,8 +312,41 @@ impl Gather for EncodeCodec {
         Ok((self.array(codes), bad))
     }
 
+    fn held(&self) -> Option<&DataType> {
+        matches!(self.rows, Rows::Values).then_some(&self.codes.data_type)
+    }
+
+    fn codes(&self) -> Option<Arc<dyn CodeValues>> {
+        self.are_texts.then(|| self.codes.clone() as Arc<dyn CodeValues>)
+    }
+
+    fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
+        // It was read as codes.
+        if self.are_texts && *column.data_type() == self.codes.data_type {
+            return Ok(column);
+        }
+        match self.codes.data_type {
+            DataType::Int32 => codes::<Int32Type>(&column, |item| self.codes.held(item)),
+            _ => codes::<Int64Type>(&column, |item| self.codes.held(item)),
+        }
+    }
+
+    fn gather_held(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let nulls = |source: &&dyn Array| match *source.data_type() == self.codes.data_type {
+            true => None,
+            false => Some(new_null_array(&self.codes.data_type, source.len())),
+        };
+        let lost: Vec<Option<ArrayRef>> = sources.iter().map(nulls).collect();
+        let held = sources.iter().zip(&lost).map(|(source, lost)| lost.as_deref().unwrap_or(*source));
+        let gathered = gather(&held.collect::<Vec<_>>(), selection, None)?;
+        Ok(match self.codes.data_type {
+            DataType::Int32 => self.checked(gathered.as_primitive::<Int32Type>()),
+            _ => self.checked(gathered.as_primitive::<Int64Type>()),
+        })
+    }
+
     fn size(&self) -> RowSize {
-        let width = self.data_type.primitive_width().unwrap_or(0) as u64;
+        let width = self.codes.data_type.primitive_width().unwrap_or(0) as u64;
         let bytes = match self.rows {
             Rows::Values => Some(width),
             Rows::Lists => None,
@@ -264,6 +360,12 @@ impl Gather for EncodeCodec {
     }
 }
 
+/// Why a value has no code.
+fn uncoded(value: &dyn fmt::Display) -> Error {
+    Error::new(ErrorKind::BadRow, format!("{value} is not in the vocabulary"))
+        .hint("add it, or give unknown values a code")
+}
+
 #[cfg(test)]
 mod tests {
     use forebay_arrow::array::{BinaryViewArray, ListArray, StringViewArray, UInt64Array};
@@ -271,6 +373,7 @@ mod tests {
     use forebay_arrow::datatypes::Int32Type;
 
     use super::*;
+    use crate::column::codec::BadValue;
     use crate::column::encoding::Vocabulary;
 
     fn encoded(
@@ -284,6 +387,17 @@ mod tests {
         let (codes, bad) = codec.gather(&[&column], &rows).unwrap();
         assert_eq!(codes.data_type(), codec.delivered(&field).unwrap().data_type());
         assert_eq!(codes.len(), column.len());
+        if codec.held().is_some() {
+            let held = codec.hold(column.clone()).unwrap();
+            assert_eq!(held.null_count(), column.null_count());
+            // Rows that were lost are nulls of the stored type, and not looked at.
+            let lost = new_null_array(column.data_type(), 1);
+            let (of_held, bad_of_held) = codec.gather_held(&[&held, &lost], &rows).unwrap();
+            assert_eq!(&of_held, &codes);
+            let told =
+                |bad: &[BadValue]| bad.iter().map(|(row, e)| (*row, e.to_string())).collect::<Vec<_>>();
+            assert_eq!(told(&bad_of_held), told(&bad));
+        }
         (codes, bad.into_iter().map(|(row, error)| (row, error.to_string())).collect())
     }
 
@@ -313,6 +427,35 @@ mod tests {
         let vocabulary = Vocabulary::numbers([-1, 9]).with_unknown();
         let (codes, bad) = encoded(&vocabulary.into(), numbers, Some(9.0.into()));
         assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![1, 2, 1]) as &dyn Array, vec![]));
+    }
+
+    /// Views of long texts tell where they are, those of short ones what they are; nulls have the view of an empty text.
+    #[test]
+    fn a_held_row_has_the_code_of_its_own_value() {
+        let long = |at: usize| format!("a text that is too long for a view, {}", at % 5);
+        let texts: Vec<Option<String>> = (0..100)
+            .map(|at| match at % 4 {
+                0 => Some(String::new()),
+                1 => None,
+                2 => Some(long(at)),
+                _ => Some(format!("{}", at % 7)),
+            })
+            .collect();
+        let words = (0..3).map(long).chain((0..7).map(|at| at.to_string()));
+        let vocabulary = Vocabulary::texts(words.chain(["none".to_owned()]));
+        let column: ArrayRef = Arc::new(StringViewArray::from_iter(texts));
+        let (_, bad) = encoded(&vocabulary.clone().into(), column.clone(), Some("none".into()));
+        assert!(bad.iter().any(|(_, error)| error.contains("\"\" is not in the vocabulary")), "{bad:?}");
+        assert!(bad.iter().any(|(_, error)| error.contains("a view, 4\" is not")), "{bad:?}");
+        let codec =
+            Encoding::from(vocabulary.with_unknown()).codec(&Field::new("x", DataType::Utf8View, true), None);
+        let codec = codec.unwrap();
+        let held = codec.hold(column).unwrap();
+        assert_eq!(codec.unknown_values(), 0, "counted as they are delivered");
+        let rows = Selection::of_one(vec![0, 0, 4, 3]);
+        let (codes, _) = codec.gather_held(&[&held], &rows).unwrap();
+        assert_eq!(codes.as_primitive::<Int32Type>().values(), &[11, 11, 11, 6]);
+        assert_eq!(codec.unknown_values(), 3);
     }
 
     /// Pinned: models are trained on these.

@@ -3,6 +3,7 @@
 mod choice;
 mod codec;
 mod counts;
+mod held;
 mod items;
 mod vocabulary;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 pub use choice::{Encoding, Hash};
 pub use counts::CategoryCounts;
+pub(crate) use held::CodeValues;
 pub use vocabulary::{Categories, Vocabulary};
 
 use forebay_arrow::datatypes::Field;

@@ -31,7 +31,7 @@ pub(crate) use mask::MaskCodec;
 pub(crate) use size::SizeCodec;
 
 use forebay_arrow::datatypes::Field;
-use forebay_base::{Place, Result};
+use forebay_base::{Error, Place, Result};
 use forebay_image::{Drawing, Drawn, Image, RowKey, needs_stable};
 
 use super::{BadValue, ColumnOption, FollowedRows, RowCells};
@@ -133,13 +133,14 @@ impl Followed {
     /// The geometry of the image of a row; `None` for a null.
     fn drawn(&self, row: RowCells<'_>, key: RowKey) -> Result<Option<Drawn>> {
         let mut copy = Vec::new();
-        let Some(cell) = row.get(self.column, &mut copy)? else { return Ok(None) };
-        let cell = cell.stable_if(needs_stable);
+        let at_image = |error: Error| error.at(Place::default().column(self.name.as_str()));
+        let Some(cell) = row.get(self.column, &mut copy).map_err(at_image)? else { return Ok(None) };
+        let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
         let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
         let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
         // The image's own column reports the same failure, and only one of them counts.
         let drawn = Drawn::of(&self.image, cell, drawing);
-        drawn.map(Some).map_err(|error| error.at(Place::default().column(self.name.as_str())))
+        drawn.map(Some).map_err(at_image)
     }
 
     /// The geometry of the image of a row, for one that is shown as it is. Where there is none, it is as it would be of one of

@@ -7,12 +7,9 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{RowKey, Workspace};
 
 use super::{ByteOrder, NOUN, Tensor, TensorFormat, npy, npz};
-use crate::column::codec::CELLS_PER_TASK;
+use crate::column::codec::copied_per_task;
 use crate::column::tensor::tensor_field;
 use crate::column::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
-
-/// Bytes that one task writes at least, so that cells of a few values share its cost.
-const BYTES_PER_TASK: usize = 32 << 10;
 
 /// Copies the values of a cell into its slot.
 #[derive(Debug)]
@@ -95,7 +92,7 @@ impl DecodeCells for BytesCodec {
 
     /// A cell is little more than a copy.
     fn cells_per_task(&self) -> usize {
-        (BYTES_PER_TASK / self.slot).max(CELLS_PER_TASK)
+        copied_per_task(self.slot)
     }
 
     fn noun(&self) -> Noun {

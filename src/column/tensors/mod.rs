@@ -3,8 +3,8 @@
 mod bytes;
 mod declared;
 mod lists;
-mod npy;
-mod npz;
+pub(super) mod npy;
+pub(super) mod npz;
 
 use std::sync::Arc;
 

@@ -12,39 +12,45 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 /// The longest text that is read; that of an array of numbers has about a hundred bytes.
 const MAX_TEXT: usize = 64 << 10;
 
+/// Most bytes of the values of one array of any shape.
+const MOST_BYTES: usize = 1 << 30;
+
 /// Reads the array of a `.npy` file into a slot, row-major and in native byte order.
 pub(super) fn read(file: &mut impl Read, tensor: &Tensor, slot: &mut [u8]) -> Result<()> {
     let header = header(file)?;
-    if header.dtype != tensor.dtype || header.shape != tensor.shape {
-        let held = described(&header.dtype, &header.shape);
+    if header.values != Values::Numbers(tensor.dtype.clone()) || header.shape != tensor.shape {
+        let held = header.described();
         return Err(bad(format!("a numpy file of {held} where {} is wanted", tensor.described())));
     }
-    let width = value_bytes(&header.dtype);
-    let ends_early = |found: usize, wanted: usize| {
-        bad(format!("a numpy file with {found} bytes of values where {} takes {wanted}", tensor.described()))
-    };
-    let wanted = slot.len();
-    // The sides of a vector need no other order, nor do those of length 1.
-    let is_transposed = header.fortran_order && tensor.shape.iter().filter(|side| **side > 1).count() > 1;
-    let found = if is_transposed {
-        let mut columns = vec![0; wanted];
+    let found = if header.is_transposed() {
+        let mut columns = vec![0; slot.len()];
         let found = fill(file, &mut columns)?;
-        transpose(&columns, &tensor.shape, width, slot);
+        transpose(&columns, &header.shape, header.values.width(), slot);
         found
     } else {
         fill(file, slot)?
     };
-    if found < wanted {
-        return Err(ends_early(found, wanted));
-    }
-    if fill(file, &mut [0])? > 0 {
-        let described = tensor.described();
-        return Err(bad(format!("a numpy file with more than the {wanted} bytes of values of {described}")));
-    }
-    if header.is_swapped {
-        swap(slot, width);
-    }
+    header.check_end(file, found, slot.len())?;
+    header.order(slot);
     Ok(())
+}
+
+/// Reads the values of an array of any shape, row-major and in native byte order.
+pub(in crate::column) fn read_all(file: &mut impl Read, header: &Header) -> Result<Vec<u8>> {
+    let wanted = header.bytes().filter(|bytes| *bytes <= MOST_BYTES);
+    let wanted = wanted.ok_or_else(|| {
+        bad(format!("a numpy file of {}, which is more than {MOST_BYTES} bytes", header.described()))
+    })?;
+    let mut values = Vec::new();
+    // No more is allocated than there is, whatever the header says.
+    file.take(wanted as u64).read_to_end(&mut values).map_err(|error| bad(error.to_string()))?;
+    header.check_end(file, values.len(), wanted)?;
+    if header.is_transposed() {
+        let columns = values.clone();
+        transpose(&columns, &header.shape, header.values.width(), &mut values);
+    }
+    header.order(&mut values);
+    Ok(values)
 }
 
 /// Exchanges the byte order of each value.
@@ -77,15 +83,87 @@ fn fill(file: &mut impl Read, mut out: &mut [u8]) -> Result<usize> {
 
 /// What the text of a file says of its values.
 #[derive(Debug, PartialEq)]
-struct Header {
-    dtype: DataType,
+pub(in crate::column) struct Header {
+    pub(in crate::column) values: Values,
     /// Whether their byte order is not the machine's.
     is_swapped: bool,
     fortran_order: bool,
-    shape: Vec<usize>,
+    pub(in crate::column) shape: Vec<usize>,
 }
 
-fn header(file: &mut impl Read) -> Result<Header> {
+/// What the values of an array are.
+#[derive(Debug, PartialEq)]
+pub(in crate::column) enum Values {
+    Numbers(DataType),
+    /// Texts of up to so many characters, each of which has four bytes; the rest is zero.
+    Texts(usize),
+    /// Up to so many bytes; the rest is zero.
+    Bytes(usize),
+}
+
+impl Header {
+    /// Type and shape, as errors name them: "float32[3, 4]".
+    pub(in crate::column) fn described(&self) -> String {
+        match &self.values {
+            Values::Numbers(dtype) => described(dtype, &self.shape),
+            Values::Texts(_) => format!("str{:?}", self.shape),
+            Values::Bytes(_) => format!("bytes{:?}", self.shape),
+        }
+    }
+
+    /// Bytes of all values, if a number can say it.
+    fn bytes(&self) -> Option<usize> {
+        self.shape.iter().try_fold(self.values.width(), |bytes, side| bytes.checked_mul(*side))
+    }
+
+    /// The sides of a vector need no other order, nor do those of length 1.
+    fn is_transposed(&self) -> bool {
+        self.fortran_order && self.shape.iter().filter(|side| **side > 1).count() > 1
+    }
+
+    /// Refuses a file with more or fewer bytes of values than it says.
+    fn check_end(&self, file: &mut impl Read, found: usize, wanted: usize) -> Result<()> {
+        let described = self.described();
+        if found < wanted {
+            return Err(bad(format!(
+                "a numpy file with {found} bytes of values where {described} takes {wanted}"
+            )));
+        }
+        match fill(file, &mut [0])? {
+            0 => Ok(()),
+            _ => Err(bad(format!("a numpy file with more than the {wanted} bytes of values of {described}"))),
+        }
+    }
+
+    /// Brings values into the byte order of the machine.
+    fn order(&self, values: &mut [u8]) {
+        if self.is_swapped {
+            swap(values, self.values.unit());
+        }
+    }
+}
+
+impl Values {
+    /// Bytes of a value.
+    pub(in crate::column) fn width(&self) -> usize {
+        match self {
+            Values::Numbers(dtype) => value_bytes(dtype),
+            Values::Texts(characters) => characters.saturating_mul(size_of::<char>()),
+            Values::Bytes(bytes) => *bytes,
+        }
+    }
+
+    /// Bytes that have an order.
+    fn unit(&self) -> usize {
+        match self {
+            Values::Numbers(dtype) => value_bytes(dtype),
+            Values::Texts(_) => size_of::<char>(),
+            Values::Bytes(_) => 1,
+        }
+    }
+}
+
+pub(in crate::column) fn header(file: &mut impl Read) -> Result<Header> {
     let mut start = [0; 8];
     let read = fill(file, &mut start)?;
     if !start[..read].starts_with(MAGIC) {
@@ -110,13 +188,29 @@ fn header(file: &mut impl Read) -> Result<Header> {
         return Err(cut());
     }
     let header = std::str::from_utf8(&text).ok().and_then(|text| Literal(text).header());
-    header.ok_or_else(|| bad("a .npy file with a header that is not that of an array of numbers"))
+    header.ok_or_else(|| bad("a .npy file with a header that is not that of an array of numbers or text"))
 }
 
 /// The type of values by its name in a header, and whether their byte order is not the machine's.
-fn values(descr: &str) -> Option<(DataType, bool)> {
+fn values(descr: &str) -> Option<(Values, bool)> {
     let (order, kind) = descr.split_at_checked(1)?;
-    let dtype = match kind {
+    let values = match (kind.split_at_checked(1)?, number(kind)) {
+        (_, Some(dtype)) => Values::Numbers(dtype),
+        (("U", characters), _) => Values::Texts(characters.parse().ok()?),
+        (("S", bytes), _) => Values::Bytes(bytes.parse().ok()?),
+        _ => return None,
+    };
+    match order {
+        "<" => Some((values, cfg!(target_endian = "big"))),
+        ">" => Some((values, cfg!(target_endian = "little"))),
+        "|" | "=" => Some((values, false)),
+        _ => None,
+    }
+}
+
+/// The type of numbers or booleans by its name without a byte order.
+fn number(kind: &str) -> Option<DataType> {
+    Some(match kind {
         "b1" => DataType::Boolean,
         "i1" => DataType::Int8,
         "i2" => DataType::Int16,
@@ -130,13 +224,7 @@ fn values(descr: &str) -> Option<(DataType, bool)> {
         "f4" => DataType::Float32,
         "f8" => DataType::Float64,
         _ => return None,
-    };
-    match order {
-        "<" => Some((dtype, cfg!(target_endian = "big"))),
-        ">" => Some((dtype, cfg!(target_endian = "little"))),
-        "|" | "=" => Some((dtype, false)),
-        _ => None,
-    }
+    })
 }
 
 /// The rest of a Python literal.
@@ -161,8 +249,8 @@ impl<'a> Literal<'a> {
                 break;
             }
         }
-        let (dtype, is_swapped) = descr?;
-        Some(Header { dtype, is_swapped, fortran_order: fortran_order?, shape: shape? })
+        let (values, is_swapped) = descr?;
+        Some(Header { values, is_swapped, fortran_order: fortran_order?, shape: shape? })
     }
 
     fn take(&mut self, wanted: char) -> Option<()> {
@@ -207,6 +295,9 @@ impl<'a> Literal<'a> {
 
 /// Values in column-major order as they are in row-major order.
 fn transpose(columns: &[u8], shape: &[usize], width: usize, rows: &mut [u8]) {
+    if width == 0 {
+        return;
+    }
     let strides: Vec<usize> = shape
         .iter()
         .scan(width, |stride, side| {
@@ -299,10 +390,10 @@ mod tests {
             (file(1, &text("'<u2'", "(3, 2)"), &values), "uint16[3, 2] where uint16[2, 3]"),
             (file(1, &text("'<u2'", "(6,)"), &values), "uint16[6] where"),
             (file(1, &text("'<u2'", "()"), &values), "uint16[] where"),
-            (file(1, &text("'<c8'", "(2, 3)"), &values), "array of numbers"),
-            (file(1, &text("[('a', '<u2')]", "(2, 3)"), &values), "array of numbers"),
-            (file(1, &text("'<u2'", "(2, 99999999999999999999999)"), &values), "array of numbers"),
-            (file(1, "{'descr': '<u2', 'shape': (2, 3)}", &values), "array of numbers"),
+            (file(1, &text("'<c8'", "(2, 3)"), &values), "array of numbers or text"),
+            (file(1, &text("[('a', '<u2')]", "(2, 3)"), &values), "array of numbers or text"),
+            (file(1, &text("'<u2'", "(2, 99999999999999999999999)"), &values), "array of numbers or text"),
+            (file(1, "{'descr': '<u2', 'shape': (2, 3)}", &values), "array of numbers or text"),
             (file(1, &good, &values[..11]), "11 bytes of values where uint16[2, 3] takes 12"),
             (file(1, &good, &values), "more than the 12 bytes"),
             (file(4, &good, &values), "version 4"),

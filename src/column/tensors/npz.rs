@@ -26,22 +26,34 @@ const ELSEWHERE: u32 = u32::MAX;
 
 /// Reads the only array of a `.npz` file into a slot.
 pub(super) fn read(cell: &[u8], tensor: &Tensor, slot: &mut [u8]) -> Result<()> {
-    let Packed { content, is_deflated, checksum } = packed(cell)?;
+    unpacked(cell, |file| npy::read(file, tensor, slot))
+}
+
+/// What `read` makes of the only file of an archive.
+pub(in crate::column) fn unpacked<T>(
+    cell: &[u8],
+    read: impl FnOnce(&mut Unpacked<'_>) -> Result<T>,
+) -> Result<T> {
+    let Packed { content, is_deflated, checksum, bytes } = packed(cell)?;
     let damaged = || bad("a .npz file whose checksum differs: it is damaged");
-    if !is_deflated {
-        return match crc32fast::hash(content) == checksum {
-            true => npy::read(&mut &*content, tensor, slot),
-            false => Err(damaged()),
-        };
+    if !is_deflated && crc32fast::hash(content) != checksum {
+        return Err(damaged());
     }
     // A new one for each cell: kept for the thread, it would take of the few bytes that all libraries of a process share
     // for such values.
-    let inflate = Decompress::new(false);
-    let mut file = Inflated { inflate, content, checksum: crc32fast::Hasher::new() };
-    npy::read(&mut file, tensor, slot)?;
-    match file.checksum.finalize() == checksum {
-        true => Ok(()),
-        false => Err(damaged()),
+    let mut file = match is_deflated {
+        false => Unpacked::Stored(content),
+        true => Unpacked::Deflated(Inflated {
+            inflate: Decompress::new(false),
+            content,
+            left: bytes,
+            checksum: crc32fast::Hasher::new(),
+        }),
+    };
+    let made = read(&mut file)?;
+    match file {
+        Unpacked::Deflated(file) if file.checksum.clone().finalize() != checksum => Err(damaged()),
+        _ => Ok(made),
     }
 }
 
@@ -55,6 +67,13 @@ struct Packed<'a> {
     is_deflated: bool,
     /// CRC-32 of the file.
     checksum: u32,
+    /// Bytes of the file.
+    bytes: usize,
+}
+
+/// Bytes of the only file of an archive, as the archive says it; none more are read.
+pub(in crate::column) fn unpacked_bytes(archive: &[u8]) -> Result<usize> {
+    packed(archive).map(|packed| packed.bytes)
 }
 
 /// The only file of an archive, by the directory at its end.
@@ -75,8 +94,8 @@ fn packed(archive: &[u8]) -> Result<Packed<'_>> {
     };
     let entry = from(directory, ENTRY_BYTES).filter(|entry| entry.starts_with(ENTRY)).ok_or_else(none)?;
     let (flags, method, checksum) = (u16_at(entry, 8), u16_at(entry, 10), u32_at(entry, 16));
-    let (packed, local) = (u32_at(entry, 20), u32_at(entry, 42));
-    if packed == ELSEWHERE || local == ELSEWHERE {
+    let (packed, bytes, local) = (u32_at(entry, 20), u32_at(entry, 24), u32_at(entry, 42));
+    if [packed, bytes, local].contains(&ELSEWHERE) {
         return Err(bad("a .npz file of more than 4 GiB"));
     }
     if flags & ENCRYPTED != 0 || ![STORED, DEFLATED].contains(&method) {
@@ -85,7 +104,8 @@ fn packed(archive: &[u8]) -> Result<Packed<'_>> {
     let header = from(local, LOCAL_BYTES).filter(|header| header.starts_with(MAGIC)).ok_or_else(none)?;
     let before = LOCAL_BYTES + usize::from(u16_at(header, 26)) + usize::from(u16_at(header, 28));
     let content = archive.get(local as usize + before..).and_then(|rest| rest.get(..packed as usize));
-    Ok(Packed { content: content.ok_or_else(none)?, is_deflated: method == DEFLATED, checksum })
+    let content = content.ok_or_else(none)?;
+    Ok(Packed { content, is_deflated: method == DEFLATED, checksum, bytes: bytes as usize })
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -96,15 +116,34 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+/// The only file of an archive.
+pub(in crate::column) enum Unpacked<'a> {
+    Stored(&'a [u8]),
+    Deflated(Inflated<'a>),
+}
+
+impl Read for Unpacked<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Unpacked::Stored(content) => content.read(out),
+            Unpacked::Deflated(file) => file.read(out),
+        }
+    }
+}
+
 /// A deflated file as it was: as much of it as is asked for.
-struct Inflated<'a> {
+pub(in crate::column) struct Inflated<'a> {
     inflate: Decompress,
     content: &'a [u8],
+    /// Bytes that it still has, as the archive says it.
+    left: usize,
     checksum: crc32fast::Hasher,
 }
 
 impl Read for Inflated<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let most = out.len().min(self.left);
+        let out = &mut out[..most];
         loop {
             let (taken, given) = (self.inflate.total_in(), self.inflate.total_out());
             let status = self.inflate.decompress(self.content, out, FlushDecompress::None);
@@ -113,6 +152,7 @@ impl Read for Inflated<'_> {
             self.content = &self.content[(self.inflate.total_in() - taken) as usize..];
             let given = (self.inflate.total_out() - given) as usize;
             self.checksum.update(&out[..given]);
+            self.left -= given;
             let is_stuck = self.content.is_empty() || status != Status::Ok;
             if given > 0 || out.is_empty() || is_stuck {
                 return Ok(given);
@@ -173,6 +213,18 @@ mod tests {
         for is_deflated in [false, true, true] {
             assert_eq!(decoded(&archive(&file, is_deflated, 1)).unwrap(), file[file.len() - 300..]);
         }
+    }
+
+    #[test]
+    fn no_more_is_unpacked_than_the_archive_says() {
+        let file = array();
+        let mut archive = archive(&file, true, 1);
+        assert_eq!(unpacked_bytes(&archive).unwrap(), file.len());
+        let entry = archive.windows(ENTRY.len()).position(|bytes| bytes == ENTRY).unwrap();
+        archive[entry + 24..entry + 28].copy_from_slice(&(file.len() as u32 - 10).to_le_bytes());
+        assert_eq!(unpacked_bytes(&archive).unwrap(), file.len() - 10);
+        let error = decoded(&archive).unwrap_err();
+        assert!(error.contains("290 bytes of values where uint8[300] takes 300"), "{error}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use forebay_arrow::datatypes::{DataType, Field, Schema};
 use forebay_base::Result;
 
 use super::LoaderBuilder;
-use super::columns::of_column;
+use super::places::of_column;
 use crate::column::{CastCodec, Codec, Column, cast_field};
 
 /// The columns that are cast, and their types.

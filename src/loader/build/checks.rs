@@ -2,7 +2,8 @@
 
 use forebay_base::{Error, Result};
 
-use super::{LoaderBuilder, mix};
+use super::LoaderBuilder;
+use super::mixing::of_mixes;
 use crate::loader::machine::processors;
 use crate::loader::spec::LoaderSpec;
 use crate::samples::{Across, Samples};
@@ -50,7 +51,7 @@ impl LoaderBuilder {
     pub(super) fn check_numbers(&self) -> Result<()> {
         let spec = &self.spec;
         check_run(spec)?;
-        if let Some(name) = mix::of_mixes(spec) {
+        if let Some(name) = of_mixes(spec) {
             return Err(Error::invalid(format!("`{name}` was given, and there is one data set"))
                 .hint("mix several with `Loader::mix`, or leave it out"));
         }

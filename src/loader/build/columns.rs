@@ -5,18 +5,18 @@ use std::iter::{repeat, repeat_n};
 use std::sync::Arc;
 
 use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use forebay_base::{Error, Place, Result};
+use forebay_base::{Error, Result};
 use forebay_store::catalog::{Catalog, Projection};
 
 use super::LoaderBuilder;
 use super::casts::cast_schema;
 use super::null_masks::{Masked, no_mask};
 use super::patterns::check_is_name;
-use super::vectors::{after_vectors, listed_schema, mask_of_vectors};
-use crate::batch::{Fill, is_variable, longest};
-use crate::column::{
-    Codec, Column, ColumnSpec, Declared, DecoderCodec, Gather, Pad, PadMaskCodec, PlainCodec,
-};
+use super::places::of_column;
+use super::plain::plain;
+use super::vectors::{after_vectors, mask_of_vectors};
+use crate::batch::{is_variable, longest};
+use crate::column::{Codec, Column, ColumnSpec, Declared, DecoderCodec, Pad, PadMaskCodec};
 use crate::loader::collate::SampleForm;
 
 /// The name of the column of row numbers.
@@ -62,8 +62,9 @@ impl LoaderBuilder {
     /// The codec of each column, and the schema of batches. Refuses impossible combinations.
     fn codecs(&self, projection: &Projection) -> Result<(Vec<Codec>, SchemaRef)> {
         let stored = projection.schema();
-        // All others see vectors as lists, and all but the cast itself the columns that it makes.
-        let listed = &listed_schema(stored);
+        // All others see vectors and arrays in cells as lists, and all but the cast itself the columns that
+        // it makes.
+        let listed = &self.with_lists(stored)?;
         let cast = self.cast_columns(listed)?;
         let read = &cast_schema(listed, &cast)?;
         let catalog = &self.dataset.catalog.schema;
@@ -78,7 +79,7 @@ impl LoaderBuilder {
                 Some(column) => column,
                 None => plain(&declared, field, None)?,
             };
-            after_vectors(self.after_cast(column, listed, &cast)?, stored)
+            self.after_arrays(after_vectors(self.after_cast(column, listed, &cast)?, stored)?, stored)
         });
         let mut each = each.collect::<Result<Vec<_>>>()?;
         each.extend(self.geometries(read)?);
@@ -128,6 +129,8 @@ impl LoaderBuilder {
                 column.map_or(Ok(()), |column| insert(name, column))?;
             }
         }
+        let by_schema = self.delivered_by_schema(read, &columns, nulls)?;
+        columns.extend(by_schema);
         Ok(columns)
     }
 
@@ -191,7 +194,8 @@ impl LoaderBuilder {
             let place = read.index_of(column).unwrap_or_default();
             let mask = PadMaskCodec { pad: pad.clone(), name };
             let mask = Column::of(Codec::GatherOf(place, Arc::new(mask)), field)?;
-            Ok(mask_of_vectors(mask, stored.field(place)))
+            let stored = stored.field(place);
+            Ok(self.mask_of_arrays(mask_of_vectors(mask, stored), stored))
         });
         columns.collect()
     }
@@ -223,9 +227,11 @@ impl LoaderBuilder {
                 Some(bytes) => bytes_of_row.others += bytes as u64,
                 None if is_variable(field.data_type()) => {
                     // Each time it is weighed as it is stored.
-                    bytes_of_row.columns.extend(repeat_n(column, size.growth));
+                    let times = if size.is_by_cell { 1 } else { size.growth };
+                    bytes_of_row.columns.extend(repeat_n(column, times));
                     bytes_of_row.to_longest.extend(size.is_to_longest.then_some(column));
                     bytes_of_row.expanded.extend(size.is_expanded.then_some(column));
+                    bytes_of_row.by_cell.extend(size.is_by_cell.then(|| (column, codec.clone())));
                     variable.push(column);
                 }
                 None => alike.push(column),
@@ -243,7 +249,8 @@ impl LoaderBuilder {
             let (bytes, are_known) = lengths
                 .fold((0u64, true), |sum, (bytes, known)| (sum.0.saturating_add(bytes), sum.1 && known));
             bytes_of_row.of_values = (bytes / catalog.rows().max(1)).max(1);
-            bytes_of_row.are_known = are_known && bytes_of_row.expanded.is_empty();
+            let is_expanded = !bytes_of_row.expanded.is_empty() || !bytes_of_row.by_cell.is_empty();
+            bytes_of_row.are_known = are_known && !is_expanded;
         }
         Ok(bytes_of_row)
     }
@@ -273,6 +280,8 @@ pub(super) struct RowBytes {
     pub(super) to_longest: Vec<usize>,
     /// Of them those whose values are expanded once they are gathered.
     pub(super) expanded: Vec<usize>,
+    /// Of them those in which each cell says what its row takes.
+    pub(super) by_cell: Vec<(usize, Codec)>,
     /// Bytes of all others.
     pub(super) others: u64,
     /// Bytes of those, on average, as far as known.
@@ -304,26 +313,12 @@ fn row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
     (held / catalog.rows().max(1)).max(1)
 }
 
-/// The codec of a column that nobody asks to decode: values as they are stored, or as the files declare them.
-pub(super) fn plain(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Result<Column> {
-    Column::of(Codec::Gather(gatherer(declared, stored, fill)), stored)
-        .map_err(|error| error.at(of_column(stored.name())))
-}
-
-pub(super) fn gatherer(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Arc<dyn Gather> {
-    declared.codec(stored, fill).unwrap_or_else(|| Arc::new(PlainCodec { fill: fill.cloned() }))
-}
-
 /// Words as a sentence has them: "decode, encode or pad".
 fn one_of(words: &[&str]) -> String {
     match words {
         [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
         words => words.concat(),
     }
-}
-
-pub(super) fn of_column(name: &str) -> Place {
-    Place::default().column(name)
 }
 
 /// Whether a slice of a column is as good as a column: its values lie at multiples of a width.

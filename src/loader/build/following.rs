@@ -8,8 +8,8 @@ use forebay_image::Image;
 use forebay_store::catalog::Projection;
 
 use super::LoaderBuilder;
-use super::columns::of_column;
 use super::null_masks::Masked;
+use super::places::of_column;
 use crate::column::{
     AlongCodec, Boxes, BoxesCodec, Codec, Column, Follow, Followed, GeometryCodec, ImageCodec,
     KeypointsCodec, MaskCodec, SizeCodec,

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use forebay_base::{Error, ErrorKind, Result};
 use serde_json::Value;
 
+use super::LoaderBuilder;
 use super::checks::check_run;
-use super::{LoaderBuilder, Settled, monitor};
+use super::mixing::{OF_MIXES, of_mixes};
+use super::settle::Settled;
+use super::start::monitor;
 use crate::loader::handle::{Loader, of_source};
 use crate::loader::machine::{default_memory, processors};
 use crate::loader::mix::{Delivered, Joiner, Mixture, check_masks, weights};
@@ -23,9 +26,6 @@ const MOST: usize = 64;
 /// Options that belong to all sources together.
 const OF_ALL: [&str; 8] =
     ["shard", "batch_size", "global_batch_size", "drop_last", "epochs", "memory", "threads", "trace"];
-
-/// Options of the mixing itself.
-const OF_MIXES: [&str; 5] = ["schedule", "random_shares", "stop", "repeat", "source"];
 
 /// Options of a source that a mix does not have.
 const REFUSED: [&str; 3] = ["skip_steps", "row_mask", "samples"];
@@ -215,19 +215,6 @@ fn given(spec: &LoaderSpec) -> impl Iterator<Item = String> {
 
 fn is_none_of<const N: usize>(name: &str, lists: [&[&str]; N]) -> bool {
     !lists.iter().any(|list| list.contains(&name))
-}
-
-/// The first option of the mixing itself that is given.
-pub(super) fn of_mixes(spec: &LoaderSpec) -> Option<&'static str> {
-    let default = LoaderSpec::default();
-    let given = [
-        !spec.schedule.is_empty(),
-        spec.random_shares.is_some(),
-        spec.stop != default.stop,
-        spec.repeat != default.repeat,
-        spec.source,
-    ];
-    OF_MIXES.into_iter().zip(given).find(|(_, given)| *given).map(|(name, _)| name)
 }
 
 /// Refuses options of a source that belong to all of them together.

@@ -8,7 +8,8 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
-use super::columns::{gatherer, of_column};
+use super::places::of_column;
+use super::plain::gatherer;
 use crate::column::{
     Codec, Column, Declared, Fill, MaskedCodec, NullMaskCodec, NullOptions, Pad, masked_fill,
 };
@@ -67,6 +68,10 @@ impl LoaderBuilder {
         let at = |error: Error| error.at(of_column(stored.name()));
         if let Some(codec) = declared.masked_codec(stored, given) {
             return Column::of(codec.map_err(at)?, stored).map_err(at);
+        }
+        if let Some(empty) = self.fill_of_arrays(stored) {
+            let fill = given.cloned().unwrap_or(empty);
+            return Column::of(Codec::Gather(gatherer(declared, stored, Some(&fill))), stored).map_err(at);
         }
         let fill = masked_fill(stored.data_type(), given).map_err(at)?;
         let filled = gatherer(declared, stored, Some(&fill));

@@ -9,7 +9,7 @@ use forebay_image::Image;
 use super::LoaderBuilder;
 use crate::batch::Fill;
 use crate::cache::{DiskCache, Tier};
-use crate::column::{Decoder, Encoding, Follow, Pad, Tensor, TextFormat};
+use crate::column::{AsStored, Decoder, Encoding, Follow, Pad, Tensor, TextFormat};
 use crate::loader::bad_rows::OnBadRow;
 use crate::loader::deny::Deny;
 use crate::loader::spec::{CacheSpec, Flatten, LoaderSpec};
@@ -114,6 +114,21 @@ impl LoaderBuilder {
     /// text is delivered as it is stored, and binary too.
     pub fn decode_text(mut self, column: impl Into<String>, format: TextFormat) -> Self {
         self.spec.column(column).texts = Some(format);
+        self
+    }
+
+    /// Delivers a column as it is stored, whatever the schema that Petastorm wrote beside the files says of
+    /// it. In names `*`, `?` and `[0-9]` match several; where `*` means all columns, the schema is not read.
+    /// Default: columns that have a codec in such a schema are decoded as it says, unless another option says
+    /// how they are decoded.
+    ///
+    /// The schema is that of the folder, or of the folder of a glob, that was opened; see
+    /// [`Dataset::petastorm_schema`](crate::Dataset::petastorm_schema). Numbers have the type that it
+    /// declares. Arrays and images of one shape are tensors, and one of another shape, type or depth is a bad
+    /// row. Arrays with a side that differs from row to row are lists, of text too; images with such a side
+    /// are as those of [`Image::ragged`].
+    pub fn as_stored(mut self, column: impl Into<String>) -> Self {
+        self.spec.column(column).as_stored = Some(AsStored);
         self
     }
 

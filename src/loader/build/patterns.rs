@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use forebay_arrow::datatypes::Field;
 use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::Projection;
 use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
 use super::casts::cast_schema;
-use super::columns::of_column;
-use super::vectors::listed_schema;
+use super::places::of_column;
 use crate::batch::Fill;
-use crate::column::{ColumnSpec, EachOption, Follow, Setting, TypedOption};
+use crate::column::{ColumnSpec, EachOption, Follow, NullOptions, Setting, TypedOption};
 
 /// The option whose patterns are replaced last: which columns take a value depends on the other options.
 const FILL_NULL: &str = "fill_null";
@@ -46,17 +46,14 @@ impl EachOption for Replacing<'_> {
 }
 
 impl LoaderBuilder {
-    /// The same with the names of columns where its options have patterns. The names decide before patterns do.
+    /// The same with the names of columns where its options have patterns, but for the values of nulls. The
+    /// names decide before patterns do.
     pub(super) fn without_patterns(&self) -> Result<Self> {
         let mut builder = self.clone();
-        if !self.spec.by_column.keys().any(|name| is_pattern(name)) {
+        if !self.has_patterns() {
             return Ok(builder);
         }
-        let delivered = self.projection()?;
-        let read: Vec<String> =
-            delivered.schema().fields().iter().map(|field| field.name().clone()).collect();
-        let stored = self.dataset.catalog.schema.fields().iter().map(|field| field.name().clone());
-        let names = Names { all: stored.chain(read.iter().cloned()).collect(), read };
+        let names = self.names(&self.projection()?);
         let mut named: HashMap<_, HashSet<String>> = HashMap::new();
         for (name, given) in self.spec.options_of_columns() {
             if names.is_name(name) {
@@ -65,17 +62,41 @@ impl LoaderBuilder {
         }
         let mut replacing = Replacing { names: &names, named, columns: &mut builder.spec.by_column };
         ColumnSpec::each(&mut replacing)?;
-        let listed = listed_schema(delivered.schema());
-        let read = cast_schema(&listed, &builder.cast_columns(&listed)?)?;
-        let mut columns = builder.spec.by_column.clone();
-        let followers: Vec<&Follow> = builder.followers().map(|(_, follow)| follow).collect();
+        Ok(builder)
+    }
+
+    /// The same with the names of columns where the values of nulls have patterns: the last ones, for which
+    /// columns take a value depends on all else that is said of them.
+    pub(super) fn with_fills(mut self) -> Result<Self> {
+        if !self.has_patterns() {
+            return Ok(self);
+        }
+        let delivered = self.projection()?;
+        let names = self.names(&delivered);
+        let listed = self.with_lists(delivered.schema())?;
+        let read = cast_schema(&listed, &self.cast_columns(&listed)?)?;
+        let mut columns = self.spec.by_column.clone();
+        let followers: Vec<&Follow> = self.followers().map(|(_, follow)| follow).collect();
         let takes = |name: &str, value: &Fill| {
-            read.field_with_name(name).is_ok_and(|field| builder.takes_fill(field, value, &followers))
+            read.field_with_name(name).is_ok_and(|field| self.takes_fill(field, value, &followers))
         };
         names.replace(FILL_NULL, &mut columns, |column| &mut column.fill_null, &HashSet::new(), takes)?;
         columns.retain(|_, column| *column != ColumnSpec::default());
-        builder.spec.by_column = columns;
-        Ok(builder)
+        self.spec.by_column = columns;
+        Ok(self)
+    }
+
+    /// Whether an option by column has a pattern, or what may be one.
+    fn has_patterns(&self) -> bool {
+        self.spec.by_column.keys().any(|name| is_pattern(name))
+    }
+
+    /// The columns that names and patterns may mean.
+    fn names(&self, delivered: &Projection) -> Names {
+        let read: Vec<String> =
+            delivered.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let stored = self.dataset.catalog.schema.fields().iter().map(|field| field.name().clone());
+        Names { all: stored.chain(read.iter().cloned()).collect(), read }
     }
 
     /// Whether a value can stand for nulls of a column, as the other options have it delivered, of which `followers` are those
@@ -85,6 +106,13 @@ impl LoaderBuilder {
         let by_option = self.spec.by_column.get(name).and_then(|column| column.takes_fill(field, value));
         if let Some(takes) = by_option {
             return takes;
+        }
+        if let Some(decoding) = self.decodings.get(name) {
+            let nulls = NullOptions { fill: Some(value), is_masked: false };
+            match decoding.column(field, nulls) {
+                Ok(None) => {}
+                made => return made.is_ok(),
+            }
         }
         if self.decoders.iter().any(|(decoded, _)| decoded == name) {
             // The type of its numbers is checked where they are decoded.

@@ -11,8 +11,8 @@ use forebay_store::catalog::{Projection, Reads, Selected, joined};
 use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
-use super::columns::of_column;
 use super::patterns::check_is_name;
+use super::places::of_column;
 use super::vectors::check_fields;
 use crate::loader::spec::Flatten;
 

@@ -8,8 +8,8 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::catalog::{Reads, Selected, joined};
 
 use super::LoaderBuilder;
-use super::columns::of_column;
 use super::patterns::check_is_name;
+use super::places::of_column;
 
 impl LoaderBuilder {
     /// Names what is selected as the options say.

@@ -8,7 +8,8 @@ use forebay_store::catalog::{Catalog, Projection, RowId};
 use forebay_store::row_set::RowSet;
 
 use super::LoaderBuilder;
-use super::columns::{ROW_ID, ROW_MASK, of_column};
+use super::columns::{ROW_ID, ROW_MASK};
+use super::places::of_column;
 use crate::loader::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
 use crate::loader::collate::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS, SampleForm, WindowShape};
 use crate::loader::threads::IoRuntime;

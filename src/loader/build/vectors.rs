@@ -7,7 +7,7 @@ use forebay_arrow::datatypes::{DataType, Field, Schema};
 use forebay_arrow::vectors::{SparkMl, TYPE, VALUES, holds_vectors, with_lists};
 use forebay_base::{Error, Result};
 
-use super::columns::of_column;
+use super::places::of_column;
 use crate::column::{Codec, Column, VectorCodec};
 
 /// The columns with their vectors as lists.

@@ -13,8 +13,10 @@ use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData};
 use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type, TypePtr};
 
 use super::chunk::Chunk;
+use super::form::Repack;
+use super::options::RepackOptions;
+use super::report::RepackedColumn;
 use super::stored::StoredFile;
-use super::{Repack, RepackOptions, RepackedColumn};
 use crate::column::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};
 
 /// Cells that are looked at to see what a column holds.

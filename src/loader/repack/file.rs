@@ -14,13 +14,15 @@ use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::metadata::{FileMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use super::chunk::{Cells, Chunk};
 use super::columns::{self, ImageLeaf, Images, Written};
+use super::form::Repack;
 use super::orders;
+use super::report::{RepackReport, RepackedColumn};
 use super::stored::{StoredFile, ours};
-use super::{Job, Repack, RepackReport, RepackedColumn};
 
 /// The writer looks at the page size after this many values: with its usual 1,024, images make pages of 100 MB.
 const IMAGES_BETWEEN_CHECKS: usize = 8;
@@ -29,6 +31,14 @@ const PAGE_BYTES: usize = 256 << 10;
 /// Bytes of images that are in work at the same time, and the most of them.
 const BYTES_AT_ONCE: i64 = 32 << 20;
 const IMAGES_AT_ONCE: i64 = 1024;
+
+/// What gives images their other form.
+#[derive(Clone, Copy)]
+pub(super) struct Converter<'a> {
+    pub(super) form: Repack,
+    /// The threads that do it.
+    pub(super) pool: &'a ThreadPool,
+}
 
 /// A leaf column of the new file.
 #[derive(Clone, Copy)]
@@ -41,7 +51,7 @@ enum Column {
 
 /// Writes a file to a path of this machine.
 pub(super) fn write(
-    job: &Job<'_>,
+    converter: Converter<'_>,
     images: &Images,
     stored: &StoredFile,
     metadata: &ParquetMetaData,
@@ -49,7 +59,7 @@ pub(super) fn write(
     report: &mut RepackReport,
     done: &mut dyn FnMut(u64),
 ) -> Result<()> {
-    let form = job.options.form;
+    let form = converter.form;
     let file = metadata.file_metadata();
     let leaves = images.leaves(file.schema_descr())?;
     let written = columns::written(form, file, &leaves)?;
@@ -80,7 +90,7 @@ pub(super) fn write(
             let wrote = match column {
                 Column::Copied(leaf) => copy(stored, metadata, (index, *leaf), &mut out),
                 Column::Made(image) => {
-                    make(job, stored, group, *image, &mut out, &mut report.columns[image.image])
+                    make(converter, stored, group, *image, &mut out, &mut report.columns[image.image])
                 }
             };
             wrote.map_err(|error| error.at(place()))?;
@@ -152,7 +162,7 @@ fn copy<W: Write + Send>(
 
 /// Writes the images of a column chunk in their other form.
 fn make<W: Write + Send>(
-    job: &Job<'_>,
+    converter: Converter<'_>,
     stored: &StoredFile,
     group: &RowGroupMetaData,
     image: ImageLeaf,
@@ -163,7 +173,7 @@ fn make<W: Write + Send>(
     let mut chunk = Chunk::open(stored, about, group.num_rows())?;
     let mean = about.uncompressed_size().max(1) / group.num_rows().max(1) + 1;
     let at_once = (BYTES_AT_ONCE / mean).clamp(1, IMAGES_AT_ONCE) as usize;
-    let is_beside = columns::is_beside(job.options.form);
+    let is_beside = columns::is_beside(converter.form);
     let mut column = out.next_column().map_err(ours)?.ok_or_else(|| lost("a column"))?;
     let mut rows = 0;
     loop {
@@ -171,7 +181,7 @@ fn make<W: Write + Send>(
         if cells.rows == 0 {
             break;
         }
-        let values = changed(job, &cells, rows, report)?;
+        let values = changed(converter, &cells, rows, report)?;
         let levels = match is_beside {
             // A structure that is null has no image either.
             true if cells.levels.is_empty() => vec![1; cells.rows],
@@ -191,18 +201,18 @@ fn make<W: Write + Send>(
 
 /// The cells that are not null in their other form, as far as they have it.
 fn changed(
-    job: &Job<'_>,
+    converter: Converter<'_>,
     cells: &Cells,
     before: usize,
     report: &mut RepackedColumn,
 ) -> Result<Vec<ByteArray>> {
-    let form: Repack = job.options.form;
+    let form = converter.form;
     let places = cells.places();
     if places.len() != cells.values.len() {
         return Err(Error::new(ErrorKind::Corrupt, "the pages hold another number of values than of rows"));
     }
     let made: Vec<Result<Option<Vec<u8>>>> =
-        job.pool.install(|| cells.values.par_iter().map(|cell| form.apply(cell.data())).collect());
+        converter.pool.install(|| cells.values.par_iter().map(|cell| form.apply(cell.data())).collect());
     report.nulls += (cells.rows - places.len()) as u64;
     let all = cells.values.iter().zip(made).zip(places).map(|((cell, made), row)| {
         match made.map_err(|error| error.at(Place::default().row((before + row) as u64)))? {

@@ -12,103 +12,27 @@
 mod chunk;
 mod columns;
 mod file;
+mod form;
+mod options;
 mod orders;
+mod report;
 mod stored;
 
-use std::collections::BTreeMap;
-
-use columns::Images;
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_image as decode;
 use forebay_store::catalog::File;
 use forebay_store::source::{Destination, is_inside};
 use rayon::ThreadPool;
-use serde::Serialize;
-use stored::StoredFile;
+
+pub use form::Repack;
+pub use options::RepackOptions;
+pub use report::{RepackReport, RepackedColumn};
 
 use super::dataset::Dataset;
 use super::machine;
 use super::threads;
-
-/// The form in which images are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repack {
-    /// As coefficients.
-    Pack {
-        /// In a column of their own, and not in place of the images.
-        beside: bool,
-    },
-    /// As JPEGs again.
-    Unpack,
-}
-
-/// What is written again, and how.
-#[derive(Clone, Debug)]
-pub struct RepackOptions {
-    /// The location of the data set, as it was opened.
-    pub from: String,
-    /// The form that images get.
-    pub form: Repack,
-    /// The columns of images; `None`: those that hold any.
-    pub columns: Option<Vec<String>>,
-    /// Threads that decode; `None`: one for each processor.
-    pub threads: Option<usize>,
-    /// Those of the store that is written to.
-    pub storage: BTreeMap<String, String>,
-}
-
-/// What was written.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct RepackReport {
-    /// Files.
-    pub files: u64,
-    /// Rows of all of them.
-    pub rows: u64,
-    /// Bytes of all files that were read.
-    pub bytes_before: u64,
-    /// Bytes of all files that were written.
-    pub bytes_after: u64,
-    /// The columns of images.
-    pub columns: Vec<RepackedColumn>,
-}
-
-/// What became of a column.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct RepackedColumn {
-    /// Its name.
-    pub column: String,
-    /// The column that has the images in their other form, where it is not the same one.
-    pub written_as: String,
-    /// Images that are in the other form now.
-    pub changed: u64,
-    /// Cells that stayed as they were: they do not have the other form.
-    pub kept: u64,
-    /// Cells that are null.
-    pub nulls: u64,
-    /// Bytes that the images that changed had.
-    pub bytes_before: u64,
-    /// Bytes that they have.
-    pub bytes_after: u64,
-}
-
-impl Repack {
-    /// An image in this form; `None` where it stays as it is.
-    fn apply(self, cell: &[u8]) -> Result<Option<Vec<u8>>> {
-        match self {
-            Repack::Pack { .. } => Ok(decode::pack(cell)),
-            Repack::Unpack if decode::is_packed(cell) => decode::unpack(cell).map(Some),
-            Repack::Unpack => Ok(None),
-        }
-    }
-
-    /// Whether a cell is of the kind that this form is for.
-    fn is_for(self, cell: &[u8]) -> bool {
-        match self {
-            Repack::Pack { .. } => decode::is_jpeg(cell),
-            Repack::Unpack => decode::is_packed(cell),
-        }
-    }
-}
+use columns::Images;
+use file::Converter;
+use stored::StoredFile;
 
 impl Dataset {
     /// Writes all files of the data set again, with their images in another form, below `location`: a folder or a prefix of a
@@ -186,7 +110,8 @@ impl Job<'_> {
         }
         let images = self.images.clone().unwrap_or_default();
         let unfinished = self.destination.unfinished(&about.relative)?;
-        let written = file::write(self, &images, &stored, &metadata, &unfinished, report, done);
+        let converter = Converter { form: self.options.form, pool: self.pool };
+        let written = file::write(converter, &images, &stored, &metadata, &unfinished, report, done);
         let placed = |error: Error| match error.kind() == ErrorKind::Io && error.place().file.is_none() {
             // A read names its file.
             true => error

@@ -1,7 +1,7 @@
 //! What an order needs of the memory budget.
 
 use crate::reader::budget::Budget;
-use crate::reader::pieces::Cost;
+use crate::reader::cost::Cost;
 use crate::reader::reads::Reads;
 use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec, Split};

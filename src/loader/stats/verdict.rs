@@ -134,7 +134,8 @@ fn next_move(stage: Stage, stages: &Stages, threads: u64) -> String {
                 .into()
         }
         Stage::Transform => format!(
-            "it takes {:.1} ms for a batch: run it in more workers, make it faster, or let forebay decode and resize",
+            "it takes {:.1} ms for a batch: run it in more workers, make it faster, or let forebay decode, resize and \
+             normalise, also raw pixels",
             each(stages.transform.working, stages.transform.items)
         ),
         Stage::Device => format!(
@@ -182,6 +183,12 @@ mod tests {
             assert!((verdict.share - 5.0 / 7.0).abs() < 1e-9 && (verdict.waiting - 0.7).abs() < 1e-9);
             assert!(verdict.sentence.starts_with(words) && verdict.sentence.contains("70.0 %"), "{verdict}");
         }
+    }
+
+    #[test]
+    fn a_slow_transform_is_told_what_the_engine_does_itself() {
+        let said = waited(Waits { transform: 5.0, ..Waits::default() }, 1.0).verdict().to_string();
+        assert!(said.contains("let forebay decode, resize and normalise, also raw pixels"), "{said}");
     }
 
     #[test]

@@ -1,19 +1,20 @@
-//! The consumer's side of the timings: when it waits, and how much time is its own.
+//! The consumer's side of the timings: when the consumer waits, and how much time it spends on its own work.
 
 use super::{Had, Timings};
 use crate::monitor::stage::Stage;
 
-/// Work on a batch when it is first read.
+/// Says whom work on a batch holds up when the batch is first read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::monitor) enum Look {
-    /// It holds up no known consumer.
+    /// The work holds up no known consumer.
     Aside,
-    /// It holds up the consumer: whether that was waiting before, and what its own thread did.
+    /// The work holds up the consumer. `before` is the stage that the consumer's thread worked for until
+    /// then, and `waiting` says whether the consumer was waiting already.
     Near { before: Option<Stage>, waiting: bool },
 }
 
 impl Timings {
-    /// The consumer asks for a batch; the time since it got the last one of this epoch was its own.
+    /// The consumer asks for a batch. The time since it got the last batch of this epoch was its own.
     pub(in crate::monitor) fn asks(&mut self, epoch: u64, now: u64) {
         self.settle(now);
         if self.waiting {
@@ -23,7 +24,7 @@ impl Timings {
         (self.waiting, self.asked) = (true, now);
     }
 
-    /// It stops waiting, for now, without a batch.
+    /// The consumer stops waiting for now, without a batch.
     pub(in crate::monitor) fn pauses(&mut self, epoch: u64, now: u64) {
         self.settle(now);
         if std::mem::take(&mut self.waiting) {
@@ -32,7 +33,8 @@ impl Timings {
         }
     }
 
-    /// It has a batch. Returns how long it waited, and how many batches of the epoch it had before.
+    /// The consumer has its batch. Returns how long it waited, and how many batches of the epoch it had
+    /// before.
     pub(in crate::monitor) fn has(&mut self, epoch: u64, now: u64) -> Option<(u64, u64)> {
         self.settle(now);
         if !std::mem::take(&mut self.waiting) {
@@ -52,13 +54,14 @@ impl Timings {
         Some((waited, epoch.taken - 1))
     }
 
-    /// There is no batch for it, and will be none.
+    /// The consumer stops waiting, because the epoch has no more batches.
     pub(in crate::monitor) fn gets_nothing(&mut self, now: u64) {
         self.settle(now);
         (self.waiting, self.so_far, self.had) = (false, 0, None);
     }
 
-    /// The consumer's own thread works for a stage on its way to a batch; what it did before, and since when.
+    /// The consumer's own thread begins to work for the stage `near` on its way to a batch. Returns the stage
+    /// that it worked for before, and since when.
     pub(in crate::monitor) fn nears(
         &mut self,
         epoch: u64,
@@ -74,7 +77,8 @@ impl Timings {
         before.map(|stage| (stage, since))
     }
 
-    /// A batch is read, so that a stage works on it. If the consumer reads it, it waits meanwhile.
+    /// A stage begins to work on a batch because the batch is read. If the consumer reads it, the consumer
+    /// waits meanwhile.
     pub(in crate::monitor) fn looks(&mut self, epoch: u64, now: u64, stage: Stage) -> Look {
         self.settle(now);
         let had = self.had.is_some_and(|had| had.epoch == epoch);
@@ -96,7 +100,7 @@ impl Timings {
         }
     }
 
-    /// The batch was read.
+    /// The stage has finished its work on the batch that is read.
     pub(in crate::monitor) fn looked(&mut self, epoch: u64, now: u64, stage: Stage, look: Look) {
         self.settle(now);
         match look {

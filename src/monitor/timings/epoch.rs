@@ -1,4 +1,4 @@
-//! The activity of one epoch, and so the stage that a wait for its next batch counts for.
+//! The activity of one epoch, which decides the stage that a wait for the next batch is charged to.
 
 use std::collections::VecDeque;
 
@@ -8,35 +8,35 @@ use crate::monitor::stage::Stage;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::monitor) enum Assembly {
     Working,
-    /// It waits for a row group.
+    /// The thread waits for a row group.
     Starved,
-    /// It waits for room in the consumer's queue.
+    /// The thread waits for room in the consumer's queue.
     Blocked,
-    /// All batches are on their way.
+    /// All batches have been assembled.
     Over,
 }
 
-/// The phase of a row group.
+/// The phase of a row group on its way to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It waits for memory.
+    /// The row group waits for memory.
     Memory,
-    /// It is looked up in the cache.
+    /// The row group is looked up in the cache.
     Cache,
-    /// It is read from the store.
+    /// The row group is read from the store.
     Fetch,
-    /// It waits for its turn to be decoded.
+    /// The row group waits for its turn to be decoded.
     Fetched,
-    /// It waits for the pool, or is worked on there.
+    /// The row group waits for the pool, or a thread of the pool works on it.
     Pool,
-    /// It is written to the cache, to be used from there.
+    /// The row group is written to the cache, and will be read from there.
     Writing,
-    /// Its rows are here.
+    /// The rows of the row group are in memory.
     Ready,
 }
 
 impl Phase {
-    /// The stage that its time counts for.
+    /// The stage that time in this phase is charged to.
     pub(super) fn stage(self) -> Option<Stage> {
         match self {
             Phase::Memory => Some(Stage::Memory),
@@ -47,14 +47,14 @@ impl Phase {
     }
 }
 
-/// The activity of the thread between the pipe and the consumer, such as that of a transform.
+/// The activity of the thread between the pipe and the consumer, such as the thread of a transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::monitor) enum Front {
-    /// It waits for the pipe, or does not exist.
+    /// The thread waits for the pipe, or does not exist.
     Waiting,
-    /// It works.
+    /// The thread works for a stage.
     At(Stage),
-    /// It waits for the consumer.
+    /// The thread waits for the consumer.
     Full,
 }
 
@@ -62,32 +62,33 @@ pub(in crate::monitor) enum Front {
 #[derive(Debug)]
 pub(in crate::monitor) struct EpochTimings {
     pub(in crate::monitor) id: u64,
-    /// Whether batches are taken from the pipe on another thread than the consumer's.
+    /// Whether another thread than the consumer's takes batches from the pipe.
     pub(in crate::monitor) apart: bool,
     pub(in crate::monitor) front: Front,
-    /// What the consumer's own thread works on before it has a batch, and since when.
+    /// The stage that the consumer's own thread works for before it has a batch, and since when.
     pub(super) near: Option<Stage>,
     pub(super) neared: u64,
-    /// The stage that has the batch that the consumer takes next, where several batches are at one.
+    /// The stage that has the batch which the consumer takes next, where a stage holds several batches at a
+    /// time.
     pub(in crate::monitor) next_at: Option<Stage>,
     pub(in crate::monitor) assembly: Assembly,
-    /// Whether the batch that is waited for is being made; if not, its rows are not even at hand.
+    /// Whether the batch that is waited for is being made. If it is not, some of its rows are still missing.
     pub(in crate::monitor) making: bool,
-    /// Row groups on their way, in plan order.
+    /// The phases of the row groups on their way, in the order of the plan.
     pub(in crate::monitor) parts: VecDeque<Phase>,
-    /// The number of the first of them.
+    /// The number of the first row group in `parts`.
     pub(in crate::monitor) first: u64,
-    /// Batches that were made and not taken, and that the consumer got.
+    /// The number of batches that were made and not yet taken, and the number that the consumer got.
     pub(in crate::monitor) ready: u64,
     pub(in crate::monitor) taken: u64,
-    /// Since when `front` is what it is.
+    /// The time at which `front` took its present value.
     pub(in crate::monitor) turned: u64,
 }
 
-/// The stage that a wait counts for.
+/// The owner of a wait: the stage or stages that the wait is charged to.
 pub(super) enum Owner {
     One(Stage),
-    /// The stages that the pool works on; this one, if it works on none.
+    /// The stages that the pool works for, or the given stage if the pool is idle.
     Pool(Stage),
 }
 
@@ -114,12 +115,12 @@ impl EpochTimings {
         self.parts.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// The owner of the wait for the next batch.
+    /// The owner of a wait for the next batch.
     pub(super) fn owner(&self) -> Owner {
         if let Some(stage) = self.near.or(self.next_at) {
             return Owner::One(stage);
         }
-        // A batch that is ready and not taken is about to be: the thread that waits for it has still to wake up.
+        // A batch that is ready and not taken will be taken as soon as the waiting thread wakes up.
         let otherwise = if self.ready > 0 { Stage::HandOver } else { Stage::Gather };
         match (self.front, self.assembly) {
             (Front::At(stage), _) => Owner::One(stage),
@@ -131,7 +132,7 @@ impl EpochTimings {
             (Front::Waiting, Assembly::Starved) => match self.parts.front() {
                 Some(Phase::Fetched) => Owner::Pool(Stage::Fetch),
                 Some(phase) => phase.stage().map_or(Owner::Pool(Stage::Parquet), Owner::One),
-                // The plan of an epoch is being made.
+                // No row group is on its way, because the plan of the epoch is being made.
                 None => Owner::One(Stage::Shuffle),
             },
         }

@@ -1,8 +1,9 @@
 //! Timings: what each stage is doing now, and how long it worked and waited so far.
 //!
-//! Every change of activity is an entry. Before it is made, the time since the last one is [added](Timings::settle) to
-//! what was going on until then: so all times are exact, however short, and nothing is sampled. Arithmetic only; times
-//! are nanoseconds since the loader was built.
+//! Every change of activity is an entry. Before an entry is made, the time since the last one is
+//! [added](Timings::settle) to the activities that were going on until then. So all times are exact, however
+//! short, and nothing is sampled. The code is only arithmetic; times are nanoseconds since the loader was
+//! built.
 
 mod consumer;
 mod epoch;
@@ -16,30 +17,31 @@ use epoch::Owner;
 pub(crate) use epoch::Phase;
 pub(super) use epoch::{Assembly, EpochTimings, Front};
 
-/// Number of stages.
+/// The number of stages.
 pub(crate) const STAGES: usize = Stage::ALL.len();
 
-/// The work of a stage, now and so far.
+/// The work of a stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
-    /// Its tasks that run now.
+    /// The number of its tasks that run now.
     pub(super) running: u32,
     pub(crate) items: u64,
     pub(crate) bytes: u64,
-    /// Time that it worked: summed over the pool's threads, and for all else time during which it did.
+    /// The time that the stage worked. For stages of the pool and for transforms, the times of all threads
+    /// are added; for other stages, time counts once while any task runs.
     pub(crate) nanos: u64,
 }
 
-/// Time that a stage did not work though an epoch was under way.
+/// The time that a stage did not work although an epoch was under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Idle {
-    /// There was nothing to do.
+    /// Time without anything to do.
     pub(crate) starved: u64,
-    /// There was no space for the result.
+    /// Time without space for results.
     pub(crate) blocked: u64,
 }
 
-/// When the consumer had something, so that the time until it asks again is its own.
+/// The time at which the consumer last got a batch. From then until it asks again, its time is its own.
 #[derive(Clone, Copy, Debug)]
 struct Had {
     epoch: u64,
@@ -49,35 +51,38 @@ struct Had {
 #[derive(Debug, Default)]
 pub(crate) struct Timings {
     settled: u64,
-    /// Threads of the pool.
+    /// The number of threads in the pool.
     pub(crate) threads: u32,
     pub(crate) work: [Work; STAGES],
     pub(crate) fetch: Idle,
     pub(crate) shuffle: Idle,
     pub(crate) pool: Idle,
     pub(crate) transform: Idle,
-    /// Row groups that were fetched and wait for their place.
+    /// The number of row groups that were fetched and wait for their turn to be decoded.
     fetched: u32,
-    /// Row groups on their way, but for those that wait for memory.
+    /// The number of row groups on their way, without those that wait for memory.
     pub(crate) under_way: u64,
     pub(super) epochs: Vec<EpochTimings>,
-    /// The epoch that the consumer takes batches of.
+    /// The epoch whose batches the consumer takes.
     pub(super) current: Option<u64>,
-    /// Whether there are batches of it to come.
+    /// Whether the current epoch has batches to come.
     pub(super) active: bool,
-    /// Time that epochs were under way, and over it the sums of what was ready and on its way.
+    /// The time during which an epoch was under way, and the integrals over that time of the batches that
+    /// were ready and of the row groups that were on their way.
     pub(crate) active_nanos: u64,
     pub(crate) ready_nanos: u128,
     pub(crate) under_way_nanos: u128,
-    /// Whether the consumer waits now.
+    /// Whether the consumer is waiting.
     waiting: bool,
-    /// When it began to, and what it had waited for the same batch before.
+    /// The time at which the consumer began to wait, and how long it had waited for the same batch before
+    /// that.
     asked: u64,
     so_far: u64,
     had: Option<Had>,
-    /// Time that the consumer waited, by what held it up; at [`Stage::Consumer`] its own time.
+    /// How long the consumer waited, by the stage that held it up; at [`Stage::Consumer`], the time it spent
+    /// on its own work.
     pub(crate) waits: [f64; STAGES],
-    /// Of it, what it waited for the first batch.
+    /// The part of `waits` that was spent on the first batch.
     pub(crate) start: Option<[f64; STAGES]>,
     pub(crate) first: u64,
     pub(crate) next: Histogram,
@@ -100,7 +105,7 @@ impl Timings {
             let work = &mut self.work[stage as usize];
             work.nanos += nanos * u64::from(work.running);
         }
-        // The workers of a transform are added, as the threads of the pool.
+        // The workers of a transform count one by one, like the threads of the pool.
         let transform = &mut self.work[Stage::Transform as usize];
         transform.nanos += nanos * u64::from(transform.running);
         for stage in [Stage::Fetch, Stage::Memory, Stage::Cache, Stage::HandOver, Stage::Device] {
@@ -154,7 +159,7 @@ impl Timings {
         self.under_way_nanos += u128::from(nanos) * u128::from(self.under_way);
     }
 
-    /// Adds a wait of the consumer to the stage that holds it up.
+    /// Charges a wait of the consumer to the stage that holds it up.
     fn charge(&mut self, nanos: f64) {
         let epoch = self.epochs.iter().find(|epoch| Some(epoch.id) == self.current);
         match epoch.map_or(Owner::One(Stage::Shuffle), EpochTimings::owner) {
@@ -186,19 +191,19 @@ impl Timings {
         work.running = work.running.saturating_sub(1);
     }
 
-    /// Work beside that of the pipe begins.
+    /// Begins to count work that is done beside the pipe.
     pub(super) fn begins_at(&mut self, stage: Stage, now: u64) {
         self.settle(now);
         self.begins(stage);
     }
 
-    /// It ends.
+    /// Stops counting work that is done beside the pipe.
     pub(super) fn ends_at(&mut self, stage: Stage, now: u64) {
         self.settle(now);
         self.ends(stage);
     }
 
-    /// A row group enters a phase, and is counted among those in it until it leaves it.
+    /// A row group enters a phase, and is counted in it until it leaves the phase.
     pub(super) fn enters(&mut self, epoch: u64, number: u64, phase: Phase) {
         if let Some(part) = self.epoch(epoch).and_then(|epoch| epoch.part(number)) {
             *part = phase;
@@ -216,7 +221,8 @@ impl Timings {
         }
     }
 
-    /// The thread between the pipe and the consumer changes its activity; returns the previous one, and since when.
+    /// The thread between the pipe and the consumer changes its activity. Returns the stage that it worked
+    /// for before, and since when.
     pub(super) fn turns(&mut self, epoch: u64, now: u64, front: Front) -> Option<(Stage, u64)> {
         self.settle(now);
         let epoch = self.epoch(epoch)?;
@@ -243,7 +249,7 @@ impl Timings {
         }
     }
 
-    /// Forgets an epoch.
+    /// Removes an epoch and ends its activities.
     pub(super) fn forget(&mut self, id: u64, now: u64) {
         self.nears(id, now, None);
         self.turns(id, now, Front::Waiting);
@@ -257,7 +263,7 @@ impl Timings {
         }
     }
 
-    /// Batches that were made and not taken, of the epoch under way.
+    /// The number of batches that were made and not yet taken, in the current epoch.
     pub(crate) fn ready(&self) -> u64 {
         self.epochs.iter().find(|epoch| Some(epoch.id) == self.current).map_or(0, |epoch| epoch.ready)
     }

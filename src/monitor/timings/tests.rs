@@ -1,9 +1,9 @@
-//! The arithmetic of waits, with times of our own.
+//! Tests of the arithmetic of waits, with times that the tests choose.
 
 use super::{Assembly, EpochTimings, Front, Phase, Timings};
 use crate::monitor::stage::Stage;
 
-/// An epoch under way, with one row group on its way.
+/// Timings of a pool of two threads, with one epoch under way.
 fn timings() -> Timings {
     let mut timings = Timings::new(2);
     timings.epochs.push(EpochTimings::new(7));
@@ -54,7 +54,8 @@ fn a_wait_for_the_pool_is_shared_out_among_what_it_works_on() {
     assert_eq!(timings.has(7, 700), Some((700, 0)));
     let found = [Stage::Gather, Stage::Decode, Stage::Parquet].map(|stage| waited(&timings, stage));
     assert_eq!(found, [100.0, 100.0 + 200.0 + 100.0, 200.0]);
-    // Of 1,400 ns of two threads, 600 and 400 were worked; assembly did not wait for room.
+    // Two threads had 1,400 ns together, of which 600 ns and 400 ns were work; assembly did not wait for
+    // room.
     assert_eq!(
         timings.work[Stage::Decode as usize].nanos + timings.work[Stage::Parquet as usize].nanos,
         1_000
@@ -106,7 +107,7 @@ fn the_time_between_a_batch_and_the_next_request_is_the_consumers_own() {
     timings.has(7, 10);
     timings.asks(7, 110);
     assert_eq!(timings.has(7, 120), Some((10, 1)));
-    // Looking at a batch is waiting for what it takes.
+    // The consumer waits while a batch that it reads is being converted.
     let look = timings.looks(7, 150, Stage::HandOver);
     timings.looked(7, 170, Stage::HandOver, look);
     timings.asks(7, 200);

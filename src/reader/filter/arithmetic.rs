@@ -7,33 +7,11 @@ use std::cmp::Ordering;
 
 use forebay_arrow::array::Array;
 use forebay_base::{Error, ErrorKind, Result};
-use serde::{Deserialize, Serialize};
 
+use super::op::Arithmetic;
+use super::rows::Rows;
 use super::truth::Truth;
-use super::{Op, Operand, Rows, Value, evaluate};
-
-/// What is done with two numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Arithmetic {
-    /// Their sum.
-    #[serde(rename = "+")]
-    Add,
-    /// Their difference.
-    #[serde(rename = "-")]
-    Subtract,
-    /// Their product.
-    #[serde(rename = "*")]
-    Multiply,
-    /// Their quotient: a float, of integers too.
-    #[serde(rename = "/")]
-    Divide,
-    /// Their quotient, rounded down.
-    #[serde(rename = "//")]
-    FloorDivide,
-    /// What is left by it: of the divisor's sign.
-    #[serde(rename = "%")]
-    Remainder,
-}
+use super::{Op, Operand, Value, evaluate};
 
 /// A number of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]

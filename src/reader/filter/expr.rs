@@ -4,10 +4,9 @@ use std::ops::{Add, BitAnd, BitOr, Div, Mul, Not, Rem, Sub};
 
 use serde::{Deserialize, Serialize};
 
-use super::arithmetic::Arithmetic;
+use super::op::{Arithmetic, Op};
 use super::sample::Sample;
-use super::term::Test;
-use super::{Op, Value};
+use super::term::{Test, Value};
 
 /// A condition on rows: comparisons, combined with `&`, `|` and `!`.
 ///

@@ -21,7 +21,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::{Filter, Op, Value};
+use super::Value;
 
 /// Columns of fewer bytes are read sooner than an index.
 const WORTH: u64 = 64 << 10;
@@ -56,20 +56,20 @@ struct Pages {
     statistics: Vec<Statistics>,
 }
 
-/// The parts of indexes that may decide rows of a group by `filter`, as the whole footer of its file says.
-pub(crate) fn parts(
-    filter: &Filter,
+/// The parts of indexes that may decide rows of a group by `columns`, as the whole footer of its file says. Of
+/// these, `equalities` are compared for being equal, or not.
+pub(super) fn parts(
+    columns: &[String],
+    equalities: &BTreeSet<&str>,
     catalog: &Catalog,
     group: &Group,
     footer: &ParquetMetaData,
 ) -> Vec<IndexPart> {
     let file = &catalog.files[group.file];
     let Ok(kept) = file.footer() else { return Vec::new() };
-    let columns = filter.columns();
-    let equalities = filter.equalities();
     let mut parts = Vec::new();
     for name in columns {
-        let Ok(column) = catalog.column(&name) else { continue };
+        let Ok(column) = catalog.column(name) else { continue };
         let Origin::Stored(root) = kept.columns.origin(column) else { continue };
         let [leaf] = kept.columns.leaves_of(&[root])[..] else { continue };
         let chunk = footer.row_group(group.index).column(leaf);
@@ -352,19 +352,6 @@ pub(super) fn rules_out(bloom: &Sbbf, physical: Type, data_type: &DataType, valu
         _ => false,
     };
     values.iter().all(is_absent)
-}
-
-impl Filter {
-    /// The columns that are compared with values for being equal, or not.
-    fn equalities(&self) -> BTreeSet<&str> {
-        let mut names = BTreeSet::new();
-        self.terms(&mut |term| {
-            if matches!(term.op, Op::Eq | Op::NotEq | Op::In | Op::NotIn) {
-                names.insert(term.column);
-            }
-        });
-        names
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The operators of filters, and their names.
+//! The operators of filters: how values are compared, and what is done with numbers before.
 
 use std::fmt;
 use std::str::FromStr;
@@ -115,6 +115,29 @@ impl TryFrom<String> for Op {
     fn try_from(text: String) -> Result<Self> {
         text.parse()
     }
+}
+
+/// What is done with two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Arithmetic {
+    /// Their sum.
+    #[serde(rename = "+")]
+    Add,
+    /// Their difference.
+    #[serde(rename = "-")]
+    Subtract,
+    /// Their product.
+    #[serde(rename = "*")]
+    Multiply,
+    /// Their quotient: a float, of integers too.
+    #[serde(rename = "/")]
+    Divide,
+    /// Their quotient, rounded down.
+    #[serde(rename = "//")]
+    FloorDivide,
+    /// What is left by it: of the divisor's sign.
+    #[serde(rename = "%")]
+    Remainder,
 }
 
 #[cfg(test)]

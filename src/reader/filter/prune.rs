@@ -14,9 +14,10 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::expr::{Node, Operand};
 use super::index::GroupIndex;
+use super::rows::Rows;
 use super::term::Test;
-use super::truth::Outcomes;
-use super::{Op, RowGroupMatch, Rows, Value, check, evaluate, index, times};
+use super::truth::{Outcomes, RowGroupMatch};
+use super::{Op, Value, check, conditions, evaluate, index, times};
 
 /// What is known of rows without reading them: the constants of their file, and what is stored beside their values.
 pub(super) struct Seen<'a> {
@@ -50,7 +51,7 @@ impl Seen<'_> {
             other => match self.constants(other) {
                 Some(batch) => {
                     let rows = Rows { batch: &batch, file: "", first: 0, live: None };
-                    rows.node(other).map_or(Outcomes::ANY, |truth| truth.row(0))
+                    conditions::node(&rows, other).map_or(Outcomes::ANY, |truth| truth.row(0))
                 }
                 None => self.leaf(other),
             },

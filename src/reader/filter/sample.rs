@@ -12,7 +12,8 @@ use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::Rows;
+use super::evaluate::whole;
+use super::rows::Rows;
 use super::truth::{Outcomes, Truth};
 
 /// A share of the rows.
@@ -82,7 +83,7 @@ impl Sample {
             DataType::Utf8View => Box::new(|row| drawn(array.as_string_view().value(row).as_bytes())),
             DataType::BinaryView => Box::new(|row| drawn(array.as_binary_view().value(row))),
             _ => {
-                let value = super::evaluate::whole(array).ok_or_else(|| {
+                let value = whole(array).ok_or_else(|| {
                     Error::new(
                         ErrorKind::Internal,
                         format!("a sample by {} was let through", array.data_type()),

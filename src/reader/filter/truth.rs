@@ -7,8 +7,6 @@ use std::ops::{BitAnd, BitOr, Not};
 
 use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
 
-use super::RowGroupMatch;
-
 /// For each row of a batch whether a condition is true and whether it is false; neither where it is unknown.
 #[derive(Clone, Debug)]
 pub(super) struct Truth {
@@ -139,6 +137,17 @@ impl Not for Outcomes {
     fn not(self) -> Outcomes {
         Outcomes { yes: self.no, no: self.yes, unknown: self.unknown }
     }
+}
+
+/// The rows of a row group that match, as far as its statistics show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowGroupMatch {
+    /// No row matches.
+    None,
+    /// Every row matches.
+    All,
+    /// Some may: the rows must be checked.
+    Some,
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use parquet::basic::Repetition;
 use parquet::schema::types::ColumnDescriptor;
 
+use super::array::numbers;
+use super::page::DataPage;
 use super::validity::Validity;
 use super::values::Value;
-use super::{DataPage, numbers};
 use crate::reader::integers::{GROUP, Run, Runs, bits, unpack};
 
 /// Levels that are looked at together.

@@ -10,6 +10,8 @@
 //!                      values ─ plain, dictionary, differences, split bytes ─► Vec<u32 or u64> ─► the array's buffer
 //! ```
 //!
+//! Texts and binary values that are delivered as codes come as codes: those of a dictionary are looked up once.
+//!
 //! Cells of a fixed length are written once, too, and large ones in one page that is not compressed not at all.
 //!
 //! Whatever is unusual is left to the Parquet crate, which decodes it or says what is wrong: a type or codec that is not
@@ -17,46 +19,36 @@
 //! column is decoded here as a whole, or `None` is returned. The crate takes some damage for rows, though: levels and values
 //! that end early, and lists that go on where none is. What was seen of that is [remembered](Column::is_damaged).
 
+mod array;
+mod flat;
+mod form;
 mod lists;
+mod page;
+mod scratch;
 mod stored;
 #[cfg(test)]
 mod tests;
 mod validity;
 mod values;
 
-use std::cell::RefCell;
-
-use bytes::Bytes;
-use forebay_arrow::array::{ArrayData, ArrayRef, make_array};
-use forebay_arrow::buffer::{Buffer, NullBuffer};
+use forebay_arrow::array::ArrayRef;
 use forebay_arrow::datatypes::{DataType, Field};
-use forebay_store::catalog::ColumnChunk;
 use forebay_store::catalog::page_header::Kind;
-use parquet::basic::{Compression, Encoding, Type};
+use parquet::basic::{Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
+pub(super) use self::page::CheckedChunk;
+
+use self::array::numbers;
+use self::flat::Flat;
+use self::form::Form;
 use self::lists::Lists;
+use self::page::{DataPage, is};
+use self::scratch::{Inflater, Memory, with_scratch};
 use self::stored::Stored;
 use self::validity::Validity;
 use self::values::Value;
-use super::integers::Runs;
-use super::pages::{StoredPage, split_levels, whole_deltas};
-
-/// A thread keeps its memory for a page up to this many bytes, and that for a dictionary and for dense values.
-const KEPT_PAGE: usize = 4 << 20;
-const KEPT_VALUES: usize = 1 << 20;
-
-/// A column chunk whose pages were checked.
-pub(super) struct CheckedChunk<'a> {
-    pub(super) about: &'a ColumnChunk<'a>,
-    /// What was fetched with it.
-    pub(super) fetched: &'a Bytes,
-    /// A part of that.
-    pub(super) bytes: &'a [u8],
-    pub(super) pages: &'a [StoredPage],
-    /// Rows of its row group.
-    pub(super) rows: usize,
-}
+use crate::column::CodeValues;
 
 /// A column that is decoded one column chunk after the other, until one of them is unusual.
 pub(super) struct Column<'a>(Width<'a>);
@@ -87,6 +79,7 @@ macro_rules! each_width {
 /// A column with values of one width.
 struct Typed<'a, T> {
     field: &'a Field,
+    form: Form<'a>,
     /// Of the numbers, which lists are of.
     item: &'a DataType,
     column: &'a ColumnDescriptor,
@@ -105,59 +98,18 @@ enum Shape {
     Lists(Lists),
 }
 
-/// Which rows have a value.
-struct Flat {
-    has_levels: bool,
-    validity: Validity,
-    /// The rows up to the end of the present chunk.
-    end: usize,
-}
-
-/// The levels and values of one data page.
-struct DataPage<'a> {
-    /// Values, with nulls.
-    count: usize,
-    encoding: i32,
-    repetition: &'a [u8],
-    definition: &'a [u8],
-    values: &'a [u8],
-    /// Of version 2: where values begin says the header, which has no checksum.
-    is_v2: bool,
-}
-
-/// What a thread uses for one column chunk after another.
-#[derive(Default)]
-struct Scratch {
-    inflater: Inflater,
-    one: Memory<u8>,
-    two: Memory<u16>,
-    four: Memory<u32>,
-    eight: Memory<u64>,
-}
-
-#[derive(Default)]
-struct Inflater {
-    page: Vec<u8>,
-    zstd: Option<zstd::bulk::Decompressor<'static>>,
-}
-
-/// Values of a column chunk that are not yet in their places.
-#[derive(Default)]
-struct Memory<T> {
-    dictionary: Vec<T>,
-    /// The values of a page with nulls, without them.
-    dense: Vec<T>,
-}
-
-thread_local! {
-    /// Boxed: a wheel shares the room for variables of threads with all other libraries of its process.
-    static SCRATCH: RefCell<Box<Scratch>> = RefCell::default();
-}
-
 impl<'a> Column<'a> {
     /// One of `rows` rows that becomes an array of the type of `field`; `None` leaves it to the Parquet crate, as it does in
     /// [`append`](Self::append) and [`finish`](Self::finish). Takes no memory yet.
-    pub(super) fn of(field: &'a Field, column: &'a ColumnDescriptor, rows: usize) -> Option<Self> {
+    pub(super) fn of(
+        field: &'a Field,
+        column: &'a ColumnDescriptor,
+        codes: Option<&'a dyn CodeValues>,
+        rows: usize,
+    ) -> Option<Self> {
+        if let Some(codes) = codes {
+            return Column::coded(field, column, codes, rows);
+        }
         let item = match field.data_type() {
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
                 item.data_type()
@@ -191,6 +143,27 @@ impl<'a> Column<'a> {
         width.map(Column)
     }
 
+    /// The same of texts or binary values, as codes.
+    fn coded(
+        field: &'a Field,
+        column: &'a ColumnDescriptor,
+        codes: &'a dyn CodeValues,
+        rows: usize,
+    ) -> Option<Self> {
+        let form = Form::Codes { codes, are_texts: *field.data_type() == DataType::Utf8View };
+        let item = codes.data_type();
+        match (column.physical_type(), item) {
+            (Type::BYTE_ARRAY, DataType::Int32) => {
+                Typed::flat(field, form, item, column, rows).map(Width::Four)
+            }
+            (Type::BYTE_ARRAY, DataType::Int64) => {
+                Typed::flat(field, form, item, column, rows).map(Width::Eight)
+            }
+            _ => None,
+        }
+        .map(Column)
+    }
+
     /// Decodes the next column chunk.
     pub(super) fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         each_width!(&mut self.0, column => column.append(chunk))
@@ -214,19 +187,31 @@ impl<'a, T: Value> Typed<'a, T> {
             true => Shape::Flat(Flat::of(column)?),
             false => Shape::Lists(Lists::of(column)?),
         };
-        Some(Typed { field, item, column, rows, shape, out: Vec::new(), damaged: false })
+        let form = Form::Numbers;
+        Some(Typed { field, form, item, column, rows, shape, out: Vec::new(), damaged: false })
+    }
+
+    /// A column of values in a form, which become those of the type `item`.
+    fn flat(
+        field: &'a Field,
+        form: Form<'a>,
+        item: &'a DataType,
+        column: &'a ColumnDescriptor,
+        rows: usize,
+    ) -> Option<Self> {
+        let shape = Shape::Flat(Flat::of(column)?);
+        Some(Typed { field, form, item, column, rows, shape, out: Vec::new(), damaged: false })
     }
 
     fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         if self.out.capacity() == 0 {
             self.reserve(chunk)?;
         }
-        SCRATCH.with_borrow_mut(|scratch| {
+        with_scratch(|scratch| {
             let (inflater, memory) = T::memory(scratch);
             let appended = self.pages(chunk, inflater, memory);
-            trim(&mut inflater.page, KEPT_PAGE);
-            trim(&mut memory.dictionary, KEPT_VALUES);
-            trim(&mut memory.dense, KEPT_VALUES);
+            inflater.trim();
+            memory.trim();
             appended
         })
     }
@@ -268,7 +253,7 @@ impl<'a, T: Value> Typed<'a, T> {
                     return None;
                 }
                 memory.dictionary.reserve_exact(count.min(values.len()));
-                values::plain(values, count, &mut memory.dictionary)?;
+                self.form.plain(values, count, &mut memory.dictionary)?;
                 continue;
             }
             let page = DataPage::of(stored, self.column, levels, values)?;
@@ -276,8 +261,11 @@ impl<'a, T: Value> Typed<'a, T> {
             let there = self.shape.page(&page);
             self.damaged |= there.is_none();
             let there = there?;
-            let appended = page.values(there, from, self.shape.validity(), memory, &mut self.out);
-            self.damaged |= appended.is_none() && page.ends_early::<T>(there);
+            let appended =
+                page.values(self.form, (there, from), self.shape.validity(), memory, &mut self.out);
+            // Of texts the Parquet crate says so.
+            let may_end_early = appended.is_none() && self.form.are_numbers();
+            self.damaged |= may_end_early && page.ends_early::<T>(there);
             appended?;
         }
         let ended = self.shape.end();
@@ -326,186 +314,4 @@ impl Shape {
             Shape::Lists(lists) => lists.end(),
         }
     }
-}
-
-impl Flat {
-    /// Those of a column at the top of the schema.
-    fn of(column: &ColumnDescriptor) -> Option<Self> {
-        let has_levels = match (column.path().parts().len(), column.max_rep_level(), column.max_def_level()) {
-            (1, 0, most @ (0 | 1)) => most == 1,
-            _ => return None,
-        };
-        Some(Flat { has_levels, validity: Validity::default(), end: 0 })
-    }
-
-    /// Reads the levels of a page, and returns how many values are stored.
-    fn page(&mut self, page: &DataPage<'_>) -> Option<usize> {
-        if self.validity.len() + page.count > self.end {
-            return None;
-        }
-        if !self.has_levels {
-            self.validity.append(true, page.count);
-            return Some(page.count);
-        }
-        let mut there = 0;
-        Runs::new(page.definition, 1)?.each(page.count, |run| {
-            there += self.validity.append_run(run)?;
-            Some(())
-        })?;
-        Some(there)
-    }
-}
-
-impl<'a> CheckedChunk<'a> {
-    /// The levels of a page that are in front of its stream, and the stream.
-    fn body(&self, stored: &StoredPage) -> Option<(&'a [u8], &'a [u8])> {
-        let body = self.bytes.get(stored.body())?;
-        if stored.page.crc.is_some_and(|crc| crc32fast::hash(body) != crc) {
-            return None;
-        }
-        body.split_at_checked(stored.page.levels as usize)
-    }
-}
-
-impl<'a> DataPage<'a> {
-    /// Of either version; `values` are not compressed.
-    fn of(
-        stored: &StoredPage,
-        column: &ColumnDescriptor,
-        levels: &'a [u8],
-        values: &'a [u8],
-    ) -> Option<Self> {
-        let count = stored.page.values as usize;
-        // Differences are of whole numbers.
-        let is_float = matches!(column.physical_type(), Type::FLOAT | Type::DOUBLE);
-        (!is_float || !is(stored.page.encoding, Encoding::DELTA_BINARY_PACKED)).then_some(())?;
-        if stored.page.kind == Kind::Data {
-            return DataPage::of_v1(stored, [column.max_rep_level(), column.max_def_level()], values, count);
-        }
-        let (repetition, definition) = levels.split_at_checked(stored.page.repetition as usize)?;
-        Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values, is_v2: true })
-    }
-
-    /// Of version 1, with the levels in front of the values: repetition levels first, each with its length.
-    fn of_v1(stored: &StoredPage, most: [i16; 2], body: &'a [u8], count: usize) -> Option<Self> {
-        let mut rest = body;
-        let mut levels = [&[][..]; 2];
-        for ((levels, most), encoding) in levels.iter_mut().zip(most).zip(stored.page.level_encodings) {
-            if most == 0 {
-                continue;
-            }
-            if !is(encoding, Encoding::RLE) {
-                return None;
-            }
-            (*levels, rest) = split_levels(rest)?;
-        }
-        let [repetition, definition] = levels;
-        let encoding = stored.page.encoding;
-        Some(DataPage { count, encoding, repetition, definition, values: rest, is_v2: false })
-    }
-
-    /// Appends the values, `there` of which are stored: those from `from` on that `validity` says are there.
-    fn values<T: Value>(
-        &self,
-        there: usize,
-        from: usize,
-        validity: &Validity,
-        Memory { dictionary, dense }: &mut Memory<T>,
-        out: &mut Vec<T>,
-    ) -> Option<()> {
-        let has_nulls = there < validity.len() - from;
-        dense.clear();
-        let target = if has_nulls { &mut *dense } else { &mut *out };
-        match self.encoding {
-            _ if there == 0 => {}
-            encoding if is(encoding, Encoding::PLAIN) => values::plain(self.values, there, target)?,
-            encoding
-                if is(encoding, Encoding::RLE_DICTIONARY) || is(encoding, Encoding::PLAIN_DICTIONARY) =>
-            {
-                values::indexed(self.values, there, dictionary, target)?;
-            }
-            encoding if is(encoding, Encoding::BYTE_STREAM_SPLIT) => {
-                values::split(self.values, there, target)?
-            }
-            encoding if is(encoding, Encoding::DELTA_BINARY_PACKED) => {
-                values::differences(self.values, there, target)?;
-            }
-            _ => return None,
-        }
-        if has_nulls {
-            validity.spread(from, dense, out);
-        }
-        Some(())
-    }
-
-    /// Whether values that could not be decoded are too few, name what is not there, or may begin elsewhere.
-    fn ends_early<T: Value>(&self, there: usize) -> bool {
-        let stored = there.saturating_mul(T::STORED);
-        match self.encoding {
-            encoding if is(encoding, Encoding::PLAIN) && self.is_v2 => self.values.len() != stored,
-            encoding if is(encoding, Encoding::PLAIN) => self.values.len() < stored,
-            encoding if is(encoding, Encoding::BYTE_STREAM_SPLIT) => self.values.len() != stored,
-            encoding if is(encoding, Encoding::DELTA_BINARY_PACKED) => {
-                whole_deltas(self.values, there as u32).is_none_or(|count| count < there)
-            }
-            encoding => is(encoding, Encoding::RLE_DICTIONARY) || is(encoding, Encoding::PLAIN_DICTIONARY),
-        }
-    }
-}
-
-impl Inflater {
-    /// The `length` bytes that a stream gives: no more, no fewer. A stream of none is not looked at.
-    fn inflate(&mut self, codec: Compression, stream: &[u8], length: usize) -> Option<&[u8]> {
-        if length == 0 {
-            return Some(&[]);
-        }
-        let mut page = std::mem::take(&mut self.page);
-        if page.len() < length {
-            page.resize(length, 0);
-        }
-        let inflated = self.inflate_into(codec, stream, &mut page[..length]);
-        self.page = page;
-        inflated.map(|()| &self.page[..length])
-    }
-
-    /// Fills `page` with what a stream gives: no more, no less.
-    fn inflate_into(&mut self, codec: Compression, stream: &[u8], page: &mut [u8]) -> Option<()> {
-        let length = page.len();
-        if length == 0 {
-            return Some(());
-        }
-        let given = match codec {
-            Compression::SNAPPY => {
-                // Fails where a stream says that it gives more.
-                snap::raw::Decoder::new().decompress(stream, page).ok()?
-            }
-            Compression::ZSTD(_) => {
-                if self.zstd.is_none() {
-                    self.zstd = zstd::bulk::Decompressor::new().ok();
-                }
-                self.zstd.as_mut()?.decompress_to_buffer(stream, page).ok()?
-            }
-            Compression::LZ4_RAW => lz4_flex::block::decompress_into(stream, page).ok()?,
-            _ => return None,
-        };
-        (given == length).then_some(())
-    }
-}
-
-/// An array of numbers of this type, which has values of this width.
-fn numbers<T: Value>(data_type: &DataType, values: Vec<T>, nulls: Option<NullBuffer>) -> Option<ArrayRef> {
-    (data_type.primitive_width()? == size_of::<T>()).then_some(())?;
-    let array = ArrayData::builder(data_type.clone()).len(values.len()).nulls(nulls);
-    let array = array.add_buffer(Buffer::from_vec(values));
-    Some(make_array(array.build().ok()?))
-}
-
-/// Gives memory back that few column chunks need.
-fn trim<T>(kept: &mut Vec<T>, bytes: usize) {
-    kept.truncate(bytes / size_of::<T>());
-    kept.shrink_to(bytes / size_of::<T>());
-}
-
-fn is(encoding: i32, of: Encoding) -> bool {
-    encoding == of as i32
 }

@@ -12,7 +12,10 @@ use forebay_store::catalog::page_header::Kind;
 use parquet::basic::Encoding;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::{CheckedChunk, DataPage, Flat, Inflater, SCRATCH, StoredPage, is};
+use super::flat::Flat;
+use super::page::{CheckedChunk, DataPage, is};
+use super::scratch::{Inflater, with_scratch};
+use crate::reader::pages::StoredPage;
 
 /// Cells from this many bytes on are not copied. Columns that are fetched together stay together in memory, and of smaller
 /// cells that would be worth more than the copy.
@@ -52,7 +55,7 @@ impl<'a> Stored<'a> {
             self.out.reserve_exact(self.needed(chunk)?);
         }
         self.flat.end += chunk.rows;
-        SCRATCH.with_borrow_mut(|scratch| {
+        with_scratch(|scratch| {
             chunk.pages.iter().try_for_each(|stored| self.page(chunk, stored, &mut scratch.inflater))
         })?;
         (self.flat.validity.len() == self.flat.end).then_some(())

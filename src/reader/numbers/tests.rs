@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use forebay_arrow::array::*;
-use forebay_arrow::buffer::OffsetBuffer;
+use forebay_arrow::buffer::{NullBuffer, OffsetBuffer};
 use forebay_arrow::datatypes::{Schema, SchemaRef, TimeUnit};
+use forebay_store::catalog::ColumnChunk;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{BrotliLevel, Compression, Encoding, ZstdLevel};
@@ -88,8 +89,17 @@ fn file(schema: &SchemaRef, batch: &RecordBatch, properties: WriterProperties) -
 
 /// The rows of column chunks, one after the other; `None` where they are left to the Parquet crate.
 fn decode(field: &Field, chunks: &[&CheckedChunk<'_>]) -> Option<ArrayRef> {
+    decode_as(field, None, chunks)
+}
+
+/// The same as codes, if there are any.
+fn decode_as(
+    field: &Field,
+    codes: Option<&dyn CodeValues>,
+    chunks: &[&CheckedChunk<'_>],
+) -> Option<ArrayRef> {
     let rows = chunks.iter().map(|chunk| chunk.rows).sum();
-    let mut column = Column::of(field, chunks[0].about.column, rows)?;
+    let mut column = Column::of(field, chunks[0].about.column, codes, rows)?;
     chunks.iter().try_for_each(|chunk| column.append(chunk))?;
     column.finish()
 }
@@ -112,13 +122,24 @@ fn each_column(
     bytes: &Bytes,
     check: impl Fn(&dyn Fn() -> Option<ArrayRef>, &ArrayRef),
 ) -> Vec<(Field, Option<ArrayRef>, ArrayRef)> {
+    each_chunk(bytes, |field, chunk, expected| {
+        let array = decode(field, &[chunk]);
+        if let Some(once) = &array {
+            check(&|| decode(field, &[chunk, chunk]), once);
+        }
+        (field.clone(), array, expected.clone())
+    })
+}
+
+/// Each column chunk of the first row group with its field, and as the Parquet crate decodes it.
+fn each_chunk<T>(bytes: &Bytes, look: impl Fn(&Field, &CheckedChunk<'_>, &ArrayRef) -> T) -> Vec<T> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).unwrap();
     let (metadata, schema) = (builder.metadata().clone(), builder.schema().clone());
     let rows = metadata.row_group(0).num_rows() as usize;
     let expected = builder.with_batch_size(rows).build().unwrap().next().unwrap().unwrap();
     let columns = metadata.file_metadata().schema_descr_ptr();
-    let decoded = columns.columns().iter().zip(metadata.row_group(0).columns()).enumerate();
-    let decoded = decoded.map(|(at, (column, about))| {
+    let chunks = columns.columns().iter().zip(metadata.row_group(0).columns()).enumerate();
+    let looked = chunks.map(|(at, (column, about))| {
         let about = ColumnChunk::of(column, about);
         let range = about.range();
         let bytes = bytes.slice(range.start as usize..range.end as usize);
@@ -126,15 +147,10 @@ fn each_column(
             pages::Chunk { leaf: &pages::Leaf::of(column), about: &about, bytes: &bytes, created_by: None };
         let mut pages = Vec::new();
         chunk.check(rows as u64, u64::MAX, &mut pages).unwrap();
-        let field = schema.field(at).clone();
         let chunk = CheckedChunk { about: &about, fetched: &bytes, bytes: &bytes, pages: &pages, rows };
-        let array = decode(&field, &[&chunk]);
-        if let Some(once) = &array {
-            check(&|| decode(&field, &[&chunk, &chunk]), once);
-        }
-        (field, array, expected.column(at).clone())
+        look(schema.field(at), &chunk, expected.column(at))
     });
-    decoded.collect()
+    looked.collect()
 }
 
 fn check(columns: Vec<(String, ArrayRef)>, properties: WriterProperties) {
@@ -254,6 +270,96 @@ fn what_is_not_of_the_usual_form_is_left_to_the_parquet_crate() {
         let properties = properties(WriterVersion::PARQUET_1_0, codec).build();
         let decoded = decoded(&file(&schema, &batch, properties));
         assert!(decoded[0].1.is_none(), "{:?}", decoded[0].0);
+    }
+}
+
+/// The code of a value is a sum of its bytes, and negative for one that begins with x.
+#[derive(Debug)]
+struct Sums(DataType);
+
+impl CodeValues for Sums {
+    fn data_type(&self) -> &DataType {
+        &self.0
+    }
+
+    fn code(&self, value: &[u8]) -> i64 {
+        let sum = value.iter().map(|byte| i64::from(*byte)).sum();
+        if value.first() == Some(&b'x') { -2 - sum } else { sum }
+    }
+}
+
+impl Sums {
+    fn of(&self, column: &ArrayRef) -> ArrayRef {
+        let code = |row| column.is_valid(row).then(|| self.code(column.as_binary::<i32>().value(row)));
+        let codes = (0..column.len()).map(code);
+        match self.0 {
+            DataType::Int32 => {
+                Arc::new(Int32Array::from_iter(codes.map(|code| code.map(|code| code as i32))))
+            }
+            _ => Arc::new(Int64Array::from_iter(codes)),
+        }
+    }
+}
+
+#[test]
+fn texts_with_codes_are_read_as_codes_in_every_encoding_but_differences() {
+    let mut random = Numbers(5);
+    let mut values = |distinct: u64, nulls: u64| -> ArrayRef {
+        let value = |at: u64| {
+            if at.is_multiple_of(7) { Vec::new() } else { format!("xy{at}")[(at % 2) as usize..].into() }
+        };
+        let rows = (0..ROWS).map(|_| (random.next() % 100 >= nulls).then(|| value(random.next() % distinct)));
+        Arc::new(BinaryArray::from_iter(rows.collect::<Vec<Option<Vec<u8>>>>()))
+    };
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        for (distinct, nulls) in [(1, 0), (50, 0), (50, 20), (1 << 40, 0), (1 << 40, 97), (50, 100)] {
+            let array = values(distinct, nulls);
+            let schema = Arc::new(Schema::new(vec![Field::new("c", DataType::Binary, nulls > 0)]));
+            let batch = RecordBatch::try_new(schema.clone(), vec![array]).unwrap();
+            let usual = || properties(version, Compression::SNAPPY);
+            // The dictionary of many values ends early, after which pages hold their values.
+            let dictionary = usual().set_dictionary_page_size_limit(4_000);
+            let plain = || usual().set_dictionary_enabled(false);
+            // Of version 2 the writer stores those as differences.
+            let has_differences = version == WriterVersion::PARQUET_2_0 && (distinct, nulls) == (1 << 40, 0);
+            for (properties, is_coded) in [
+                (dictionary, !has_differences),
+                (plain().set_encoding(Encoding::PLAIN), true),
+                (plain().set_encoding(Encoding::DELTA_BYTE_ARRAY), nulls == 100),
+            ] {
+                let properties = properties.set_data_page_row_count_limit(ROWS / 5).build();
+                each_chunk(&file(&schema, &batch, properties), |_, chunk, expected| {
+                    for sums in [Sums(DataType::Int32), Sums(DataType::Int64)] {
+                        for text in [DataType::BinaryView, DataType::Utf8View] {
+                            let field = Field::new("c", text, true);
+                            let found = decode_as(&field, Some(&sums), &[chunk]);
+                            assert_eq!(
+                                found,
+                                is_coded.then(|| sums.of(expected)),
+                                "{version:?} {distinct} {nulls}"
+                            );
+                        }
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn texts_with_codes_that_are_no_texts_are_left_to_the_parquet_crate() {
+    let array: ArrayRef = Arc::new(BinaryArray::from_vec(vec![b"a", b"\xff"]));
+    let schema = Arc::new(Schema::new(vec![Field::new("c", DataType::Binary, false)]));
+    let batch = RecordBatch::try_new(schema.clone(), vec![array]).unwrap();
+    for dictionary in [true, false] {
+        let properties = properties(WriterVersion::PARQUET_1_0, Compression::SNAPPY);
+        let properties = properties.set_dictionary_enabled(dictionary).set_encoding(Encoding::PLAIN).build();
+        each_chunk(&file(&schema, &batch, properties), |_, chunk, expected| {
+            let sums = Sums(DataType::Int64);
+            let decoded = |text| decode_as(&Field::new("c", text, false), Some(&sums), &[chunk]);
+            assert_eq!(decoded(DataType::BinaryView), Some(sums.of(expected)));
+            assert_eq!(decoded(DataType::Utf8View), None);
+        });
     }
 }
 

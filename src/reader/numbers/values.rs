@@ -2,7 +2,7 @@
 
 use forebay_arrow::datatypes::ArrowNativeType;
 
-use super::{Inflater, Memory, Scratch};
+use super::scratch::{Inflater, Memory, Scratch};
 use crate::reader::integers::{Deltas, Run, Runs, Word, unpack};
 
 /// A value of one to eight bytes, whatever it means.

@@ -7,8 +7,9 @@ use parquet::basic::{Encoding, Repetition, Type};
 use parquet::column::page::Page;
 use parquet::schema::types::ColumnDescriptor;
 
+use super::lengths;
 use super::levels::{self, Depth, Lists, Outline, split_levels};
-use super::{corrupt, lengths};
+use super::refusals::corrupt;
 use crate::reader::integers::Runs;
 
 /// Checks the pages of a leaf column, one after the other.

@@ -7,7 +7,7 @@ use forebay_base::Result;
 use parquet::basic::Repetition;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::corrupt;
+use super::refusals::corrupt;
 use crate::reader::integers::{GROUP, Run, Runs, unpack};
 
 /// Levels that are looked at together: few enough for the first-level cache.

@@ -1,9 +1,11 @@
 //! Columns of a file in the order and the types of the projection.
 
-use forebay_arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use std::sync::Arc;
+
+use forebay_arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use forebay_arrow::compute::take;
 use forebay_arrow::convert::{Misfit, Trouble, converted};
-use forebay_arrow::datatypes::Field;
+use forebay_arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_store::catalog::Origin;
@@ -11,10 +13,13 @@ use forebay_store::catalog::Origin;
 use super::RowGroupReader;
 
 impl RowGroupReader<'_> {
-    /// Brings the file's columns into the projection's order and types, with its constants among them.
+    /// Brings the file's columns into the projection's order and types, with its constants among them. Columns that were read
+    /// as codes stay codes.
     pub(super) fn arrange(&self, arrays: &[ArrayRef], roots: &[usize], rows: usize) -> Result<RecordBatch> {
         let schema = self.projection.schema();
-        let columns = self.projection.selected().iter().zip(schema.fields()).map(|(selected, field)| {
+        let mut fields = Vec::new();
+        let each = self.projection.selected().iter().zip(schema.fields()).enumerate();
+        let columns = each.map(|(column, (selected, field))| {
             let root = match self.footer.columns.origin(selected.column) {
                 Origin::Stored(root) => root,
                 Origin::Constant(constant) => {
@@ -24,10 +29,23 @@ impl RowGroupReader<'_> {
                 Origin::Absent => return Ok(new_null_array(field.data_type(), rows)),
             };
             let at = roots.binary_search(&root).map_err(|_| not_there(field))?;
+            if self.is_coded(column, root, &arrays[at]) {
+                let coded = field.as_ref().clone().with_data_type(arrays[at].data_type().clone());
+                fields.push((column, Arc::new(coded)));
+                return Ok(arrays[at].clone());
+            }
             self.in_common(&selected.of(&arrays[at], field.data_type())?, field)
         });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options).or_fail()
+        RecordBatch::try_new_with_options(with_fields(schema, fields), columns, &options).or_fail()
+    }
+
+    /// Whether the array of a column was read as codes: it has another type than the file.
+    fn is_coded(&self, column: usize, root: usize, array: &ArrayRef) -> bool {
+        let codes = self.coded.and_then(|coded| coded.of_column(column));
+        let stored = self.footer.columns.schema.field(root).data_type();
+        codes.is_some_and(|codes| array.data_type() == codes.data_type() && array.data_type() != stored)
     }
 
     /// A column in the type that it has in all files.
@@ -64,6 +82,16 @@ impl RowGroupReader<'_> {
         }
         None
     }
+}
+
+/// A schema with other fields at some places.
+fn with_fields(schema: &SchemaRef, others: Vec<(usize, FieldRef)>) -> SchemaRef {
+    if others.is_empty() {
+        return schema.clone();
+    }
+    let mut fields = schema.fields().to_vec();
+    others.into_iter().for_each(|(place, field)| fields[place] = field);
+    Arc::new(Schema::new(fields))
 }
 
 fn not_there(field: &Field) -> Error {

@@ -11,9 +11,9 @@ use forebay_store::row_set::RowSet;
 use forebay_store::source::KeptRows;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::super::compact;
 use super::super::reads::Reads;
 use super::{Scanner, columns_of, is_dear, waiting};
+use crate::batch::compact;
 use crate::samples::{Deciding, SequenceStarts, Stretches, Window};
 
 /// The selected rows of a row group as the columns that decide say, and its first row and its last one of these.
@@ -160,7 +160,7 @@ fn stretches(
     let catalog = &scanner.reads.catalog;
     let column = |name: Option<&str>| name.and_then(|name| batch.column_by_name(name));
     let (by, within) = (column(window.by_column()), column(window.within_column()));
-    Stretches::of(window, batch.num_rows(), by, within).map_err(|(row, error)| {
+    Stretches::find(window, batch.num_rows(), by, within).map_err(|(row, error)| {
         let place = catalog.place(&catalog.groups[group]);
         error.at(match row {
             Some(row) => place.row(rows.select(row as u32).into()),

@@ -1,4 +1,4 @@
-//! The draws of one epoch.
+//! The draws of one epoch: how many rows each class and each row group gives.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use super::strata::Points;
 use crate::samples::{SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
 
-/// The draws of one epoch.
+/// The draws of one epoch, by class and by row group.
 #[derive(Debug)]
 pub(crate) struct EpochDraws {
     population: Arc<Population>,
-    /// Seed and epoch.
+    /// The seed and the epoch.
     key: (u64, u64),
-    /// Of each class.
+    /// The points that draw rows, for each class.
     points: Box<[Points]>,
-    /// Where each cell begins on the line of its class.
+    /// The place at which each cell begins on the line of its class.
     starts: Box<[u64]>,
-    /// Draws of each row group.
+    /// The number of draws of each row group.
     counts: Arc<[u32]>,
 }
 
@@ -44,13 +44,13 @@ impl EpochDraws {
                 at[class] += cell.weight;
                 points[class].between(*start, at[class])
             });
-            // It is below 2^32, as the bounds of the row group are.
+            // The sum is below 2^32, because the bounds of the row group were checked.
             counts[group] = draws.sum::<u64>() as u32;
         }
         EpochDraws { population, key: (seed, epoch), points, starts, counts: counts.into() }
     }
 
-    /// Draws of each row group.
+    /// The number of draws of each row group.
     pub(crate) fn counts(&self) -> Arc<[u32]> {
         self.counts.clone()
     }
@@ -72,7 +72,7 @@ impl SampleKind for EpochDraws {
     }
 
     fn bytes(&self) -> u64 {
-        // As the population counts.
+        // The bytes of two epochs are counted with the population.
         0
     }
 }

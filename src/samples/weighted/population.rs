@@ -1,4 +1,4 @@
-//! The rows of a data set, as far as sampling them is concerned.
+//! The classes and weights of all rows of a data set, from which epochs draw.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -6,18 +6,19 @@ use super::strata::{Strata, check_there, none};
 use super::values::{ColumnValues, RefusedRow};
 use super::{Class, Sample, Weights};
 
-/// The largest weight of a row, as a whole number; others are in proportion, and at least 1 if they are over 0.
-const LARGEST: u32 = 1 << 31;
+/// The whole number that stands for the largest weight. Other weights are in proportion to it, and at least 1
+/// if they are over 0.
+const LARGEST_WEIGHT: u32 = 1 << 31;
 
 /// Classes and weights of all rows, by row group.
 #[derive(Debug)]
 pub(crate) struct Population {
     pub(super) strata: Strata,
-    /// Of each class the weights of its rows together.
+    /// The sum of the weights of all rows of each class.
     pub(super) totals: Box<[u64]>,
-    /// The classes of each row group, row group by row group.
+    /// The cells of all row groups, row group by row group.
     pub(super) cells: Box<[Cell]>,
-    /// Where those of each row group begin, and all end.
+    /// The index in `cells` of the first cell of each row group, and the number of cells at the end.
     pub(super) first_cells: Box<[usize]>,
     groups: Box<[GroupRows]>,
 }
@@ -26,27 +27,30 @@ pub(crate) struct Population {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     pub(super) class: u32,
-    /// Their weights together. A row of a class has weight 1: what its class weighs is in the number of draws.
+    /// The sum of the weights of the rows. Where rows have classes each row counts 1, since the weight of a
+    /// class is in its number of draws.
     pub(super) weight: u64,
 }
 
-/// The rows of a row group.
+/// The cell or the weight of each row of a row group.
 #[derive(Debug)]
 enum GroupRows {
-    /// So many of one class.
+    /// All rows are of one class; the number is the count of rows.
     One(u32),
-    /// The cell of each.
+    /// The cell of each row, where 256 numbers are enough.
     Few(Box<[u8]>),
     Many(Box<[u32]>),
-    /// The weight of each.
+    /// The weight of each row, where rows have weights of their own.
     Weights(Box<[u32]>),
 }
 
 impl Population {
-    /// Of the values of the column that decides, with the classes that have a weight and no row.
+    /// Builds the population from the values of the deciding column. Also returns the classes that have a
+    /// weight and no rows.
     ///
     /// # Errors
-    /// A class has no weight: with the row group and the row of one of it. Or no row can be drawn, or too many are to be.
+    /// A class has no weight; the place is a row of that class. Or no row can be drawn, or more rows are
+    /// asked for than can be drawn.
     pub(crate) fn new(sample: &Sample, values: ColumnValues) -> Result<(Self, Vec<Class>), RefusedRow> {
         let without_place = |error: Error| (None, error);
         let (population, unused) = match sample.has_classes() {
@@ -100,7 +104,7 @@ impl Population {
         })
     }
 
-    /// Of the bits of the weight of each row.
+    /// Builds the population from the weight of each row, given as the bits of a float.
     fn of_weights(sample: &Sample, mut rows: Vec<Vec<u32>>) -> Result<Self> {
         let largest = rows.iter().flatten().map(|bits| f32::from_bits(*bits)).fold(0.0, f32::max);
         if largest == 0.0 {
@@ -108,14 +112,14 @@ impl Population {
         }
         for weight in rows.iter_mut().flatten() {
             let share = f64::from(f32::from_bits(*weight)) / f64::from(largest);
-            *weight = if share > 0.0 { ((share * f64::from(LARGEST)) as u32).max(1) } else { 0 };
+            *weight = if share > 0.0 { ((share * f64::from(LARGEST_WEIGHT)) as u32).max(1) } else { 0 };
         }
         let there = rows.iter().flatten().filter(|weight| **weight > 0).count() as u64;
         let all: u64 = rows.iter().flatten().map(|weight| u64::from(*weight)).sum();
         let draws = match (sample.rows, sample.replacement) {
             (Some(rows), _) => rows,
             (None, true) => there,
-            (None, false) => (all / u64::from(LARGEST)).max(1),
+            (None, false) => (all / u64::from(LARGEST_WEIGHT)).max(1),
         };
         if !sample.replacement {
             check_there(draws, there)?;
@@ -132,7 +136,7 @@ impl Population {
         })
     }
 
-    /// Refuses row groups with more draws than can be numbered.
+    /// Returns an error if a row group has more draws than 32 bits can number.
     fn check(&self) -> Result<()> {
         let draws = |group| self.bounds(group).1;
         match (0..self.groups.len()).map(draws).max() {
@@ -144,7 +148,7 @@ impl Population {
         }
     }
 
-    /// Rows of an epoch.
+    /// The number of rows in an epoch.
     pub(crate) fn rows_of_an_epoch(&self) -> u64 {
         self.strata.rows()
     }
@@ -162,7 +166,7 @@ impl Population {
         (least.min(self.strata.rows()), most.min(self.strata.rows()))
     }
 
-    /// Memory that it takes.
+    /// The memory that the population takes, in bytes, and that two epochs of it take.
     pub(crate) fn bytes(&self) -> u64 {
         let of_group = |rows: &GroupRows| {
             let numbers = match rows {
@@ -173,17 +177,17 @@ impl Population {
             numbers + size_of::<GroupRows>()
         };
         let groups: usize = self.groups.iter().map(of_group).sum();
-        // Each of two epochs has a number for each cell and for each row group.
+        // Two epochs are held at a time, and each has a number for every cell and every row group.
         let of_epochs = 2 * (self.cells.len() * size_of::<u64>() + self.groups.len() * size_of::<u32>());
         (groups + size_of_val(&*self.cells) + size_of_val(&*self.first_cells) + of_epochs) as u64
     }
 
-    /// Row groups.
+    /// The number of row groups.
     pub(super) fn groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// Selected rows of a row group.
+    /// The number of selected rows in a row group.
     pub(super) fn rows_of(&self, group: usize) -> u32 {
         match &self.groups[group] {
             GroupRows::One(rows) => *rows,
@@ -192,12 +196,12 @@ impl Population {
         }
     }
 
-    /// The classes of a row group.
+    /// The cells of a row group.
     pub(super) fn cells_of(&self, group: usize) -> &[Cell] {
         &self.cells[self.first_cells[group]..self.first_cells[group + 1]]
     }
 
-    /// The cell of a row among those of its row group, and its weight.
+    /// The index of a row's cell among those of its row group, and the weight of the row.
     pub(super) fn row(&self, group: usize, row: u32) -> (usize, u64) {
         match &self.groups[group] {
             GroupRows::One(_) => (0, 1),
@@ -212,14 +216,14 @@ fn sum(weights: &[u32]) -> u64 {
     weights.iter().map(|weight| u64::from(*weight)).sum()
 }
 
-/// The weight of a row that comes for certain, where no row comes twice: heavier ones count no more. The largest `most` for
-/// which `most * draws` is no more than all weights, none above `most`, together.
+/// The limit that weights are cut to where no row comes twice: a row of this weight comes for certain. It is
+/// the largest `most` for which `most * draws` is at most the sum of all weights, each cut to `most`.
 fn largest_of_one_draw(rows: &[Vec<u32>], draws: u64) -> u32 {
     let fits = |most: u32| {
         let all: u64 = rows.iter().flatten().map(|weight| u64::from((*weight).min(most))).sum();
         u128::from(most) * u128::from(draws) <= u128::from(all)
     };
-    let (mut low, mut high) = (1, LARGEST + 1);
+    let (mut low, mut high) = (1, LARGEST_WEIGHT + 1);
     while high - low > 1 {
         let middle = low.midpoint(high);
         if fits(middle) { low = middle } else { high = middle }

@@ -1,4 +1,4 @@
-//! The rows of one row group that an epoch draws.
+//! The rows that an epoch draws from one row group.
 
 use forebay_store::row_set::RowSet;
 
@@ -7,18 +7,19 @@ use super::strata::Points;
 use crate::samples::{SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
 
-/// The drawn rows of a row group, each as often as it comes. Rows that come once are in the order in which they are stored;
-/// the repeats of a row are at equal distances among them. So they are apart, and a row group that two lanes share gives each
-/// its share of them.
+/// The drawn rows of a row group, with repeats. Rows that come once are in the order in which they are
+/// stored; the repeats of a row are spread among them at equal distances. So repeats are far apart, and two
+/// lanes that share a row group each get a share of them.
 #[derive(Debug)]
 pub(super) struct DrawnRows {
     rows: Box<[u32]>,
-    /// How often each came before.
+    /// For each drawn row, how many times it came earlier in the epoch.
     repeats: Box<[u32]>,
 }
 
 impl DrawnRows {
-    /// Those of a row group, of which each cell begins at one of `starts` on the line of its class.
+    /// Draws the rows of a row group. `starts` has the place at which each of its cells begins on the line of
+    /// its class.
     pub(super) fn new(
         population: &Population,
         group: usize,
@@ -34,7 +35,7 @@ impl DrawnRows {
         for row in order {
             let (cell, weight) = population.row(group, row);
             let points = &points[cells[cell].class as usize];
-            // The draws of a row group were counted: they are fewer than 2^32.
+            // The draws of the row group were counted before and are fewer than 2^32.
             times[row as usize] = points.between(at[cell], at[cell] + weight) as u32;
             at[cell] += weight;
         }
@@ -49,7 +50,7 @@ impl DrawnRows {
     }
 }
 
-/// Where a repeat of a row comes, as a part of 2^32 of what its row group gives.
+/// The place of a repeat among the draws of its row group, as a fraction with a denominator of 2^32.
 fn place(row: u32, rows: u32, repeat: u32, times: u32) -> u64 {
     let (at, all) =
         (u64::from(repeat) * u64::from(rows) + u64::from(row), u64::from(times) * u64::from(rows));

@@ -1,25 +1,27 @@
-//! How many rows an epoch draws of each class.
+//! How many rows of each class an epoch draws.
 //!
-//! Classes have shares. Each epoch gives a class as many draws as its share is of all, rounded down or up by points of equal
-//! distance, so that all together are exact. Without replacement a class that would need more rows than it has gives all of
-//! them, and the others share the rest.
+//! Classes have shares. Each epoch gives a class as many draws as its share of the sum of shares, rounded
+//! down or up by points of equal distance, so that the draws of all classes add up exactly. Without
+//! replacement, a class that would need more rows than it has gives all of them, and the other classes share
+//! the rest.
 
 use forebay_base::{Error, Result};
 
 use crate::shard::{Draws, Purpose};
 
-/// What shares of all classes add up to, at most.
-const SHARES: f64 = (1u64 << 62) as f64;
+/// The most that the shares of all classes add up to.
+const MAX_SUM_OF_SHARES: f64 = (1u64 << 62) as f64;
 
-/// A number of rows this close below a whole one is that, so that rounding of weights takes no row away: as `1 / CLOSE`.
-const CLOSE: u128 = 1 << 24;
+/// How much of a row, as `1 / MISSING_DIVISOR`, may be missing to a whole number of rows before it is rounded
+/// down, so that the rounding of weights does not take away a row.
+const MISSING_DIVISOR: u128 = 1 << 24;
 
-/// A class, or all rows where these have weights of their own.
+/// A class, or all rows together where rows have weights of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Stratum {
-    /// Its part of [`Strata::shares`]; 0 where it has no draws, or a fixed number.
+    /// The part of [`Strata::shares`] that belongs to this class; 0 where it has no draws or a fixed number.
     share: u64,
-    /// Draws of each epoch, where all its rows come.
+    /// The number of draws in each epoch where all rows of the class come.
     certain: u64,
 }
 
@@ -27,15 +29,16 @@ pub(super) struct Stratum {
 #[derive(Clone, Debug)]
 pub(super) struct Strata {
     of: Vec<Stratum>,
-    /// Draws of an epoch.
+    /// The number of draws in an epoch.
     rows: u64,
-    /// Those that are shared out.
+    /// The number of draws that classes share, without the certain ones.
     shared: u64,
     shares: u64,
 }
 
 impl Strata {
-    /// Of classes with these weights of a row and numbers of rows. `rows` are the draws of an epoch, if they are given.
+    /// Divides the draws among classes, each given by the weight of one of its rows and by its number of
+    /// rows. `rows` is the number of draws in an epoch, if it is given.
     pub(super) fn of_classes(
         classes: &[(f64, u64)],
         is_balanced: bool,
@@ -52,7 +55,7 @@ impl Strata {
         if largest == 0.0 {
             return Err(none());
         }
-        let unit = SHARES / shares.len() as f64;
+        let unit = MAX_SUM_OF_SHARES / shares.len() as f64;
         let whole = |share: &f64| if *share == 0.0 { 0 } else { ((share / largest * unit) as u64).max(1) };
         let of: Vec<Stratum> =
             shares.iter().map(|share| Stratum { share: whole(share), certain: 0 }).collect();
@@ -61,7 +64,7 @@ impl Strata {
         let there: u64 = weighted.clone().map(|(_, (_, rows))| rows).sum();
         let even = weighted.map(|(stratum, (_, rows))| {
             let (all, share) = (u128::from(*rows) * u128::from(shares), u128::from(stratum.share));
-            (all + share / CLOSE) / share
+            (all + share / MISSING_DIVISOR) / share
         });
         let rows = match (rows, replacement) {
             (Some(rows), _) => rows,
@@ -76,12 +79,12 @@ impl Strata {
         Ok(strata)
     }
 
-    /// Of rows with weights of their own, which are one class.
+    /// A single class for rows that have weights of their own.
     pub(super) fn of_rows(rows: u64) -> Self {
         Strata { of: vec![Stratum { share: 1, certain: 0 }], rows, shared: rows, shares: 1 }
     }
 
-    /// Has the classes that would need more rows than they have give all of them.
+    /// Makes the classes that would need more rows than they have give all of them.
     fn cap(&mut self, classes: &[(f64, u64)]) {
         loop {
             let (shared, shares) = (u128::from(self.shared), u128::from(self.shares));
@@ -103,7 +106,7 @@ impl Strata {
         }
     }
 
-    /// Draws of an epoch.
+    /// The number of draws in an epoch.
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }
@@ -118,7 +121,7 @@ impl Strata {
         ((all / shares) as u64, all.div_ceil(shares) as u64)
     }
 
-    /// The draws of each class in an epoch: together as many as there are to be.
+    /// The number of draws of each class in an epoch. Their sum is [`rows`](Self::rows).
     pub(super) fn draws(&self, seed: u64, epoch: u64) -> Vec<u64> {
         let mut random = Draws::keyed(seed, Purpose::Sample, &[epoch]);
         let mut order: Vec<usize> = (0..self.of.len()).collect();
@@ -135,7 +138,7 @@ impl Strata {
     }
 }
 
-/// Points of equal distance on a line, from a random offset.
+/// Points at equal distances on a line, beginning at a random offset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Points {
     length: u64,
@@ -144,12 +147,12 @@ pub(super) struct Points {
 }
 
 impl Points {
-    /// So many on a line of `length`.
+    /// Puts a number of `points` on a line of `length`.
     pub(super) fn new(length: u64, points: u64, random: &mut Draws) -> Self {
         Points { length: length.max(1), points, offset: random.below(length.max(1)) }
     }
 
-    /// Those from one place of the line to another.
+    /// The number of points from one place of the line to another.
     pub(super) fn between(&self, from: u64, to: u64) -> u64 {
         self.before(to) - self.before(from)
     }
@@ -165,7 +168,7 @@ impl Points {
     }
 }
 
-/// Refuses more draws without replacement than there are rows.
+/// Returns an error if more rows are drawn without replacement than exist.
 pub(super) fn check_there(rows: u64, there: u64) -> Result<()> {
     if rows <= there {
         return Ok(());
@@ -174,7 +177,7 @@ pub(super) fn check_there(rows: u64, there: u64) -> Result<()> {
     Err(Error::invalid(cause).hint("give fewer `rows`, or sample with replacement"))
 }
 
-/// No row can be drawn.
+/// The error for weights by which no row can be drawn.
 pub(super) fn none() -> Error {
     Error::invalid("no row has a weight over 0").hint("give one to some class or row that is selected")
 }

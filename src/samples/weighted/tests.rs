@@ -1,4 +1,5 @@
-//! Samples by weight: what is refused, and how often rows come, over random populations.
+//! Tests of samples by weight: the options that are refused, and how often rows come, over random
+//! populations.
 
 use forebay_store::row_set::RowSet;
 use proptest::prelude::*;
@@ -7,7 +8,8 @@ use super::*;
 use crate::samples::{SampleIndex, SampleRows};
 use crate::shard::Part;
 
-/// How often each row of each row group comes in an epoch, and how often it is said to have come before.
+/// How often each row of each row group comes in an epoch. Checks that the repeats of a row are numbered in
+/// order.
 fn times(index: &SampleIndex, epoch: u64) -> Vec<Vec<u32>> {
     let samples = index.of_epoch(epoch);
     let counts = samples.counts.iter().enumerate();
@@ -35,7 +37,7 @@ fn index(sample: &Sample, classes: usize, numbers: Vec<Vec<u32>>) -> SampleIndex
     SampleIndex::drawn(population, 17, rows)
 }
 
-/// Row groups of rows of up to four classes.
+/// Random row groups of rows of up to four classes.
 fn classes() -> impl Strategy<Value = Vec<Vec<u32>>> {
     prop::collection::vec(prop::collection::vec(0u32..4, 0..40), 1..8)
         .prop_filter("a row", |groups| groups.iter().any(|rows| !rows.is_empty()))
@@ -149,7 +151,8 @@ fn rows_come_exactly_as_often_as_their_weights_say_on_average() {
     }
 }
 
-/// Neighbours are drawn independently, as they would not be if rows were laid end to end as they are stored.
+/// Two neighbours are drawn independently, which would not hold if rows were laid end to end in the order in
+/// which they are stored.
 #[test]
 fn any_two_rows_may_come_together() {
     let index = index(&Sample::balanced("x").rows(4), 1, vec![vec![0; 8]]);
@@ -158,7 +161,7 @@ fn any_two_rows_may_come_together() {
         let times = &times(&index, epoch)[0];
         together += u32::from(times[0] + times[1] == 2);
     }
-    // Of a uniform choice of 4 in 8 it is 3 in 14.
+    // In a uniform choice of 4 rows in 8, two given rows come together 3 times in 14.
     assert!((170..260).contains(&together), "{together}");
 }
 

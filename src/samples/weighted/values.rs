@@ -1,4 +1,4 @@
-//! What a column says of its rows: the class of each, or its weight.
+//! Reads the class or the weight of each row from a column.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Sample, Weights};
 
-/// A value of a column of classes: a whole number, also for a boolean, or a text.
+/// A class of rows: a value of a column of whole numbers, booleans or texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Class {
-    /// Of a column of whole numbers, or of booleans: 0 and 1.
+    /// A whole number, or 0 and 1 for a boolean.
     Number(i64),
-    /// Of a column of texts.
+    /// A text.
     Text(String),
 }
 
@@ -65,26 +65,26 @@ impl fmt::Display for Class {
     }
 }
 
-/// What is wrong with a column, or with one row of it.
+/// An error about a column, with the ordinal of the row if it is about one row.
 type Refused = (Option<usize>, Error);
 
-/// The same of all row groups, with the row group of the row.
+/// An error about a column, with the row group and the row if it is about one row.
 pub(crate) type RefusedRow = (Option<(usize, u32)>, Error);
 
-/// The values of one row group.
+/// The classes of one row group, and the number of each row.
 type GroupValues = (Vec<Class>, Vec<u32>);
 
 /// The values of a column, by row group.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnValues {
-    /// All classes in ascending order; none where the values are weights.
+    /// All classes in ascending order; empty where the values are weights.
     pub(crate) classes: Vec<Class>,
-    /// Of each row the place of its class among them, or the bits of its weight as a float of 32 bits.
+    /// For each row, the index of its class in `classes`, or the bits of its weight as a 32-bit float.
     pub(crate) numbers: Vec<Vec<u32>>,
 }
 
 impl Sample {
-    /// What a column says of the rows of one row group.
+    /// Reads the classes or the weights of one row group.
     pub(crate) fn read(&self, column: &ArrayRef) -> Result<GroupValues, Refused> {
         match self.has_classes() {
             true => classes(column),
@@ -94,13 +94,13 @@ impl Sample {
 }
 
 impl ColumnValues {
-    /// Whether all numbers are of classes that there are, as those that were kept may not be.
+    /// Whether every number is the index of a class, which may not hold for values from a cache.
     pub(crate) fn is_whole(&self) -> bool {
         let has_class = |number: &u32| (*number as usize) < self.classes.len();
         self.classes.is_empty() || self.numbers.iter().flatten().all(has_class)
     }
 
-    /// Those of all row groups together.
+    /// Joins the values of all row groups, with one numbering of the classes.
     pub(crate) fn of_groups(groups: Vec<GroupValues>) -> Self {
         let mut places: BTreeMap<Class, u32> =
             groups.iter().flat_map(|(classes, _)| classes).map(|class| (class.clone(), 0)).collect();
@@ -116,8 +116,8 @@ impl ColumnValues {
         ColumnValues { classes: places.into_keys().collect(), numbers }
     }
 
-    /// The weight of each class, in their order, and the classes that have a weight and no row; or the class that has none,
-    /// with a row of it.
+    /// The weight of each class in the order of `classes`, and the classes that have a weight and no rows.
+    /// The error is that of a class without a weight, at a row of that class.
     pub(super) fn weights(&self, sample: &Sample) -> Result<(Vec<f64>, Vec<Class>), RefusedRow> {
         let Weights::Classes { weights, others } = &sample.weights else {
             return Ok((vec![1.0; self.classes.len()], Vec::new()));
@@ -140,7 +140,7 @@ impl ColumnValues {
     }
 }
 
-/// Numbers of values, in the order in which they are found.
+/// Numbers distinct values in the order in which they are found.
 fn numbered<V: Eq + Hash + Copy>(
     values: impl Iterator<Item = Option<V>>,
     class: impl Fn(V) -> Result<Class>,
@@ -163,7 +163,7 @@ fn numbered<V: Eq + Hash + Copy>(
     Ok((classes, numbers))
 }
 
-/// The classes of a column, and of each row which of them it has.
+/// The classes in a column, and the index of each row's class among them.
 fn classes(column: &ArrayRef) -> Result<GroupValues, Refused> {
     macro_rules! whole {
         ($type:ty) => {
@@ -195,7 +195,7 @@ fn classes(column: &ArrayRef) -> Result<GroupValues, Refused> {
     }
 }
 
-/// The bits of the weight of each row, as a float of 32 bits.
+/// The weight of each row, as the bits of a 32-bit float.
 fn weights(column: &ArrayRef) -> Result<Vec<u32>, Refused> {
     macro_rules! as_float {
         ($type:ty) => {
@@ -239,7 +239,7 @@ fn bits(values: impl ExactSizeIterator<Item = Option<f64>>) -> Result<Vec<u32>, 
         if !(weight.is_finite() && value >= 0.0) {
             return Err(refused(format!("is {value}, which is no weight")));
         }
-        // A weight over 0 stays one.
+        // A weight over 0 must not become 0 as a 32-bit float.
         let weight = if value > 0.0 { weight.max(f32::MIN_POSITIVE) } else { 0.0 };
         bits.push(weight.to_bits());
     }

@@ -1,4 +1,4 @@
-//! An answer as a plain value: the store's, before any fault.
+//! An answer as a plain value, as the store gives it before any fault.
 
 use std::fs::File;
 use std::io;
@@ -10,18 +10,18 @@ use crate::date;
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Those that follow neither from the body nor from the part of an object that it is.
+    /// The headers that follow neither from the body nor from its place in an object.
     pub(crate) headers: Vec<(&'static str, String)>,
-    /// Which bytes of an object of which size the body claims to be.
+    /// The range of bytes and the size of the object that the body claims to have.
     pub(crate) content_range: Option<(Range<u64>, u64)>,
     pub(crate) body: Body,
-    /// An answer to HEAD: the body is announced and not sent.
+    /// Whether this answers a HEAD request: the body is announced and not sent.
     pub(crate) head_only: bool,
 }
 
 pub(crate) enum Body {
     Text(Vec<u8>),
-    /// Bytes of an object of `size` bytes.
+    /// The bytes in `span` of an object of `size` bytes.
     Object {
         file: File,
         span: Range<u64>,
@@ -29,7 +29,7 @@ pub(crate) enum Body {
     },
 }
 
-/// How the end of the body is told.
+/// How the receiver learns where the body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     ContentLength,
@@ -42,7 +42,7 @@ impl Answer {
         Answer { status, headers, content_range: None, body: Body::Text(body.into()), head_only: false }
     }
 
-    /// An error as S3 words it.
+    /// An error in the form that S3 uses.
     pub(crate) fn error(status: u16, code: &str, message: &str) -> Answer {
         let body = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message>\
@@ -56,7 +56,7 @@ impl Answer {
         self
     }
 
-    /// The text of the page of a list that this is.
+    /// The text of a page of a list, if the answer is one.
     pub(crate) fn page(&self) -> Option<&str> {
         match &self.body {
             Body::Text(text) => {
@@ -66,17 +66,17 @@ impl Answer {
         }
     }
 
-    /// Bytes that are sent after the head.
+    /// The number of bytes that are sent after the head.
     pub(crate) fn sent_length(&self) -> u64 {
         if self.head_only { 0 } else { self.body.length() }
     }
 
-    /// Whether this is a part of an object that was asked for by range.
+    /// Whether the answer is a part of an object that was requested by range.
     pub(crate) fn is_partial(&self) -> bool {
         self.content_range.is_some()
     }
 
-    /// Which bytes of the object are sent; none if the body is not an object's.
+    /// The bytes of the object that are sent; empty if the body is not an object's.
     pub(crate) fn object_bytes(&self) -> Range<u64> {
         match &self.body {
             Body::Object { span, .. } if !self.head_only => span.clone(),

@@ -14,9 +14,10 @@ use crate::rule::Candidate;
 use crate::server::Shared;
 use crate::wire::{Player, Then, wait};
 
-/// A longer head is not a request.
+/// The longest head of a request, in bytes.
 const LONGEST_HEAD: usize = 64 << 10;
-/// Rules by JSON are short, and so are the objects that clients write.
+/// The longest body of a request, in bytes: rules as JSON are short, and so are the objects that clients
+/// write.
 const LONGEST_BODY: usize = 64 << 20;
 
 pub(crate) async fn serve(mut stream: TcpStream, number: u64, shared: Arc<Shared>) {
@@ -29,7 +30,7 @@ pub(crate) async fn serve(mut stream: TcpStream, number: u64, shared: Arc<Shared
     let then = tokio::select! {
         biased;
         _ = outages.wait_for(Option::is_some) => Then::Reset,
-        // A client that went away, or a file that became shorter: the connection ends in any case.
+        // The client went away, or a file became shorter: the connection ends in any case.
         then = converse(&mut stream, number, &shared) => then.unwrap_or(Then::Close),
     };
     if then == Then::Reset {
@@ -72,7 +73,7 @@ async fn converse(stream: &mut TcpStream, number: u64, shared: &Shared) -> io::R
     Ok(Then::Close)
 }
 
-/// A connection may be ill-fated before anything is asked.
+/// Applies a fault that hits the connection before anything was requested.
 async fn greet(stream: &TcpStream, number: u64, shared: &Shared) -> io::Result<Then> {
     let of = Candidate { operation: Operation::Connect, key: "", connection: number, answer: None };
     let Some(fault) = shared.rules.fault(&of) else { return Ok(Then::Keep) };
@@ -85,7 +86,7 @@ async fn greet(stream: &TcpStream, number: u64, shared: &Shared) -> io::Result<T
     }
 }
 
-/// Answers one request to the store, or fails to.
+/// Answers one request to the store, or fails as a fault says.
 async fn exchange(
     mut player: Player<'_>,
     request: &Request,
@@ -121,7 +122,7 @@ async fn exchange(
     player.play(&answer, script, &mut entry).await
 }
 
-/// The next request; none when the client is done.
+/// The next request; `None` when the client is done.
 async fn next(stream: &mut TcpStream, received: &mut Vec<u8>) -> io::Result<Option<Request>> {
     loop {
         let parsed = Request::parse(received);

@@ -2,18 +2,18 @@
 //!
 //! | request | does |
 //! |---|---|
-//! | `GET /_stats` | sums, as JSON |
-//! | `GET /_log` | every exchange, a line of JSON each |
-//! | `GET` or `POST /_reset` | sums and log are empty, rules count afresh |
-//! | `GET /_rules` | the rules, as a JSON array |
+//! | `GET /_stats` | returns the sums, as JSON |
+//! | `GET /_log` | returns every exchange, one line of JSON each |
+//! | `GET` or `POST /_reset` | empties the sums and the log, and restarts the counts of rules |
+//! | `GET /_rules` | returns the rules, as a JSON array |
 //! | `POST /_rules` | adds a rule, or an array of them: `{"when": {"operation": "get", "from": 5}, "then": "reset"}` |
 //! | `DELETE /_rules` | removes all rules |
-//! | `POST /_outage` | `{"kind": "refuse", "lasting": 60}`: nobody is served for so long; `kind` may be `reset` |
+//! | `POST /_outage` | `{"kind": "refuse", "lasting": 60}`: nobody is served for 60 seconds; `kind` may be `reset` |
 //! | `POST /_credentials` | `{"access_key_id": "AKIA...", "session_token": "..."}`, or `null` to let everybody in |
-//! | `POST /_etag` | `{"path": "bucket/key", "etag": "v2"}`; `null` for the file's own |
+//! | `POST /_etag` | `{"path": "bucket/key", "etag": "v2"}`; `null` restores the ETag of the file |
 //!
-//! These requests meet no fault, are not logged, and pass no slow link. During an outage they are not heard either: that
-//! is why an outage has an end.
+//! These requests do not meet faults, are not logged, and do not pass the slow link. During an outage they
+//! are not answered either, which is why an outage has an end.
 
 use std::time::Duration;
 

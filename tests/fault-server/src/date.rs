@@ -1,20 +1,20 @@
-//! Points in time as HTTP and S3 write them.
+//! Formats points in time as HTTP and S3 write them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-/// 1 January 1970 was a Thursday.
+/// The days of the week from 1 January 1970 on, which was a Thursday.
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
-/// As in `Last-Modified: Tue, 29 Feb 2028 12:30:05 GMT`.
+/// A time as in `Last-Modified: Tue, 29 Feb 2028 12:30:05 GMT`.
 pub(crate) fn http(time: SystemTime) -> String {
     let Civil { year, month, day, hour, minute, second, weekday } = civil(time);
     let (weekday, month) = (WEEKDAYS[weekday], MONTHS[month - 1]);
     format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
-/// As in `<LastModified>2028-02-29T12:30:05.250Z</LastModified>`.
+/// A time as in `<LastModified>2028-02-29T12:30:05.250Z</LastModified>`.
 pub(crate) fn iso(time: SystemTime) -> String {
     let Civil { year, month, day, hour, minute, second, .. } = civil(time);
     let millis = since_epoch(time).subsec_millis();
@@ -35,7 +35,8 @@ fn since_epoch(time: SystemTime) -> std::time::Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Years are counted from March, so that the leap day is the last day of its year, in eras of 400 years.
+/// The calendar date of a time. Years are counted from March, so that the leap day is the last day of its
+/// year, in eras of 400 years.
 fn civil(time: SystemTime) -> Civil {
     let seconds = since_epoch(time).as_secs();
     let days = seconds / 86_400;

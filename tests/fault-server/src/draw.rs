@@ -1,15 +1,16 @@
-//! Random numbers that are functions of a seed and a count: SplitMix64's finaliser, nothing kept between draws.
+//! Random numbers that are functions of a seed and a count, by SplitMix64's finaliser. Nothing is kept
+//! between draws.
 
-/// The increment of SplitMix64: odd, and without a pattern in its bits (2⁶⁴ over the golden ratio).
+/// The increment of SplitMix64: 2⁶⁴ over the golden ratio, which is odd and has no pattern in its bits.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A number in (0, 1) for the `count`-th draw of what `stream` stands for.
+/// The `count`-th number of a stream, in (0, 1).
 pub(crate) fn unit(seed: u64, stream: u64, count: u64) -> f64 {
     let bits = mix(mix(mix(seed.wrapping_add(GOLDEN)) ^ stream.wrapping_mul(GOLDEN)) ^ count);
     ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
-/// A number from the standard normal distribution (Box-Muller).
+/// The `count`-th number of a stream, from the standard normal distribution (Box-Muller).
 pub(crate) fn normal(seed: u64, stream: u64, count: u64) -> f64 {
     let (radius, angle) = (unit(seed, stream, 2 * count), unit(seed, stream, 2 * count + 1));
     (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()

@@ -1,7 +1,7 @@
 //! Faults, named after their appearance on the wire.
 //!
-//! A fault does one of two things, or neither: it changes the answer ([`Fault::change`]), and it writes another script
-//! for sending it ([`script`]). Both are plain values, so that this file is the whole list of what can happen.
+//! A fault may change the answer ([`Fault::change`]), and may change the script for sending it ([`script`]).
+//! Both are plain values, so this file is the whole list of what can happen.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -11,105 +11,110 @@ use serde::{Deserialize, Serialize};
 use crate::answer::{Answer, Body, Framing};
 use crate::request::{Operation, Request};
 
-/// One way to misbehave. In JSON `"reset"` or `{"stall_after": {"bytes": 4096, "lasting": 2.5}}`; durations are seconds.
+/// One way to misbehave. In JSON it is `"reset"` or `{"stall_after": {"bytes": 4096, "lasting": 2.5}}`;
+/// durations are seconds.
 ///
-/// A fault never acts where it would mean nothing (a false `Content-Range` where no range was asked for): such a
-/// request is no candidate for its rule.
+/// A fault never acts on a request for which it has no meaning, such as a wrong `Content-Range` where no
+/// range was requested: that request is not a candidate for its rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Fault {
-    /// This status instead of the object, with S3's error document.
+    /// Answers with this status instead of the object, with S3's error document.
     Status {
-        /// 500, 503, 429, 403, ...
+        /// The status, such as 500, 503, 429 or 403.
         code: u16,
-        /// Sent as `Retry-After`, in whole seconds.
+        /// The header `Retry-After`, in whole seconds.
         #[serde(default, with = "crate::seconds::maybe")]
         retry_after: Option<Duration>,
-        /// S3's own code, as in `ExpiredToken`; by default the usual one for the status.
+        /// S3's own code, such as `ExpiredToken`. Default: the usual code of the status.
         #[serde(default)]
         error: Option<String>,
     },
-    /// 404 NoSuchKey, as if the object had been deleted.
+    /// Answers 404 NoSuchKey, as if the object had been deleted.
     Gone,
-    /// 307 to this base URL, with the path and query that were asked for.
+    /// Answers 307 with this base URL, and with the path and query of the request.
     Redirect {
-        /// As in `http://127.0.0.1:9000`.
+        /// The base URL, such as `http://127.0.0.1:9000`.
         to: String,
     },
-    /// The connection is reset (RST) before a byte of the answer.
+    /// Resets the connection (RST) before a byte of the answer.
     Reset,
-    /// The connection is reset after so many bytes of the body.
+    /// Resets the connection after this many bytes of the body.
     ResetAfter {
-        /// At least one byte is always left out.
+        /// The number of bytes; at least one byte of the body is always left out.
         bytes: u64,
     },
-    /// `Content-Length` tells of the whole body; half of it follows, and an orderly end of the connection (FIN).
+    /// Sends a `Content-Length` for the whole body, then half of the body and an orderly end of the
+    /// connection (FIN).
     ShortContentLength,
-    /// Chunked encoding, half of the body, then the end.
+    /// Sends half of the body in chunked encoding, then the end.
     ChunkedEnd {
-        /// With the last, empty chunk: nothing on the wire tells that bytes are missing. Without it: FIN inside the body.
+        /// Whether the last, empty chunk is sent, so that nothing on the wire shows that bytes are missing.
+        /// Otherwise FIN comes inside the body.
         clean: bool,
     },
-    /// A 206 with the first half of the range, and `Content-Range` says so.
+    /// Answers 206 with the first half of the range, and a `Content-Range` that says so.
     Short206,
-    /// A 206 with the first half of the range, `Content-Length` says so, and `Content-Range` tells of all of it.
+    /// Answers 206 with the first half of the range and the `Content-Length` of that, but the `Content-Range`
+    /// of all of it.
     Short206FullContentRange,
-    /// A 206 with the right bytes, and a `Content-Range` that begins one byte later and ends one byte later.
+    /// Answers 206 with the right bytes, and a `Content-Range` that begins and ends one byte later.
     WrongContentRange,
-    /// A 206 with the right bytes and no `Content-Range`.
+    /// Answers 206 with the right bytes and without a `Content-Range`.
     NoContentRange,
-    /// A 200 with the whole object for a range.
+    /// Answers 200 with the whole object for a range.
     WholeBody200,
-    /// Nothing is sent for so long, not even the status; then all is well.
+    /// Sends nothing for a while, not even the status, and then the right answer.
     StallBeforeHead {
-        /// None: for ever, that is until the client goes away.
+        /// How long nothing is sent; `None` lasts until the client goes away.
         #[serde(default, with = "crate::seconds::maybe")]
         lasting: Option<Duration>,
     },
-    /// Silence after so many bytes of the body; then all is well.
+    /// Sends nothing for a while after this many bytes of the body, and then the rest.
     StallAfter {
-        /// At least one byte is always left for later.
+        /// The number of bytes; at least one byte of the body is always left for later.
         bytes: u64,
-        /// None: for ever, that is until the client goes away.
+        /// How long nothing is sent; `None` lasts until the client goes away.
         #[serde(default, with = "crate::seconds::maybe")]
         lasting: Option<Duration>,
     },
-    /// The body passes at this rate: slow, and alive.
+    /// Sends the body at this rate, which is slow but never stops.
     Trickle {
-        /// Bytes per second.
+        /// The rate, in bytes per second.
         rate: u64,
     },
-    /// A page of a list that cannot be relied on. Only pages that are like that are candidates: those after which the list
-    /// goes on, and for [`ListFault::SameToken`] those that were asked for by a token.
+    /// Sends a page of a list that is wrong. Candidates are only pages that can be wrong in this way: those
+    /// after which the list goes on, and for [`ListFault::SameToken`] those that were requested by a token.
     List {
-        /// What is wrong with it.
+        /// The fault of the page.
         page: ListFault,
     },
-    /// One bit of the object is turned over on its way. Only answers that hold the byte are candidates.
+    /// Flips one bit of the object on its way. Only answers that contain the byte are candidates.
     FlipBit {
-        /// Which byte of the object.
+        /// The offset of the byte in the object.
         offset: u64,
-        /// Which bit of it, 0 to 7.
+        /// The bit of the byte, from 0 to 7.
         #[serde(default)]
         bit: u8,
     },
 }
 
-/// What is wrong with a page of a list.
+/// A fault of a page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ListFault {
-    /// It says that the list goes on, and gives no token; so does a server that knows only version 1 of the list.
+    /// The page says that the list goes on, and gives no token, like a server that knows only version 1 of
+    /// the list.
     NoToken,
-    /// It does not say whether the list goes on, and gives no token.
+    /// The page does not say whether the list goes on, and gives no token.
     Silent,
-    /// It names the page itself as the next one.
+    /// The page names itself as the next page.
     SameToken,
-    /// It has no keys, and goes on; that is a list as it may be.
+    /// The page has no keys, and the list goes on, which is valid.
     NoKeys,
-    /// It ends in the middle, and the answer is whole as a message.
+    /// The page ends in the middle, in an answer that is whole as a message.
     CutOff,
 }
 
@@ -139,22 +144,23 @@ fn between<'a>(page: &'a str, open: &str, close: &str) -> Option<&'a str> {
 }
 
 impl Fault {
-    /// This status and nothing more.
+    /// A fault that answers with this status and nothing more.
     pub fn status(code: u16) -> Fault {
         Fault::Status { code, retry_after: None, error: None }
     }
 
-    /// 503 SlowDown, to be asked again after so long.
+    /// A fault that answers 503 SlowDown, with a time to wait before the next request.
     pub fn slow_down(retry_after: Duration) -> Fault {
         Fault::Status { code: 503, retry_after: Some(retry_after), error: None }
     }
 
-    /// The answer comes so much later.
+    /// A fault that delays the answer.
     pub fn delay(by: Duration) -> Fault {
         Fault::StallBeforeHead { lasting: Some(by) }
     }
 
-    /// Whether this fault has a meaning for an answer of this kind; `None` stands for a connection without a request.
+    /// Whether the fault has a meaning for an answer of this kind; `None` stands for a connection without a
+    /// request.
     pub(crate) fn fits(&self, operation: Operation, answer: Option<&Answer>) -> bool {
         let Some(answer) = answer else {
             return matches!(self, Fault::Reset | Fault::StallBeforeHead { .. });
@@ -182,7 +188,7 @@ impl Fault {
         }
     }
 
-    /// What is said instead of `answer`.
+    /// The answer in place of `answer`.
     pub(crate) fn change(&self, mut answer: Answer, request: &Request) -> Answer {
         let head_only = answer.head_only;
         match self {
@@ -229,7 +235,7 @@ impl Fault {
         answer
     }
 
-    /// What to turn over in the body of `answer`: at which offset of the body, and with which mask.
+    /// The bit to flip in the body of `answer`: the offset in the body, and a mask.
     pub(crate) fn flip(&self, answer: &Answer) -> Option<(u64, u8)> {
         let Fault::FlipBit { offset, bit } = self else { return None };
         Some((offset.checked_sub(answer.object_bytes().start)?, 1 << (bit & 7)))
@@ -259,23 +265,23 @@ fn usual_code(status: u16) -> &'static str {
 /// One step of sending an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Act {
-    /// Nothing is sent for so long; `None` is for ever.
+    /// Send nothing for a while; `None` lasts for ever.
     Wait(Option<Duration>),
-    /// From here on at so many bytes per second.
+    /// Send at most this many bytes per second from here on.
     Slow(u64),
     Head(Framing),
-    /// These bytes of the body.
+    /// Send these bytes of the body.
     Body(Range<u64>),
-    /// These bytes of the body, as chunks.
+    /// Send these bytes of the body as chunks.
     Chunks(Range<u64>),
     LastChunk,
-    /// RST.
+    /// Reset the connection (RST).
     Reset,
-    /// FIN.
+    /// Close the connection in order (FIN).
     Close,
 }
 
-/// How an answer with a body of `length` bytes is sent. After the last act the connection is kept.
+/// The steps of sending an answer with a body of `length` bytes. After the last step, the connection is kept.
 pub(crate) fn script(fault: Option<&Fault>, length: u64) -> Vec<Act> {
     use Act::*;
     let (all, half) = (0..length, length / 2);

@@ -1,8 +1,9 @@
 //! An object store on loopback that serves local folders the way S3 does, and misbehaves on command.
 //!
-//! It lists (ListObjectsV2), serves whole objects and ranges, and answers conditional requests. It checks no signature,
-//! takes objects whole, and speaks HTTP/1.1 by hand, because most of what it is for cannot be said through an HTTP
-//! library: a connection that is reset after 4,096 bytes, a `Content-Length` that the body does not keep.
+//! It lists (ListObjectsV2), serves whole objects and ranges, answers conditional requests, and accepts whole
+//! objects. It does not check signatures. It speaks HTTP/1.1 by hand, because an HTTP library cannot
+//! misbehave as it must: reset a connection after 4,096 bytes, or send a `Content-Length` that differs from
+//! the body.
 //!
 //! ```text
 //!            ┌ server ────────────────────────────────────────────────────────────────┐
@@ -13,16 +14,16 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `server` | start, stop, outages; what all connections share |
+//! | `server` | start, stop and outages; the state that all connections share |
 //! | `connection` | one connection, from its first request to its end |
 //! | `request`, `answer` | the two halves of an exchange as plain values |
-//! | `store`, `list` | what S3 would say: objects, ranges, conditions, pages of keys |
-//! | `rule` | which requests a fault is for: [`Match`] |
-//! | `fault` | what goes wrong: [`Fault`], and the script of acts that it comes to |
+//! | `store`, `list` | the answers that S3 would give: objects, ranges, conditions, pages of keys |
+//! | `rule` | which requests a fault hits: [`Match`] |
+//! | `fault` | what goes wrong: [`Fault`], and the script of acts that results |
 //! | `wire` | plays a script on a socket |
 //! | `link` | the time to the first byte and the rate: [`Link`] |
 //! | `log` | what happened: [`Exchange`], [`Stats`] |
-//! | `control` | the same by HTTP, for programs in other languages: `/_stats`, `/_log`, `/_rules`, ... |
+//! | `control` | control by HTTP, for programs in other languages: `/_stats`, `/_log`, `/_rules`, ... |
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -42,8 +43,8 @@
 //! # std::io::Result::Ok(())
 //! ```
 //!
-//! Whatever is drawn at random is a function of the seed and a count: of requests for latencies, of candidates for
-//! rules with a probability. The same requests in the same order meet the same faults.
+//! All random draws are functions of the seed and a count: latencies count requests, and rules with a
+//! probability count candidates. The same requests in the same order meet the same faults.
 
 mod answer;
 mod connection;
@@ -70,12 +71,13 @@ pub use rule::Match;
 pub use server::{Builder, FaultServer, Outage};
 pub use store::Credentials;
 
-/// The lock, also after a thread that held it panicked: what these locks guard is whole between any two statements.
+/// Locks a mutex even if a thread that held it panicked: the guarded values are consistent between any two
+/// statements.
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Durations as seconds, whole or with a fraction, in JSON.
+/// Durations as seconds in JSON, whole or with a fraction.
 mod seconds {
     use std::time::Duration;
 
@@ -90,7 +92,7 @@ mod seconds {
         Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(D::Error::custom)
     }
 
-    /// The same where there may be none.
+    /// Optional durations as seconds in JSON.
     pub(crate) mod maybe {
         use super::*;
 

@@ -1,4 +1,4 @@
-//! A link slower than loopback: the time to the first byte of each answer, and a rate.
+//! A link that is slower than loopback: the time to the first byte of each answer, and a rate.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::{draw, held};
 
-/// What lies between the server and whoever asks. The default adds nothing.
+/// The link between the server and its clients. The default adds no delay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Link {
-    /// Between the request and the first byte of its answer; drawn for each request.
+    /// The time between a request and the first byte of its answer, drawn for each request.
     pub first_byte: Option<Latency>,
-    /// Bytes of bodies per second, over all connections together.
+    /// The rate of bodies in bytes per second, over all connections together.
     pub rate: Option<u64>,
-    /// Bytes of bodies per second of one connection.
+    /// The rate of bodies in bytes per second, for one connection.
     pub rate_per_connection: Option<u64>,
 }
 
@@ -27,17 +27,17 @@ pub struct Latency {
 
 /// The 99th percentile of the standard normal distribution.
 const NORMAL_P99: f64 = 2.326_347_874;
-/// The stream of draws that latencies come from; rules have the small numbers.
+/// The stream of random draws for latencies; the streams of rules have small numbers.
 const STREAM: u64 = u64::MAX;
 
 impl Latency {
-    /// Log-normal, as the first bytes of object stores are: half of all waits are below `median`, one in a hundred is
-    /// above `p99`.
+    /// A log-normal distribution, like that of the first bytes of object stores: half of all waits are below
+    /// `median`, and one in a hundred is above `p99`.
     pub fn log_normal(median: Duration, p99: Duration) -> Latency {
         Latency { median, p99: p99.max(median) }
     }
 
-    /// The same for every request.
+    /// One wait for every request.
     pub fn constant(wait: Duration) -> Latency {
         Latency::log_normal(wait, wait)
     }
@@ -51,23 +51,23 @@ impl Latency {
     }
 }
 
-/// Hands out the right to send bytes at a steady rate, to any number of senders in the order in which they ask.
+/// Gives senders the right to send bytes at a steady rate, in the order in which they ask.
 pub(crate) struct Pace {
     rate: u64,
-    /// When all bytes handed out so far will have passed.
+    /// The time at which all bytes granted so far will have passed.
     free_at: Mutex<Instant>,
 }
 
-/// How far a sender may lag behind and catch up: timers are late by milliseconds, and a busy machine by more. It is also
-/// what a link that was idle lets through at once.
+/// How far a sender may lag behind and catch up: timers are late by milliseconds, and by more on a busy
+/// machine. It is also how much an idle link lets through at once.
 const SLACK: Duration = Duration::from_millis(20);
-/// A slice is what passes in this time, so that a slow link drips and does not gush.
+/// The time in which one slice passes, so that a slow link sends steadily and not in bursts.
 const SLICE: Duration = Duration::from_millis(10);
 const SMALLEST_SLICE: u64 = 64;
 pub(crate) const LARGEST_SLICE: u64 = 64 << 10;
 
 impl Pace {
-    /// At most `rate` bytes per second; at least one.
+    /// A rate of `rate` bytes per second, and at least one.
     pub(crate) fn new(rate: u64) -> Pace {
         Pace { rate: rate.max(1), free_at: Mutex::new(Instant::now()) }
     }

@@ -1,4 +1,4 @@
-//! ListObjectsV2: the keys under a prefix, a page at a time.
+//! ListObjectsV2: the keys under a prefix, one page at a time.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -14,15 +14,15 @@ use crate::request::Request;
 use crate::store::Store;
 use crate::{date, held};
 
-/// What S3 returns at most, and if nothing is said.
+/// The number of keys on a page of S3, which is also the default.
 pub(crate) const PAGE: usize = 1_000;
-/// Listings that can be continued at a time; the oldest is forgotten for the next.
+/// How many listings can be continued at a time; the oldest is forgotten for the next.
 const SNAPSHOTS: usize = 64;
-/// What stays as it is under `encoding-type=url`.
+/// The characters that `encoding-type=url` does not encode.
 const UNRESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// The listings that are under way. The folder is walked once for all pages of a listing.
+/// The listings in progress. The folder is walked once for all pages of a listing.
 pub(crate) struct Listings {
     page: usize,
     snapshots: Mutex<Snapshots>,
@@ -35,7 +35,7 @@ struct Snapshots {
 }
 
 impl Listings {
-    /// At most `page` keys and common prefixes a page.
+    /// Listings with at most `page` keys and common prefixes on a page.
     pub(crate) fn new(page: usize) -> Listings {
         Listings { page, snapshots: Mutex::default() }
     }
@@ -114,7 +114,7 @@ impl Store {
         for key in page.keys {
             let Some(metadata) = self.folders.get(bucket).and_then(|root| fs::metadata(root.join(key)).ok())
             else {
-                // Deleted since the listing began.
+                // The file was deleted since the listing began.
                 continue;
             };
             let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -147,11 +147,11 @@ impl Store {
 struct Page<'a> {
     keys: Vec<&'a str>,
     common: Vec<&'a str>,
-    /// How many of the keys this page used up.
+    /// How many of the keys the page used up.
     taken: usize,
 }
 
-/// The first `limit` of sorted `keys`; those that share what stands before the next delimiter count as one.
+/// The first `limit` of the sorted `keys`. Keys with the same text before the next delimiter count as one.
 fn page<'a>(keys: &'a [String], prefix: &str, delimiter: Option<&str>, limit: usize) -> Page<'a> {
     let mut page = Page { keys: Vec::new(), common: Vec::new(), taken: 0 };
     while page.taken < keys.len() && page.keys.len() + page.common.len() < limit {
@@ -173,7 +173,7 @@ fn page<'a>(keys: &'a [String], prefix: &str, delimiter: Option<&str>, limit: us
     page
 }
 
-/// All keys that begin with `prefix` and come after `after`, sorted as S3 sorts them: by bytes.
+/// All keys that begin with `prefix` and come after `after`, sorted by bytes as S3 sorts them.
 fn keys(root: &Path, prefix: &str, after: &str) -> Vec<String> {
     // Only the folder that the prefix leads to is walked.
     let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -222,7 +222,7 @@ impl Xml {
         let _ = write!(self.0, "</{name}>");
     }
 
-    /// A value that is escaped already.
+    /// Writes a value that is already escaped.
     fn tag(&mut self, name: &str, value: &str) {
         let _ = write!(self.0, "<{name}>{value}</{name}>");
     }

@@ -13,37 +13,39 @@ use crate::fault::Fault;
 use crate::held;
 use crate::request::Operation;
 
-/// One request and what became of it. As JSON, durations are seconds.
+/// One request and its outcome. In JSON, durations are seconds.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Exchange {
-    /// Counted from one, in the order in which the requests were read. Connections with a fault count, too.
+    /// The number of the exchange, counted from one in the order in which requests were read. Connections
+    /// with a fault count, too.
     pub number: u64,
     /// When the request was read, since the server was started.
     #[serde(with = "crate::seconds")]
     pub since_start: Duration,
-    /// From the request to the last byte handed to the socket; so far, if it still goes on.
+    /// The time from the request to the last byte that was passed to the socket; the time so far if the
+    /// exchange goes on.
     #[serde(with = "crate::seconds")]
     pub took: Duration,
-    /// Whether nothing more will come of it.
+    /// Whether the exchange has ended.
     pub done: bool,
-    /// The connection it came by, counted from one in the order of accepting.
+    /// The number of the connection, counted from one in the order of accepting.
     pub connection: u64,
-    /// What was asked for.
+    /// The operation of the request.
     pub operation: Operation,
     /// The key, or the prefix of a list.
     pub key: String,
-    /// Which bytes of the object were asked for, if they were and there are such bytes.
+    /// The requested bytes of the object, if the request had a range and the object has such bytes.
     pub range: Option<Range<u64>>,
-    /// Whether the request named the version that it wants (`If-Match`).
+    /// The version that the request requires (`If-Match`).
     pub if_match: Option<String>,
-    /// Who asked.
+    /// The access key id of the request.
     pub access_key_id: Option<String>,
-    /// None as long as no head was sent.
+    /// The status of the answer; `None` while no head was sent.
     pub status: Option<u16>,
-    /// Bytes of the body handed to the socket.
+    /// The number of bytes of the body that were passed to the socket.
     pub bytes_sent: u64,
-    /// What went wrong on command.
+    /// The fault that the exchange met.
     pub fault: Option<Fault>,
 }
 
@@ -71,25 +73,25 @@ impl Exchange {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Connections accepted, those that were reset at once included.
+    /// The number of connections that were accepted, including those that were reset at once.
     pub connections: u64,
-    /// Connections that are open now.
+    /// The number of connections that are open now.
     pub open: u64,
-    /// Requests of every kind.
+    /// The number of requests of every kind.
     pub requests: u64,
-    /// Of these, for an object or a part of it.
+    /// The number of requests for an object or a part of it.
     pub gets: u64,
-    /// Of these, for an object's size and version.
+    /// The number of requests for an object's size and version.
     pub heads: u64,
-    /// Of these, for a page of keys.
+    /// The number of requests for a page of keys.
     pub lists: u64,
-    /// Bytes of bodies.
+    /// The number of bytes in bodies.
     pub bytes_sent: u64,
-    /// Requests and connections that a rule chose.
+    /// The number of requests and connections that a rule chose.
     pub faults: u64,
 }
 
-/// The number of no exchange.
+/// The number of exchanges that are not in the log.
 const UNLISTED: u64 = 0;
 
 pub(crate) struct Log {
@@ -100,9 +102,10 @@ pub(crate) struct Log {
 
 #[derive(Default)]
 struct Kept {
-    /// The next number. Numbers go on when the log is reset, so that what still runs finds that its place is gone.
+    /// The number of the next exchange. Numbers continue when the log is reset, so that an exchange in
+    /// progress finds that its place is gone.
     next: u64,
-    /// Exchanges in order, the last one with the number before `next`.
+    /// The exchanges in order; the last has the number before `next`.
     exchanges: Vec<Exchange>,
     stats: Stats,
 }
@@ -115,7 +118,7 @@ impl Kept {
 }
 
 impl Log {
-    /// Exchanges are also written to `file` as they end, one line of JSON each.
+    /// A log that also writes each exchange to `file` when it ends, one line of JSON each.
     pub(crate) fn new(file: Option<&Path>) -> std::io::Result<Log> {
         let sink = file.map(File::create).transpose()?.map(Mutex::new);
         let kept = Mutex::new(Kept { next: 1, ..Kept::default() });
@@ -133,13 +136,13 @@ impl Log {
         kept.stats.open = kept.stats.open.saturating_sub(1);
     }
 
-    /// A connection turned out to be its owner's, and is not counted.
+    /// Removes a connection from the counts, because the server's owner made it.
     pub(crate) fn not_a_client(&self) {
         let mut kept = held(&self.kept);
         kept.stats.connections = kept.stats.connections.saturating_sub(1);
     }
 
-    /// An exchange begins. It ends when the handle is dropped.
+    /// Begins an exchange, which ends when the returned handle is dropped.
     pub(crate) fn begin(&self, connection: u64, operation: Operation, key: &str) -> Open<'_> {
         let mut kept = held(&self.kept);
         let since_start = self.started.elapsed();
@@ -157,7 +160,7 @@ impl Log {
         Open { log: self, exchange }
     }
 
-    /// An exchange that leaves no trace.
+    /// An exchange that is not logged.
     pub(crate) fn unlisted(&self) -> Open<'_> {
         Open { log: self, exchange: Exchange::new(UNLISTED, Duration::ZERO, 0, Operation::Other, "") }
     }
@@ -177,14 +180,14 @@ impl Log {
     }
 }
 
-/// An exchange that goes on.
+/// An exchange in progress.
 pub(crate) struct Open<'a> {
     log: &'a Log,
     pub(crate) exchange: Exchange,
 }
 
 impl Open<'_> {
-    /// So many bytes more of the body were handed to the socket.
+    /// Counts bytes of the body that were passed to the socket.
     pub(crate) fn sent(&mut self, bytes: u64) {
         self.exchange.bytes_sent += bytes;
         let mut kept = held(&self.log.kept);
@@ -194,7 +197,7 @@ impl Open<'_> {
         }
     }
 
-    /// What is known by now is shown.
+    /// Writes what is known so far into the log.
     pub(crate) fn show(&mut self) {
         self.exchange.took = self.log.started.elapsed().saturating_sub(self.exchange.since_start);
         let mut kept = held(&self.log.kept);
@@ -215,7 +218,7 @@ impl Drop for Open<'_> {
         let Some(sink) = &self.log.sink else { return };
         if let Ok(mut line) = serde_json::to_vec(&self.exchange) {
             line.push(b'\n');
-            // Nobody is left to tell, and the log in memory is whole.
+            // There is nobody to report a failure to, and the log in memory is complete.
             let _ = held(sink).write_all(&line);
         }
     }

@@ -1,4 +1,4 @@
-//! The server as a program, for tests and benches in other languages.
+//! The server as a program, for tests and benchmarks in other languages.
 #![allow(clippy::print_stdout, reason = "the first line is the URL")]
 
 use std::fs::File;
@@ -13,8 +13,9 @@ use fault_server::{Credentials, Fault, FaultServer, Latency, Link, Match};
 
 /// Serves folders as an S3-shaped object store on loopback, and misbehaves on command.
 ///
-/// The first line on standard output is its URL. It ends when it is killed, and, where its standard input is a pipe,
-/// when that is closed. GET /_stats gives sums, /_reset begins anew; src/control.rs lists what else can be asked.
+/// The first line on standard output is its URL. It ends when it is killed, and, where its standard input is
+/// a pipe, when that is closed. GET /_stats gives sums, /_reset begins anew; src/control.rs lists what else
+/// can be asked.
 #[derive(Parser)]
 #[command(name = "fault-server", version)]
 struct Args {
@@ -48,7 +49,7 @@ struct Args {
     /// Keys a page of a list at most
     #[arg(long, default_value_t = 1000)]
     page: usize,
-    /// What all that is random follows from
+    /// The seed of all random choices
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// The access key id that requests must carry
@@ -103,7 +104,8 @@ fn start(args: Args) -> io::Result<FaultServer> {
     builder.start()
 }
 
-/// Returns when the pipe on standard input is closed. Where there is no pipe (a terminal, `/dev/null`), never.
+/// Returns when the pipe on standard input is closed. Never returns if standard input is not a pipe (a
+/// terminal, `/dev/null`).
 fn wait() -> io::Result<()> {
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let kind = input.metadata()?.file_type();

@@ -5,37 +5,38 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 
-/// What a request does, as far as faults and counts tell requests apart.
+/// The operation of a request, as far as faults and counts distinguish requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Operation {
-    /// A connection was accepted; nothing has been asked for yet.
+    /// A connection was accepted, without a request so far.
     Connect,
     /// One page of keys: ListObjectsV2.
     List,
     /// HeadObject or HeadBucket.
     Head,
-    /// GetObject, whole or a range.
+    /// GetObject, for a whole object or a range.
     Get,
-    /// An object is written whole.
+    /// A whole object is written.
     Put,
-    /// Anything else: an upload in parts, a deletion, a path that names no bucket.
+    /// Any other request: an upload in parts, a deletion, or a path without a bucket.
     Other,
 }
 
-/// More headers than this and the request is refused; SDKs send about fifteen.
+/// The most headers that a request may have; SDKs send about fifteen.
 const HEADERS: usize = 64;
 
 pub(crate) struct Request {
     pub(crate) method: String,
-    /// Path and query, as sent.
+    /// The path and query as they were sent.
     pub(crate) target: String,
     headers: Vec<(String, String)>,
 }
 
 impl Request {
-    /// The request at the beginning of `bytes`, and how many of them its head takes; `None` if more are needed.
+    /// Parses the request at the beginning of `bytes`. Also returns the length of its head; `None` if more
+    /// bytes are needed.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, httparse::Error> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut head = httparse::Request::new(&mut headers);
@@ -58,12 +59,12 @@ impl Request {
         found.next().map(|(_, value)| value.as_str())
     }
 
-    /// The path, still percent-encoded, without the leading slash.
+    /// The path without its leading slash, still percent-encoded.
     pub(crate) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default().trim_start_matches('/')
     }
 
-    /// The bucket, and the key if the path names one.
+    /// The bucket, and the key if the path has one.
     pub(crate) fn bucket_and_key(&self) -> (&str, Option<Cow<'_, str>>) {
         match self.path().split_once('/') {
             Some((bucket, key)) if !key.is_empty() => {
@@ -74,7 +75,7 @@ impl Request {
         }
     }
 
-    /// One parameter of the query. A plus is a space, as S3 reads it.
+    /// One parameter of the query. A plus is a space, as in S3.
     pub(crate) fn parameter(&self, name: &str) -> Option<String> {
         let query = self.target.split_once('?')?.1;
         let (_, value) =
@@ -97,7 +98,7 @@ impl Request {
         self.header("authorization")?.split_once("Credential=")?.1.split('/').next()
     }
 
-    /// Whether the server's owner is asked, not the store.
+    /// Whether the request is for the control interface, not for the store.
     pub(crate) fn is_control(&self) -> bool {
         self.path().starts_with('_')
     }

@@ -1,4 +1,4 @@
-//! Rules: the requests that a fault is for.
+//! Rules, which say which requests a fault hits.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -10,11 +10,12 @@ use crate::fault::Fault;
 use crate::request::Operation;
 use crate::{draw, held};
 
-/// Which requests a fault is for.
+/// Chooses the requests that a fault hits.
 ///
-/// Requests that meet every condition of kind, key, range, connection and time are candidates. They are counted from
-/// one, and of the candidates [`nth`](Match::nth), [`from`](Match::from), [`times`](Match::times) and
-/// [`probability`](Match::probability) choose. In JSON an object with the fields' names; what is left out asks nothing.
+/// Requests that meet every condition on kind, key, range, connection and time are candidates. They are
+/// counted from one, and [`nth`](Match::nth), [`from`](Match::from), [`times`](Match::times) and
+/// [`probability`](Match::probability) choose among them. In JSON a match is an object with the fields'
+/// names; a missing field sets no condition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Match {
@@ -33,12 +34,12 @@ pub struct Match {
 }
 
 impl Match {
-    /// Every request; not the connections that carry none.
+    /// Every request, but not connections without one.
     pub fn request() -> Match {
         Match::default()
     }
 
-    /// Requests of this kind.
+    /// Requests with this operation.
     pub fn operation(operation: Operation) -> Match {
         Match { operation: Some(operation), ..Match::default() }
     }
@@ -48,7 +49,7 @@ impl Match {
         Match::operation(Operation::Get)
     }
 
-    /// HeadObject and HeadBucket.
+    /// Requests with HeadObject or HeadBucket.
     pub fn head() -> Match {
         Match::operation(Operation::Head)
     }
@@ -58,66 +59,66 @@ impl Match {
         Match::operation(Operation::List)
     }
 
-    /// Connections, at the moment when they are accepted. Only [`Fault::Reset`] and [`Fault::StallBeforeHead`] mean
-    /// something there.
+    /// Connections, at the moment when they are accepted. Only [`Fault::Reset`] and
+    /// [`Fault::StallBeforeHead`] have a meaning for them.
     pub fn connect() -> Match {
         Match::operation(Operation::Connect)
     }
 
-    /// Keys (or, for a list, prefixes) with this in them.
+    /// Requires this text in the key, or in the prefix of a list.
     pub fn key_contains(mut self, part: impl Into<String>) -> Match {
         self.key_contains = Some(part.into());
         self
     }
 
-    /// Keys (or, for a list, prefixes) that end so.
+    /// Requires this text at the end of the key, or of the prefix of a list.
     pub fn key_ends_with(mut self, suffix: impl Into<String>) -> Match {
         self.key_ends_with = Some(suffix.into());
         self
     }
 
-    /// Answers that hold this byte of the object.
+    /// Requires an answer that contains this byte of the object.
     pub fn covers(mut self, offset: u64) -> Match {
         self.covers = Some(offset);
         self
     }
 
-    /// Every `n`-th connection: those whose number `n` divides.
+    /// Requires a connection whose number `n` divides, which is every `n`-th connection.
     pub fn one_connection_in(mut self, n: u64) -> Match {
         self.one_connection_in = Some(n);
         self
     }
 
-    /// From this long after the rule was added.
+    /// Begins this long after the rule was added.
     pub fn after(mut self, time: Duration) -> Match {
         self.after = time;
         self
     }
 
-    /// Until this long after the rule was added.
+    /// Ends this long after the rule was added.
     pub fn until(mut self, time: Duration) -> Match {
         self.until = Some(time);
         self
     }
 
-    /// The `k`-th candidate, counted from one, and no other.
+    /// Chooses the `k`-th candidate, counted from one, and no other.
     pub fn nth(self, k: u64) -> Match {
         self.from(k).times(1)
     }
 
-    /// The `k`-th candidate, counted from one, and all after it.
+    /// Chooses the `k`-th candidate, counted from one, and all after it.
     pub fn from(mut self, k: u64) -> Match {
         self.from = k;
         self
     }
 
-    /// At most so often.
+    /// Chooses at most `n` candidates.
     pub fn times(mut self, n: u64) -> Match {
         self.times = Some(n);
         self
     }
 
-    /// Each with this probability, drawn from the server's seed and the candidate's count.
+    /// Chooses each candidate with this probability, drawn from the server's seed and the candidate's count.
     pub fn probability(mut self, p: f64) -> Match {
         self.probability = Some(p);
         self
@@ -140,7 +141,7 @@ impl Match {
     }
 }
 
-/// A fault and the requests that it is for.
+/// A fault and the match for the requests that it hits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rule {
@@ -148,13 +149,13 @@ pub(crate) struct Rule {
     pub(crate) then: Fault,
 }
 
-/// What a rule looks at.
+/// A request, or a connection without one, to which a rule may apply.
 pub(crate) struct Candidate<'a> {
     pub(crate) operation: Operation,
     /// The key, or the prefix of a list.
     pub(crate) key: &'a str,
     pub(crate) connection: u64,
-    /// What would be said; none for a connection without a request.
+    /// The answer without a fault; `None` for a connection without a request.
     pub(crate) answer: Option<&'a Answer>,
 }
 
@@ -183,7 +184,7 @@ impl Rules {
         held(&self.rules).clear();
     }
 
-    /// All counts and clocks start afresh.
+    /// Restarts all counts and clocks.
     pub(crate) fn rewind(&self) {
         for counted in held(&self.rules).iter_mut() {
             (counted.candidates, counted.fired, counted.added) = (0, 0, Instant::now());
@@ -194,7 +195,7 @@ impl Rules {
         held(&self.rules).iter().map(|counted| counted.rule.clone()).collect()
     }
 
-    /// The fault of the first rule, in the order of adding, that chooses this candidate. The others count it only.
+    /// The fault of the oldest rule that chooses this candidate. The other rules only count it.
     pub(crate) fn fault(&self, of: &Candidate<'_>) -> Option<Fault> {
         let mut chosen = None;
         for (stream, counted) in held(&self.rules).iter_mut().enumerate() {
@@ -221,7 +222,7 @@ impl Rules {
 mod tests {
     use super::*;
 
-    /// Which of `n` requests for `key` meet the rule.
+    /// The numbers of the requests among `n` requests for `key` that meet the rule.
     fn met(seed: u64, when: Match, n: u64) -> Vec<u64> {
         let rules = Rules::new(seed);
         rules.add(Rule { when, then: Fault::status(500) });

@@ -1,4 +1,4 @@
-//! Start, stop, outages; what all connections share.
+//! Start, stop and outages of the server, and the state that all connections share.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,37 +20,37 @@ use crate::log::{Exchange, Log, Stats};
 use crate::rule::{Match, Rule, Rules};
 use crate::store::{Credentials, Store};
 
-/// Connections that wait to be accepted.
+/// How many connections may wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// Between an accept that failed and the next one: too many open files are not fewer a microsecond later.
+/// The pause after a failed accept: if too many files are open, there are not fewer a microsecond later.
 const BREATH: Duration = Duration::from_millis(10);
-/// Threads that serve, if nothing is said: two saturate loopback.
+/// The default number of serving threads; two saturate loopback.
 const THREADS: usize = 2;
 
-/// How nobody is served. Connections that exist are reset, in either way.
+/// A way to serve nobody. In both ways, existing connections are reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outage {
-    /// Nobody listens: connecting is refused, and nobody can count how often it was tried. The port is kept.
+    /// Nobody listens: connecting is refused, and cannot be counted. The port is kept.
     Refuse,
-    /// New connections are accepted, counted, and reset.
+    /// New connections are accepted, counted and reset.
     Reset,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 pub(crate) struct Shared {
     pub(crate) seed: u64,
     pub(crate) store: Store,
     pub(crate) rules: Rules,
     pub(crate) log: Log,
     pub(crate) link: Link,
-    /// The rate of the link, handed out to all connections.
+    /// The rate of the link, which all connections share.
     pub(crate) pace: Option<Pace>,
     pub(crate) outage: watch::Sender<Option<Outage>>,
 }
 
-/// What to serve, and over which link.
+/// Configures a server: the folders that it serves, and the link.
 pub struct Builder {
     folders: BTreeMap<String, PathBuf>,
     marks: Vec<String>,
@@ -71,19 +71,19 @@ impl Builder {
         self
     }
 
-    /// An object without bytes whose key ends in a slash, by which programs mark a folder of `bucket`.
+    /// Adds an empty object whose key ends in a slash, with which programs mark a folder of `bucket`.
     pub fn mark(mut self, bucket: &str, key: &str) -> Builder {
         self.marks.push(format!("{bucket}/{key}"));
         self
     }
 
-    /// What lies between the server and whoever asks. Default: nothing.
+    /// The link between the server and its clients. Default: without delay.
     pub fn link(mut self, link: Link) -> Builder {
         self.link = link;
         self
     }
 
-    /// What all draws follow from. Default: 0.
+    /// The seed of all random draws. Default: 0.
     pub fn seed(mut self, seed: u64) -> Builder {
         self.seed = seed;
         self
@@ -95,37 +95,38 @@ impl Builder {
         self
     }
 
-    /// Threads that serve. Default: 2.
+    /// The number of serving threads. Default: 2.
     pub fn threads(mut self, threads: usize) -> Builder {
         self.threads = threads.max(1);
         self
     }
 
-    /// Keys a page of a list at most. Default and S3's limit: 1,000; less shows whether a client pages.
+    /// The highest number of keys on a page of a list. Default and limit of S3: 1,000; fewer keys show
+    /// whether a client pages.
     pub fn page(mut self, keys: usize) -> Builder {
         self.page = keys.clamp(1, PAGE);
         self
     }
 
-    /// A rule that holds from the start; see [`FaultServer::add`].
+    /// Adds a rule that holds from the start, like [`FaultServer::add`].
     pub fn rule(mut self, when: Match, then: Fault) -> Builder {
         self.rules.push(Rule { when, then });
         self
     }
 
-    /// What every request must carry. Default: nothing.
+    /// The credentials that every request must carry. Default: none.
     pub fn credentials(mut self, credentials: Credentials) -> Builder {
         self.credentials = Some(credentials);
         self
     }
 
-    /// A file to which each exchange is written as it ends, a line of JSON each.
+    /// The file to which each exchange is written when it ends, one line of JSON each.
     pub fn log_to(mut self, file: impl Into<PathBuf>) -> Builder {
         self.log = Some(file.into());
         self
     }
 
-    /// Starts to serve. Fails if a folder is not there, or the port or the file of the log cannot be had.
+    /// Starts the server. Fails if a folder does not exist, or if the port or the log file cannot be opened.
     pub fn start(self) -> io::Result<FaultServer> {
         for (bucket, path) in &self.folders {
             if !path.is_dir() {
@@ -160,11 +161,11 @@ impl Builder {
         let main = async move {
             tokio::select! {
                 _ = stopped => {}
-                // Without a listener there is nothing to serve: whoever asks is refused, and sees it.
+                // Without a listener nobody can be served; clients are refused and see it.
                 _ = accept(listener, address, served) => {}
             }
         };
-        // The runtime ends with this thread, and with the runtime all tasks and sockets.
+        // The runtime ends with this thread, and its tasks and sockets end with the runtime.
         #[allow(clippy::disallowed_methods, reason = "the server's own runtime on the server's own thread")]
         let thread =
             thread::Builder::new().name("fault-server".into()).spawn(move || runtime.block_on(main))?;
@@ -181,7 +182,7 @@ pub struct FaultServer {
 }
 
 impl FaultServer {
-    /// Begins to say what to serve.
+    /// Begins to configure a server.
     pub fn builder() -> Builder {
         Builder {
             folders: BTreeMap::new(),
@@ -197,61 +198,64 @@ impl FaultServer {
         }
     }
 
-    /// As in `http://127.0.0.1:40123`; buckets are its folders.
+    /// The URL, such as `http://127.0.0.1:40123`; buckets are its folders.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What all draws follow from; to be printed when a test fails.
+    /// The seed of all random draws, to be printed when a test fails.
     pub fn seed(&self) -> u64 {
         self.shared.seed
     }
 
-    /// From now on `then` happens to those requests. Of several rules that choose a request, the oldest acts.
+    /// Adds a rule: from now on, `then` happens to requests that match `when`. If several rules choose a
+    /// request, the oldest acts.
     pub fn add(&self, when: Match, then: Fault) {
         self.shared.rules.add(Rule { when, then });
     }
 
-    /// From now on nothing goes wrong by rule. Stalls that have begun go on.
+    /// Removes all rules. Stalls that have begun go on.
     pub fn clear_rules(&self) {
         self.shared.rules.clear();
     }
 
-    /// From now on nobody is served, and connections are reset. `None` ends it, on the same port.
+    /// Begins an outage, in which nobody is served and connections are reset. `None` ends it, on the same
+    /// port.
     ///
-    /// With [`Outage::Refuse`] the listener closes and opens within a moment, not at once: until it closes, connections
-    /// are reset; until it opens, they are refused.
+    /// With [`Outage::Refuse`] the listener closes and opens within a moment, not at once: until it closes,
+    /// connections are reset; until it opens, they are refused.
     pub fn outage(&self, outage: Option<Outage>) {
         self.shared.outage.send_replace(outage);
     }
 
-    /// From now on every request must carry these; `None` lets everybody in. Others are answered 403.
+    /// Requires these credentials of every request from now on; `None` admits everybody. Other requests are
+    /// answered 403.
     pub fn require(&self, credentials: Option<Credentials>) {
         self.shared.store.require(credentials);
     }
 
-    /// Gives an object another ETag than its file has, or with `None` its file's again: a new version, byte for byte the
-    /// same.
+    /// Gives an object another ETag than its file has, which stands for a new version with the same bytes.
+    /// `None` restores the ETag of the file.
     pub fn set_etag(&self, bucket: &str, key: &str, etag: Option<&str>) {
         self.shared.store.set_etag(format!("{bucket}/{key}"), etag.map(String::from));
     }
 
-    /// Every exchange since the start or the last [`reset`](Self::reset), those that still go on included.
+    /// Every exchange since the start or the last [`reset`](Self::reset), including exchanges in progress.
     pub fn log(&self) -> Vec<Exchange> {
         self.shared.log.exchanges()
     }
 
-    /// Sums since the start or the last [`reset`](Self::reset).
+    /// The sums since the start or the last [`reset`](Self::reset).
     pub fn stats(&self) -> Stats {
         self.shared.log.stats()
     }
 
-    /// Empties log and sums; the rules stay, and count and measure time afresh.
+    /// Empties the log and the sums. The rules stay, with their counts and clocks restarted.
     pub fn reset(&self) {
         self.shared.log.reset();
         self.shared.rules.rewind();
@@ -262,14 +266,14 @@ impl Drop for FaultServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic in there has been printed; here is no place for another.
+            // A panic of the thread was printed already, and a drop must not panic.
             let _ = thread.join();
         }
     }
 }
 
-/// A socket that holds its port and does not listen yet. Connecting to it is refused. The port may be shared, so that
-/// during an outage the next socket has it before this one gives it up.
+/// A socket that holds its port and does not listen yet, so connecting is refused. The port may be shared, so
+/// that during an outage the next socket gets it before this one gives it up.
 fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
@@ -293,7 +297,7 @@ async fn accept(mut listener: TcpListener, address: SocketAddr, shared: Arc<Shar
                 connections += 1;
                 tokio::spawn(connection::serve(stream, connections, shared.clone()));
             }
-            // A client that left before it was accepted, or too many open files: that client's matter.
+            // A client left before it was accepted, or too many files are open: only that client is affected.
             Some(Err(_)) => tokio::time::sleep(BREATH).await,
             None => {
                 let next = bind(address)?;

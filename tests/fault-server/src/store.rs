@@ -1,4 +1,4 @@
-//! What S3 would say: objects, ranges, conditions.
+//! The answers that S3 would give: objects, ranges and conditions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, Metadata};
@@ -16,7 +16,7 @@ use crate::list::Listings;
 use crate::request::{Operation, Request};
 use crate::{date, held};
 
-/// What a request must carry. Signatures are not checked.
+/// The credentials that a request must carry. Signatures are not checked.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Credentials {
@@ -26,12 +26,12 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// The access key id of the `Authorization` header.
+    /// Credentials with this access key id in the header `Authorization`.
     pub fn new(access_key_id: impl Into<String>) -> Credentials {
         Credentials { access_key_id: access_key_id.into(), session_token: None }
     }
 
-    /// The value of `x-amz-security-token`.
+    /// Also requires this value of the header `x-amz-security-token`.
     pub fn session_token(mut self, token: impl Into<String>) -> Credentials {
         self.session_token = Some(token.into());
         self
@@ -39,13 +39,13 @@ impl Credentials {
 }
 
 pub(crate) struct Store {
-    /// Bucket to folder.
+    /// The folder of each bucket.
     pub(crate) folders: BTreeMap<String, PathBuf>,
     pub(crate) listings: Listings,
-    /// Keys of empty objects that end in a slash, below their bucket.
+    /// The keys of empty objects that end in a slash, each after the name of its bucket.
     marks: Vec<String>,
     credentials: Mutex<Option<Credentials>>,
-    /// ETags that are not those of the files, by bucket and key.
+    /// ETags that differ from those of the files, by bucket and key.
     etags: Mutex<HashMap<String, String>>,
 }
 
@@ -55,7 +55,7 @@ impl Store {
         Store { folders, listings: Listings::new(page), marks, credentials, etags }
     }
 
-    /// The keys of a bucket that mark folders.
+    /// The keys that mark folders of a bucket.
     pub(crate) fn marks(&self, bucket: &str) -> impl Iterator<Item = &str> {
         self.marks.iter().filter_map(move |mark| mark.strip_prefix(bucket)?.strip_prefix('/'))
     }
@@ -72,7 +72,7 @@ impl Store {
         };
     }
 
-    /// The answer to a request that nothing disturbs.
+    /// The answer to a request without any fault.
     pub(crate) fn answer(&self, request: &Request, body: &[u8]) -> Answer {
         let answer = self.refusal(request).unwrap_or_else(|| self.look_up(request, body));
         Answer { head_only: request.method == "HEAD", ..answer }
@@ -94,8 +94,8 @@ impl Store {
         }
     }
 
-    /// Says no to whoever does not carry what is asked for. S3 itself says 400 ExpiredToken for a token that was good
-    /// once; a rule with that status is the way to say it.
+    /// Refuses a request that does not carry the required credentials. S3 itself answers 400 ExpiredToken for
+    /// a token that was valid before; a rule with that status does the same.
     fn refusal(&self, request: &Request) -> Option<Answer> {
         let credentials = held(&self.credentials).clone()?;
         if request.access_key_id() != Some(&credentials.access_key_id) {
@@ -142,7 +142,7 @@ impl Store {
         answer.header("Accept-Ranges", "bytes")
     }
 
-    /// Writes an object, in place of the one that there is.
+    /// Writes an object, which may replace an existing one.
     fn put(&self, bucket: &str, key: &str, body: &[u8]) -> Answer {
         let refused = || Answer::error(400, "InvalidArgument", "The key is not that of a file.");
         let Some(path) = self.file(bucket, key) else { return refused() };
@@ -161,14 +161,15 @@ impl Store {
         }
     }
 
-    /// Where a key lies; none if it could lead out of the bucket's folder or is not how a file is named.
+    /// The file of a key; `None` if the key could lead out of the bucket's folder or cannot be the name of a
+    /// file.
     fn file(&self, bucket: &str, key: &str) -> Option<PathBuf> {
         let plain = key.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
         (plain && !key.contains('\0')).then_some(self.folders.get(bucket)?.join(key))
     }
 
-    /// The identity of an object's content as far as the file system tells: another one for another file under the same
-    /// name and for a file written again.
+    /// The identity of an object's content, as far as the file system shows it. It differs for another file
+    /// under the same name, and for a file that was rewritten.
     pub(crate) fn etag(&self, bucket: &str, key: &str, metadata: &Metadata) -> String {
         if let Some(etag) = held(&self.etags).get(&format!("{bucket}/{key}")) {
             return format!("\"{etag}\"");
@@ -179,7 +180,7 @@ impl Store {
     }
 }
 
-/// Whether a list of ETags, as in `If-Match`, names this one.
+/// Whether a list of ETags, as in `If-Match`, contains this one.
 fn names(tags: &str, etag: &str) -> bool {
     let bare = etag.trim_matches('"');
     tags.split(',').map(str::trim).any(|tag| tag == "*" || tag.trim_matches('"') == bare)
@@ -187,14 +188,14 @@ fn names(tags: &str, etag: &str) -> bool {
 
 #[derive(Debug, PartialEq)]
 enum Asked {
-    /// There is no range, or none that S3 would heed.
+    /// The request has no range, or none that S3 would use.
     Whole,
     Part(Range<u64>),
-    /// The range begins after the end.
+    /// The range begins after the end of the object.
     Nothing,
 }
 
-/// Which bytes of an object of `size` bytes a `Range` header asks for.
+/// The bytes of an object of `size` bytes that a `Range` header requests.
 fn asked(range: &str, size: u64) -> Asked {
     let Some((first, last)) = range.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
         return Asked::Whole;

@@ -13,13 +13,13 @@ use crate::fault::Act;
 use crate::link::{LARGEST_SLICE, Pace};
 use crate::log::Open;
 
-/// What a socket without a limit is given at a time. Below the second-level cache of a core, so that bytes are copied
-/// from the page cache to the socket through fast memory.
+/// How many bytes are passed at a time to a socket without a rate. They fit the second-level cache of a core,
+/// through which they are copied from the page cache to the socket.
 const SLICE: u64 = 256 << 10;
-/// How long bytes may travel before a reset, which throws away what is still in the socket.
+/// How long bytes may travel before a reset, which discards what is still in the socket.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// What is to become of the connection.
+/// The next state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     Keep,
@@ -29,10 +29,10 @@ pub(crate) enum Then {
 
 pub(crate) struct Player<'a> {
     pub(crate) stream: &'a mut TcpStream,
-    /// What is not sent yet; kept between answers for its memory.
+    /// The bytes that are not sent yet; kept between answers to reuse their memory.
     pub(crate) unsent: &'a mut Vec<u8>,
     pub(crate) paces: Vec<&'a Pace>,
-    /// A byte of the body to change: its offset, and what to turn over in it.
+    /// The bit of the body to flip: the offset of its byte, and a mask.
     pub(crate) flip: Option<(u64, u8)>,
 }
 
@@ -56,7 +56,8 @@ impl Player<'_> {
                 Act::Head(framing) => {
                     self.unsent.extend(answer.head(framing, entry.exchange.number));
                     entry.exchange.status = Some(answer.status);
-                    // Before anything is sent: a client that has its answer finds it in the log.
+                    // The log is written before anything is sent, so that a client with an answer finds it in
+                    // the log.
                     entry.show();
                 }
                 Act::Body(span) => {
@@ -127,7 +128,7 @@ impl Player<'_> {
     }
 }
 
-/// Returns after so long, for `None` never; fails as soon as the client goes away.
+/// Returns after the given time, or never for `None`. Fails as soon as the client goes away.
 pub(crate) async fn wait(stream: &TcpStream, lasting: Option<Duration>) -> io::Result<()> {
     let over = async {
         match lasting {
@@ -138,7 +139,7 @@ pub(crate) async fn wait(stream: &TcpStream, lasting: Option<Duration>) -> io::R
     let left = async {
         match stream.peek(&mut [0]).await {
             Ok(0) => io::ErrorKind::UnexpectedEof.into(),
-            // The next request, ahead of its time: the client is there.
+            // The next request has come early, so the client is still there.
             Ok(_) => pending().await,
             Err(error) => error,
         }

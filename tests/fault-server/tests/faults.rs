@@ -1,4 +1,4 @@
-//! Each fault as it is on the wire.
+//! Each fault as it appears on the wire.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 mod common;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::*;
 use fault_server::{Fault, ListFault, Match, Operation};
 
-/// What is seen of `bytes=2-7` of the ten digits while `fault` is on.
+/// The answer that a client sees for `bytes=2-7` of the ten digits under a fault.
 fn seen(fault: Fault) -> Seen {
     let dir = bucket();
     let server = server(&dir);
@@ -21,7 +21,7 @@ fn seen(fault: Fault) -> Seen {
     seen
 }
 
-/// Status, `Content-Length`, `Content-Range`, body and end of an answer.
+/// The status, `Content-Length`, `Content-Range`, body and end of an answer.
 type Form<'a> = (u16, Option<&'a str>, Option<&'a str>, &'a [u8], End);
 
 fn form(seen: &Seen) -> Form<'_> {
@@ -42,7 +42,7 @@ fn a_body_is_damaged_in_the_way_that_its_fault_is_named_for() {
         (Fault::WrongContentRange, (206, Some("6"), Some("bytes 3-8/10"), b"234567", End::Silent)),
         (Fault::NoContentRange, (206, Some("6"), None, b"234567", End::Silent)),
         (Fault::WholeBody200, (200, Some("10"), None, DIGITS, End::Silent)),
-        // '2' is 0x32.
+        // The digit '2' is 0x32.
         (Fault::FlipBit { offset: 2, bit: 3 }, (206, Some("6"), all, b":34567", End::Silent)),
         (Fault::StallAfter { bytes: 4, lasting: None }, (206, Some("6"), all, b"2345", End::Silent)),
     ];
@@ -193,7 +193,7 @@ fn a_trickle_is_slow_and_alive() {
     let seen = ask(&server, "GET /bucket/long", &[]);
     assert_eq!(seen.body.len(), 20_000);
     assert!(start.elapsed() > Duration::from_millis(930), "{:?}", start.elapsed());
-    // It comes in drops all the time, not at once after a wait.
+    // The bytes come in drops all the time, not at once after a wait.
     assert!(seen.parts > 10, "{}", seen.parts);
 }
 
@@ -205,7 +205,8 @@ fn a_fault_without_a_meaning_for_a_request_passes_it_by() {
         server.add(Match::request(), fault);
     }
     server.add(Match::request(), Fault::ShortContentLength);
-    // A whole object has no range to be wrong about, its byte 9 is there; a part without it; a head without a body.
+    // A whole object has no range that could be wrong, and contains byte 9. A part does not contain it, and
+    // the answer to HEAD has no body.
     assert_eq!(ask(&server, "GET /bucket/dir/digits", &[]).body, b"012345678\x38");
     server.clear_rules();
     server.add(Match::request(), Fault::FlipBit { offset: 9, bit: 0 });

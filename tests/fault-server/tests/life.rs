@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use common::*;
 use fault_server::{Latency, Link, Outage};
 
-/// Reads `bytes=0-` of `bucket/long` on `connections` at a time, and returns the seconds until the last byte.
+/// Reads `bytes=0-` of `bucket/long` over several `connections` at the same time. Returns the seconds until
+/// the last byte.
 fn seconds_to_read(address: SocketAddr, length: usize, connections: usize) -> f64 {
     let start = Instant::now();
     thread::scope(|scope| {
@@ -42,7 +43,8 @@ fn the_rate_of_the_link_is_kept_by_all_connections_together() {
         (2, Link { rate_per_connection: Some(10_000_000), ..Link::default() }, 1.0),
     ] {
         let server = builder(&dir).link(link).start().unwrap();
-        // The best of three, since the machine may have other things to do; faster than the rate is never right.
+        // The best of three runs counts, since the machine may be busy; a run that is faster than the rate is
+        // always wrong.
         let seconds = (0..3).map(|_| seconds_to_read(server.address(), 10_000_000, connections));
         let seconds = seconds.fold(f64::INFINITY, f64::min);
         assert!((0.95..1.25).contains(&(seconds / expected)), "{seconds} s, not {expected}: {link:?}");
@@ -77,8 +79,8 @@ fn the_first_byte_comes_when_it_is_drawn_to() {
     }
 }
 
-/// Tries again until `expected` is how connecting goes. Not without a pause: a full backlog holds a try up for a second,
-/// and what was expected may be over by then.
+/// Connects again and again until the outcome is `expected`. It pauses in between: a full backlog delays a
+/// connection by a second, and the expected state may be over by then.
 fn connecting_comes_to(address: SocketAddr, expected: Result<(), ErrorKind>) {
     let patience = Instant::now();
     loop {
@@ -126,7 +128,7 @@ fn threads_and_files() -> (usize, usize) {
 
 #[test]
 fn dropping_a_server_frees_its_port_its_connections_and_its_threads() {
-    // In a process of its own: other tests have threads and files, too.
+    // The test runs in a separate process, because other tests have threads and files, too.
     const ALONE: &str = "FAULT_SERVER_ALONE";
     if std::env::var_os(ALONE).is_none() {
         let name = "dropping_a_server_frees_its_port_its_connections_and_its_threads";
@@ -154,7 +156,7 @@ fn dropping_a_server_frees_its_port_its_connections_and_its_threads() {
     assert_eq!(threads_and_files(), before);
 }
 
-/// The program, ended when this is dropped.
+/// The program, which is ended when this value is dropped.
 struct Program(Child, SocketAddr);
 
 impl Program {
@@ -178,7 +180,8 @@ impl Program {
         Wire::to(self.1).ask(&format!("GET {path}"), &[])
     }
 
-    /// Asks again until `expected` is the answer: the program sees a little later than its client that a connection ended.
+    /// Asks again until `expected` is the answer: the program learns a little later than its client that a
+    /// connection ended.
     fn answer_comes_to(&self, path: &str, expected: &str) {
         let patience = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! What the store says when nothing goes wrong.
+//! The answers of the store without faults.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 mod common;
@@ -49,7 +49,7 @@ fn a_list_rolls_up_folders_begins_after_a_key_and_escapes_names() {
     let list = |query: &str| ask(&server, &format!("GET /bucket?list-type=2{query}"), &[]).text();
 
     let top = list("&delimiter=%2F");
-    // By bytes: '.' stands before '/'.
+    // Keys are sorted by bytes, and '.' comes before '/'.
     assert_eq!(values(&top, "Key"), ["a &amp; &lt;b&gt;.txt", "dir.txt"]);
     assert_eq!(values(&values(&top, "CommonPrefixes").concat(), "Prefix"), ["dir/"]);
     assert_eq!(values(&list("&start-after=dir.txt"), "Key"), ["dir/digits"]);

@@ -1,4 +1,5 @@
-//! The vectors of a column one by one: how long each is, or why it is none, and its values.
+//! Reads the vectors of a column one by one: the length of each, its values, or the reason why it is not a
+//! vector.
 
 use std::ops::Range;
 
@@ -9,7 +10,8 @@ use super::{DENSE, SPARSE, SparkMl};
 
 /// The vectors of a column, field by field.
 ///
-/// Other processes may change those of mapped rows at any time, so a list is limited to the numbers that there are.
+/// Other processes may change the fields of mapped rows at any time, so a list is limited to the numbers that
+/// exist.
 pub struct Vectors<'a> {
     nulls: Option<&'a NullBuffer>,
     types: &'a Int8Array,
@@ -30,11 +32,11 @@ enum Offsets<'a> {
     Long(&'a [i64]),
 }
 
-/// Why a structure is not a vector.
+/// The reason why a structure is not a vector.
 type Cause = String;
 
 impl<'a> Vectors<'a> {
-    /// Those of a column; `None` for one of another type.
+    /// The vectors of a column; `None` for a column of another type.
     pub fn of(column: &'a dyn Array) -> Option<Self> {
         if SparkMl::of(column.data_type()) != Some(SparkMl::Vector) {
             return None;
@@ -49,10 +51,10 @@ impl<'a> Vectors<'a> {
         })
     }
 
-    /// How many values the vector of a row has; `None` for a null.
+    /// The number of values in the vector of a row; `None` for a null.
     ///
     /// # Errors
-    /// What is stored is not a vector.
+    /// The stored structure is not a vector.
     pub fn length(&self, row: usize) -> Result<Option<usize>, Cause> {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
             return Ok(None);
@@ -100,7 +102,8 @@ impl<'a> Vectors<'a> {
         }
     }
 
-    /// Writes the values of a vector into zeros, as many as its [length](Vectors::length) says.
+    /// Writes the values of a vector into `zeros`, whose length must be the [length](Vectors::length) of the
+    /// vector.
     pub fn copy_to(&self, row: usize, zeros: &mut [f64]) {
         let Some(values) = self.values.at(row) else { return };
         let values = &self.values.numbers.values()[values];
@@ -126,7 +129,7 @@ impl<'a, A: Array> Lists<'a, A> {
         Some(Lists { offsets, nulls: column.nulls(), numbers: numbers(values.as_ref())? })
     }
 
-    /// Where the numbers of a list are; `None` for a null.
+    /// The range of a list's numbers; `None` for a null.
     fn at(&self, row: usize) -> Option<Range<usize>> {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
             return None;

@@ -1,17 +1,17 @@
-//! Text from files, made safe for a terminal and a log.
+//! Makes text from files safe for a terminal and a log.
 //!
-//! Names of columns, programs that wrote a file, keys of a store: any of them may hold characters that a terminal obeys
-//! instead of showing, or that make one line of a log look like two.
+//! Names of columns, names of programs that wrote a file, and keys of a store may hold characters that a
+//! terminal obeys instead of showing, or that make one line of a log look like two.
 
 use std::borrow::Cow;
 
-/// `text` with control characters, line separators and marks that change the direction of writing escaped, as in
-/// `\u{1b}`, `\n` and `\u{202e}`. Everything else is unchanged.
+/// Escapes control characters, line separators and marks that change the direction of writing, as in
+/// `\u{1b}`, `\n` and `\u{202e}`. Other characters are unchanged.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_but(text, |_| false)
 }
 
-/// As [`escaped`], for text of several lines: line feeds stay.
+/// Escapes text of several lines like [`escaped`], but keeps its line feeds.
 pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     escaped_but(text, |character| character == '\n')
 }
@@ -31,8 +31,8 @@ fn escaped_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Whether a terminal obeys a character instead of showing it: C0, DEL and C1; the separators of lines and paragraphs; and the
-/// marks, embeddings, overrides and isolates of the Unicode bidirectional algorithm, the deprecated ones too.
+/// Whether a terminal obeys a character instead of showing it: C0, DEL and C1; separators of lines and
+/// paragraphs; and all marks, embeddings, overrides and isolates of the Unicode bidirectional algorithm.
 pub fn is_obeyed(character: char) -> bool {
     character.is_control()
         || matches!(character,

@@ -1,14 +1,15 @@
-//! Returns the memory that the allocator keeps as soon as it would make the process exceed what its loaders
-//! may take.
+//! Returns free memory that the allocator keeps, as soon as the process would otherwise exceed what its
+//! loaders may take.
 //!
-//! Free memory is kept because the next batch takes as much. But blocks of other sizes do not fit where those
-//! before them were, and so the process takes more and more beside what is in use. How much that is cannot be
-//! known from the blocks: the system is asked each time that some more were allocated. What the rest of the
-//! process takes, such as a model, is what remains right after all that was free has been returned.
+//! Free memory is kept because the next batch takes as much. But blocks of other sizes do not fit into the
+//! place of earlier ones, so the process takes more and more memory beside the blocks in use. How much that
+//! is cannot be computed from the blocks: the system is asked whenever some more bytes were allocated. What
+//! the rest of the process takes, such as a model, is what remains right after all free memory was returned.
 //!
-//! The allocator returns only what no page of its own has a part in. Each thread has such pages, of up to
-//! 4 MiB, for each size of blocks, and most of them have a block in use. So a process that takes all that it
-//! may returns each block as it is freed, while its place stays with the allocator.
+//! The allocator can only return memory in which it has no page with a block in use. Each thread has such
+//! pages, of up to 4 MiB, for each size of blocks, and most of them have a block in use. So a process that
+//! takes all it may returns the memory of each block as it is freed, while the address range stays with the
+//! allocator.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,69 +21,73 @@ use std::time::Duration;
 use forebay_base::promise::promised;
 use libmimalloc_sys::mi_collect;
 
-/// Blocks of at least this many bytes are counted. Smaller ones are a small part of what a loader takes, and
-/// are allocated too often for that.
-const COUNTED: usize = 64 << 10;
+/// The least size of a block that is counted, in bytes. Smaller blocks are a small part of what a loader
+/// takes, and are allocated too often to count.
+const MIN_COUNTED_BYTES: usize = 64 << 10;
 
-/// The system is asked after this many bytes were allocated: it answers in microseconds, in which few of them
-/// can be filled.
-const ASK_AFTER: u64 = 4 << 20;
+/// How many bytes are allocated between two questions to the system. It answers within microseconds, in which
+/// only a few of these bytes can be filled.
+const ASK_AFTER_BYTES: u64 = 4 << 20;
 
-/// What the loaders of a process may take beyond their memory before free memory is returned: less than what
-/// is stated, of which the interpreter and its libraries take a part.
-const BEYOND: i64 = 16 << 20;
+/// How many bytes the loaders of a process may take beyond their memory before free memory is returned. It is
+/// less than the documented bound, because the interpreter and its libraries take a part of that.
+const MAX_BYTES_BEYOND: i64 = 16 << 20;
 
-/// Free memory is returned again only once this much more of it is kept, since all that is returned may have
-/// to be cleared again.
-const STEP: i64 = 8 << 20;
+/// How many bytes of free memory must be kept before it is returned again, since memory that was returned may
+/// have to be cleared again.
+const MIN_RETURNED_BYTES: i64 = 8 << 20;
 
-/// Each block is returned as it is freed once the loaders take this much beyond their memory and a step more
-/// is free. That takes time, also where what is stated would hold anyway: the more, the earlier it begins.
-const SHORT_BEYOND: i64 = 44 << 20;
-const SHORT_STEP: i64 = STEP / 2;
+/// Each block is returned as it is freed once the loaders take this many bytes beyond their memory and
+/// `SHORT_MIN_RETURNED_BYTES` bytes more are free. Returning blocks takes time, even where the documented
+/// bound would hold without it; the higher the number, the later it begins.
+const SHORT_BYTES_BEYOND: i64 = 44 << 20;
+const SHORT_MIN_RETURNED_BYTES: i64 = MIN_RETURNED_BYTES / 2;
 
-/// Holes between the blocks of loaders take up to `memory / HOLES`, and some more, which cannot be told from
-/// what the rest of the process takes.
-const HOLES: i64 = 4;
-const SMALL_HOLES: i64 = 120 << 20;
+/// Holes between the blocks of loaders take up to `memory / HOLES_DIVISOR + SMALL_HOLES_BYTES` bytes, which
+/// cannot be told from what the rest of the process takes.
+const HOLES_DIVISOR: i64 = 4;
+const SMALL_HOLES_BYTES: i64 = 120 << 20;
 
-/// Bytes of the counted blocks that are in use.
+/// The bytes of the counted blocks that are in use.
 static IN_USE: AtomicU64 = AtomicU64::new(0);
-/// Bytes of all counted blocks that were ever allocated.
+/// The bytes of all counted blocks that were ever allocated.
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
-/// Whether the memory of a block is returned as it is freed.
+/// Whether the memory of each block is returned as it is freed.
 static IS_SHORT: AtomicBool = AtomicBool::new(false);
 static BOOKS: Mutex<Books> = Mutex::new(Books { promised: 0, others: 0, beside: 0 });
 
-/// What is known of the memory of the process, in bytes.
+/// The amounts of memory of the process that are known, in bytes.
 #[derive(Debug)]
 struct Books {
-    /// The memory of the loaders when free memory was last returned.
+    /// The memory that the loaders were promised when free memory was last returned.
     promised: i64,
-    /// What the rest of the process takes.
+    /// The memory of the rest of the process.
     others: i64,
-    /// What the process took beside the counted blocks then, or less since.
+    /// The memory of the process beside the counted blocks, right after free memory was last returned, or
+    /// less if it was less since.
     beside: i64,
 }
 
 impl Books {
-    /// Whether free memory is to be returned in a process that takes `taken` bytes, `in_use` of them for
-    /// counted blocks. A block that was just allocated and will be filled is among both.
+    /// Whether free memory should be returned in a process that takes `taken` bytes, `in_use` of them for
+    /// counted blocks. Both include a block that was just allocated and will be filled.
     fn is_due(&mut self, promised: i64, taken: i64, in_use: i64) -> bool {
         let beside = taken - in_use;
         self.beside = self.beside.min(beside);
-        let is_over = taken >= self.others + promised + BEYOND && beside >= self.beside + STEP;
+        let is_over =
+            taken >= self.others + promised + MAX_BYTES_BEYOND && beside >= self.beside + MIN_RETURNED_BYTES;
         promised != self.promised || is_over
     }
 
-    /// Whether each block is to be returned as it is freed in such a process: it takes all that it may.
+    /// Whether each block should be returned as it is freed, because the process takes all that it may.
     fn is_short(&self, promised: i64, taken: i64, in_use: i64) -> bool {
         let beside = taken - in_use;
-        let has_holes = beside >= self.others + holes(promised) / 2 || beside >= self.beside + SHORT_STEP;
-        has_holes && taken >= self.others + promised + SHORT_BEYOND
+        let has_holes =
+            beside >= self.others + holes(promised) / 2 || beside >= self.beside + SHORT_MIN_RETURNED_BYTES;
+        has_holes && taken >= self.others + promised + SHORT_BYTES_BEYOND
     }
 
-    /// Notes what the process takes once free memory was returned.
+    /// Updates the books after free memory was returned.
     fn returned(&mut self, promised: i64, taken: i64, in_use: i64) {
         let beside = taken - in_use;
         let holes = if self.promised > 0 { holes(promised) } else { 0 };
@@ -91,45 +96,45 @@ impl Books {
     }
 }
 
-/// The most that holes between the blocks of loaders take.
+/// The largest number of bytes that holes between the blocks of loaders take.
 fn holes(promised: i64) -> i64 {
-    promised / HOLES + SMALL_HOLES
+    promised / HOLES_DIVISOR + SMALL_HOLES_BYTES
 }
 
-/// Counts a block that was allocated, and returns free memory if that is due.
+/// Counts a block that was allocated, and returns free memory if necessary.
 pub(super) fn allocated(bytes: usize) {
-    if bytes < COUNTED {
+    if bytes < MIN_COUNTED_BYTES {
         return;
     }
     let bytes = bytes as u64;
     IN_USE.fetch_add(bytes, Relaxed);
     let before = ALLOCATED.fetch_add(bytes, Relaxed);
-    if before / ASK_AFTER != (before + bytes) / ASK_AFTER {
+    if before / ASK_AFTER_BYTES != (before + bytes) / ASK_AFTER_BYTES {
         look(bytes);
     }
 }
 
 /// Counts a block that is freed.
 pub(super) fn freed(bytes: usize) {
-    if bytes >= COUNTED {
+    if bytes >= MIN_COUNTED_BYTES {
         IN_USE.fetch_sub(bytes as u64, Relaxed);
     }
 }
 
-/// Returns the memory of a block that is about to be freed, if that is due.
+/// Returns the memory of a block that is about to be freed, if necessary.
 ///
 /// # Safety
-/// It is a block of the allocator, of so many bytes, and nobody uses what is in it any more.
+/// The block is one of this allocator's, it has `bytes` bytes, and nobody uses its content any more.
 #[allow(unsafe_code)]
 pub(super) unsafe fn about_to_free(block: *mut u8, bytes: usize) {
-    if bytes >= COUNTED && IS_SHORT.load(Relaxed) {
+    if bytes >= MIN_COUNTED_BYTES && IS_SHORT.load(Relaxed) {
         // SAFETY: the caller's promise is passed on.
         unsafe { return_pages(block, bytes) }
     }
 }
 
-/// Looks at the memory of the process after a block was allocated, within its allocation: what this does
-/// allocates nothing that is counted.
+/// Looks at the memory of the process during the allocation of a block. The function itself allocates nothing
+/// that is counted.
 #[cold]
 fn look(block: u64) {
     let promised = promised() as i64;
@@ -140,7 +145,7 @@ fn look(block: u64) {
     let in_use = || IN_USE.load(Relaxed) as i64;
     let Some(filled) = taken().map(|taken| taken + block as i64) else { return };
     if books.is_due(promised, filled, in_use()) {
-        // SAFETY: it may be called at any time, by any thread; it returns what is free in the whole process.
+        // SAFETY: any thread may call it at any time; it returns the free memory of the whole process.
         #[allow(unsafe_code)]
         unsafe {
             mi_collect(true);
@@ -154,24 +159,26 @@ fn look(block: u64) {
     }
 }
 
-/// Returns the pages of the system that lie within the block. They are there again, cleared, once they are
+/// Returns the pages of the system that are within the block. They exist again, cleared, as soon as they are
 /// written to.
 ///
 /// # Safety
-/// Nobody uses what is in these bytes any more.
+/// Nobody uses the content of the block any more.
 #[allow(unsafe_code)]
 unsafe fn return_pages(block: *mut u8, bytes: usize) {
     let page = page();
     let before = block.addr().next_multiple_of(page) - block.addr();
     let within = bytes.saturating_sub(before) / page * page;
     if within > 0 {
-        // SAFETY: whole pages within the block lose their contents. Where the system refuses, they stay.
+        // SAFETY: only whole pages within the block lose their content. If the system refuses, they stay as
+        // they are.
         unsafe { libc::madvise(block.add(before).cast(), within, libc::MADV_DONTNEED) };
     }
 }
 
-/// The books, once no other thread returns memory: it would be in vain if all others took more meanwhile. Not
-/// for ever, because a process that was forked meanwhile has no such thread.
+/// The books, once no other thread is returning memory: returning would be useless if other threads took more
+/// meanwhile. The wait is limited, because in a process that was forked meanwhile the other thread does not
+/// exist.
 #[allow(clippy::disallowed_methods, reason = "an allocation has nothing else to wait on")]
 fn books() -> Option<MutexGuard<'static, Books>> {
     const TURNS: u32 = 2_000;
@@ -185,8 +192,8 @@ fn books() -> Option<MutexGuard<'static, Books>> {
     None
 }
 
-/// The memory of the process, but for pages of files. The file is opened each time, because a forked process
-/// has another one.
+/// The memory of the process in bytes, without pages of files. The file is opened each time, because a forked
+/// process has another one.
 fn taken() -> Option<i64> {
     let mut text = [0; 128];
     let length = File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
@@ -196,12 +203,12 @@ fn taken() -> Option<i64> {
     Some((resident - of_files) * page() as i64)
 }
 
-/// The bytes of a page of the system.
+/// The size of a page of the system, in bytes.
 #[allow(unsafe_code)]
 fn page() -> usize {
-    // SAFETY: it may be asked at any time.
+    // SAFETY: it may be called at any time.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    // It is always known.
+    // The size is always known.
     usize::try_from(page).unwrap_or(usize::MAX)
 }
 
@@ -211,8 +218,8 @@ mod tests {
 
     const MIB: i64 = 1 << 20;
 
-    /// Books after the first loader came, with a memory of `promised` MiB, to a process that takes `taken`
-    /// MiB, `in_use` of them in counted blocks.
+    /// Books of a process that takes `taken` MiB, `in_use` of them in counted blocks, when its first loader
+    /// comes with a memory of `promised` MiB.
     fn books(promised: i64, taken: i64, in_use: i64) -> Books {
         let mut books = Books { promised: 0, others: 0, beside: 0 };
         assert!(books.is_due(promised * MIB, taken * MIB, in_use * MIB), "another loader is there");
@@ -220,7 +227,7 @@ mod tests {
         books
     }
 
-    /// Whether memory is returned in such a process, in MiB.
+    /// Whether memory is returned in a process with these numbers, in MiB.
     fn is_due(books: &mut Books, promised: i64, taken: i64, in_use: i64) -> bool {
         books.is_due(promised * MIB, taken * MIB, in_use * MIB)
     }
@@ -252,7 +259,7 @@ mod tests {
         let mut block = std::hint::black_box(vec![1_u8; BYTES + 2 * page()]);
         let before = taken().unwrap();
         let odd = 5;
-        // SAFETY: these bytes lie within the block, and what is in them is not used any more.
+        // SAFETY: these bytes are within the block, and their content is not used any more.
         #[allow(unsafe_code)]
         unsafe {
             return_pages(block.as_mut_ptr().add(odd), BYTES)

@@ -1,26 +1,27 @@
-//! A simulated accelerator: it takes a batch, is busy for a fixed time, and asks for the next.
+//! A simulated accelerator: it takes a batch, is busy for a fixed time, and asks for the next one.
 //!
-//! The measure is that of MLPerf Storage: the share of the time that it is busy. A step ends at an absolute deadline
-//! after the batch is in hand. Long steps sleep; the system wakes sleepers tens of microseconds late, so the last
-//! millisecond of shorter ones is spun, and the shortest are spun from end to end.
+//! Its measure is that of MLPerf Storage: the share of the time that it is busy. A step ends at an absolute
+//! deadline after its batch arrived. The system wakes sleepers tens of microseconds late, so only long steps
+//! sleep to their end: shorter steps spin for their last millisecond, and the shortest spin from beginning to
+//! end.
 //!
-//! Steps of real models differ: with a jitter their times are drawn evenly around the mean. The draw belongs to the
-//! step and not to the rank, since an all-reduce makes the steps of all ranks end together.
+//! Steps of real models vary: with a jitter, their times are drawn evenly around the mean. The draw belongs
+//! to the step and not to the rank, since an all-reduce makes the steps of all ranks end together.
 
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
 
-/// From this length on, the lateness of a sleep is lost in the step.
+/// Steps of at least this length sleep to their end, since the lateness of a sleep is negligible in them.
 const SLEEPS_FROM: Duration = Duration::from_millis(10);
-/// The last part of shorter steps, which is spun. Steps that are not longer are spun whole.
-const SPUN: Duration = Duration::from_millis(1);
-/// Steps that the harness's own cost is measured over.
+/// How long shorter steps spin at their end. Steps that are not longer than this spin from beginning to end.
+const SPIN_TIME: Duration = Duration::from_millis(1);
+/// How many steps are run to measure the harness's own cost.
 const FLOOR_STEPS: u128 = 200;
-/// Measuring it takes no longer than this.
+/// The longest time for that measurement.
 const FLOOR_TIME: Duration = Duration::from_millis(300);
 
-/// A device whose steps take `step` on average.
+/// A simulated device whose steps take `step` on average.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Accelerator {
     step: Duration,
@@ -33,17 +34,17 @@ impl Accelerator {
         Accelerator { step, jitter: 0.0, seed: 0 }
     }
 
-    /// Draws each step's time evenly from the mean plus or minus its share `jitter`.
+    /// Draws the time of each step evenly between `1 - jitter` and `1 + jitter` times the mean.
     pub(super) fn jitter(self, jitter: f32, seed: u64) -> Self {
         Accelerator { jitter, seed, ..self }
     }
 
-    /// The mean.
+    /// The mean time of a step.
     pub(super) fn step(self) -> Duration {
         self.step
     }
 
-    /// How long step `number` of the run takes.
+    /// The time of step `number` of the run.
     pub(super) fn length(self, number: u64) -> Duration {
         if self.jitter == 0.0 {
             return self.step;
@@ -51,27 +52,27 @@ impl Accelerator {
         self.step.mul_f32(Random::new(self.seed, number).between(1.0 - self.jitter, 1.0 + self.jitter))
     }
 
-    /// Trains for `step` on a batch that came in hand at `began`; returns when the step is over.
+    /// Simulates the step of a batch that arrived at `began`; returns when the step is over.
     pub(super) fn train(began: Instant, step: Duration) {
         let deadline = began + step;
         if step >= SLEEPS_FROM {
             sleep_until(deadline);
-        } else if step > SPUN {
-            sleep_until(deadline - SPUN);
+        } else if step > SPIN_TIME {
+            sleep_until(deadline - SPIN_TIME);
         }
         while Instant::now() < deadline {
             std::hint::spin_loop();
         }
     }
 
-    /// The excess of a step over its time when the next batch is always there: the cost of the harness, not of the
-    /// loader.
+    /// How much longer than its time a step takes when the next batch is always ready: the cost of the
+    /// harness, not of the loader.
     pub(super) fn floor(self) -> Duration {
         if self.step.is_zero() {
             return Duration::ZERO;
         }
-        // A sleep is as late after 10 ms as after a second, and many short ones are a better measurement than one long
-        // one.
+        // A sleep is as late after 10 ms as after a second, and many short sleeps are a better measurement
+        // than a long one.
         let step = self.step.min(SLEEPS_FROM);
         let fitting = FLOOR_TIME.as_nanos() / step.as_nanos();
         let mut costs: Vec<Duration> = (0..fitting.clamp(1, FLOOR_STEPS))
@@ -82,7 +83,7 @@ impl Accelerator {
             })
             .collect();
         costs.sort_unstable();
-        // The median: a busy machine also wakes a training loop late now and then.
+        // The median, because a busy machine wakes a training loop late now and then, too.
         costs[costs.len() / 2]
     }
 }
@@ -96,7 +97,7 @@ fn sleep_until(deadline: Instant) {
 mod tests {
     use super::*;
 
-    /// Late by no more than a busy machine's scheduler makes it, in the best of some tries.
+    /// In the best of some tries, a step is late by no more than the scheduler of a busy machine makes it.
     const LATE: Duration = Duration::from_millis(30);
     const TRIES: usize = 10;
 

@@ -12,7 +12,8 @@ use crate::machine;
 use crate::options::{LoaderOptions, Order, check_threads};
 use crate::units;
 
-/// Measures the loader: rows a second, the wait for each batch, and how busy it keeps a simulated accelerator.
+/// Measures the loader: rows a second, the wait for each batch, and how busy it keeps a simulated
+/// accelerator.
 #[derive(clap::Args, Clone)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("locations", |arg| arg.required(false)))]
@@ -21,19 +22,21 @@ pub(crate) struct Args {
     pub(super) loader: LoaderOptions,
     #[command(flatten)]
     pub(super) workload: workload::Options,
-    /// Simulate an accelerator that takes this long for a batch, in milliseconds [default: as fast as it goes]
+    /// Simulate an accelerator that takes this long for a batch, in milliseconds [default: as fast as it
+    /// goes]
     #[arg(long, value_name = "MS", value_parser = units::parse_milliseconds)]
     pub(super) step_ms: Option<Duration>,
-    /// Draw each step evenly from its time less and plus this share of it, from --seed; all ranks draw the same
+    /// Draw each step evenly from its time less and plus this share of it, from --seed; all ranks draw the
+    /// same
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, hide_default_value = true, value_parser = units::parse_share)]
     pub(super) jitter: f32,
-    /// Keep so many threads busy beside the run, at the loader's own priority, as other programs would
+    /// Keep this many threads busy beside the run, at the loader's own priority, as other programs would
     #[arg(long, value_name = "THREADS", default_value_t = 0, hide_default_value = true, value_parser = units::whole::<usize, 0>)]
     pub(super) pressure: usize,
     /// Epochs to run [default: 1; with --seconds, as many as fit]
     #[arg(long, value_parser = units::whole::<u64, 1>)]
     pub(super) epochs: Option<u64>,
-    /// Stop after so many batches of each rank
+    /// Stop after this many batches of each rank
     #[arg(long, value_parser = units::whole::<u64, 1>)]
     pub(super) max_batches: Option<u64>,
     /// Stop after this many seconds, at the end of a step; later measurements take no longer either
@@ -45,13 +48,15 @@ pub(crate) struct Args {
     /// Afterwards, take the rate without an accelerator with each of these --threads, a few seconds each
     #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = units::whole::<usize, 1>)]
     pub(super) thread_sweep: Vec<usize>,
-    /// Run so many ranks in this process, which wait for each other after each step
+    /// Run this many ranks in this process, which wait for each other after each step
     #[arg(long, default_value_t = 1, value_parser = units::whole::<u32, 1>)]
     pub(super) world: u32,
-    /// Stop at a stage: fetch (bytes alone), rows (no shuffle, no decoding), decode (no shuffle), batch (everything)
+    /// Stop at a stage: fetch (bytes alone), rows (no shuffle, no decoding), decode (no shuffle), batch
+    /// (everything)
     #[arg(long, value_enum, default_value_t = Until::Batch)]
     pub(super) until: Until,
-    /// Afterwards, read epoch 0 once in this order and once as stored, images not decoded, and compare row by row
+    /// Afterwards, read epoch 0 once in this order and once as stored, images not decoded, and compare row by
+    /// row
     #[arg(long)]
     pub(super) check_order: bool,
     /// With it, or instead of it, count the classes in each batch: the different values of this column
@@ -90,7 +95,7 @@ on data of the published shape that is made here. It runs for 30 seconds unless 
 --seconds says otherwise. --scale 0.01 makes each step a hundred times as long, which demands a hundredth \
 of the published rate; the work for each row stays the same. It is no MLPerf result.";
 
-/// The last stage that is run.
+/// The last stage that a run includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Until {
@@ -104,12 +109,12 @@ pub(super) enum Until {
     Batch,
 }
 
-/// An unthrottled run for the margin, or one of a sweep, takes no longer than this.
+/// The time limit of an unthrottled run, for the margin or for one point of a sweep.
 const FREE_TIME: Duration = Duration::from_secs(5);
-/// No machine runs more ranks than this.
-const LARGEST_WORLD: u32 = 256;
-/// More threads than this are a slip of the keyboard.
-const MOST_PRESSURE: usize = 4_096;
+/// More ranks than one machine runs.
+const MAX_WORLD: u32 = 256;
+/// More threads than anybody means: a typing error.
+const MAX_PRESSURE_THREADS: usize = 4_096;
 
 impl Args {
     pub(super) fn check(&self) -> Result<()> {
@@ -117,16 +122,19 @@ impl Args {
             return Err(Error::invalid("there is no data set to measure")
                 .hint("name its URL, or a --workload, which makes its own data"));
         }
-        if self.world > LARGEST_WORLD {
-            return Err(Error::invalid(format!("--world {} is more than {LARGEST_WORLD}", self.world))
+        if self.world > MAX_WORLD {
+            return Err(Error::invalid(format!("--world {} is more than {MAX_WORLD}", self.world))
                 .hint("bench runs all ranks in this process; `forebay plan` takes any number"));
         }
         if self.jitter > 0.0 && self.step_ms.is_none() && !self.workload.is_given() {
             return Err(Error::invalid("--jitter without --step-ms").hint("there are no steps to draw"));
         }
-        if self.pressure > MOST_PRESSURE {
-            return Err(Error::invalid(format!("--pressure {} is more than {MOST_PRESSURE}", self.pressure))
-                .hint("it counts threads, each of which takes one processor"));
+        if self.pressure > MAX_PRESSURE_THREADS {
+            return Err(Error::invalid(format!(
+                "--pressure {} is more than {MAX_PRESSURE_THREADS}",
+                self.pressure
+            ))
+            .hint("it counts threads, each of which takes one processor"));
         }
         check_threads("--thread-sweep", self.thread_sweep.iter().copied().max())?;
         for (option, file) in [("--report", &self.report), ("--trace", &self.trace)] {
@@ -153,8 +161,8 @@ impl Args {
         Ok(())
     }
 
-    /// One loader for each rank, that is told how many epochs there are, if that is known: it reads nothing
-    /// for another one.
+    /// Builds one loader for each rank. If the number of epochs is known, the loaders prefetch nothing beyond
+    /// them.
     pub(super) fn loaders(&self, epochs: Option<u64>) -> Result<Vec<Loader>> {
         let mut options = self.loader.clone();
         if self.until == Until::Rows {
@@ -164,7 +172,7 @@ impl Args {
             options.order = Order::Stored;
         }
         let dataset = options.open()?;
-        // A misspelt image column is an error, even where images are not decoded.
+        // A misspelt image column is an error even if images are not decoded.
         self.loader.image.iter().try_for_each(|(column, _)| dataset.catalog().column(column).map(|_| ()))?;
         (0..self.world)
             .map(|rank| {
@@ -181,34 +189,34 @@ impl Args {
         self.threads.unwrap_or_else(|| (machine::processors() / self.world).max(1) as usize)
     }
 
-    /// The simulated device; its steps take no time if none was given.
+    /// The simulated device; its steps take no time if no time was given.
     pub(super) fn accelerator(&self) -> Accelerator {
         Accelerator::new(self.step_ms.unwrap_or_default()).jitter(self.jitter, self.loader.seed)
     }
 
-    /// How long a run without an accelerator may take.
+    /// The time limit of a run without an accelerator.
     pub(super) fn free_time(&self) -> Duration {
         self.seconds.map_or(FREE_TIME, |most| most.min(FREE_TIME))
     }
 
-    /// The end of the epochs to run, unless something else ends the run earlier.
+    /// The number of epochs to run, unless something else ends the run earlier.
     pub(super) fn last_epoch(&self) -> u64 {
         self.epochs.unwrap_or(if self.seconds.is_some() { u64::MAX } else { 1 })
     }
 
-    /// The epochs that a run reads, unless something else ends it earlier; `None` where only the time ends
-    /// it.
+    /// The number of epochs that a run reads, unless something else ends it earlier; `None` if only the time
+    /// ends it.
     pub(super) fn epochs_to_read(&self) -> Option<u64> {
         Some(self.last_epoch()).filter(|last| *last < u64::MAX)
     }
 
-    /// The most steps of the whole run when an epoch has `each`.
+    /// The limit of steps in the whole run, if an epoch has `each` steps.
     pub(super) fn steps(&self, each: u64) -> u64 {
         let all = each.saturating_mul(self.last_epoch());
         self.max_batches.map_or(all, |most| all.min(most))
     }
 
-    /// The approximate number of steps of the run, for its progress.
+    /// The approximate number of steps in the run, for the progress bar.
     pub(super) fn expected_steps(&self, each: u64) -> u64 {
         let fitting = self.seconds.zip(self.step_ms).map_or(u64::MAX, |(time, step)| {
             (time.as_secs_f64() / step.as_secs_f64().max(f64::MIN_POSITIVE)) as u64

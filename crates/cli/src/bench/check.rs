@@ -1,8 +1,9 @@
-//! `--check-order` and `--classes-of`: whether every row comes once, and rows are well mixed.
+//! `--check-order` and `--classes-of`: whether every row comes once, and how well rows are mixed.
 //!
-//! A pass of its own, after the run, so that it costs the measurement nothing. It reads epoch 0 in the order that was
-//! measured, without decoding images, and digests every row; then all rows as they are stored, by one rank. That the
-//! two passes of an epoch hand over the same rows is a law of the loader, which its own tests hold it to.
+//! The check is a separate pass after the run, so that it costs the measurement nothing. It reads epoch 0 in
+//! the measured order, without decoding images, and hashes every row; then one rank reads all rows as they
+//! are stored. That two passes of an epoch deliver the same rows is a law of the loader, which the loader's
+//! own tests check.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,9 +26,9 @@ use crate::units::{count, counted};
 /// The results of the checks.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct OrderCheck {
-    /// With `--check-order`.
+    /// The check of rows, with `--check-order`.
     pub(super) rows: Option<RowCheck>,
-    /// With `--classes-of`.
+    /// The check of classes, with `--classes-of`.
     pub(super) classes: Option<ClassCheck>,
 }
 
@@ -37,24 +38,24 @@ pub(super) struct RowCheck {
     pub(super) stored: u64,
     #[serde(flatten)]
     pub(super) delivered: Deliveries,
-    /// Repeats in the plan, to keep ranks equal.
+    /// The number of rows that the plan repeats to keep ranks equal.
     pub(super) planned_twice: u64,
-    /// Rows that the plan left out.
+    /// The number of rows that the plan leaves out.
     pub(super) planned_never: u64,
     pub(super) as_planned: bool,
-    /// About 1 for a uniform permutation.
+    /// About 1 for a uniform permutation, and larger the more of the stored order is left.
     pub(super) chi2_per_degree_of_freedom: Option<f64>,
 }
 
-/// Different values of a column in a batch.
+/// How many different values of a column a batch has.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ClassCheck {
     pub(super) column: String,
-    /// In the whole epoch.
+    /// The number of different values in the whole epoch.
     pub(super) classes: u64,
     pub(super) mean_per_batch: f64,
     pub(super) min_per_batch: u64,
-    /// The mean if each batch were drawn uniformly from all rows.
+    /// The mean that is expected if each batch is drawn uniformly from all rows.
     pub(super) expected_per_batch: f64,
 }
 
@@ -63,7 +64,7 @@ pub(super) fn check(args: &Args, console: &Console) -> Result<Option<OrderCheck>
     if !args.check_order && args.classes_of.is_none() {
         return Ok(None);
     }
-    // Only undecoded images can be compared: a crop differs each time.
+    // Only undecoded images can be compared, because a random crop differs each time.
     let mut undecoded = args.clone();
     undecoded.loader.image.clear();
     let loaders = undecoded.loaders(Some(1))?;
@@ -75,7 +76,7 @@ pub(super) fn check(args: &Args, console: &Console) -> Result<Option<OrderCheck>
     let mut digests = Vec::new();
     let steps = loaders.first().map_or(0, Loader::len);
     let mut progress = console.progress("checking the order", "steps", steps);
-    // Rank by rank within each step: the order of the epoch.
+    // Reads rank by rank within each step, which is the order of the epoch.
     let mut epochs: Vec<_> = loaders.iter().map(|loader| loader.epoch(0)).collect();
     for _ in 0..steps {
         for epoch in &mut epochs {
@@ -128,13 +129,13 @@ fn compare(args: &Args, loaders: &[Loader], delivered: &[u64], console: &Console
     })
 }
 
-/// The rows of `batch` as bytes that are equal where the rows are.
+/// The rows of `batch` as bytes, which are equal if and only if the rows are.
 fn rows(batch: &RecordBatch) -> Result<arrow_row::Rows> {
     let fields = batch.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
     RowConverter::new(fields).or_fail()?.convert_columns(batch.columns()).or_fail()
 }
 
-/// The classes of an epoch and of its batches.
+/// Counts the classes of an epoch and of its batches.
 struct Census {
     column: String,
     batch_size: u64,
@@ -161,7 +162,7 @@ impl Census {
             classes += 1;
             *self.rows_of.entry(alike[0].into()).or_default() += alike.len() as u64;
         }
-        // The last batch of an epoch may be a short one, which says little.
+        // The last batch of an epoch may be short, and then says little.
         if batch.num_rows() as u64 >= self.batch_size || self.per_batch.is_empty() {
             self.per_batch.push(classes);
         }

@@ -1,4 +1,4 @@
-//! Runs ranks against the simulated accelerator, and takes the time of everything.
+//! Runs ranks against the simulated accelerator, and records all times.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -20,35 +20,36 @@ use crate::machine::{self, Clock};
 pub(super) struct Course<'a> {
     pub(super) accelerator: Accelerator,
     pub(super) epochs: Range<u64>,
-    /// Stop after this many steps,
+    /// The number of steps to stop after.
     pub(super) steps: Option<u64>,
-    /// or after this time.
+    /// The time to stop after.
     pub(super) at_most: Option<Duration>,
-    /// The load beside it.
+    /// The load beside the run.
     pub(super) pressure: &'a Pressure,
 }
 
 /// The record of one rank.
 #[derive(Default)]
-pub(super) struct Run {
-    /// Its steps, in seconds since the run's origin.
+pub(super) struct RankRun {
+    /// The steps of the rank, in seconds since the run's origin.
     pub(super) laps: Vec<Lap>,
-    /// What it had waited for when its first batch was in hand: the start of the run, which differs from the rest.
+    /// How long the rank had waited when its first batch arrived: the start of a run differs from the rest.
     pub(super) first_wait: Waits,
-    /// Columns of its first batch that hold encoded images.
+    /// The columns of its first batch that hold encoded images.
     pub(super) undecoded: Vec<String>,
-    /// The counters when the run began and at the end of each epoch, the last of which may be cut short.
+    /// The counters at the beginning of the run and at the end of each epoch; the last epoch may be cut
+    /// short.
     pub(super) marks: Vec<Mark>,
 }
 
-/// Counters at some moment.
+/// The counters at one moment.
 #[derive(Clone, Default)]
 pub(super) struct Mark {
-    /// Processor time of the process and of the machine.
+    /// The processor time of the process and of the machine.
     pub(super) clock: Option<Clock>,
-    /// Processor time of this rank's training loop, which steps are spun in.
+    /// The processor time of this rank's training loop, in which steps spin.
     pub(super) training: f64,
-    /// Processor time of the threads that run for [`Pressure`].
+    /// The processor time of the threads of [`Pressure`].
     pub(super) pressure: f64,
     pub(super) traffic: TrafficStats,
     pub(super) cache: Option<CacheStats>,
@@ -67,14 +68,14 @@ impl Mark {
     }
 }
 
-/// Runs all ranks, each on a thread of its own, with times since `origin`. `on_step` is called for the steps of
+/// Runs all ranks, each on a thread of its own, with times since `origin`. Calls `on_step` for each step of
 /// rank 0.
 pub(super) fn drive(
     loaders: &[Loader],
     course: &Course<'_>,
     origin: Instant,
     mut on_step: impl FnMut(&Lap) + Send,
-) -> Result<Vec<Run>> {
+) -> Result<Vec<RankRun>> {
     let meeting = Meeting::new(loaders.len());
     let Some((first, others)) = loaders.split_first() else { return Ok(Vec::new()) };
     std::thread::scope(|scope| {
@@ -90,14 +91,14 @@ pub(super) fn drive(
     })
 }
 
-/// Runs one rank; its end, for any reason, ends the others too.
+/// Runs one rank. When it ends, for any reason, the others end too.
 fn rank(
     loader: &Loader,
     course: &Course<'_>,
     origin: Instant,
     meeting: &Meeting,
     mut on_step: impl FnMut(&Lap),
-) -> Result<Run> {
+) -> Result<RankRun> {
     /// Leaves the meeting when it is dropped, even by a panic.
     struct Leave<'a>(&'a Meeting);
     impl Drop for Leave<'_> {
@@ -106,7 +107,7 @@ fn rank(
         }
     }
     let _leave = Leave(meeting);
-    let mut run = Run { marks: vec![Mark::now(loader, course.pressure)], ..Run::default() };
+    let mut run = RankRun { marks: vec![Mark::now(loader, course.pressure)], ..RankRun::default() };
     let started = Instant::now();
     for number in course.epochs.clone() {
         let over = epoch(number, loader, course, (origin, started), meeting, &mut run, &mut on_step)?;
@@ -118,8 +119,8 @@ fn rank(
     Ok(run)
 }
 
-/// Runs `loaders` for some `time` without an accelerator.
-pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressure) -> Result<Vec<Run>> {
+/// Runs `loaders` for `time` without an accelerator.
+pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressure) -> Result<Vec<RankRun>> {
     let course = Course {
         accelerator: Accelerator::new(Duration::ZERO),
         epochs: 0..u64::MAX,
@@ -130,14 +131,14 @@ pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressur
     drive(loaders, &course, Instant::now(), |_| ())
 }
 
-/// One epoch; whether it was the last. Times are since `origin`, and the run `started` some time after.
+/// Runs one epoch and returns whether it was the last. Times are since `origin`; the run began at `started`.
 fn epoch(
     number: u64,
     loader: &Loader,
     course: &Course<'_>,
     (origin, started): (Instant, Instant),
     meeting: &Meeting,
-    run: &mut Run,
+    run: &mut RankRun,
     on_step: &mut impl FnMut(&Lap),
 ) -> Result<bool> {
     let since = |instant: Instant| instant.duration_since(origin).as_secs_f64();

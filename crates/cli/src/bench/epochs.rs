@@ -1,22 +1,22 @@
-//! The run epoch by epoch: the first one is cold, the others profit from caches and memory.
+//! The run epoch by epoch: the first epoch is cold, the others profit from caches and memory.
 //!
-//! The loader fetches the next epoch before the present one ends, so the cost of an epoch is counted a little
-//! before that epoch begins; over all epochs nothing is missing and nothing is counted twice.
+//! The loader fetches the next epoch before the present one ends, so a part of an epoch's cost is counted
+//! with the epoch before. Over all epochs, nothing is missing and nothing is counted twice.
 
 use serde::Serialize;
 
-use super::drive::{Mark, Run};
+use super::drive::{Mark, RankRun};
 use super::tally;
 use crate::machine::Clock;
 
-/// One epoch of all ranks.
+/// One epoch of all ranks together.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Epoch {
     pub(super) epoch: u64,
     pub(super) rows: u64,
     pub(super) seconds: f64,
     pub(super) rows_per_second: f64,
-    /// Of the loader, the simulated training loops and the pressure apart.
+    /// The processor time of the loader alone, without the simulated training loops and the pressure.
     pub(super) cpu_seconds_per_1000_rows: Option<f64>,
     pub(super) requests: u64,
     pub(super) bytes_read: u64,
@@ -26,13 +26,13 @@ pub(super) struct Epoch {
 }
 
 /// The epochs of a run, in order.
-pub(super) fn epochs(ranks: &[Run]) -> Vec<Epoch> {
+pub(super) fn epochs(ranks: &[RankRun]) -> Vec<Epoch> {
     let laps: Vec<_> = ranks.iter().map(|run| run.laps.as_slice()).collect();
     let spans = tally::epochs(&laps).into_iter().enumerate();
     spans
         .map(|(number, span)| {
             let marks =
-                |run: &Run| Some((run.marks.get(number)?.clone(), run.marks.get(number + 1)?.clone()));
+                |run: &RankRun| Some((run.marks.get(number)?.clone(), run.marks.get(number + 1)?.clone()));
             let traffic = ranks
                 .first()
                 .and_then(marks)
@@ -58,8 +58,9 @@ pub(super) fn epochs(ranks: &[Run]) -> Vec<Epoch> {
         .collect()
 }
 
-/// Processor time of the loader between two marks: that of the process, less the training loops and the pressure.
-pub(super) fn cpu_seconds(ranks: &[Run], from: usize, to: usize) -> Option<f64> {
+/// The processor time of the loader between two marks: that of the process without the training loops and the
+/// pressure.
+pub(super) fn cpu_seconds(ranks: &[RankRun], from: usize, to: usize) -> Option<f64> {
     let first = ranks.first()?;
     let (before, after) = (first.marks.get(from)?, first.marks.get(to)?);
     let spent = Clock::between(before.clock?, after.clock?).own;
@@ -70,12 +71,12 @@ pub(super) fn cpu_seconds(ranks: &[Run], from: usize, to: usize) -> Option<f64> 
     Some((spent - training - (after.pressure - before.pressure)).max(0.0))
 }
 
-/// For each 1,000 of `rows`.
+/// The seconds for each 1,000 of `rows`.
 pub(super) fn per_thousand(seconds: f64, rows: u64) -> f64 {
     seconds / (rows as f64 / 1e3).max(f64::MIN_POSITIVE)
 }
 
-/// The rate of the first epoch, and the median of the others.
+/// The rate of the first epoch, and the median rate of the others.
 pub(super) fn cold_and_warm(epochs: &[Epoch]) -> (Option<f64>, Option<f64>) {
     let Some((first, others)) = epochs.split_first() else { return (None, None) };
     let mut rates: Vec<f64> = others.iter().map(|epoch| epoch.rows_per_second).collect();
@@ -90,8 +91,8 @@ mod tests {
     use super::super::tally::Lap;
     use super::*;
 
-    /// Two epochs of two steps of a second, one row each; the second one sends no requests.
-    fn run(training: f64) -> Run {
+    /// Two epochs with two steps of a second and one row each; the second epoch sends no requests.
+    fn run(training: f64) -> RankRun {
         let lap = |at: f64, first| Lap {
             asked: at,
             got: at,
@@ -107,14 +108,14 @@ mod tests {
             traffic.bytes_read = 10 * requests;
             Mark { clock: Some(Clock { own, all: own }), training, pressure, traffic, cache: None }
         };
-        Run {
+        RankRun {
             laps: vec![lap(0.0, true), lap(1.0, false), lap(2.0, true), lap(3.0, false)],
             marks: vec![
                 mark(5.0, 0.0, 1.0, 2),
                 mark(8.0, training, 1.5, 7),
                 mark(10.0, 2.0 * training, 2.0, 7),
             ],
-            ..Run::default()
+            ..RankRun::default()
         }
     }
 
@@ -124,7 +125,7 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].rows, found[0].requests, found[0].bytes_read), (4, 5, 50));
         assert_eq!((found[1].rows, found[1].requests), (4, 0));
-        // 3 s of the process, less 0.75 of training loops and 0.5 of pressure, for 4 rows.
+        // The process took 3 s, of which training loops took 0.75 and the pressure 0.5; there are 4 rows.
         let cpu = found[0].cpu_seconds_per_1000_rows.unwrap();
         assert!((cpu - 1.75 / 4.0 * 1e3).abs() < 1e-6, "{cpu}");
         assert!((found[0].rows_per_second - 2.0).abs() < 1e-9);

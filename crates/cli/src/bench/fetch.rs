@@ -12,9 +12,9 @@ use crate::console::Console;
 use crate::options::LoaderOptions;
 use crate::units::{bytes, count, seconds};
 
-/// Row groups read in their stored order, several at once, and discarded.
+/// The result of reading row groups in their stored order, several at a time, and discarding them.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct FetchReport {
     until: &'static str,
     row_groups: usize,
     rows: u64,
@@ -30,7 +30,7 @@ pub(super) fn measure(
     options: &LoaderOptions,
     max_batches: Option<u64>,
     console: &Console,
-) -> Result<Report> {
+) -> Result<FetchReport> {
     let dataset = options.open()?;
     let catalog = dataset.catalog();
     let most_rows = max_batches.map_or(u64::MAX, |most| most.saturating_mul(options.batch_size));
@@ -46,7 +46,7 @@ pub(super) fn measure(
         }
     })?;
     let time = started.elapsed().as_secs_f64();
-    Ok(Report {
+    Ok(FetchReport {
         until: "fetch",
         row_groups: groups,
         rows,
@@ -58,7 +58,7 @@ pub(super) fn measure(
     })
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for FetchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -8,10 +8,10 @@ use super::tally::Lap;
 use crate::console::{Console, Progress};
 use crate::units::{count, percent};
 
-/// Waits that took a smaller share of the time since the last line are not mentioned.
-const NOTABLE: f64 = 0.01;
+/// The smallest share of the time since the last line that waits must have taken to be mentioned.
+const MIN_NOTED_SHARE: f64 = 0.01;
 
-/// The progress of rank 0.
+/// Shows the progress of rank 0.
 pub(super) struct Live<'a> {
     progress: Progress,
     loader: Option<&'a Loader>,
@@ -20,7 +20,7 @@ pub(super) struct Live<'a> {
     spoke: (f64, Waits),
 }
 
-/// Sums over the steps until now.
+/// The sums over all steps so far.
 #[derive(Default)]
 struct SoFar {
     began: Option<f64>,
@@ -35,7 +35,7 @@ impl<'a> Live<'a> {
         Live { progress, loader, so_far: SoFar::default(), spoke: (0.0, Waits::default()) }
     }
 
-    /// Another step is over.
+    /// Counts a step that is over.
     pub(super) fn step(&mut self, lap: &Lap) {
         let Live { progress, loader, so_far, spoke } = self;
         so_far.add(lap);
@@ -70,11 +70,11 @@ impl SoFar {
     }
 }
 
-/// The stage with the longest wait between two readings that are `seconds` apart, if the wait was long.
+/// The stage with the longest wait between two readings that are `seconds` apart, if the waits were long.
 fn limiting(then: &Waits, now: &Waits, seconds: f64) -> Option<&'static str> {
     let waits = now.since(then);
     let most = Stage::ALL.into_iter().max_by(|a, b| waits.of(*a).total_cmp(&waits.of(*b)))?;
-    (waits.total() > NOTABLE * seconds).then(|| most.name())
+    (waits.total() > MIN_NOTED_SHARE * seconds).then(|| most.name())
 }
 
 #[cfg(test)]

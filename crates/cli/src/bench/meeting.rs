@@ -1,10 +1,11 @@
-//! The barrier at which the ranks of a simulated run wait for each other after each step, as in an all-reduce.
+//! The barrier at which the ranks of a simulated run wait for each other after each step, as in an
+//! all-reduce.
 //!
-//! Not `std::sync::Barrier`: when one rank fails, the others must not wait for it for ever.
+//! It is not `std::sync::Barrier`, because the others must not wait for ever when one rank fails.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A barrier that can be left, and that all leave together.
+/// A barrier of ranks that any rank can end for all.
 pub(super) struct Meeting {
     ranks: usize,
     state: Mutex<State>,
@@ -23,7 +24,7 @@ impl Meeting {
         Meeting { ranks, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Waits until all ranks are here. False when one of them ended the run, now or before.
+    /// Waits until all ranks have come. Returns false if one of them ended the run, before or meanwhile.
     pub(super) fn meet(&self) -> bool {
         let mut state = self.lock();
         state.here += 1;
@@ -40,7 +41,7 @@ impl Meeting {
         state.round != round || !state.over
     }
 
-    /// Ends the run for all.
+    /// Ends the run for all ranks.
     pub(super) fn end(&self) {
         self.lock().over = true;
         self.changed.notify_all();

@@ -1,33 +1,33 @@
-//! Checks an order by the rows themselves. Arithmetic only.
+//! Compares an order of rows with the stored rows. The code is only arithmetic.
 //!
-//! A row is identified by a digest of its content, which is searched among the digests of the stored rows. Equal rows
-//! cannot be distinguished: they are matched in turn, so that the counts are right in any case.
+//! A row is identified by a hash of its content, which is looked up among the hashes of the stored rows.
+//! Equal rows cannot be distinguished: they are matched in turn, so that the counts are right in any case.
 
-/// A row of the stored data, by its place in it.
+/// The index of a row in the stored data.
 type Place = usize;
 
-/// Which stored row each delivered row was.
+/// The stored row of each delivered row.
 pub(super) struct Matched {
-    /// The stored row of each delivered one, in the order of delivery; `None` for a row that is not stored.
+    /// The stored row of each delivered row, in the order of delivery; `None` for a row that is not stored.
     pub(super) places: Vec<Option<Place>>,
     /// How often each stored row was delivered.
     times: Vec<u32>,
-    /// Whether no other stored row is like it.
+    /// For each stored row, whether no other stored row equals it.
     alone: Vec<bool>,
 }
 
-/// How often rows were delivered.
+/// How many rows were delivered once, twice, never, or without being stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Deliveries {
     pub(super) once: u64,
-    /// Or more often.
+    /// The number of stored rows that were delivered twice or more often.
     pub(super) twice: u64,
     pub(super) never: u64,
-    /// Delivered, and not among the stored rows.
+    /// The number of delivered rows that are not among the stored rows.
     pub(super) unknown: u64,
 }
 
-/// Matches the digests of `delivered` rows to those of `stored` ones.
+/// Matches the hashes of `delivered` rows to those of `stored` rows.
 pub(super) fn matched(stored: &[u64], delivered: &[u64]) -> Matched {
     let mut sorted: Vec<(u64, Place)> = stored.iter().copied().zip(0..).collect();
     sorted.sort_unstable();
@@ -37,7 +37,7 @@ pub(super) fn matched(stored: &[u64], delivered: &[u64]) -> Matched {
         from..to
     };
     let mut times = vec![0; stored.len()];
-    // How many rows like the first of `alike` were met so far.
+    // For the first row of each group of equal rows, how many of the group were delivered so far.
     let mut met = vec![0; stored.len()];
     let places = delivered
         .iter()
@@ -67,14 +67,14 @@ impl Matched {
         }
     }
 
-    /// χ² per degree of freedom of a table that says how many rows of each stretch of the stored order came in each
-    /// stretch of the delivered one: about 1 for a uniform permutation, and the larger the more of the stored order is
-    /// left. Rows that are equal to others are left out; `None` if too few remain.
+    /// χ² per degree of freedom of a table that counts how many rows of each stretch of the stored order came
+    /// in each stretch of the delivered order: about 1 for a uniform permutation, and larger the more of the
+    /// stored order is left. Rows that equal other rows are left out; `None` if too few rows remain.
     pub(super) fn chi_squared(&self) -> Option<f64> {
-        /// Fewer rows to a cell, and the sum is not distributed as χ² is.
+        /// With fewer rows in a cell, the sum would not be distributed like χ².
         const ROWS_TO_A_CELL: usize = 16;
-        /// Finer stretches than this would find patterns that do not matter for training.
-        const MOST_STRETCHES: usize = 64;
+        /// Finer stretches would find patterns that do not matter for training.
+        const MAX_STRETCHES: usize = 64;
         let pairs: Vec<(usize, Place)> = self
             .places
             .iter()
@@ -82,7 +82,7 @@ impl Matched {
             .enumerate()
             .filter_map(|(at, place)| Some((at, place.filter(|place| self.alone[*place])?)))
             .collect();
-        let stretches = ((pairs.len() / ROWS_TO_A_CELL) as f64).sqrt().min(MOST_STRETCHES as f64) as usize;
+        let stretches = ((pairs.len() / ROWS_TO_A_CELL) as f64).sqrt().min(MAX_STRETCHES as f64) as usize;
         if stretches < 2 {
             return None;
         }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// `rows` in an order drawn uniformly.
+    /// `rows` in a uniformly random order.
     fn shuffled(rows: usize, seed: u64) -> Vec<u64> {
         let mut random = Random::new(seed, 0);
         let mut order: Vec<u64> = (0..rows as u64).collect();
@@ -153,7 +153,7 @@ mod tests {
         }
         let found = matched(&stored, &stored).chi_squared().unwrap();
         assert!(found > 100.0, "{found}");
-        // Blocks of 1,000 rows, shuffled inside and among each other.
+        // Blocks of 1,000 rows, shuffled within each block and among each other.
         let blocks: Vec<u64> = shuffled(50, 1)
             .into_iter()
             .flat_map(|b| shuffled(1_000, b).into_iter().map(move |r| b * 1_000 + r))

@@ -1,7 +1,8 @@
-//! `--report`: one self-contained page. It has no scripts and loads nothing: plots are SVG that is made here, and the
-//! element `report` has the whole report as JSON.
+//! `--report`: a self-contained page of HTML. It has no scripts and loads nothing: its plots are SVG that is
+//! made here, and its element `report` holds the whole report as JSON.
 //!
-//! `plotters` writes colours into its SVG, where these follow the page's light and dark.
+//! The plots are not made by `plotters`, which writes colours into its SVG: here, colours follow the light or
+//! dark theme of the page.
 
 mod axis;
 mod figures;
@@ -12,12 +13,12 @@ mod svg;
 use forebay_base::{Error, ErrorKind, Result};
 
 use self::html::{escaped, script_safe};
-use super::report::Report;
+use super::report::BenchReport;
 
 const STYLE: &str = include_str!("page/style.css");
 
-/// The page of `report`.
-pub(super) fn of(report: &Report) -> Result<String> {
+/// Renders the page of `report`.
+pub(super) fn render(report: &BenchReport) -> Result<String> {
     let failed = |error| Error::new(ErrorKind::Internal, format!("cannot write JSON: {error}"));
     let value = serde_json::to_value(report).map_err(failed)?;
     let json = serde_json::to_string_pretty(&value).map_err(failed)?;
@@ -57,7 +58,7 @@ pub(super) fn of(report: &Report) -> Result<String> {
 }
 
 /// The machine of the run, as far as figures depend on it.
-fn host(report: &Report) -> String {
+fn host(report: &BenchReport) -> String {
     let processors = crate::machine::processors() as usize;
     let other = match report.others_cores {
         Some(cores) => format!(", of which other programs kept {cores:.1} busy"),

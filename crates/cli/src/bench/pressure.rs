@@ -1,4 +1,5 @@
-//! `--pressure`: threads that keep processors busy beside the run, as other programs of a training machine do.
+//! `--pressure`: threads that keep processors busy beside the run, as other programs on a training machine
+//! do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -7,12 +8,12 @@ use std::thread::JoinHandle;
 use crate::machine;
 use crate::random::Random;
 
-/// Numbers drawn between two checks whether to stop: about a millisecond.
-const ROUND: u32 = 1 << 20;
+/// How many random numbers are drawn between two checks whether to stop; they take about a millisecond.
+const NUMBERS_A_ROUND: u32 = 1 << 20;
 const NANOS: f64 = 1e9;
 
-/// Threads that compute without a pause, at the same priority as the loader's, until it is dropped. They use
-/// processors, and hardly any memory.
+/// Threads that compute without a pause, at the loader's own priority, until this value is dropped. They use
+/// processors and hardly any memory.
 pub(super) struct Pressure {
     stop: Arc<AtomicBool>,
     burners: Vec<Burner>,
@@ -20,7 +21,7 @@ pub(super) struct Pressure {
 
 struct Burner {
     thread: Option<JoinHandle<()>>,
-    /// Processor time that it took so far.
+    /// The processor time that the thread took so far, in nanoseconds.
     nanos: Arc<AtomicU64>,
 }
 
@@ -31,7 +32,7 @@ impl Pressure {
         Pressure { stop, burners }
     }
 
-    /// Processor time that its threads took so far.
+    /// The processor time that all threads took so far, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.burners.iter().map(|burner| burner.nanos.load(Relaxed) as f64 / NANOS).sum()
     }
@@ -44,7 +45,7 @@ impl Burner {
         let thread = std::thread::spawn(move || {
             let mut random = Random::new(0, number);
             while !stop.load(Relaxed) {
-                for _ in 0..ROUND {
+                for _ in 0..NUMBERS_A_ROUND {
                     std::hint::black_box(random.bits());
                 }
                 taken.store((machine::thread_seconds().unwrap_or(0.0) * NANOS) as u64, Relaxed);

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::args::{Args, Until};
 use super::check::OrderCheck;
-use super::drive::Run;
+use super::drive::RankRun;
 use super::epochs::{self, Epoch};
 use super::simulated::Simulated;
 use super::sweep::Point;
@@ -22,76 +22,78 @@ use crate::machine::{self, Clock};
 use crate::options::Order;
 use crate::units::{bytes, count, counted, percent, seconds};
 
-/// If the wait for the first batch takes more than this share of a run, its rates are those of a start.
-const MOSTLY_START: f64 = 0.25;
+/// The largest share of a run that the wait for the first batch may take. Above it, the run's rates are
+/// called those of a start.
+const MAX_START_SHARE: f64 = 0.25;
 
-/// Shorter waits for a stage, in seconds, are not mentioned.
-const SHOWN: f64 = 1e-3;
+/// The shortest wait for a stage that is mentioned, in seconds.
+const MIN_SHOWN_SECONDS: f64 = 1e-3;
 
-/// A run of `forebay bench`.
+/// The results of a run of `forebay bench`.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct BenchReport {
     pub(super) version: &'static str,
-    /// The processors that it was compiled for.
+    /// The processors that the program was compiled for.
     pub(super) level: &'static str,
     pub(super) locations: Vec<String>,
-    /// The published demand of the run.
+    /// The published demand that the run is compared with.
     pub(super) workload: Option<Held>,
     pub(super) until: Until,
     pub(super) order: Order,
     pub(super) world: u32,
     pub(super) threads: usize,
-    /// Threads that were kept busy beside the run.
+    /// The number of threads that were kept busy beside the run.
     pub(super) pressure: usize,
     pub(super) batch_size: u64,
-    /// Begun, the last of which may be cut short.
+    /// The number of epochs that were begun; the last may be cut short.
     pub(super) epochs: u64,
     pub(super) steps: u64,
     pub(super) rows: u64,
     pub(super) images: u64,
-    /// From the first request for a batch to the end of the last step.
+    /// The time from the first request for a batch to the end of the last step.
     pub(super) seconds: f64,
     pub(super) rows_per_second: f64,
-    /// Whether the wait for the first batch took so much of the time that the rates are those of a start.
+    /// Whether the wait for the first batch took so large a share of the time that the rates are those of a
+    /// start.
     pub(super) too_short: bool,
-    /// The first epoch's.
+    /// The rate of the first epoch.
     pub(super) cold_rows_per_second: Option<f64>,
-    /// The median of the later ones.
+    /// The median rate of the later epochs.
     pub(super) warm_rows_per_second: Option<f64>,
     pub(super) images_per_second: f64,
-    /// Columns of images that came encoded.
+    /// The columns of images that came encoded.
     pub(super) undecoded: Vec<String>,
     pub(super) stored_bytes_per_second: f64,
-    /// From opening the data set to the first batch of the slowest rank.
+    /// The time from opening the data set to the first batch of the slowest rank.
     pub(super) seconds_to_first_batch: f64,
-    /// Rows that all ranks got in each whole second.
+    /// The number of rows that all ranks got in each whole second.
     pub(super) rows_by_second: Vec<u64>,
     pub(super) next_ms: Waits,
     pub(super) next_histogram: Vec<Bin>,
     pub(super) longest_stall_ms: f64,
     pub(super) epoch_gap_ms: Option<f64>,
     pub(super) accelerator: Option<Simulated>,
-    /// Seconds that the ranks waited after their first batch, by the stage that held them up.
+    /// How long the ranks waited after their first batch, in seconds, by the stage that held them up.
     pub(super) waited: stats::Waits,
     /// The work of the stages of all ranks.
     pub(super) stages: Stages,
     /// The bottleneck as the loaders see it.
     verdict: Verdict,
-    /// Of the loader, the simulated training loops and the pressure apart. Batches that were made ahead and not handed
-    /// over are among it, which counts in short runs.
+    /// The processor time of the loader, without the simulated training loops and the pressure. It includes
+    /// batches that were made ahead and not handed over, which matters in short runs.
     pub(super) cpu_seconds_per_1000_rows: Option<f64>,
-    /// Processors that other programs kept busy meanwhile.
+    /// How many processors other programs kept busy meanwhile.
     pub(super) others_cores: Option<f64>,
     pub(super) peak_rss_bytes: Option<u64>,
     pub(super) budget_bytes: u64,
-    /// The requests to the stores, footers included; all ranks together.
+    /// The requests of all ranks to the stores, including those for footers.
     pub(super) traffic: TrafficStats,
     pub(super) requests_per_gb: f64,
-    /// Bytes read for each needed byte.
+    /// The bytes read over the bytes needed.
     pub(super) read_amplification: f64,
     /// The row cache of the first rank.
     pub(super) cache: Option<CacheStats>,
-    /// Lookups of all ranks that found their rows, and that did not.
+    /// How many lookups of all ranks found their rows, and how many did not.
     pub(super) cache_hits: u64,
     pub(super) cache_misses: u64,
     pub(super) skipped_rows: u64,
@@ -102,12 +104,12 @@ pub(super) struct Report {
     pub(super) bottleneck: String,
 }
 
-impl Report {
-    /// Sums up `ranks`, the laps that `loaders` ran.
+impl BenchReport {
+    /// Sums up `ranks`, the records of what `loaders` ran.
     pub(super) fn new(
         args: &Args,
         loaders: &[Loader],
-        ranks: &[Run],
+        ranks: &[RankRun],
         step: Duration,
         floor: Duration,
     ) -> Self {
@@ -125,7 +127,7 @@ impl Report {
         let spent = (|| Some(Clock::between(marks.first()?.clock?, marks.last()?.clock?)))();
         let cpu = epochs::cpu_seconds(ranks, 0, by_epoch.len());
         let traffic = loaders.first().map(|loader| loader.stats().traffic).unwrap_or_default();
-        let mut report = Report {
+        let mut report = BenchReport {
             version: env!("CARGO_PKG_VERSION"),
             level: machine::LEVEL,
             locations: args.loader.location.shown(),
@@ -142,7 +144,7 @@ impl Report {
             images: 0,
             seconds: time,
             rows_per_second: rows as f64 / time,
-            too_short: start > MOSTLY_START,
+            too_short: start > MAX_START_SHARE,
             cold_rows_per_second: cold,
             warm_rows_per_second: warm,
             images_per_second: 0.0,
@@ -178,14 +180,15 @@ impl Report {
         let stats: Vec<Stats> = loaders.iter().map(Loader::stats).collect();
         stats.iter().zip(ranks).for_each(|(stats, run)| report.add(stats, run));
         report.verdict = Stats::verdict_of(&stats);
-        // Images are counted when they are decoded, ahead of the consumer: limit them to the rows that arrived.
+        // Images are counted when they are decoded, ahead of the consumer, so they are limited to the rows
+        // that arrived.
         report.images = report.stages.decode.items.min(rows.saturating_mul(args.loader.image.len() as u64));
         report.images_per_second = report.images as f64 / time;
         report.stored_bytes_per_second = report.stages.fetch.bytes as f64 / time;
         report
     }
 
-    fn add(&mut self, stats: &Stats, run: &Run) {
+    fn add(&mut self, stats: &Stats, run: &RankRun) {
         self.stages.add(&stats.stages);
         self.waited.add(&stats.waits.since(&run.first_wait));
         self.budget_bytes += stats.memory.budget;
@@ -198,7 +201,7 @@ impl Report {
     }
 
     /// Sets the margin: the loader's unthrottled rate over the accelerator's demand.
-    pub(super) fn set_margin(&mut self, free: &[Run]) {
+    pub(super) fn set_margin(&mut self, free: &[RankRun]) {
         if let Some(simulated) = &mut self.accelerator {
             simulated.set_margin(free);
         }
@@ -213,7 +216,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = |ms: f64| seconds(ms / 1e3);
         if let Some(held) = &self.workload {
@@ -248,7 +251,7 @@ impl fmt::Display for Report {
                 f,
                 "too short       the wait for the first batch is more than {} of the run, so its rates are those of a \
                  start: give it more --seconds or --epochs",
-                percent(MOSTLY_START)
+                percent(MAX_START_SHARE)
             )?;
         }
         let Waits { p50, p95, p99, p999, max } = self.next_ms;
@@ -269,14 +272,14 @@ impl fmt::Display for Report {
         }
         let waits = Stage::ALL.into_iter().map(|stage| (stage, self.waited.of(stage)));
         let waits: Vec<String> = waits
-            .filter(|(_, time)| *time >= SHOWN)
+            .filter(|(_, time)| *time >= MIN_SHOWN_SECONDS)
             .map(|(stage, time)| format!("{} {}", stage.name(), seconds(time)))
             .collect();
         let waits = if waits.is_empty() { "nothing".to_owned() } else { waits.join(", ") };
         writeln!(f, "waited for      {waits}")?;
         if let Some(cpu) = self.cpu_seconds_per_1000_rows {
             write!(f, "processor       {} for 1,000 rows", seconds(cpu))?;
-            if let Some(cores) = self.others_cores.filter(|cores| *cores > machine::DISTURBING) {
+            if let Some(cores) = self.others_cores.filter(|cores| *cores > machine::MAX_OTHER_CORES) {
                 write!(
                     f,
                     "; other programs kept {cores:.1} processors busy: repeat this on a quiet machine"

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::drive::Run;
+use super::drive::RankRun;
 use super::tally::{self, Utilisation};
 use crate::units::{percent, seconds};
 
-/// Late wake-ups that cost less are not mentioned.
-const NOTABLE: f64 = 0.002;
+/// The smallest share of the time lost to late wake-ups that is mentioned.
+const MIN_NOTED_SHARE: f64 = 0.002;
 
 /// The results of the simulated accelerator.
 #[derive(Serialize)]
 pub(super) struct Simulated {
-    /// The mean.
+    /// The mean time of a step.
     pub(super) step_ms: f64,
-    /// The share of it by which steps are shorter or longer.
+    /// The share of the mean by which steps are shorter or longer.
     pub(super) jitter: f32,
     /// The simulation's own cost of a step, which is subtracted.
     floor_ms: f64,
@@ -28,8 +28,8 @@ pub(super) struct Simulated {
 }
 
 impl Simulated {
-    /// Sums up `ranks`, run with steps of `step` on average when the harness adds `floor` to each.
-    pub(super) fn new(ranks: &[Run], step: Duration, jitter: f32, floor: Duration) -> Self {
+    /// Sums up `ranks`, which ran steps of `step` on average, if the harness adds `floor` to each step.
+    pub(super) fn new(ranks: &[RankRun], step: Duration, jitter: f32, floor: Duration) -> Self {
         let (step, floor) = (step.as_secs_f64(), floor.as_secs_f64());
         let ranks: Vec<Utilisation> =
             ranks.iter().filter_map(|run| tally::utilisation(&run.laps, floor)).collect();
@@ -43,7 +43,7 @@ impl Simulated {
         }
     }
 
-    /// The busy share of each second on the rank that fared worst in it.
+    /// The busy share in each second of the rank that fared worst in it.
     pub(super) fn by_second(&self) -> Vec<f64> {
         let seconds = self.ranks.iter().map(|rank| rank.by_second.len()).min().unwrap_or(0);
         let worst = |second: usize| self.ranks.iter().map(|rank| rank.by_second[second]).fold(1.0, f64::min);
@@ -51,9 +51,9 @@ impl Simulated {
     }
 
     /// Sets the margin: the loader's unthrottled rate over the accelerator's demand.
-    pub(super) fn set_margin(&mut self, free: &[Run]) {
-        // The wait for the first batch is a start, not a rate.
-        let steps_per_second = free.iter().filter_map(|Run { laps, .. }| {
+    pub(super) fn set_margin(&mut self, free: &[RankRun]) {
+        // The wait for the first batch is left out, because it belongs to the start and not to the rate.
+        let steps_per_second = free.iter().filter_map(|RankRun { laps, .. }| {
             let (first, last) = (laps.first()?, laps.last()?);
             let time = last.ended - first.ended;
             (time > 0.0).then(|| (laps.len() - 1) as f64 / time)
@@ -79,7 +79,7 @@ impl fmt::Display for Simulated {
             write!(f, ", worst second {}, variation {variation:.3}", percent(worst))?;
         }
         let late = self.ranks.iter().map(|rank| rank.late).fold(0.0, f64::max);
-        if late > NOTABLE {
+        if late > MIN_NOTED_SHARE {
             write!(f, ", {} lost to late wake-ups", percent(late))?;
         }
         match self.margin {

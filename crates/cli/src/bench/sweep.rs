@@ -1,19 +1,20 @@
-//! `--thread-sweep`: the rate without an accelerator by the number of decoding threads.
+//! `--thread-sweep`: the rate without an accelerator, by the number of decoding threads.
 
 use forebay_base::Result;
 use serde::Serialize;
 
 use super::args::Args;
-use super::drive::{Run, unthrottled};
+use super::drive::{RankRun, unthrottled};
 use super::pressure::Pressure;
 use crate::console::Console;
 
-/// The rate with a number of threads.
+/// The rate that was measured with one number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Point {
-    /// Of each rank.
+    /// The number of threads of each rank.
     pub(super) threads: usize,
-    /// Of all ranks, without the wait for the first batch; `None` if the time was too short for a second one.
+    /// The rate of all ranks, without the wait for the first batch; `None` if the time was too short for a
+    /// second batch.
     pub(super) rows_per_second: Option<f64>,
 }
 
@@ -30,8 +31,9 @@ pub(super) fn measure(args: &Args, pressure: &Pressure, console: &Console) -> Re
     Ok(points)
 }
 
-/// Rows a second of one rank from its first step on: the wait for the first batch is a start, not a rate.
-fn rate(run: &Run) -> Option<f64> {
+/// The rate of one rank in rows per second, from its first step on: the wait for the first batch belongs to
+/// the start.
+fn rate(run: &RankRun) -> Option<f64> {
     let (first, others) = run.laps.split_first()?;
     let time = others.last()?.ended - first.ended;
     let rows: u64 = others.iter().map(|lap| lap.rows).sum();
@@ -54,7 +56,7 @@ mod tests {
             rows,
             first: false,
         };
-        let run = |laps: &[Lap]| Run { laps: laps.to_vec(), ..Run::default() };
+        let run = |laps: &[Lap]| RankRun { laps: laps.to_vec(), ..RankRun::default() };
         let laps = [lap(0.0, 100.0, 10), lap(100.0, 101.0, 10), lap(101.0, 102.0, 20)];
         assert_eq!(rate(&run(&laps)), Some(15.0));
         assert_eq!(rate(&run(&laps[..1])), None);

@@ -1,30 +1,31 @@
-//! From the times of a run to its figures. Arithmetic only; times are seconds since the run began.
+//! Computes the figures of a run from its times. The code is only arithmetic; times are seconds since the run
+//! began.
 
 use serde::Serialize;
 
-/// Windows over which utilisation must be even.
-const WINDOW: f64 = 1.0;
+/// The length of the windows over which utilisation is computed, in seconds.
+const WINDOW_SECONDS: f64 = 1.0;
 
 /// One step of one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lap {
-    /// The batch was requested,
+    /// When the batch was requested.
     pub(super) asked: f64,
-    /// was in hand,
+    /// When the batch arrived.
     pub(super) got: f64,
-    /// and all ranks had theirs: the step began.
+    /// When all ranks had their batches, and the step began.
     pub(super) began: f64,
-    /// The step was over.
+    /// When the step was over.
     pub(super) ended: f64,
     /// The intended length of the step.
     pub(super) step: f64,
-    /// Rows of the batch.
+    /// The number of rows in the batch.
     pub(super) rows: u64,
-    /// The first of its epoch.
+    /// Whether the step is the first of its epoch.
     pub(super) first: bool,
 }
 
-/// How long `next()` took, in milliseconds, the very first call apart.
+/// How long `next()` took, in milliseconds, without the first call of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Waits {
     pub(super) p50: f64,
@@ -38,40 +39,43 @@ pub(super) struct Waits {
 /// How busy the accelerator of one rank was.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Utilisation {
-    /// Sum of the steps' meant times over wall time, the first wait apart and the harness's own cost taken off.
+    /// The sum of the intended times of the steps over the elapsed time, without the first wait and the
+    /// harness's own cost.
     pub(super) mean: f64,
-    /// The share of that time by which steps were too long: the simulation's thread was woken late because all
-    /// processors were busy. A training loop's own thread would be late as well.
+    /// The share of that time by which steps were too long, because the simulation's thread was woken late
+    /// while all processors were busy. A training loop's own thread would be late as well.
     pub(super) late: f64,
-    /// Standard deviation over mean of one-second windows; absent in runs of less than two.
+    /// The standard deviation over the mean of one-second windows; `None` in runs of fewer than two windows.
     pub(super) variation: Option<f64>,
-    /// The worst one-second window.
+    /// The busy share of the worst one-second window.
     pub(super) worst_second: Option<f64>,
     /// The busy share of each whole second from the first batch on.
     pub(super) by_second: Vec<f64>,
 }
 
-/// Calls of `next()` of about equal length.
+/// Calls of `next()` of about equal duration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Bin {
-    /// No longer than this, and longer than the bin before allows.
+    /// The longest duration that belongs into this bin; shorter ones may belong into the bins before.
     pub(super) up_to_ms: f64,
     pub(super) calls: u64,
 }
 
-/// Bins for each power of ten: one is a quarter longer than the one before, finer than latencies repeat.
-const BINS: f64 = 10.0;
-/// The upper limit of the first bin, in milliseconds. A batch that is ready is in hand within about a microsecond.
-const SHORTEST: f64 = 1e-3;
+/// How many bins a power of ten has: each is a quarter longer than the one before, which is finer than
+/// latencies repeat.
+const BINS_A_DECADE: f64 = 10.0;
+/// The upper limit of the first bin, in milliseconds. A batch that is ready arrives within about a
+/// microsecond.
+const FIRST_BIN_MS: f64 = 1e-3;
 
-/// All calls of `next()` but the first of the run.
+/// The percentiles of all calls of `next()` except the first of each run.
 pub(super) fn waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Waits {
     let times = sorted_waits(ranks);
     let at = |share| percentile(&times, share);
     Waits { p50: at(0.50), p95: at(0.95), p99: at(0.99), p999: at(0.999), max: at(1.0) }
 }
 
-/// In milliseconds.
+/// The durations of all calls except the first of each run, in milliseconds, sorted.
 fn sorted_waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<f64> {
     const MILLIS: f64 = 1e3;
     let laps = ranks.into_iter().flat_map(|laps| laps.iter().skip(1));
@@ -80,10 +84,10 @@ fn sorted_waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<f64> {
     times
 }
 
-/// The same calls by how long they took, from the first bin that holds any to the last.
+/// Counts the same calls by duration, from the first bin that is not empty to the last.
 pub(super) fn histogram<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<Bin> {
-    let edge = |bin: i32| SHORTEST * 10f64.powf(f64::from(bin) / BINS);
-    let of = |ms: f64| ((ms / SHORTEST).log10() * BINS).ceil().max(0.0) as i32;
+    let edge = |bin: i32| FIRST_BIN_MS * 10f64.powf(f64::from(bin) / BINS_A_DECADE);
+    let of = |ms: f64| ((ms / FIRST_BIN_MS).log10() * BINS_A_DECADE).ceil().max(0.0) as i32;
     let times = sorted_waits(ranks);
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return Vec::new() };
     let mut bins: Vec<Bin> =
@@ -94,27 +98,27 @@ pub(super) fn histogram<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<B
     bins
 }
 
-/// Rows that all ranks got in each whole second from the first batch of any on.
+/// The number of rows that all ranks got in each whole second, from the first batch of any rank on.
 pub(super) fn rows_by_second(ranks: &[&[Lap]]) -> Vec<u64> {
     let laps = || ranks.iter().copied().flatten();
     let start = laps().map(|lap| lap.got).fold(f64::INFINITY, f64::min);
     let end = laps().map(|lap| lap.ended).fold(0.0, f64::max);
-    let mut rows = vec![0; ((end - start).max(0.0) / WINDOW) as usize];
+    let mut rows = vec![0; ((end - start).max(0.0) / WINDOW_SECONDS) as usize];
     for lap in laps() {
-        if let Some(second) = rows.get_mut(((lap.got - start) / WINDOW) as usize) {
+        if let Some(second) = rows.get_mut(((lap.got - start) / WINDOW_SECONDS) as usize) {
             *second += lap.rows;
         }
     }
     rows
 }
 
-/// The smallest of `sorted` that is not exceeded by `share` of them; 0 of none.
+/// The smallest of `sorted` that at least `share` of the values do not exceed; 0 if there are no values.
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
-/// How busy one rank was, when the harness adds `floor` seconds to each step.
+/// How busy one rank was, if the harness adds `floor` seconds to each step.
 pub(super) fn utilisation(laps: &[Lap], floor: f64) -> Option<Utilisation> {
     let (first, last) = (laps.first()?, laps.last()?);
     let wall = last.ended - first.began - floor * laps.len() as f64;
@@ -133,13 +137,13 @@ pub(super) fn utilisation(laps: &[Lap], floor: f64) -> Option<Utilisation> {
 
 /// The busy share of each whole window from `start` to `end`.
 fn windows(laps: &[Lap], start: f64, end: f64) -> Vec<f64> {
-    let mut busy = vec![0.0; ((end - start) / WINDOW) as usize];
+    let mut busy = vec![0.0; ((end - start) / WINDOW_SECONDS) as usize];
     for lap in laps {
         let (from, to) = (lap.began - start, lap.began - start + lap.step);
-        for window in (from / WINDOW) as usize..=(to / WINDOW) as usize {
+        for window in (from / WINDOW_SECONDS) as usize..=(to / WINDOW_SECONDS) as usize {
             let Some(share) = busy.get_mut(window) else { break };
-            let (opens, closes) = (window as f64 * WINDOW, (window + 1) as f64 * WINDOW);
-            *share += (to.min(closes) - from.max(opens)).max(0.0) / WINDOW;
+            let (opens, closes) = (window as f64 * WINDOW_SECONDS, (window + 1) as f64 * WINDOW_SECONDS);
+            *share += (to.min(closes) - from.max(opens)).max(0.0) / WINDOW_SECONDS;
         }
     }
     busy
@@ -152,20 +156,20 @@ fn variation(values: &[f64]) -> f64 {
     variance.sqrt() / mean.max(f64::MIN_POSITIVE)
 }
 
-/// The longest wait for the first batch of an epoch after the first, in seconds.
+/// The longest wait for the first batch of any epoch but the first, in seconds.
 pub(super) fn epoch_gap<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Option<f64> {
     let later = ranks.into_iter().flat_map(|laps| laps.iter().skip(1).filter(|lap| lap.first));
     later.map(|lap| lap.got - lap.asked).max_by(f64::total_cmp)
 }
 
-/// The rows that all ranks got in one epoch, and the time from the first request of any to the last step of any.
+/// The rows that all ranks got in one epoch, and the time from its first request to its last step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct EpochSpan {
     pub(super) rows: u64,
     pub(super) seconds: f64,
 }
 
-/// Epoch by epoch.
+/// The epochs of a run, in order.
 pub(super) fn epochs(ranks: &[&[Lap]]) -> Vec<EpochSpan> {
     let epochs: Vec<Vec<&[Lap]>> =
         ranks.iter().map(|laps| laps.chunk_by(|_, next| !next.first).collect()).collect();
@@ -183,7 +187,7 @@ pub(super) fn epochs(ranks: &[&[Lap]]) -> Vec<EpochSpan> {
 mod tests {
     use super::*;
 
-    /// Steps of `step` with `wait` before each, from time 0.
+    /// Steps of `step` seconds with a wait of `wait` seconds before each, from time 0.
     fn run(steps: usize, step: f64, wait: impl Fn(usize) -> f64) -> Vec<Lap> {
         let mut now = 0.0;
         (0..steps)

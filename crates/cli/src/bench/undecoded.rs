@@ -1,5 +1,5 @@
-//! Images that a run delivers as they are stored: handing out bytes is so little work that what held it up is
-//! chance.
+//! Images that a run delivers as they are stored: handing out bytes is so little work that the bottleneck is
+//! a matter of chance.
 
 use forebay_arrow::array::{Array, AsArray, RecordBatch};
 use forebay_arrow::datatypes::DataType;
@@ -15,7 +15,8 @@ pub(super) fn images(batch: &RecordBatch) -> Vec<String> {
         .collect()
 }
 
-/// What to say of a run that decoded none of the images in these columns.
+/// The sentence about a run that decoded none of the images in these columns; `None` if there are no such
+/// columns.
 pub(super) fn sentence(columns: &[String]) -> Option<String> {
     let (first, others) = columns.split_first()?;
     let names = columns.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");

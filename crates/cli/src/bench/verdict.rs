@@ -1,17 +1,19 @@
-//! One sentence that names the bottleneck and a remedy: the accelerator, if it is kept busy, or the library's verdict.
+//! The sentence that names the bottleneck and a remedy: the accelerator if it is kept busy, otherwise the
+//! library's verdict.
 
 use forebay::stats::Stage;
 use forebay::stats::Verdict;
 
 use crate::units::percent;
 
-/// From this utilisation on, the accelerator has nothing to wait for.
-const FED: f64 = 0.99;
+/// The utilisation from which on the accelerator counts as fed.
+const MIN_FED_UTILISATION: f64 = 0.99;
 
-/// The bottleneck in a sentence; `accelerator` is the utilisation of the worst rank, and the margin where it is known.
+/// The sentence that names the bottleneck. `accelerator` is the utilisation of the worst rank, and the margin
+/// if it is known.
 pub(super) fn sentence(found: &Verdict, accelerator: Option<(f64, Option<f64>)>) -> String {
     match accelerator {
-        Some((busy, margin)) if busy >= FED => {
+        Some((busy, margin)) if busy >= MIN_FED_UTILISATION => {
             let could = margin.filter(|margin| *margin > 1.0).map_or(String::new(), |margin| {
                 format!(", and the loader could feed it {margin:.1} times as fast")
             });
@@ -43,7 +45,7 @@ mod tests {
         stats.verdict()
     }
 
-    /// A loader that waited for storage alone.
+    /// The verdict on a loader that waited only for storage.
     fn stored() -> Waits {
         let mut waits = Waits::default();
         waits.fetch = 4.0;

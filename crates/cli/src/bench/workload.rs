@@ -11,11 +11,11 @@
 //! The files are in `configs/dlio/workload/` of github.com/mlcommons/storage, and `rn18_configs/` of
 //! github.com/libffcv/ffcv-imagenet. In v3.0 the first two are previews, and not for submissions.
 //!
-//! Not published, and chosen here: the sides of the pictures, which give files of the published size on average; the
-//! transform (random resized crops of 224 for ResNet, which is the 150,528 B that MLPerf Storage gives as decoded size;
-//! 800×800 for RetinaNet, as in MLPerf Training); and how pictures are grouped in Parquet, since there they are single
-//! files. A run here shows whether this loader meets such a demand. It is not an MLPerf result: those require data of
-//! five times the memory, among other things.
+//! Not published, and chosen here: the sides of the pictures, which give files of the published size on
+//! average; the transform (random resized crops of 224 for ResNet, which is the 150,528 B that MLPerf Storage
+//! gives as decoded size; 800×800 for RetinaNet, as in MLPerf Training); and how pictures are grouped in
+//! Parquet, since there they are single files. A run here shows whether this loader meets such a demand. It
+//! is not an MLPerf result: those require data of five times the memory, among other things.
 
 mod data;
 mod resolve;
@@ -30,14 +30,14 @@ pub(super) use self::resolve::resolve;
 use crate::synth::{EMBEDDING_BYTES, FEATURE_BYTES, Kind, features_read};
 use crate::units::{self, bytes, count, percent};
 
-/// A published demand.
+/// The options of a published demand.
 #[derive(clap::Args, Clone)]
 pub(super) struct Options {
     /// Instead of a URL, a published demand on data of the published shape, which is made once
     #[arg(long, value_enum, conflicts_with_all = ["locations", "batch_size", "step_ms", "columns", "image"])]
     workload: Option<Workload>,
-    /// Accelerator of the demand [default: the first published one: b200 for mlperf-*, h100 for resnet50, a100 for
-    /// resnet18]
+    /// Accelerator of the demand [default: the first published one: b200 for mlperf-*, h100 for resnet50,
+    /// a100 for resnet18]
     #[arg(long, value_enum, requires = "workload")]
     accelerator: Option<Device>,
     /// Multiply the demand: each step takes the published time divided by this
@@ -52,13 +52,13 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Whether one was named.
+    /// Whether a workload was named.
     pub(super) fn is_given(&self) -> bool {
         self.workload.is_some()
     }
 
-    /// Refuses what says something of a workload where there is none. A required argument that conflicts with one that is given, as
-    /// a workload does with a URL, is not required of the parser.
+    /// Refuses options of a workload if there is no workload. The parser cannot: it does not require an
+    /// argument that conflicts with a given one, as a workload does with a URL.
     pub(super) fn check(&self) -> Result<()> {
         let of_workloads = [
             ("--accelerator", self.accelerator.is_some()),
@@ -86,7 +86,7 @@ enum Workload {
     MlperfRetinanet,
     /// Classification: JPEG of 115 KB, random crops of 224
     Resnet50,
-    /// The same for a model that is five times as fast
+    /// Classification, for a model that is five times as fast
     Resnet18,
 }
 
@@ -99,7 +99,7 @@ enum Device {
     A100,
 }
 
-/// The demand of one accelerator.
+/// The demand of one accelerator: rows every so often.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Demand {
     rows: u64,
@@ -114,15 +114,15 @@ pub(super) struct Held {
     scale: f64,
     published_step_ms: f64,
     published_rows_per_second: f64,
-    /// Of each rank: the published rate times the scale.
+    /// The demand of each rank: the published rate times the scale.
     demanded_rows_per_second: f64,
     demanded_bytes_per_second: f64,
     /// The least utilisation that MLPerf Storage accepts.
     asked_utilisation: Option<f64>,
 }
 
-/// Images of ImageNet's training set.
-const IMAGENET: f64 = 1_281_167.0;
+/// The number of images in ImageNet's training set.
+const IMAGENET_IMAGES: f64 = 1_281_167.0;
 
 impl Workload {
     /// The published demands, the most relevant first.
@@ -137,13 +137,13 @@ impl Workload {
             }
             Workload::Resnet18 => {
                 let (epochs, minutes, batch) = (88.0, 187.3, 1_024);
-                let images_per_second = epochs * IMAGENET / (minutes * 60.0);
+                let images_per_second = epochs * IMAGENET_IMAGES / (minutes * 60.0);
                 vec![demand(Device::A100, batch, batch as f64 / images_per_second)]
             }
         }
     }
 
-    /// The requirement of MLPerf Storage; ffcv has none.
+    /// The utilisation that MLPerf Storage requires; ffcv requires none.
     fn asked_utilisation(self) -> Option<f64> {
         match self {
             Workload::MlperfFlux | Workload::Resnet50 => Some(0.90),
@@ -153,7 +153,7 @@ impl Workload {
         }
     }
 
-    /// Bytes of a row as it is read.
+    /// The size of a row as it is read, in bytes.
     fn bytes_per_row(self) -> u64 {
         match self {
             Workload::MlperfFlux => EMBEDDING_BYTES,
@@ -190,7 +190,7 @@ impl Workload {
     }
 }
 
-/// The demand of a workload on a device, or on the first for which there is one.
+/// The demand of a workload on a device, or its first demand if no device is given.
 fn demanded(workload: Workload, device: Option<Device>) -> Result<(Device, Demand)> {
     let demands = workload.demands();
     demands.iter().copied().find(|(of, _)| device.is_none_or(|device| device == *of)).ok_or_else(|| {
@@ -201,7 +201,7 @@ fn demanded(workload: Workload, device: Option<Device>) -> Result<(Device, Deman
     })
 }
 
-/// The name on the command line.
+/// The name of the value on the command line.
 fn name(value: &impl clap::ValueEnum) -> String {
     value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }

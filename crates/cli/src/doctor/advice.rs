@@ -1,4 +1,4 @@
-//! The recommended changes, in words, with their effect.
+//! The recommended changes in words, with their effects.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use serde::Serialize;
 use super::model::{Change, Measured};
 use crate::options::LoaderOptions;
 use crate::units::{bytes, counted, percent};
-use crate::window::Window;
+use crate::window::WindowSizes;
 
-/// From this margin on, short delays do not reach the accelerator.
-const SAFE: f64 = 1.3;
-/// The least gain of a change that is recommended.
-const WORTH_IT: f64 = 1.05;
+/// The margin from which on short delays do not reach the accelerator.
+const SAFE_MARGIN: f64 = 1.3;
+/// The smallest gain for which a change is recommended, as a factor of the margin.
+const MIN_GAIN: f64 = 1.05;
 /// The share of Parquet in preparing from which on another codec is recommended.
-const MUCH_PARQUET: f64 = 0.3;
+const MIN_PARQUET_SHARE: f64 = 0.3;
 
 /// The demand of the accelerators.
 #[derive(Clone, Copy)]
@@ -25,13 +25,13 @@ pub(super) struct Demand {
     pub(super) ranks: u32,
 }
 
-/// The slower of the two parallel halves.
+/// The slower one of fetching and preparing, which run in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Bound {
-    /// The store.
+    /// Fetching is slower: the store is the limit.
     Fetching,
-    /// This machine's processors.
+    /// Preparing is slower: this machine's processors are the limit.
     Preparing,
 }
 
@@ -47,15 +47,15 @@ impl fmt::Display for Bound {
 /// The layout of the data.
 pub(super) struct Layout {
     rows: u64,
-    /// Columns that are read, of how many.
+    /// The number of columns that are read, and the number of columns that the data has.
     columns: (usize, usize),
-    /// Bytes of all rows in memory, and so in a cache.
+    /// The bytes of all rows in memory, and so in a cache.
     held: u64,
-    window: Window,
+    window: WindowSizes,
 }
 
 impl Layout {
-    pub(super) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
+    pub(super) fn read(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let catalog = dataset.catalog();
         let projection = options.projection(dataset)?;
         let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, &projection)).sum();
@@ -63,7 +63,7 @@ impl Layout {
             rows: catalog.rows(),
             columns: (projection.schema().fields().len(), catalog.schema.fields().len()),
             held,
-            window: Window::of(catalog, &projection),
+            window: WindowSizes::measure(catalog, &projection),
         })
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn bound(measured: &Measured) -> Bound {
     if measured.is_bound_by_store() { Bound::Fetching } else { Bound::Preparing }
 }
 
-/// All advice, the verdict first.
+/// All advice, beginning with the verdict.
 pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &Layout) -> Vec<String> {
     let Some(demand) = demand else {
         let unknown =
@@ -83,8 +83,8 @@ pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &Layout
         |change| measured.predict(change).map_or(0.0, |rate| rate.rows_per_second / demand.rows_per_second);
     let now = margin(Change::None);
     let mut advice = vec![verdict(now, demand)];
-    if now < SAFE {
-        let better = |change| Some(margin(change)).filter(|then| *then >= now * WORTH_IT);
+    if now < SAFE_MARGIN {
+        let better = |change| Some(margin(change)).filter(|then| *then >= now * MIN_GAIN);
         match bound(measured) {
             Bound::Fetching => {
                 if let Some(then) = better(Change::RowCache) {
@@ -134,17 +134,17 @@ pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &Layout
 fn verdict(margin: f64, demand: &Demand) -> String {
     let accelerators = if demand.ranks == 1 { "The accelerator" } else { "The accelerators" };
     match margin {
-        safe if safe >= SAFE => format!(
+        safe if safe >= SAFE_MARGIN => format!(
             "{accelerators} will be fed: {safe:.1} times what is taken can be given, so a hiccup does not show."
         ),
         near if near >= 1.0 => format!(
-            "{accelerators} will be fed, but near the cliff: a margin of {near:.2} leaves little for a hiccup; {SAFE} is safe."
+            "{accelerators} will be fed, but near the cliff: a margin of {near:.2} leaves little for a hiccup; {SAFE_MARGIN} is safe."
         ),
         short => format!("{accelerators} will wait {} of the time.", percent(1.0 - short)),
     }
 }
 
-/// How busy the accelerator is at a margin.
+/// How busy the accelerator is at a margin, in words.
 fn busy(margin: f64) -> String {
     format!("{} utilisation", percent(margin.min(1.0)))
 }
@@ -155,9 +155,9 @@ fn threads(measured: &Measured, demand: &Demand, now: f64) -> Option<String> {
         Some(rate.rows_per_second / demand.rows_per_second)
     };
     let idle = measured.threads + 1..=measured.processors;
-    let enough = idle.clone().find(|&threads| margin(threads).is_some_and(|then| then >= SAFE));
+    let enough = idle.clone().find(|&threads| margin(threads).is_some_and(|then| then >= SAFE_MARGIN));
     if let Some(threads) = enough.or(idle.last())
-        && let Some(then) = margin(threads).filter(|then| *then >= now * WORTH_IT)
+        && let Some(then) = margin(threads).filter(|then| *then >= now * MIN_GAIN)
     {
         let more = counted(u64::from(threads - measured.threads), "more thread");
         return Some(format!("{}: {} (margin {then:.2}).", capital(&more), busy(then)));
@@ -184,7 +184,7 @@ fn capital(text: &str) -> String {
 fn parquet(measured: &Measured) -> Option<String> {
     let row = f64::from(measured.threads.min(measured.processors)) / measured.cached.rows_per_second;
     let share = measured.work.parquet / (row + measured.work.parquet);
-    (share > MUCH_PARQUET).then(|| {
+    (share > MIN_PARQUET_SHARE).then(|| {
         format!(
             "{} of preparing is decoding Parquet: a lighter codec, such as lz4, or fewer columns would help.",
             percent(share)
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     fn layout() -> Layout {
-        Layout { rows: 1_000_000, columns: (2, 2), held: 60 << 30, window: Window::default() }
+        Layout { rows: 1_000_000, columns: (2, 2), held: 60 << 30, window: WindowSizes::default() }
     }
 
     fn advice(measured: &Measured, rows_per_second: f64, layout: &Layout) -> String {

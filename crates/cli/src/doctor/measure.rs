@@ -1,4 +1,5 @@
-//! The measurements: the store alone, the loader with the given options, and the loader with its rows in a cache.
+//! The measurements: the store alone, the loader with the given options, and the loader with its rows in a
+//! cache.
 
 use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
@@ -8,6 +9,7 @@ use forebay::Tier;
 use forebay::bindings::page_cache;
 use forebay::{Dataset, DiskCache, Loader, Shard};
 use forebay_base::Result;
+use forebay_image::Form;
 use forebay_store::catalog::Projection;
 use forebay_store::source::TrafficStats;
 
@@ -17,44 +19,49 @@ use crate::console::Progress;
 use crate::machine::{self, Clock};
 use crate::options::{LoaderOptions, Order};
 
-/// Row groups that trials mix. The rate hardly depends on the window, and a small one is full at once.
+/// How many row groups a trial's window holds. The rate hardly depends on the window, and a small one is full
+/// at once.
 const WINDOW_GROUPS: u64 = 4;
-/// Row groups that trials from a cache have in memory: few, so that they fetch no further ahead than they run.
+/// How many row groups, and batches, a trial from a cache has in memory: few, so that it does not fetch much
+/// further ahead than it runs.
 const GROUPS_AT_HAND: u64 = 10;
 const BATCHES_AT_HAND: u64 = 24;
-/// Bytes of rows, or of pixels, that are put on the local disk to be measured.
-const SCRATCH: u64 = 2 << 30;
-/// Passes in which a cache is filled, at most: a disk that is behind keeps some rows in a later one.
-const FILLING: u32 = 4;
-/// Row groups that are fetched at first.
+/// How many bytes of rows, or of pixels, may be written to the local disk for a measurement.
+const MAX_SCRATCH_BYTES: u64 = 2 << 30;
+/// How many passes may be needed to fill a cache: a disk that falls behind keeps some rows only in a later
+/// pass.
+const MAX_FILLING_PASSES: u32 = 4;
+/// How many row groups the first fetch reads.
 const FIRST_GROUPS: usize = 4;
-/// The most row groups that are fetched, a small data set repeatedly, at any rate.
-const LONGEST_FETCH: usize = 1 << 14;
-/// Time between two readings of the bytes received.
+/// How many row groups a fetch reads at most; a small data set is read repeatedly.
+const MAX_FETCH_GROUPS: usize = 1 << 14;
+/// The time between two readings of the bytes received.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The part of the batches that is kept as pixels for the measurement: they take several times as many bytes.
-const FEWER: u64 = 4;
+/// The batches of a trial are divided by this number for the trial with pixels, which takes several times as
+/// many bytes.
+const PIXEL_BATCHES_DIVISOR: u64 = 4;
 /// The number of measurements.
 pub(super) const TRIALS: u64 = 5;
-/// The most concurrent requests, if the user sets no other limit.
-const AT_ONCE: f64 = 64.0;
+/// How many requests run at the same time, if the user sets no other limit.
+const DEFAULT_REQUESTS: f64 = 64.0;
 
-/// One machine, one data set, one way to read it.
+/// The data set, the options and the machine to measure.
 pub(super) struct Bench<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) options: &'a LoaderOptions,
     pub(super) threads: u32,
-    /// Of each measurement.
+    /// The duration of each measurement.
     pub(super) time: Duration,
-    /// A folder of our own, on the disk that a cache would be on.
+    /// A folder for this run, on the disk that a cache would be on.
     pub(super) scratch: &'a Path,
 }
 
 impl Bench<'_> {
-    /// Measures everything that predictions need.
+    /// Makes all measurements that predictions need.
     pub(super) fn measure(&self, progress: &mut Progress) -> Result<Measured> {
         let window = self.small_window();
-        // First, so that data that no loader accepts, such as a data set without rows, is not measured.
+        // The loader is built first, so that data that no loader accepts, such as a data set without rows, is
+        // not measured.
         let loader = self.loader(self.threads, window.clone(), None)?;
         let (store, fetch) = self.store()?;
         progress.advance(1);
@@ -63,18 +70,20 @@ impl Bench<'_> {
         progress.advance(1);
 
         let near = self.near(window.clone(), &now);
-        let rows = DiskCache::open(self.scratch.join("rows"), SCRATCH)?;
+        let rows = DiskCache::open(self.scratch.join("rows"), MAX_SCRATCH_BYTES)?;
         let cached = |threads| self.cached_rate(threads, &near, &rows, Tier::Rows, now.batches);
         let all = cached(self.threads)?;
         progress.advance(1);
         let alone = if self.threads > 1 { cached(1)? } else { all };
         progress.advance(1);
-        let pixels = match self.options.image.is_empty() {
-            true => None,
-            false => {
-                let cache = DiskCache::open(self.scratch.join("pixels"), SCRATCH)?;
-                let few = (now.batches / FEWER).max(2);
-                // The cache must hold several row groups of pixels.
+        // Raw pixels have no other form.
+        let pixels = match self.options.image.iter().any(|(_, image)| image.has_form(Form::Pixels)) {
+            false => None,
+            true => {
+                let cache = DiskCache::open(self.scratch.join("pixels"), MAX_SCRATCH_BYTES)?;
+                let few = (now.batches / PIXEL_BATCHES_DIVISOR).max(2);
+                // The cache must hold several row groups of pixels, so this trial does not have little
+                // memory.
                 let rate = self.cached_rate(self.threads, &window, &cache, Tier::Pixels, few)?;
                 Some((rate, self.kept(&cache)))
             }
@@ -97,13 +106,13 @@ impl Bench<'_> {
         })
     }
 
-    /// Bytes of a row in a cache.
+    /// The size of a row in a cache, in bytes.
     fn kept(&self, cache: &DiskCache) -> f64 {
         let stats = cache.stats();
         stats.bytes as f64 / (stats.entries as f64 * self.group_rows()).max(1.0)
     }
 
-    /// A loader of one rank over everything.
+    /// A loader of a single rank, over the whole data set.
     fn loader(
         &self,
         threads: u32,
@@ -130,7 +139,7 @@ impl Bench<'_> {
         options
     }
 
-    /// The same with little memory.
+    /// The options with little memory, so that the loader does not read far ahead.
     fn near(&self, options: LoaderOptions, now: &Trial) -> LoaderOptions {
         let catalog = self.dataset.catalog();
         let largest = self.options.projection(self.dataset).map_or(0, |projection| {
@@ -153,7 +162,7 @@ impl Bench<'_> {
         batches: u64,
     ) -> Result<Rate> {
         let loader = self.loader(threads, options.clone(), Some((cache.clone(), tier)))?;
-        for _ in 0..FILLING {
+        for _ in 0..MAX_FILLING_PASSES {
             let before = cache.stats().misses;
             for batch in loader.epoch(0).take(usize::try_from(batches).unwrap_or(usize::MAX)) {
                 batch?;
@@ -165,8 +174,8 @@ impl Bench<'_> {
         Ok(trial::run(&loader, self.time, Some(batches))?.rate)
     }
 
-    /// Fetches more and more row groups, and discards them. Returns the store's rate, and the processor seconds of
-    /// this process for a row.
+    /// Fetches more and more row groups and discards them. Returns the store's rate, and the processor time
+    /// of this process for a row, in seconds.
     fn store(&self) -> Result<(Store, f64)> {
         let (projection, most) =
             (self.options.projection(self.dataset)?, self.dataset.catalog().groups.len());
@@ -175,7 +184,7 @@ impl Bench<'_> {
             let (before, clock) = (self.dataset.traffic(), Clock::now());
             let (rows, marks) = self.watched(|| self.fetch(groups, &projection))?;
             let took = marks.last().map_or(0.0, |mark| mark.at);
-            if took < self.time.as_secs_f64() && groups < LONGEST_FETCH.max(most) {
+            if took < self.time.as_secs_f64() && groups < MAX_FETCH_GROUPS.max(most) {
                 groups *= 2;
                 continue;
             }
@@ -184,11 +193,12 @@ impl Bench<'_> {
             let row_bytes = traffic.bytes_needed as f64 / rows.max(1) as f64;
             let rates: Vec<f64> =
                 trial::intervals(&marks).iter().map(|bytes| bytes / row_bytes.max(1.0)).collect();
-            return Ok((self.seen(Rate::of(&rates), &traffic, rows), spent / rows.max(1) as f64));
+            return Ok((self.seen(Rate::from_intervals(&rates), &traffic, rows), spent / rows.max(1) as f64));
         }
     }
 
-    /// Fetches this many row groups, the whole data set repeatedly if it has fewer; returns their rows.
+    /// Fetches this many row groups and returns their number of rows. A data set with fewer row groups is
+    /// read repeatedly.
     fn fetch(&self, groups: usize, projection: &Projection) -> Result<u64> {
         let all = &self.dataset.catalog().groups;
         let (mut left, mut rows) = (groups, 0);
@@ -201,7 +211,8 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// Runs `work`, and records the bytes received over time. Row groups arrive in order and in bursts; bytes do not.
+    /// Runs `work` and records the bytes received over time. Row groups arrive in order and in bursts, but
+    /// bytes do not.
     fn watched<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<(T, Vec<Mark>)> {
         let (before, started) = (self.dataset.traffic().bytes_read, Instant::now());
         let read = || self.dataset.traffic().bytes_read - before;
@@ -233,11 +244,11 @@ impl Bench<'_> {
             rate,
             first_byte: seconds(traffic.first_byte_us),
             request: seconds(traffic.request_us),
-            under_way: AT_ONCE * rows_in_request,
+            under_way: DEFAULT_REQUESTS * rows_in_request,
         }
     }
 
-    /// Rows of a row group, on average.
+    /// The mean number of rows in a row group.
     fn group_rows(&self) -> f64 {
         let catalog = self.dataset.catalog();
         catalog.rows() as f64 / catalog.groups.len().max(1) as f64

@@ -1,18 +1,19 @@
 //! Predicts the rate of a loader after a change: arithmetic on the measurements.
 //!
-//! A batch is there when its bytes are fetched and when it is prepared, and the two run in parallel, so the slower of
-//! them is the rate of both; that is how DS-Analyzer predicts data stalls (Mohan, Phanishayee, Raniwala and Chidambaram,
-//! *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021). Where all processors are busy, the time that
-//! fetching takes is lost to preparing.
+//! A batch is complete when its bytes were fetched and prepared. The two run in parallel, so the slower one
+//! decides the rate; that is how DS-Analyzer predicts data stalls (Mohan, Phanishayee, Raniwala and
+//! Chidambaram, *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021). If all processors are
+//! busy, the processor time of fetching is lost to preparing.
 //!
-//! Preparing with `t` threads follows Amdahl's law through the rates of one thread and of all. Fetching follows Little's law:
-//! the bytes that may be in flight arrive once in a request's time, until the link is full.
+//! Preparing with `t` threads follows Amdahl's law, fitted to the rates with one thread and with all.
+//! Fetching follows Little's law: the bytes that may be in flight arrive once in the time of a request, until
+//! the link is full.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// A rate with the half width of its 95 % confidence interval, both in rows a second.
+/// A rate with the half width of its 95 % confidence interval, both in rows per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Rate {
     pub(super) rows_per_second: f64,
@@ -20,15 +21,15 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// The mean of rates over intervals of equal length.
-    pub(super) fn of(intervals: &[f64]) -> Rate {
+    /// The mean of the rates over intervals of equal length.
+    pub(super) fn from_intervals(intervals: &[f64]) -> Rate {
         let n = intervals.len().max(1) as f64;
         let mean = intervals.iter().sum::<f64>() / n;
         let variance = intervals.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-        Rate { rows_per_second: mean, plus_minus: STUDENT * (variance / n).sqrt() }
+        Rate { rows_per_second: mean, plus_minus: STUDENT_T * (variance / n).sqrt() }
     }
 
-    /// The same relative error at another rate.
+    /// Another rate with the same relative error.
     pub(super) fn at(self, rows_per_second: f64) -> Rate {
         let relative = self.plus_minus / self.rows_per_second.max(f64::MIN_POSITIVE);
         Rate { rows_per_second, plus_minus: relative * rows_per_second }
@@ -39,53 +40,56 @@ impl Rate {
     }
 }
 
-/// Standard errors on both sides that cover 95 % for the dozen intervals that a measurement has.
-const STUDENT: f64 = 2.2;
+/// Student's t for a 95 % interval from a dozen values: the interval has this many standard errors on each
+/// side.
+const STUDENT_T: f64 = 2.2;
 
-/// Processor seconds of a row.
+/// The processor time that a row takes, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Work {
-    /// Decoding its Parquet, which a row cache saves.
+    /// Decoding the row's Parquet, which a row cache saves.
     pub(super) parquet: f64,
-    /// Fetching it.
+    /// Fetching the row.
     pub(super) fetch: f64,
 }
 
 /// The measurements of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Store {
-    /// Its rate when the bytes are discarded.
+    /// The rate of fetching when the bytes are discarded.
     pub(super) rate: Rate,
-    /// Median seconds to a request's first byte; 0 for local files.
+    /// The median time to the first byte of a request, in seconds; 0 for local files.
     pub(super) first_byte: f64,
-    /// Seconds that a request takes in all.
+    /// The whole time of a request, in seconds.
     pub(super) request: f64,
-    /// Rows that may be under way at once.
+    /// How many rows may be in flight at the same time.
     pub(super) under_way: f64,
 }
 
 /// The measurements of one machine and one data set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Measured {
-    /// Processors that this process may use.
+    /// The number of processors that this process may use.
     pub(super) processors: u32,
-    /// Threads of the loader.
+    /// The number of threads of the loader.
     pub(super) threads: u32,
-    /// With the given options.
+    /// The rate with the given options.
     pub(super) now: Rate,
-    /// From a warm row cache, with all threads and with one.
+    /// The rates from a warm row cache, with all threads and with one.
     pub(super) cached: Rate,
     pub(super) cached_alone: Rate,
-    /// With images kept as pixels, where there are images.
+    /// The rate with images kept as pixels, if there are images.
     pub(super) pixels: Option<Rate>,
     pub(super) work: Work,
     pub(super) store: Store,
-    /// Bytes of a row with its images as pixels, in a cache.
+    /// The size of a row in a cache that keeps images as pixels, in bytes.
     pub(super) pixel_bytes: Option<f64>,
-    /// Bytes a second of the cache's disk, past the page cache, and bytes of a row there.
+    /// The speed of the cache's disk without the page cache, in bytes per second, and the size of a row on
+    /// it.
     pub(super) disk: Option<f64>,
     pub(super) row_bytes: f64,
-    /// Rows of the data set, and bytes that the page cache is trusted to keep of them from one epoch to the next.
+    /// The number of rows in the data set, and how many of their bytes the page cache is trusted to keep from
+    /// one epoch to the next.
     pub(super) rows: u64,
     pub(super) remembered: u64,
 }
@@ -94,17 +98,17 @@ pub(super) struct Measured {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Change {
-    /// Nothing.
+    /// No change.
     None,
-    /// This many threads.
+    /// Another number of threads.
     Threads(u32),
-    /// A first byte after this many seconds.
+    /// Another time to the first byte, in seconds.
     FirstByte(f64),
     /// A store that causes no waits.
     FreeStore,
-    /// A row cache that is warm.
+    /// A warm row cache.
     RowCache,
-    /// A cache of pixels that is warm.
+    /// A warm cache of pixels.
     PixelCache,
 }
 
@@ -126,7 +130,8 @@ impl Measured {
     /// The rate after a change; `None` if the measurements do not allow a prediction.
     pub(super) fn predict(&self, change: Change) -> Option<Rate> {
         Some(match change {
-            // If the store is the limit, bytes that were fetched before the first batch would distort the rate.
+            // If the store is the limit, the store's own rate is better: bytes that were fetched before the
+            // first batch would distort the other.
             Change::None if self.is_bound_by_store() => self.store.rate,
             Change::None => self.now,
             Change::Threads(threads) => self.fetched_and_prepared(threads, self.store.rate),
@@ -137,19 +142,19 @@ impl Measured {
         })
     }
 
-    /// Whether the store gives less than this machine prepares.
+    /// Whether the store delivers less than this machine can prepare.
     pub(super) fn is_bound_by_store(&self) -> bool {
         self.store.rate.rows_per_second < self.prepared(self.threads, true).rows_per_second
     }
 
-    /// The fewest threads that prepare `rows` a second, if only processors are missing.
+    /// The fewest threads that prepare `rows` rows per second, if there were enough processors for them.
     pub(super) fn threads_for(&self, rows: f64) -> Option<u32> {
         const MOST: u32 = 1024;
         let enough = |threads: &u32| self.amdahl(f64::from(*threads)) >= rows;
         (1..=MOST).find(enough)
     }
 
-    /// Rows a second of `threads` from a warm row cache.
+    /// The rate of `threads` threads from a warm row cache, in rows per second.
     fn amdahl(&self, threads: f64) -> f64 {
         let (one, all) = (self.cached_alone.rows_per_second, self.cached.rows_per_second);
         let serial = match self.effective(self.threads) {
@@ -159,12 +164,13 @@ impl Measured {
         one * threads / (1.0 + serial * (threads - 1.0))
     }
 
-    /// Threads beyond the processors only take turns.
+    /// How many threads run at the same time: threads beyond the processors only take turns.
     fn effective(&self, threads: u32) -> f64 {
         f64::from(threads.min(self.processors))
     }
 
-    /// Preparing with Parquet to be decoded, and with fetching on the same processors where it is not free.
+    /// The rate of preparing, including Parquet. With `fetching`, the processor time of fetching is
+    /// subtracted if no processor is spare.
     fn prepared(&self, threads: u32, fetching: bool) -> Rate {
         let at_work = self.effective(threads);
         let cached = self.amdahl(at_work);
@@ -200,7 +206,7 @@ pub(super) mod tests {
         Rate { rows_per_second, plus_minus: rows_per_second * 0.01 }
     }
 
-    /// 8 processors, a store that gives a third of what they can prepare.
+    /// Measurements on 8 processors with a store that delivers a third of what they can prepare.
     pub(in super::super) fn measured() -> Measured {
         Measured {
             processors: 8,
@@ -243,7 +249,7 @@ pub(super) mod tests {
     fn the_slower_of_fetching_and_preparing_is_the_rate() {
         let measured = measured();
         assert!(close(predicted(&measured, Change::Threads(8)), 1_000.0));
-        // One thread: 1 / (1/625 + 0.1 ms), and fetching runs beside it.
+        // One thread gives 1 / (1/625 + 0.1 ms), and fetching runs beside it.
         assert!(close(predicted(&measured, Change::Threads(1)), 1.0 / (1.0 / 625.0 + 0.0001)));
         let near = Measured { store: Store { rate: rate(1e6), ..measured.store }, ..measured };
         let all = 1.0 / (1.0 / 4_000.0 + 0.0003 / 8.0);
@@ -255,7 +261,7 @@ pub(super) mod tests {
     fn latency_matters_once_the_link_is_not_full() {
         let measured = measured();
         assert!(close(predicted(&measured, Change::FirstByte(0.1)), 1_000.0));
-        // 640 rows in 0.2 + 1.97 s.
+        // 640 rows arrive in 0.2 + 1.97 s.
         assert!(close(predicted(&measured, Change::FirstByte(2.0)), 640.0 / 2.17));
     }
 
@@ -272,9 +278,9 @@ pub(super) mod tests {
 
     #[test]
     fn an_uneven_measurement_has_a_wide_error() {
-        let even = Rate::of(&[100.0; 10]);
+        let even = Rate::from_intervals(&[100.0; 10]);
         assert_eq!((even.rows_per_second, even.plus_minus), (100.0, 0.0));
-        let uneven = Rate::of(&[90.0, 110.0, 90.0, 110.0]);
+        let uneven = Rate::from_intervals(&[90.0, 110.0, 90.0, 110.0]);
         assert!(
             close(uneven.rows_per_second, 100.0) && (10.0..15.0).contains(&uneven.plus_minus),
             "{uneven:?}"

@@ -1,4 +1,4 @@
-//! One loader, run at full speed for some time.
+//! Runs one loader at full speed for some time.
 
 use std::time::{Duration, Instant};
 
@@ -7,31 +7,31 @@ use forebay_base::{Error, Result};
 
 use super::model::Rate;
 
-/// A measurement is cut into this many intervals, whose spread is its error.
+/// How many intervals a measurement is cut into; their spread gives its error.
 const INTERVALS: usize = 12;
 /// The share of the time at the beginning that is left out, while queues fill and threads start.
-const RAMP: f64 = 0.2;
+const RAMP_SHARE: f64 = 0.2;
 
 /// The result of a run.
 pub(super) struct Trial {
     pub(super) rate: Rate,
     pub(super) batches: u64,
-    /// Bytes of all batches.
+    /// The size of all batches, in bytes.
     pub(super) bytes: u64,
-    /// Seconds that one row took to be decoded from Parquet, on one thread.
+    /// How long one row took to be decoded from Parquet on one thread, in seconds.
     pub(super) parquet: f64,
 }
 
-/// The time, in seconds of running, at which this many rows or bytes had come.
+/// How many rows or bytes had come at a time, in seconds of running.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Mark {
     pub(super) at: f64,
     pub(super) amount: u64,
 }
 
-/// Runs epochs for `time`, or until there is a second batch. After `again_after` batches, if given, the same epoch is begun
-/// again, so that its rows were read before. The row groups that were fetched ahead are then wasted, so an epoch that has
-/// no more batches is followed by the next one.
+/// Runs epochs for `time`, or until there is a second batch. If `again_after` is given, the same epoch begins
+/// again after that many batches, so that its rows were read before. The row groups that were prefetched are
+/// then wasted, so an epoch that has no more batches is followed by the next one instead.
 pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> Result<Trial> {
     let before = loader.stats();
     let mut marks = vec![Mark::default()];
@@ -40,7 +40,7 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
     let started = Instant::now();
     while started.elapsed() < time || marks.len() < 2 {
         let mut epoch = loader.epoch(number);
-        // The wait for its first batch fills the window; the rate is measured after it.
+        // The wait for the first batch fills the window, so the rate is measured after it.
         let Some(first) = epoch.next().transpose()? else { break };
         batches += 1;
         bytes += first.get_array_memory_size() as u64;
@@ -69,17 +69,17 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
     let stats = loader.stats();
     let decoded = (stats.stages.parquet.items - before.stages.parquet.items).max(1) as f64;
     Ok(Trial {
-        rate: Rate::of(&intervals(&marks)),
+        rate: Rate::from_intervals(&intervals(&marks)),
         batches,
         bytes,
         parquet: (stats.stages.parquet.working - before.stages.parquet.working) / decoded,
     })
 }
 
-/// Rates per second, over intervals of equal length.
+/// The rates per second over intervals of equal length.
 pub(super) fn intervals(marks: &[Mark]) -> Vec<f64> {
     let end = marks.last().map_or(0.0, |mark| mark.at);
-    let begin = RAMP * end;
+    let begin = RAMP_SHARE * end;
     let length = (end - begin) / INTERVALS as f64;
     let amount_at = |time: f64| {
         let after = marks.partition_point(|mark| mark.at < time).clamp(1, marks.len() - 1);

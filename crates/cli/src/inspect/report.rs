@@ -9,9 +9,10 @@ use forebay_store::source;
 use serde::Serialize;
 
 use super::columns::{self, Column};
+use super::petastorm::Schema;
 use crate::console;
 use crate::units::{bytes, count, counted};
-use crate::window::Window;
+use crate::window::WindowSizes;
 
 /// The contents of a data set.
 #[derive(Serialize)]
@@ -28,8 +29,11 @@ pub(super) struct Report {
     pub(super) row_group_bytes: Spread,
     pub(super) row_group_rows: Spread,
     pub(super) columns: Vec<Column>,
+    /// The schema of Petastorm beside the files, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) petastorm: Option<Schema>,
     #[serde(skip)]
-    pub(super) window: Window,
+    pub(super) window: WindowSizes,
     /// Columns that a loader refuses as they are.
     pub(super) refused: Vec<Refused>,
     pub(super) advice: Vec<String>,
@@ -143,6 +147,9 @@ impl fmt::Display for Report {
         writeln!(f, "fingerprint {}\n", self.fingerprint)?;
         columns::table(&self.columns, f)?;
         writeln!(f)?;
+        if let Some(schema) = &self.petastorm {
+            writeln!(f, "{schema}")?;
+        }
         if !self.refused.is_empty() {
             writeln!(f, "Refused by a loader as they are")?;
             self.refused.iter().try_for_each(|refused| writeln!(f, "- {}", refused.sentence))?;

@@ -7,7 +7,8 @@ use serde::Serialize;
 use crate::options::LoaderOptions;
 use crate::units;
 
-/// Proves on your own data that each row comes once, in the planned order, also where ranks are killed and resumed.
+/// Proves on your own data that each row comes once, in the planned order, also where ranks are killed and
+/// resumed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -19,21 +20,23 @@ pub(crate) struct Args {
     /// How many epochs
     #[arg(long, default_value_t = 2, value_parser = units::whole::<u64, 1>)]
     pub(super) epochs: u64,
-    /// Kill all ranks at random steps, so often [5 if given without a number], and resume them on other numbers of ranks
+    /// Kill all ranks at random steps, this many times [5 if given without a number], and resume them on
+    /// other numbers of ranks
     #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_value_t = 0,
         default_missing_value = "5", hide_default_value = true, value_parser = units::whole::<u32, 0>)]
     pub(super) kill: u32,
     /// Mix the locations by these weights, one for each: each is then a data set of its own
     #[arg(long, value_name = "WEIGHT,...", value_delimiter = ',', value_parser = parse_weight)]
     pub(super) mix: Vec<f64>,
-    /// Leave out rows: a list of row ids, or COLUMN=FILE for a list of the column's values; may be repeated. With --mix
-    /// SOURCE:FILE, or SOURCE:COLUMN=FILE: sources count from 0
+    /// Leave out rows: a list of row ids, or COLUMN=FILE for a list of the column's values; may be repeated.
+    /// With --mix SOURCE:FILE, or SOURCE:COLUMN=FILE: sources count from 0
     #[arg(long, value_name = "FILE")]
     pub(super) deny: Vec<String>,
     /// Alter what a rank delivered, to see that this is found
     #[arg(long, value_enum, value_name = "FAULT")]
     pub(super) plant: Option<Fault>,
-    /// Inside this framework, killed once and resumed on one process, beside the framework's own loader over the same rows
+    /// Inside this framework, killed once and resumed on one process, beside the framework's own loader over
+    /// the same rows
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = NOT_IN_A_TRAINER)]
     pub(super) trainer: Option<Trainer>,
     /// Report as one JSON object, to a file or to standard output (-)
@@ -41,7 +44,7 @@ pub(crate) struct Args {
     pub(super) json: Option<PathBuf>,
 }
 
-/// Options that a trainer's run has not: each of them would be passed over.
+/// The options that a run with a trainer does not have and would ignore.
 const NOT_IN_A_TRAINER: [&str; 16] = [
     "plant",
     "deny",
@@ -73,7 +76,7 @@ Examples:
 
 It reads all rows once as they are stored, and once in each epoch. --columns chooses those that are compared.";
 
-/// What can be altered to see that it is found.
+/// A fault to plant, to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Fault {
     /// A row comes twice
@@ -106,7 +109,7 @@ pub(super) enum Trainer {
     Spark,
 }
 
-/// A weight of a mix.
+/// Parses a weight of a mix.
 fn parse_weight(text: &str) -> Result<f64, String> {
     let weight = text.trim().parse::<f64>().ok().filter(|weight| weight.is_finite() && *weight >= 0.0);
     weight.ok_or_else(|| {

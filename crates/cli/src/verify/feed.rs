@@ -1,10 +1,10 @@
-//! The loader from which a run takes batches: of one data set, or of a mix.
+//! The loader that a run takes batches from, over one data set or a mix.
 
 use forebay::{Dataset, Deny, Loader, LoaderSpec, Position, Shard};
 use forebay_base::Result;
 use serde::{Deserialize, Serialize};
 
-/// The column that the loader adds.
+/// The column with row ids that the loader adds.
 pub(super) const ROW_ID: &str = "row_id";
 
 /// A source of a mix.
@@ -14,13 +14,14 @@ pub(super) struct Source {
     pub(super) deny: Deny,
 }
 
-/// The number of the source that a row is of, 0 where there is one alone, and the row's own.
+/// The number of a row's source, which is 0 for a single data set, and the row's id.
 pub(super) type RowName = (u32, i64);
 
-/// The rows that a batch is to have.
+/// The planned rows of each batch.
 pub(super) type Batches = Box<dyn Iterator<Item = Vec<RowName>>>;
 
-/// A loader of these options; or a mix of the data sets as its sources, which have these options together.
+/// Builds a loader with these options over one data set, or over a mix of several. In a mix, the options hold
+/// for the sources together.
 pub(super) fn build(datasets: &[Dataset], spec: &LoaderSpec, mix: &[Source]) -> Result<Loader> {
     if let ([dataset], []) = (datasets, mix) {
         return dataset.loader().spec(spec.clone()).build();
@@ -47,7 +48,7 @@ pub(super) fn build(datasets: &[Dataset], spec: &LoaderSpec, mix: &[Source]) -> 
     Loader::mix(sources)?.spec(of_all).build()
 }
 
-/// The columns of each source, without those that are added.
+/// The columns of each source, without those that the loader adds.
 pub(super) fn columns(loader: &Loader) -> Vec<Vec<String>> {
     let of_source = |schema: forebay::arrow::datatypes::SchemaRef| {
         let names = schema.fields().iter().map(|field| field.name().clone());
@@ -56,7 +57,7 @@ pub(super) fn columns(loader: &Loader) -> Vec<Vec<String>> {
     loader.source_schemas().map(of_source).collect()
 }
 
-/// The number of the step in its epoch that comes after a position.
+/// The number of the step after a position, counted from the beginning of its epoch.
 pub(super) fn step_of(loader: &Loader, saved: &Position, global_batch: u64) -> Result<u64> {
     Ok(match saved.step() {
         None => saved.row / global_batch,
@@ -64,7 +65,7 @@ pub(super) fn step_of(loader: &Loader, saved: &Position, global_batch: u64) -> R
     })
 }
 
-/// The rows that each batch of a rank is to have, from where the loader stands in an epoch.
+/// The planned rows of each batch of a rank, from the loader's position in the epoch on.
 pub(super) fn planned(loader: &Loader, epoch: u64, rank: u32) -> Result<Batches> {
     let batches = loader.rewind().batches(epoch, rank)?;
     Ok(Box::new(batches.map(|rows| rows.iter().map(|row| (row.source as u32, row.id.get())).collect())))

@@ -1,14 +1,15 @@
-//! What came, held against the plan and against the rows as they are stored.
+//! Compares the delivered rows with the plan and with the stored rows.
 
 use std::collections::{HashMap, HashSet};
 
+use forebay::column::AsStored;
 use forebay::{Deny, LoaderSpec, Shuffle};
 use forebay_base::Result;
 use forebay_store::catalog::RowId;
 use serde::Serialize;
 
 use super::feed::{self, RowName};
-use super::lives::{Life, Run};
+use super::lives::{Life, VerifyRun};
 use super::rank::{self, Row};
 use crate::console::Console;
 
@@ -17,7 +18,7 @@ use crate::console::Console;
 pub(super) struct Judgement {
     /// Whether rows, order and contents are all as they should be.
     pub(super) is_right: bool,
-    /// Ranks of each life.
+    /// The number of ranks in each life.
     pub(super) worlds: Vec<u32>,
     pub(super) rows: Rows,
     pub(super) denied: Denied,
@@ -28,27 +29,27 @@ pub(super) struct Judgement {
 /// How often rows came, over all epochs.
 #[derive(Default, Serialize)]
 pub(super) struct Rows {
-    /// Rows of the data set.
+    /// The number of rows in the data set.
     pub(super) stored: u64,
     pub(super) once: u64,
     pub(super) more: u64,
     pub(super) never: u64,
-    /// Rows that the plan repeats, to keep ranks equal.
+    /// The number of rows that the plan repeats to keep ranks equal.
     pub(super) planned_more: u64,
-    /// Rows that the plan leaves out, with `--drop-last`.
+    /// The number of rows that the plan leaves out, with `--drop-last`.
     pub(super) planned_never: u64,
-    /// Rows that came another number of times than planned.
+    /// The number of rows that came another number of times than planned.
     pub(super) differing: u64,
 }
 
-/// Rows that are denied, and how often one of them came nevertheless.
+/// The number of rows that are denied, and how often one of them came nevertheless.
 #[derive(Default, Serialize)]
 pub(super) struct Denied {
     pub(super) rows: u64,
     pub(super) came: u64,
 }
 
-/// Whether each batch had the rows that were planned for it, in that order.
+/// Whether each batch had the planned rows in the planned order.
 #[derive(Default, Serialize)]
 pub(super) struct Order {
     pub(super) steps: u64,
@@ -63,7 +64,7 @@ pub(super) struct Contents {
     pub(super) differing: u64,
 }
 
-/// By row, how often it came and how often that was planned.
+/// For each row, how often it came and how often that was planned.
 type Counts = HashMap<RowName, (u32, u32)>;
 
 impl Rows {
@@ -87,7 +88,7 @@ impl Rows {
 }
 
 impl Judgement {
-    pub(super) fn of(run: &Run, lives: &[Life], console: &Console) -> Result<Judgement> {
+    pub(super) fn judge(run: &VerifyRun, lives: &[Life], console: &Console) -> Result<Judgement> {
         let stored = stored(run, console)?;
         let denied = denied(run, &stored)?;
         let (mut order, mut contents) = (Order::default(), Contents::default());
@@ -129,8 +130,8 @@ impl Judgement {
 }
 
 impl Order {
-    /// Holds what came in a life against the plan, and counts in `counts` what was planned for its steps.
-    fn follow(&mut self, run: &Run, life: &Life, counts: &mut [Counts]) -> Result<()> {
+    /// Compares what came in a life with the plan, and adds the planned rows of its steps to `counts`.
+    fn follow(&mut self, run: &VerifyRun, life: &Life, counts: &mut [Counts]) -> Result<()> {
         let mut spec = run.of_rank(0, life.world)?;
         spec.threads = Some(1);
         spec.cache = None;
@@ -168,8 +169,8 @@ impl Order {
     }
 }
 
-/// The first row of a batch that is not the planned one, in words.
-fn first_difference(run: &Run, came: &[Row], planned: &[RowName]) -> String {
+/// Describes the first row of a batch that is not the planned one.
+fn first_difference(run: &VerifyRun, came: &[Row], planned: &[RowName]) -> String {
     let place = |(source, id): RowName| {
         let place = run.datasets.get(source as usize).and_then(|dataset| dataset.row(RowId::new(id)));
         place.map_or_else(|| format!("a row that is not stored, {id}"), |place| place.to_string())
@@ -186,8 +187,8 @@ fn first_difference(run: &Run, came: &[Row], planned: &[RowName]) -> String {
     }
 }
 
-/// The rows that are denied: those of the lists of row ids, and all that a loader with the lists leaves out.
-fn denied(run: &Run, stored: &HashMap<RowName, u64>) -> Result<HashSet<RowName>> {
+/// The denied rows: those of the lists of row ids, and all that a loader with the lists leaves out.
+fn denied(run: &VerifyRun, stored: &HashMap<RowName, u64>) -> Result<HashSet<RowName>> {
     let mut denied = HashSet::new();
     let lists: Vec<&Deny> = match run.mix.is_empty() {
         true => vec![&run.spec.deny],
@@ -197,7 +198,7 @@ fn denied(run: &Run, stored: &HashMap<RowName, u64>) -> Result<HashSet<RowName>>
         if deny.is_empty() {
             continue;
         }
-        // Only the row ids are wanted, and a loader has a column beside them.
+        // Only the row ids are needed, but a loader must read some column beside them.
         let mut spec = as_stored(run);
         spec.columns = run.spec.columns.as_ref().map(|columns| columns[..columns.len().min(1)].to_vec());
         spec.deny = deny.clone();
@@ -214,9 +215,10 @@ fn denied(run: &Run, stored: &HashMap<RowName, u64>) -> Result<HashSet<RowName>>
     Ok(denied)
 }
 
-/// The options of a loader that gives all rows as they are stored, with their row ids.
-fn as_stored(run: &Run) -> LoaderSpec {
+/// The options of a loader that delivers all rows as they are stored, with their row ids.
+fn as_stored(run: &VerifyRun) -> LoaderSpec {
     let mut spec = LoaderSpec::default();
+    spec.column("*").as_stored = Some(AsStored);
     spec.columns = run.spec.columns.clone();
     spec.memory = run.spec.memory;
     spec.row_id = true;
@@ -225,8 +227,8 @@ fn as_stored(run: &Run) -> LoaderSpec {
     spec
 }
 
-/// All rows of the run as they are stored: their numbers, and hashes of their values.
-fn stored(run: &Run, console: &Console) -> Result<HashMap<RowName, u64>> {
+/// All stored rows of the run: their names, and hashes of their values.
+fn stored(run: &VerifyRun, console: &Console) -> Result<HashMap<RowName, u64>> {
     let spec = as_stored(run);
     let mut stored = HashMap::new();
     for (source, dataset) in (0..).zip(&run.datasets) {

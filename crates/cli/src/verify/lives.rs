@@ -1,4 +1,5 @@
-//! The lives of a run: from a start, or a resume, until its ranks are killed or have come to the end.
+//! The lives of a run. A life lasts from a start or a resume until its ranks are killed or have come to the
+//! end.
 
 use std::env;
 use std::io::{BufReader, Read, Write};
@@ -11,45 +12,45 @@ use forebay_arrow::fail::{Foreign, OrFail};
 use forebay_base::{Error, ErrorKind, Result};
 
 use super::feed::{self, Source};
-use super::rank::{Job, Report, Row};
+use super::rank::{Job, ReceivedBatch, Row};
 use crate::HOST;
 use crate::console::{Console, Progress};
 use crate::location::Location;
 use crate::random::Random;
 
-/// Steps between which and the last one a checkpoint was saved.
+/// How many steps before a kill the checkpoint may be.
 const STEPS_LOST: u32 = 4;
 
-/// What is run.
-pub(super) struct Run {
+/// The run that is verified: its data, its options and its number of epochs.
+pub(super) struct VerifyRun {
     pub(super) location: Location,
-    /// One, or the sources of a mix.
+    /// The data set, or the sources of a mix.
     pub(super) datasets: Vec<Dataset>,
-    /// The sources of a mix; none where there is one data set.
+    /// The weights and lists of a mix's sources; empty for a single data set.
     pub(super) mix: Vec<Source>,
-    /// The options of each rank, but for its shard.
+    /// The options of each rank, without its shard.
     pub(super) spec: LoaderSpec,
     pub(super) epochs: u64,
 }
 
-/// The steps of one life that count: those up to the checkpoint from which the next one resumed.
+/// The steps of one life that count: those up to the checkpoint from which the next life resumed.
 pub(super) struct Life {
     pub(super) world: u32,
-    /// Where it began; `None` at the beginning of the run.
+    /// The position where the life began; `None` at the beginning of the run.
     pub(super) from: Option<Position>,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<ReceivedStep>,
 }
 
-/// What all ranks received in a step.
-pub(super) struct Step {
+/// The rows that all ranks received in a step.
+pub(super) struct ReceivedStep {
     pub(super) epoch: u64,
-    /// By rank, in the order of delivery.
+    /// The rows of each rank, in the order of delivery.
     pub(super) ranks: Vec<Vec<Row>>,
-    /// The position after it that one of the ranks saved.
+    /// The position after the step, as one of the ranks saved it.
     position: Position,
 }
 
-impl Run {
+impl VerifyRun {
     /// The options of a rank.
     pub(super) fn of_rank(&self, rank: u32, world: u32) -> Result<LoaderSpec> {
         let mut spec = self.spec.clone();
@@ -57,7 +58,7 @@ impl Run {
         Ok(spec)
     }
 
-    /// Runs on `world` ranks, kills them so many `times`, and resumes them on other numbers of ranks.
+    /// Runs on `world` ranks, kills them this many `times`, and resumes them on other numbers of ranks.
     pub(super) fn lives(
         &self,
         world: u32,
@@ -72,7 +73,7 @@ impl Run {
         let mut lives: Vec<Life> = Vec::new();
         for killed in (0..=times).rev() {
             let from = lives.last().and_then(|life| Some(life.steps.last()?.position.clone()));
-            // One that lost all of its steps begins where the one before it did.
+            // After a life that lost all of its steps, the next one begins where that life began.
             let from = from.or_else(|| lives.last()?.from.clone());
             let world = if lives.is_empty() {
                 world
@@ -93,7 +94,7 @@ impl Run {
         Ok(lives)
     }
 
-    /// Runs all ranks `until` so many steps were taken, and kills them then; `None`: to the end.
+    /// Runs all ranks until this many steps were taken, and then kills them; `None` runs them to the end.
     fn live(
         &self,
         world: u32,
@@ -110,7 +111,7 @@ impl Run {
             for rank in &mut ranks.0 {
                 reports.push(rank.next()?);
             }
-            let Some(reports) = reports.into_iter().collect::<Option<Vec<Report>>>() else {
+            let Some(reports) = reports.into_iter().collect::<Option<Vec<ReceivedBatch>>>() else {
                 ranks.check_ended(steps.len())?;
                 break;
             };
@@ -118,7 +119,7 @@ impl Run {
             let position = serde_json::from_str(&saved.position).map_err(|error| {
                 Error::new(ErrorKind::Internal, format!("a rank saved no position: {error}"))
             })?;
-            steps.push(Step {
+            steps.push(ReceivedStep {
                 epoch: saved.epoch,
                 position,
                 ranks: reports.into_iter().map(|report| report.rows).collect(),
@@ -143,14 +144,14 @@ impl Run {
             .spawn()
             .map_err(Foreign::into_error)?;
         if let Some(mut input) = process.stdin.take() {
-            // One that ended already has said why.
+            // A rank that ended already has printed the reason.
             let _ = input.write_all(&told);
         }
         let (send, reports) = bounded(2);
         if let Some(output) = process.stdout.take() {
             let mut output = BufReader::new(output);
             thread::spawn(move || {
-                while let Ok(report) = Report::read(&mut output) {
+                while let Ok(report) = ReceivedBatch::read(&mut output) {
                     if send.send(report).is_err() {
                         return;
                     }
@@ -161,7 +162,7 @@ impl Run {
     }
 }
 
-/// This program once more.
+/// The command that starts this program again.
 fn program() -> Result<Command> {
     match HOST.get().map(Vec::as_slice) {
         Some([program, words @ ..]) => {
@@ -173,7 +174,7 @@ fn program() -> Result<Command> {
     }
 }
 
-/// One of `1..=most` that is not `before`, if there is another.
+/// A random number in `1..=most` other than `before`, if there is one.
 fn other_than(before: u32, most: u32, random: &mut Random) -> u32 {
     match most {
         0 | 1 => 1,
@@ -184,17 +185,17 @@ fn other_than(before: u32, most: u32, random: &mut Random) -> u32 {
     }
 }
 
-/// The processes of all ranks. Dropping it kills them.
+/// The processes of all ranks. Dropping the value kills them.
 struct Ranks(Vec<Rank>);
 
 struct Rank {
     name: String,
     process: Child,
-    reports: Receiver<Report>,
+    reports: Receiver<ReceivedBatch>,
 }
 
 impl Ranks {
-    /// Fails unless all have ended, after as many steps.
+    /// Fails unless all ranks have ended after the same number of steps.
     fn check_ended(&mut self, steps: usize) -> Result<()> {
         for rank in &mut self.0 {
             if rank.next()?.is_some() {
@@ -207,8 +208,8 @@ impl Ranks {
 }
 
 impl Rank {
-    /// The next batch; `None` at the end.
-    fn next(&mut self) -> Result<Option<Report>> {
+    /// The next batch of the rank; `None` at the end.
+    fn next(&mut self) -> Result<Option<ReceivedBatch>> {
         if let Ok(report) = self.reports.recv() {
             return Ok(Some(report));
         }
@@ -228,7 +229,7 @@ impl Rank {
 
 impl Drop for Ranks {
     fn drop(&mut self) {
-        // All at once, then the wait for each.
+        // Kills all of them before it waits for each.
         for rank in &mut self.0 {
             let _ = rank.process.kill();
         }

@@ -1,4 +1,4 @@
-//! One rank, in a process of its own: reads its share, and reports each batch to the process that started it.
+//! One rank in a separate process: reads its share, and reports each batch to the process that started it.
 
 use std::io::{self, BufWriter, Read, Write};
 use std::time::Duration;
@@ -15,15 +15,15 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::feed::{self, ROW_ID, RowName, Source};
 use crate::location::Location;
 
-/// As long as it takes: whoever started this rank ends it.
+/// How long a rank waits for a batch: as long as it takes, since the process that started it can end it.
 const PATIENCE: Duration = Duration::from_hours(24);
 
-/// What a rank is told, on its standard input: locations may hold secrets.
+/// The task of a rank. It comes on standard input, because locations may hold secrets.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) location: Location,
     pub(super) spec: LoaderSpec,
-    /// The sources of a mix, one for each location; none where these are one data set.
+    /// The sources of a mix, one for each location; empty if the locations are one data set.
     pub(super) mix: Vec<Source>,
     pub(super) position: Option<Position>,
     pub(super) epochs: u64,
@@ -37,10 +37,10 @@ pub(super) struct Row {
 }
 
 /// A batch that a rank received.
-pub(super) struct Report {
+pub(super) struct ReceivedBatch {
     pub(super) epoch: u64,
     pub(super) rows: Vec<Row>,
-    /// The position of the rank after it, as JSON.
+    /// The position of the rank after the batch, as JSON.
     pub(super) position: String,
 }
 
@@ -68,7 +68,8 @@ pub(crate) fn run() -> Result<()> {
                     let step = step?;
                     loader.handed_over(&step.after);
                     let position = serde_json::to_string(&loader.position()).map_err(internal)?;
-                    let report = Report { epoch: number, rows: rows(&step.batch, &columns)?, position };
+                    let report =
+                        ReceivedBatch { epoch: number, rows: rows(&step.batch, &columns)?, position };
                     report.write(&mut out).and_then(|()| out.flush()).map_err(Foreign::into_error)?;
                 }
                 Wait::Pending => {}
@@ -83,17 +84,17 @@ fn internal(error: serde_json::Error) -> Error {
     Error::new(ErrorKind::Internal, format!("a position is not JSON: {error}"))
 }
 
-/// The rows of a batch that has row ids: of each source its `columns` are hashed.
+/// The rows of a batch that has row ids. The hash of a row covers the `columns` of its source.
 pub(super) fn rows(batch: &RecordBatch, columns: &[Vec<String>]) -> Result<Vec<Row>> {
     let column = |name: &str| batch.schema().index_of(name).map(|at| batch.column(at).clone()).or_fail();
     let ids = column(ROW_ID)?;
-    // Of windows all columns have the rows of each.
+    // In windows, every column has the values of all rows of a window.
     let is_window = !matches!(ids.data_type(), DataType::Int64);
     let each = |column: ArrayRef| if is_window { rows_of_windows(&column) } else { column };
     let ids = each(ids);
     let sources = match columns.len() {
         1 => None,
-        // The mix adds it as the last one.
+        // The mix adds the column of sources as the last one.
         _ => batch.columns().last().map(|sources| sources.as_primitive::<Int64Type>().clone()),
     };
     let of = |row: usize| sources.as_ref().map_or(0, |sources| sources.value(row) as usize);
@@ -109,14 +110,14 @@ pub(super) fn rows(batch: &RecordBatch, columns: &[Vec<String>]) -> Result<Vec<R
         let fields = values.iter().map(|column| SortField::new(column.data_type().clone())).collect();
         let bytes = RowConverter::new(fields).or_fail()?.convert_columns(&values).or_fail()?;
         for (at, row) in rows.iter_mut().enumerate().filter(|(at, _)| of(*at) == source) {
-            // Rows of no columns are all alike.
+            // Rows without columns are all alike.
             row.hash = if names.is_empty() { 0 } else { xxh3_64(bytes.row(at).as_ref()) };
         }
     }
     Ok(rows)
 }
 
-/// The rows of windows, one after the other.
+/// The values of the rows of all windows, one after the other.
 fn rows_of_windows(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::FixedSizeList(..) => column.as_fixed_size_list().values().clone(),
@@ -125,7 +126,7 @@ fn rows_of_windows(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-impl Report {
+impl ReceivedBatch {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         for number in [self.epoch, self.rows.len() as u64, self.position.len() as u64] {
             out.write_all(&number.to_le_bytes())?;
@@ -140,8 +141,8 @@ impl Report {
         Ok(())
     }
 
-    /// The next report of a rank. Fails where the rank has ended.
-    pub(super) fn read(from: &mut impl Read) -> io::Result<Report> {
+    /// Reads the next report of a rank. Fails if the rank has ended.
+    pub(super) fn read(from: &mut impl Read) -> io::Result<ReceivedBatch> {
         let mut word = || {
             let mut bytes = [0; 8];
             from.read_exact(&mut bytes).map(|()| bytes)
@@ -158,7 +159,7 @@ impl Report {
             Ok(Row { name, hash: u64::from_le_bytes(word()?) })
         });
         let rows = rows.collect::<io::Result<_>>()?;
-        Ok(Report { epoch, rows, position: String::from_utf8_lossy(&position).into_owned() })
+        Ok(ReceivedBatch { epoch, rows, position: String::from_utf8_lossy(&position).into_owned() })
     }
 }
 
@@ -169,13 +170,13 @@ mod tests {
     #[test]
     fn a_report_is_read_as_it_was_written() {
         let rows = vec![Row { name: (0, -5), hash: u64::MAX }, Row { name: (7, i64::MAX), hash: 0 }];
-        let report = Report { epoch: 3, rows: rows.clone(), position: r#"{"epoch":3}"#.into() };
+        let report = ReceivedBatch { epoch: 3, rows: rows.clone(), position: r#"{"epoch":3}"#.into() };
         let mut bytes = Vec::new();
         report.write(&mut bytes).unwrap();
         report.write(&mut bytes).unwrap();
         let mut from = &bytes[..bytes.len() - 1];
-        let read = Report::read(&mut from).unwrap();
+        let read = ReceivedBatch::read(&mut from).unwrap();
         assert_eq!((read.epoch, read.rows, read.position), (3, rows, report.position));
-        assert!(Report::read(&mut from).is_err(), "it was cut short");
+        assert!(ReceivedBatch::read(&mut from).is_err(), "it was cut short");
     }
 }

@@ -1,7 +1,8 @@
-//! `forebay verify --trainer`: the loader inside a framework of Python, and beside it the framework's own loader over the same rows.
+//! `forebay verify --trainer`: the loader inside a framework of Python, and beside it the framework's own
+//! loader over the same rows.
 //!
-//! The frameworks are Python, so the interpreter that started this program runs them. This file says what is to be done, and
-//! prints what came back.
+//! The frameworks are Python, so the interpreter that started this program runs them. This file passes it the
+//! task and prints the result.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +24,7 @@ use crate::location::parse_options;
 use crate::options::Order;
 use crate::units::{count, counted};
 
-/// What the interpreter is told, on its standard input: locations may hold secrets.
+/// The task of the interpreter. It comes on standard input, because locations may hold secrets.
 #[derive(Serialize)]
 struct Told {
     trainer: Trainer,
@@ -38,7 +39,7 @@ struct Told {
     window_rows: Option<u64>,
 }
 
-/// What it says, besides what is only passed on.
+/// The result of the interpreter, without the parts that are only passed on.
 #[derive(Deserialize)]
 struct Said {
     title: String,
@@ -52,33 +53,33 @@ struct Said {
     world: u32,
     checkpoint: u64,
     killed: u64,
-    forebay: Outcome,
-    own: Outcome,
+    forebay: TrainerOutcome,
+    own: TrainerOutcome,
 }
 
-/// What became of the rows with one of the loaders.
+/// How often rows came with one of the loaders.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Outcome {
+enum TrainerOutcome {
     Counted { once: u64, twice: u64, never: u64, planned_never: u64, is_each_epoch: bool },
     Failed { failed: String },
 }
 
-impl Outcome {
+impl TrainerOutcome {
     fn is_right(&self) -> bool {
         match self {
-            Outcome::Counted { twice, never, planned_never, is_each_epoch, .. } => {
+            TrainerOutcome::Counted { twice, never, planned_never, is_each_epoch, .. } => {
                 *twice == 0 && never == planned_never && *is_each_epoch
             }
-            Outcome::Failed { .. } => false,
+            TrainerOutcome::Failed { .. } => false,
         }
     }
 
-    /// As the end of a line.
+    /// The outcome as the end of a line.
     fn shown(&self) -> String {
         match self {
-            Outcome::Failed { failed } => failed.clone(),
-            Outcome::Counted { once, twice, never, planned_never, is_each_epoch } => {
+            TrainerOutcome::Failed { failed } => failed.clone(),
+            TrainerOutcome::Counted { once, twice, never, planned_never, is_each_epoch } => {
                 let never = never - planned_never.min(never);
                 let verdict = match (self.is_right(), *twice + never, is_each_epoch) {
                     (true, ..) => ": each row once in an epoch",
@@ -96,7 +97,7 @@ impl Outcome {
     }
 }
 
-/// Runs both loaders in the framework, and reports.
+/// Runs both loaders in the framework, and prints the results.
 pub(super) fn run(args: &Args, trainer: Trainer) -> Result<()> {
     let console = Console::new(args.json.as_deref())?;
     let mut python = interpreter()?;
@@ -150,7 +151,7 @@ fn told(args: &Args, trainer: Trainer, dataset: &Dataset) -> Result<Told> {
     let (locations, storage_options) = args.loader.location.words();
     let columns = match &args.loader.columns {
         Some(columns) => columns.clone(),
-        // The rows are known by their row ids; the loader needs some column beside them.
+        // Rows are identified by their row ids, but the loader must read some column beside them.
         None => {
             let schema = dataset.schema();
             let is_full = |field: &&FieldRef| field.data_type().is_numeric() && !field.is_nullable();
@@ -176,13 +177,13 @@ fn told(args: &Args, trainer: Trainer, dataset: &Dataset) -> Result<Told> {
     })
 }
 
-/// Has the interpreter run the trainer.
+/// Makes the interpreter run the trainer, and returns its result.
 fn ask(python: &mut Command, told: &Told) -> Result<Value> {
     let told = serde_json::to_vec(told).map_err(|error| unclear(&error.to_string()))?;
     let python = python.arg("verify-trainer").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut process = python.spawn().map_err(Foreign::into_error)?;
     if let Some(mut input) = process.stdin.take() {
-        // One that ended already has said why.
+        // An interpreter that ended already has printed the reason.
         let _ = input.write_all(&told);
     }
     let output = process.wait_with_output().or_fail()?;

@@ -1,4 +1,4 @@
-//! The run of a saved position: of a loader, or of a mix.
+//! The run of a saved position, which is that of a loader or of a mix.
 
 use std::fs;
 use std::path::Path;
@@ -13,14 +13,18 @@ use crate::location::Location;
 use crate::units::count;
 
 /// The plan of the run.
-pub(super) struct Run {
+pub(super) struct RewoundRun {
     rewind: Rewind,
     is_mix: bool,
 }
 
-impl Run {
-    /// The run of a state, over the locations. `denied` are the lists of what it denied.
-    pub(super) fn open(location: &Location, state: &Path, denied: &[String]) -> Result<(Vec<Dataset>, Run)> {
+impl RewoundRun {
+    /// Opens the run of a saved state over its locations. `denied` are the lists of rows that the run denied.
+    pub(super) fn open(
+        location: &Location,
+        state: &Path,
+        denied: &[String],
+    ) -> Result<(Vec<Dataset>, RewoundRun)> {
         let position = read_state(state)?;
         let is_mix = position.is_mix();
         let (datasets, denied) = match is_mix {
@@ -32,19 +36,20 @@ impl Run {
             }
         };
         let rewind = Rewind::of(datasets.iter().cloned().zip(denied), &position)?;
-        Ok((datasets, Run { rewind, is_mix }))
+        Ok((datasets, RewoundRun { rewind, is_mix }))
     }
 
     pub(super) fn is_mix(&self) -> bool {
         self.is_mix
     }
 
-    /// Ranks that share each step.
+    /// The number of ranks that share each step.
     pub(super) fn world(&self) -> u32 {
         self.rewind.world()
     }
 
-    /// The rows of a rank's batch in a step, of an epoch if there is one; without a step, in the one that comes next.
+    /// The rows of a rank's batch in a step, counted from the beginning of `epoch` or of the run; without a
+    /// step, in the next one.
     pub(super) fn rows(&self, epoch: Option<u64>, step: Option<u64>, rank: u32) -> Result<Vec<RowPlace>> {
         match (step, epoch) {
             (None, _) => self.rewind.next(rank),
@@ -53,7 +58,7 @@ impl Run {
         }
     }
 
-    /// A step in words.
+    /// The name of a step in words.
     pub(super) fn named(&self, epoch: Option<u64>, step: Option<u64>) -> Result<String> {
         Ok(match (epoch, step) {
             (_, None) => format!("epoch {}, the next step", count(self.rewind.epoch())),

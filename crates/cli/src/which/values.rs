@@ -1,4 +1,4 @@
-//! The values that some rows have in some columns.
+//! The values of some rows in some columns.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use forebay_base::{Error, Place, Result};
 use forebay_store::catalog::{RowId, RowPlace};
 use serde_json::{Map, Value};
 
-/// The name of the column that says which row it is.
+/// The column with the ids of rows.
 const ROW_ID: &str = "row_id";
 
 /// The values of each row, by column.
@@ -26,6 +26,7 @@ pub(super) fn of_rows(
     }
     let mut builder = dataset.loader().columns(columns.to_vec()).row_id(true).threads(1).epochs(1);
     for name in columns {
+        builder = builder.as_stored(name.as_str());
         let catalog = dataset.catalog();
         let data_type = catalog.schema.field(catalog.column(name)?).data_type();
         if let Some(wide) = widened(data_type) {
@@ -52,7 +53,7 @@ pub(super) fn of_rows(
     Ok(found)
 }
 
-/// The type as which numbers of this one are read.
+/// The wider type as which numbers of a type are read; `None` if they are read as they are.
 fn widened(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::Int8 | DataType::Int16 | DataType::Int32 => Some(DataType::Int64),

@@ -24,7 +24,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// Runs `line`, split at blanks, which must succeed; standard output.
+/// Runs `line`, split at blanks, which must succeed. Returns its standard output.
 fn succeed(line: &str) -> String {
     let args: Vec<&str> = line.split_whitespace().collect();
     let output = forebay(&args);
@@ -32,7 +32,7 @@ fn succeed(line: &str) -> String {
     text(&output.stdout)
 }
 
-/// The one JSON object that `line --json -` writes.
+/// Returns the one JSON object that `line --json -` writes.
 fn json(line: &str) -> Value {
     let out = succeed(&format!("{line} --json -"));
     let value: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{line}: {error}\n{out}"));
@@ -40,7 +40,7 @@ fn json(line: &str) -> Value {
     value
 }
 
-/// Runs `line`, which must be refused as bad input; the sentence.
+/// Runs `line`, which must be refused as bad input. Returns the sentence.
 fn refused(line: &str) -> String {
     let args: Vec<&str> = line.split_whitespace().collect();
     let output = forebay(&args);
@@ -55,7 +55,7 @@ fn refused(line: &str) -> String {
     stderr
 }
 
-/// A folder of small pictures in two files of three row groups each.
+/// Makes a folder of small pictures, in two files of three row groups each.
 fn pictures() -> (TempDir, PathBuf) {
     let temp = TempDir::new().unwrap();
     let dir = temp.path().join("pictures");
@@ -109,7 +109,8 @@ fn synth_does_not_write_into_a_folder_that_holds_something() {
     assert_eq!(before, contents(&dir));
     std::fs::write(dir.join("notes.txt"), "the user's own").unwrap();
     succeed(&format!("{again} --image 16x16 --force"));
-    // The earlier set is gone, nothing unfinished is left, and what is not synth's is not touched.
+    // The earlier data set is gone, nothing unfinished is left, and a file that synth did not write is not
+    // touched.
     assert_eq!(contents(&dir).keys().collect::<Vec<_>>(), ["notes.txt", "part-00000-of-00001.parquet"]);
 }
 
@@ -165,7 +166,7 @@ fn inspect_counts_what_synth_wrote() {
     assert!(people.contains("6 row groups") && people.contains("image"), "{people}");
 }
 
-/// Rows of 1 MiB that are null, so that next to nothing is stored: the window is a matter of memory.
+/// Rows of 1 MiB that are null, so that next to nothing is stored, but the window needs their memory.
 #[test]
 fn inspect_holds_row_groups_against_the_window_as_they_are_once_decoded() {
     const ROWS: usize = 100;
@@ -189,7 +190,7 @@ fn inspect_holds_row_groups_against_the_window_as_they_are_once_decoded() {
     );
 }
 
-/// A file whose names hold what a terminal obeys, with a column that is not read and one of images.
+/// Writes a file whose names hold control characters, with a column that cannot be read and one of images.
 fn hostile(dir: &Path) -> PathBuf {
     use forebay::arrow::array::{
         Array, ArrayRef, BinaryArray, Int64Array, IntervalYearMonthArray, RecordBatch, StringArray,
@@ -219,7 +220,7 @@ fn hostile(dir: &Path) -> PathBuf {
 
 const HOSTILE: &str = "a\u{1b}[31mb\u{7}\u{202e}c\nd";
 
-/// Whether a terminal would obey something in `text`, apart from the ends of its lines.
+/// Whether a terminal would obey a character in `text`, other than the ends of its lines.
 fn is_obeyed(text: &str) -> bool {
     text.contains(|character| character != '\n' && forebay_base::error::is_obeyed(character))
 }
@@ -273,7 +274,7 @@ fn a_run_of_one_batch_says_that_it_is_too_short() {
     let line = format!("bench {dir} --image image=rrc32 --batch-size 8 --max-batches 1");
     assert_eq!(json(&line)["too_short"], true);
     assert!(succeed(&line).contains("give it more --seconds or --epochs"));
-    // Hours of steps behind one start would be too much to ask of a test: twenty steps of 50 ms will do.
+    // Hours of steps behind one start would take too long for a test: twenty steps of 50 ms are enough.
     let long = json(&format!("bench {dir} --batch-size 8 --step-ms 50 --epochs 3 --seconds 60"));
     let (first, whole) = (&long["seconds_to_first_batch"], &long["seconds"]);
     let is_short = first.as_f64().unwrap() > 0.25 * whole.as_f64().unwrap();
@@ -315,7 +316,7 @@ fn plan_says_how_the_first_batches_of_a_run_are_mixed() {
     let first = &json(&plan(0))["ranks"][0];
     let [of_first, full] =
         ["row_groups_of_first_batch", "full_window_step"].map(|field| first[field].as_u64().unwrap());
-    // An eighth of the 40 row groups, which all fit the window.
+    // An eighth of the 40 row groups, which all fit into the window.
     assert!(of_first == 5 && (100..140).contains(&full), "{first}");
     let line = format!(
         "the first batch is of {of_first}: the window deals rows while it fills, until step {full}\n"
@@ -367,7 +368,7 @@ fn bench_reads_no_more_than_its_epochs() {
     for more in ["--epochs 1", "--epochs 1 --seconds 60"] {
         let report = json(&format!("bench {} --batch-size 10 --step-ms 20 {more}", dir.display()));
         let of = |key: &str| report["traffic"][key].as_u64().unwrap();
-        // Footers are read too.
+        // The bytes read include footers.
         assert!(of("bytes_read") < of("bytes_needed") * 3 / 2, "{more}: {}", report["traffic"]);
         assert_eq!(report["epochs"], 1, "{more}");
     }
@@ -416,11 +417,12 @@ fn bench_draws_the_lengths_of_steps_under_pressure() {
     let report = json(&line);
     let simulated = &report["accelerator"];
     assert_eq!((&simulated["jitter"], &report["pressure"]), (&0.5.into(), &1.into()));
-    // Forty steps of a mean of 30 ms, drawn from 15 to 45: the run cannot be shorter than what they took.
+    // Forty steps are drawn from 15 to 45 ms with a mean of 30, so the run takes at least as long as they do.
     assert!(report["seconds"].as_f64().unwrap() > 40.0 * 0.015, "{report}");
     assert!(simulated["utilisation_min"].as_f64().unwrap() > 0.0);
     if cfg!(target_os = "linux") {
-        // The burner had a processor for 600 ms and more; 240 tiny pictures take some ten, and the start a hundred.
+        // The burner had a processor for at least 600 ms, while 240 tiny pictures take some ten and the start
+        // takes a hundred.
         let cpu = report["cpu_seconds_per_1000_rows"].as_f64().unwrap();
         assert!(cpu < 0.4 / 0.24, "the burner is counted: {cpu} s for 1,000 rows");
     }
@@ -441,7 +443,7 @@ fn bench_counts_epochs_seconds_and_threads() {
     let bins = report["next_histogram"].as_array().unwrap();
     let calls: u64 = bins.iter().map(|bin| bin["calls"].as_u64().unwrap()).sum();
     assert_eq!(calls, report["steps"].as_u64().unwrap() - 1, "all calls but the first");
-    // A run that ends while something is on its way has not got all that it asked for.
+    // A run that ends early has not received everything that it asked for.
     assert!(report["read_amplification"].as_f64().unwrap() > 0.0);
 
     let timed = json(&format!("bench {dir} --image image=rrc32 --batch-size 6 --step-ms 20 --seconds 0.5"));
@@ -480,7 +482,7 @@ fn bench_checks_that_each_row_comes_once() {
     let (mean, expected) =
         (classes["mean_per_batch"].as_f64().unwrap(), classes["expected_per_batch"].as_f64().unwrap());
     assert!(mean > 1.0 && mean <= 7.0 && (mean - expected).abs() < 2.0, "{classes}");
-    // 60 rows in batches of 7 for two ranks: what does not fill a step is left out, or repeated.
+    // 60 rows in batches of 7 for two ranks do not fill the last step, so rows are left out or repeated.
     let dropped = &check("--drop-last --world 2")["rows"];
     assert_eq!((&dropped["once"], &dropped["never"]), (&56.into(), &4.into()));
     assert_eq!(dropped["as_planned"], true);
@@ -507,7 +509,7 @@ fn a_published_demand_is_met_on_data_that_is_made_once() {
     assert!((number(&workload["demanded_rows_per_second"]) - 16_384.0 / 0.0375).abs() < 1.0);
     assert_eq!((&report["batch_size"], &report["steps"]), (&16_384.into(), &4.into()));
     assert_eq!((&report["rows"], &report["order"]), (&65_536.into(), &"window".into()));
-    // 44 of 200 columns are read.
+    // The program reads 44 of 200 columns.
     let inspected = json(&format!("inspect {}", temp.path().join("dlrm-32768-v1").display()));
     assert_eq!(inspected["columns"].as_array().unwrap().len(), 200);
     assert!(report["traffic"]["bytes_needed"].as_u64() < inspected["file_bytes"].as_u64());
@@ -546,7 +548,7 @@ fn a_demand_that_nobody_published_is_refused() {
     assert!(contents(temp.path()).is_empty(), "data was made for nothing");
 }
 
-/// A figure as the page shows it, in the unit of the JSON: "1,234" or "97.3 %" or "12.5 ms" where that is in seconds.
+/// A figure as the page shows it, such as "1,234", "97.3 %" or "12.5 ms", in the unit of the JSON.
 fn shown_value(text: &str, field: &str) -> f64 {
     let words: Vec<&str> = text.split_whitespace().collect();
     let number: f64 = words[0].replace(',', "").parse().unwrap();
@@ -567,7 +569,7 @@ fn shown_value(text: &str, field: &str) -> f64 {
     number * unit * if is_time && in_millis { 1e3 } else { 1.0 }
 }
 
-/// The text between the first `open` after `from` and the next `close`; where it ends.
+/// The text between the first `open` after `from` and the next `close`, and the place where it ends.
 fn between<'a>(page: &'a str, from: usize, open: &str, close: &str) -> Option<(&'a str, usize)> {
     let start = from + page[from..].find(open)? + open.len();
     let end = start + page[start..].find(close)?;
@@ -672,7 +674,7 @@ fn a_file_that_cannot_be_written_is_refused_before_the_work_begins() {
         (format!("doctor {dir} --json"), "--json"),
         (format!("cache {new} --warm {dir} --max-bytes 1GB --json"), "--json"),
         (format!("synth {new} --rows 1000000 --json"), "--json"),
-        // The location is not even looked at.
+        // The file is checked before the location, which does not exist.
         ("bench /no/such/data --report".into(), "--report"),
     ] {
         for (file, why) in [
@@ -711,7 +713,7 @@ fn a_file_that_cannot_be_written_is_refused_before_the_work_begins() {
 fn a_disk_that_is_full_is_no_damage_and_nothing_unfinished_stays() {
     let temp = TempDir::new().unwrap();
     let at = |name: &str| temp.path().join(name).display().to_string();
-    // No file may be longer than 8 KiB.
+    // The limit of the shell lets no file grow beyond 8 KiB.
     let limited = |words: &str| {
         let script = format!("trap '' XFSZ; ulimit -f 8; exec {} {words}", env!("CARGO_BIN_EXE_forebay"));
         let output = Command::new("bash").args(["-c", &script]).output().unwrap();
@@ -1052,7 +1054,7 @@ fn a_cache_is_warmed_in_the_form_that_a_loader_uses() {
     assert!(!unknown.contains("auto"), "{unknown}");
 }
 
-/// The rows of a step, from nothing but a saved position: those that the loader delivered.
+/// The rows of a step are found with nothing but a saved position, and are those that the loader delivered.
 #[test]
 fn which_rows_a_step_holds_is_known_from_a_position() {
     use forebay::arrow::array::AsArray;
@@ -1095,7 +1097,7 @@ fn which_rows_a_step_holds_is_known_from_a_position() {
     }
     assert_eq!(list("--step 0").len(), 14, "all ranks, one after another");
     assert_eq!(list("--step 0").first().unwrap().as_object().unwrap().len(), 3);
-    // The next step is the second one, and steps go on through the epochs.
+    // The next step is the second one, and steps count on through the epochs.
     assert_eq!(list(""), list("--step 1"));
     let steps = ranks[0].len();
     assert_eq!(list(&format!("--step {}", steps + 2)), list("--step 2 --epoch 1"));
@@ -1115,7 +1117,7 @@ fn which_rows_a_step_holds_is_known_from_a_position() {
     assert!(refused(&which).contains("json.dump"));
 }
 
-/// The filter of the run is in the position, and what it denied is named again.
+/// The position has the filter of the run; the rows that the run denied must be named again.
 #[test]
 fn a_run_that_left_rows_out_is_rewound_with_them() {
     use forebay::arrow::array::AsArray;
@@ -1141,7 +1143,7 @@ fn a_run_that_left_rows_out_is_rewound_with_them() {
     assert!(refused(&which).contains("denied rows"));
 }
 
-/// Ranks that are killed and resumed on other worlds; a batch that is altered is found.
+/// Ranks are killed and resumed on other worlds; a batch that is altered is found.
 #[test]
 fn each_row_is_proved_to_come_once_and_what_is_planted_is_found() {
     let (temp, dir) = pictures();
@@ -1222,7 +1224,8 @@ fn an_index_is_written_used_and_written_again() {
     assert!(refused.contains("open the folder itself"), "{refused}");
 }
 
-/// Samples and mixes on ranks that are killed, each held against its plan and against the rows as they are stored.
+/// Samples and mixes run on ranks that are killed, and are compared with their plans and with the stored
+/// rows.
 #[test]
 fn samples_and_mixes_are_proved_as_rows_are() {
     let (temp, dir) = pictures();
@@ -1248,7 +1251,8 @@ fn samples_and_mixes_are_proved_as_rows_are() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("NOT as planned in 1 batch"), "{}", text(&output.stdout));
 
-    // A row that is drawn several times may come once more: that it does is seen in the rows too.
+    // A row that is drawn several times may come once more without being found by the order alone; the rows
+    // show it.
     let line =
         format!("verify {dir} --balance label --draws 400 --columns label --epochs 1 --plant duplicate");
     let output = forebay(&line.split_whitespace().collect::<Vec<_>>());
@@ -1262,7 +1266,7 @@ fn samples_and_mixes_are_proved_as_rows_are() {
     assert!(planned.to_string().contains("\"steps\":9"), "{planned}");
 }
 
-/// The state of a mix is asked with the locations of its sources.
+/// The state of a mix needs the locations of its sources.
 #[test]
 fn a_mix_is_rewound_with_its_sources() {
     use forebay::samples::Sample;
@@ -1303,7 +1307,7 @@ fn a_mix_is_rewound_with_its_sources() {
     assert!(refused(&format!("{which} --deny x.txt")).contains("--deny 0:x.txt"));
 }
 
-/// Each source of a mix has lists of its own, which `verify` and `which` take.
+/// Each source of a mix has its own lists, which `verify` and `which` take.
 #[test]
 fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
     use forebay::{Dataset, Deny, Loader};
@@ -1322,7 +1326,7 @@ fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
 
     let alone = json(&format!("verify {dir} --columns label --batch-size 4 --kill=1 --deny {list}"));
     assert_eq!((&alone["is_right"], &alone["denied"]["rows"]), (&true.into(), &3.into()), "{alone}");
-    // In a last step of fewer rows than ranks one comes twice.
+    // In a last step of fewer rows than ranks, one row comes twice.
     let times = |times: &str| alone["rows"][times].as_u64().unwrap();
     assert_eq!(times("once") + times("more"), 2 * (ROWS - 3), "{alone}");
 

@@ -1,4 +1,4 @@
-//! The program as a user starts it, and the README that tells how.
+//! The program as a user starts it, and the README that explains it.
 
 mod cli;
 mod readme;

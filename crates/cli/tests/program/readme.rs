@@ -1,5 +1,5 @@
-//! README.md can be followed as it is: its Rust is an example that runs, and its commands are run. The Rust in docs/ is part
-//! of an example too; `python/tests/test_docs.py` runs the rest of docs/.
+//! README.md can be followed as it is: its Rust code is an example that runs, and its commands are run. The
+//! Rust code in docs/ is part of an example too; `python/tests/test_docs.py` runs the rest of docs/.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::fs;
@@ -19,7 +19,7 @@ fn blocks_of(page: &Path, language: &str) -> Vec<String> {
     text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_string()).collect()
 }
 
-/// Those of README.md.
+/// The fenced blocks of `language` in README.md.
 fn blocks(language: &str) -> Vec<String> {
     blocks_of(&root().join("README.md"), language)
 }
@@ -87,6 +87,6 @@ fn the_commands_and_the_example_run() {
     let stats = run(&example, &[], &dir);
     let decoded = stats.lines().find_map(|line| line.trim_start().strip_prefix("decode"));
     let images: u64 = decoded.unwrap().split_whitespace().next().unwrap().replace(',', "").parse().unwrap();
-    // Images of the next epoch may have been decoded meanwhile.
+    // Some images of the next epoch may have been decoded meanwhile.
     assert!((400..=800).contains(&images), "{stats}");
 }

@@ -79,6 +79,11 @@ impl Effects {
         }
     }
 
+    /// Whether [`apply`](Self::apply) changes nothing.
+    pub(super) fn keep_pixels(&self) -> bool {
+        self.jitter.is_none() && !self.is_grey && self.blur.is_none()
+    }
+
     /// Changes interleaved pixels at the target size, for which they were [checked](Self::check).
     pub(super) fn apply(&self, pixels: &mut [u8], size: Size, channels: usize, scratch: &mut BlurScratch) {
         for change in self.jitter.iter().flat_map(|jitter| jitter.0).flatten() {

@@ -12,7 +12,7 @@ use crate::frame::{Frame, FrameOf};
 use crate::geometry::{Rect, Sampling};
 use crate::resample::reduced;
 use crate::scratch::Scratch;
-use crate::spec::{Image, RGB, Size};
+use crate::spec::{Image, RGB, Resampling, Size};
 use crate::workspace::Workspace;
 
 const WIDTH: u32 = 203;
@@ -91,7 +91,8 @@ fn sampling(view: Rect, reduction: u32) -> (Sampling, Size) {
             Size { height: 1.max(view.height / (4 * reduction)), width: 1.max(view.width / (4 * reduction)) }
         }
     };
-    (Sampling { left: f64::from(view.x), top: f64::from(view.y), width, height, view }, target)
+    let (left, top) = (f64::from(view.x), f64::from(view.y));
+    (Sampling { left, top, width, height, view, resampling: Resampling::Bilinear }, target)
 }
 
 #[test]

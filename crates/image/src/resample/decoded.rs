@@ -1,7 +1,8 @@
 //! The pixels that are resized.
 
 use super::super::depth::Depth;
-use super::super::geometry::Rect;
+use super::super::geometry::{Rect, Sampling};
+use super::super::spec::Size;
 
 /// Decoded pixels: a part of an image, at a part of its scale.
 #[derive(Clone, Copy)]
@@ -18,7 +19,17 @@ pub(crate) struct Decoded<'a> {
     pub(crate) depth: Depth,
 }
 
-impl Decoded<'_> {
+impl<'a> Decoded<'a> {
+    /// All pixels, where a sampling shows all of them in the size that they have.
+    pub(crate) fn shown_whole(&self, sampling: &Sampling, size: Size) -> Option<&'a [u8]> {
+        let Rect { width, height, .. } = self.rect;
+        let is_whole = self.reduction == 1
+            && size == Size { height, width }
+            && *sampling == Sampling::cropped(self.rect, sampling.resampling);
+        let bytes = width as usize * height as usize * self.pixel_bytes();
+        self.pixels.get(..bytes).filter(|_| is_whole)
+    }
+
     /// Bytes of a pixel.
     pub(crate) fn pixel_bytes(&self) -> usize {
         self.channels * self.depth.bytes()

@@ -33,7 +33,8 @@ fn pixels_are_those_of_the_library() {
         if draws.below(8) == 0 {
             size.width = width;
         }
-        let sampling = Sampling { left, top, width: box_width, height: box_height, view };
+        let resampling = Resampling::Bilinear;
+        let sampling = Sampling { left, top, width: box_width, height: box_height, view, resampling };
         let count = rect.width as usize * rect.height as usize * channels;
         let extremes = draws.below(2) == 0;
         let pixels: Vec<u8> = (0..count)
@@ -45,7 +46,7 @@ fn pixels_are_those_of_the_library() {
         let mut expected = found.clone();
         resampler.resample(decoded, &sampling, (size, mirror), &mut found).expect("a resize");
         let part = Part::of(&sampling, 1, view);
-        resampler.with_library(decoded, (view, part), size, &mut expected).expect("a resize");
+        resampler.with_library(decoded, (view, part), (size, resampling), &mut expected).expect("a resize");
         mirror_in_place(mirror, &mut expected, size, channels);
         assert!(
             found == expected,

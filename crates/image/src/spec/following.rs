@@ -74,9 +74,10 @@ impl Image {
         Ok(shown)
     }
 
-    /// The same for an image that is turned by its file's orientation, or not, as another one is.
+    /// The same for cells of another one: raw pixels or files, turned by their orientation or not.
     pub fn seen_as(&self, other: &Image) -> Image {
-        Image { exif_orientation: other.exif_orientation, max_pixels: other.max_pixels, ..self.clone() }
+        let Image { exif_orientation, max_pixels, raw, .. } = *other;
+        Image { exif_orientation, max_pixels, raw, ..self.clone() }
     }
 
     /// Whether the part that is shown of an image follows from its size alone, and a part of another one would not be it.

@@ -3,6 +3,8 @@
 mod depth;
 mod effects;
 mod following;
+mod raw;
+mod resampling;
 mod rotation;
 mod validate;
 
@@ -12,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::pixel_type::{Layout, PixelType};
 pub(super) use effects::{ColorJitter, GaussianBlur, RandomErasing};
+pub use raw::Raw;
+pub use resampling::Resampling;
 pub use rotation::Interpolation;
 pub(super) use rotation::Rotation;
 
@@ -70,16 +74,16 @@ pub(super) enum Framing {
     RandomResizedCrop,
     /// The middle.
     CenterCrop,
-    /// All of it in its own shape, in the upper left corner of a canvas.
+    /// All of it in its own shape, on a canvas.
     Fit,
 }
 
-/// How an encoded image becomes pixels: crop and size, flips, colours, number type and layout.
+/// How an image becomes pixels: crop and size, flips, colours, number type and layout.
 ///
-/// Names and meanings follow torchvision. Every resize is bilinear with antialiasing, as torchvision's default on PIL
-/// images. A value is built by one of the four constructors and adjusted by methods that take and return it.
-/// Defaults: uint8, RGB, NHWC, no flip. Nothing here panics; [`Image::validate`] reports settings that can never
-/// work.
+/// Names and meanings follow torchvision. A resize is antialiased, and bilinear unless [`Image::resampling`]
+/// says otherwise, as torchvision's on PIL images. A value is built by one of the four constructors and
+/// adjusted by methods that take and return it. Defaults: uint8, RGB, NHWC, no flip. Nothing here panics;
+/// [`Image::validate`] reports settings that can never work.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -108,7 +112,14 @@ pub struct Image {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) fill: Option<[f32; RGB]>,
     #[serde(default, skip_serializing_if = "is_off")]
+    pub(super) centered: bool,
+    #[serde(default, skip_serializing_if = "is_off")]
     pub(super) ragged: bool,
+    #[serde(default, skip_serializing_if = "Resampling::is_default")]
+    pub(super) resampling: Resampling,
+    /// How raw pixels lie in a cell, where it holds them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) raw: Option<Raw>,
     #[serde(default)]
     pub(super) flip: f64,
     #[serde(default, skip_serializing_if = "is_never")]
@@ -174,7 +185,10 @@ impl Image {
             ratio: None,
             shorter: None,
             fill: None,
+            centered: false,
             ragged: false,
+            resampling: Resampling::default(),
+            raw: None,
             flip: 0.0,
             vertical_flip: 0.0,
             rotation: None,
@@ -211,9 +225,10 @@ impl Image {
         Image::new(Framing::CenterCrop, size.into())
     }
 
-    /// The whole image in its own shape, in the upper left corner of a canvas of this size. An image that is larger is shrunk
-    /// until it fits; one that is smaller keeps its size, unless [`Image::resize_shorter`] says otherwise. What it does not
-    /// cover is 0, or as [`Image::fill`] says.
+    /// The whole image in its own shape, in the upper left corner of a canvas of this size, or in its
+    /// [middle](Image::centered). An image that is larger is shrunk until it fits; one that is smaller keeps
+    /// its size, unless [`Image::resize_shorter`] says otherwise. What it does not cover is 0, or as
+    /// [`Image::fill`] says.
     ///
     /// Beside it, a column `<column>.size` is delivered after the stored ones: height and width of each image on its canvas
     /// in pixels, two int32 numbers for each row. Boxes, points and masks follow. Colour jitter, blur and erasing change the
@@ -255,6 +270,23 @@ impl Image {
     #[must_use]
     pub fn fill(self, value: [f32; RGB]) -> Image {
         Image { fill: Some(value), ..self }
+    }
+
+    /// In the middle of the canvas of [`Image::fit`]: with one pixel more below it or to the right where the
+    /// rest is odd. Default: in the upper left corner.
+    ///
+    /// ```
+    /// # mod forebay { pub use forebay_image::{self as image, *}; }
+    /// use forebay::Image;
+    ///
+    /// // The letterbox of YOLO, and Pillow's `ImageOps.pad`.
+    /// let letterbox = Image::fit(640).resize_shorter(640).centered().fill([114.0; 3]);
+    /// # letterbox.validate()?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[must_use]
+    pub fn centered(self) -> Image {
+        Image { centered: true, ..self }
     }
 
     /// Without the canvas of [`Image::fit`]: each image is delivered in its own size, and `size` is the largest that one may
@@ -354,7 +386,9 @@ impl Image {
     /// of the whole image. All are of the image as it is seen: with [`exif_orientation`](Image::exif_orientation), after it
     /// was turned. The part of a centre crop need not begin at a whole pixel. A point `(x, y)` of the image is at
     /// `((x - left) * W / width, (y - top) * H / height)` in the `H` x `W` pixels that are delivered, before these are
-    /// mirrored. Where images are [turned](Image::random_rotation), a ninth number is the degrees, counter-clockwise.
+    /// mirrored. On the canvas of [`fit`](Image::fit) `H` and `W` are those of the image there, and a
+    /// [centred](Image::centered) one begins at half of the rest. Where images are
+    /// [turned](Image::random_rotation), a ninth number is the degrees, counter-clockwise.
     #[must_use]
     pub fn emit_geometry(self) -> Image {
         Image { emit_geometry: true, ..self }
@@ -433,7 +467,15 @@ impl Image {
 
     /// The same for an image that covers all of a canvas of this size.
     pub(super) fn of_size(&self, size: Size) -> Image {
-        Image { framing: Framing::Resize, size, shorter: None, fill: None, ragged: false, ..self.clone() }
+        Image {
+            framing: Framing::Resize,
+            size,
+            shorter: None,
+            fill: None,
+            centered: false,
+            ragged: false,
+            ..self.clone()
+        }
     }
 
     pub(super) fn scale_range(&self) -> (f64, f64) {
@@ -473,8 +515,17 @@ impl fmt::Display for Image {
                 f.write_str(")")?;
             }
         }
+        if self.centered {
+            f.write_str(".centered()")?;
+        }
         if self.ragged {
             f.write_str(".ragged()")?;
+        }
+        if let Some(raw) = self.raw {
+            write!(f, ".raw({raw})")?;
+        }
+        if !self.resampling.is_default() {
+            write!(f, ".resampling({})", self.resampling)?;
         }
         if self.flip > 0.0 {
             write!(f, ".flip({})", self.flip)?;
@@ -542,6 +593,15 @@ mod tests {
         assert_eq!(serde_json::from_str::<Image>(&normalized.canonical()).unwrap(), normalized);
         let later = image.vertical_flip_with(0.25).emit_geometry();
         assert_eq!(serde_json::from_str::<Image>(&later.canonical()).unwrap(), later);
+        let raw = Image::fit(8).centered().raw(Raw::new(4, 1)).resampling(Resampling::Bicubic);
+        let canonical = raw.canonical();
+        assert!(
+            canonical.contains(
+                r#""centered":true,"resampling":"bicubic","raw":{"size":{"height":4,"width":4},"channels":1,"layout":"NHWC"}"#
+            ),
+            "{canonical}"
+        );
+        assert_eq!(serde_json::from_str::<Image>(&canonical).unwrap(), raw);
     }
 
     #[test]
@@ -559,6 +619,11 @@ mod tests {
         assert_eq!(
             Image::resize(8, 9).vertical_flip().emit_geometry().to_string(),
             "resize(8x9).vertical_flip(0.5).dtype(uint8).layout(NHWC).emit_geometry()"
+        );
+        let planes = Raw::new((8, 9), 3).layout(Layout::Nchw);
+        assert_eq!(
+            Image::fit(8).centered().raw(planes).resampling(Resampling::Lanczos).to_string(),
+            "fit(8x8).centered().raw(3x8x9).resampling(lanczos).dtype(uint8).layout(NHWC)"
         );
     }
 }

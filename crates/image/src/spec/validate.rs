@@ -24,6 +24,7 @@ impl Image {
     pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;
         self.validate_framing()?;
+        self.validate_raw()?;
         self.validate_rotation()?;
         self.validate_effects()?;
         self.validate_bits()?;
@@ -31,6 +32,7 @@ impl Image {
     }
 
     fn validate_together(&self) -> Result<()> {
+        self.validate_raw_together()?;
         self.validate_erased_values()?;
         self.validate_fill()?;
         self.validate_depth()?;
@@ -93,6 +95,12 @@ impl Image {
         }
         if self.fill.is_some() && !fits {
             return Err(Error::invalid("fill without a canvas").hint("it belongs to fit"));
+        }
+        if self.centered && !fits {
+            return Err(Error::invalid("centered without a canvas").hint("it belongs to fit"));
+        }
+        if self.centered && self.ragged {
+            return Err(Error::invalid("centered ragged images").hint("they have no canvas: leave it out"));
         }
         if self.ragged && !fits {
             return Err(Error::invalid("ragged images of one size")
@@ -158,7 +166,7 @@ mod tests {
     use forebay_base::ErrorKind;
 
     use super::*;
-    use crate::PixelType;
+    use crate::{PixelType, Raw};
 
     #[test]
     fn what_works_is_accepted() {
@@ -170,6 +178,7 @@ mod tests {
             Image::resize(8, 8).normalize([0.5; 3], [0.5; 3]).dtype(PixelType::F16),
             Image::fit((8, 9)).resize_shorter(65_535).fill([114.0; 3]),
             Image::fit(8).fill([-0.5; 3]).dtype(PixelType::F32),
+            Image::fit(8).centered().raw(Raw::new((3, 5), 4)),
         ] {
             image.validate().unwrap();
         }
@@ -215,6 +224,21 @@ mod tests {
                 "a canvas of the values [1.0, 2.0, 3.0] for grey images (they have one channel: give one value)",
             ),
             (Image::resize(8, 8).fill([0.0; 3]), "fill without a canvas (it belongs to fit)"),
+            (Image::resize(8, 8).centered(), "centered without a canvas (it belongs to fit)"),
+            (Image::fit(8).centered().ragged(), "centered ragged images (they have no canvas: leave it out)"),
+            (crop().raw(Raw::new((0, 8), 3)), "raw pixels of 0x8 (each side is 1 to 65535 pixels)"),
+            (
+                crop().raw(Raw::new(8, 5)),
+                "raw pixels of 5 channels (1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGB and alpha))",
+            ),
+            (
+                crop().raw(Raw::new(8, 3)).max_pixels(63),
+                "raw pixels of 8x8, more than max_pixels of 63 (raise max_pixels)",
+            ),
+            (
+                crop().raw(Raw::new(8, 3)).exif_orientation(true),
+                "exif_orientation of raw pixels (they say nothing of it: leave it out)",
+            ),
             (
                 Image::fit(8).fill([0.5; 3]),
                 "a canvas of the values [0.5, 0.5, 0.5] with dtype uint8 (they are whole numbers from 0 to 255)",

@@ -18,7 +18,7 @@ const FLOORS: [&[&str]; 11] = [
     // What is drawn for an image; formats that are decoded whole; the target size.
     &["formats", "frame", "png", "resample"],
     &["drawn", "output"],
-    &["drawing", "jpeg", "raster"],
+    &["drawing", "jpeg", "raster", "raw"],
     &["scratch"],
     &["kept", "mask", "packed"],
     &["decode", "probe"],

@@ -1,4 +1,4 @@
-//! Damaged and hostile pickles end within their bounds.
+//! Damaged and hostile pickles are refused within their limits of time and memory.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
@@ -7,10 +7,10 @@ use forebay_petastorm::{Error, ErrorKind, Unischema};
 use super::memory::most_bytes;
 use super::written::{PLAIN, Parts, bytes, schema};
 
-/// What a schema may take at most.
+/// The most memory that reading a schema may take, in bytes.
 pub(crate) const MEMORY: usize = 16 << 20;
 
-/// Reads what must be an error, within the memory that there is.
+/// Reads a pickle that must be refused, and checks the memory that this takes.
 fn refused(pickle: &[u8]) -> Error {
     let (read, memory) = most_bytes(|| Unischema::read(pickle));
     assert!(memory <= MEMORY, "{memory} bytes");
@@ -30,7 +30,7 @@ fn a_length_beyond_the_end_is_refused_and_not_allocated() {
         let said = refused(&[opcode, 0xff, 0xff, 0xff, 0xff, b'.']).to_string();
         assert!(said.contains("4294967295 bytes are announced, and 1 follow"), "{said}");
     }
-    // A place of the memory is not a length.
+    // The index of a memory entry is not a length, so nothing of that size is allocated.
     assert!(refused(b"Nr\xff\xff\xff\xffp1099511627776\n0.").to_string().contains("it ends with 0 values"));
 }
 
@@ -103,14 +103,14 @@ fn what_goes_on_too_long_or_takes_too_much_is_refused() {
         assert_eq!(error.kind(), ErrorKind::TooLarge, "{what}: {error}");
         assert!(error.to_string().contains(&format!(" {limit} to read")), "{what}: {error}");
     }
-    // One text of all the bytes that there are.
+    // One text that takes all the memory there is.
     let long = [&b"S'"[..], &b"x".repeat(14 << 20), b"'\n."].concat();
     assert_eq!(refused(&long).kind(), ErrorKind::TooLarge);
 }
 
 #[test]
 fn what_is_shared_among_fields_counts_for_each_of_them() {
-    // A shape of 20,000 dimensions, and a codec of 20,000 attributes, which 1,000 fields refer to.
+    // 1,000 fields refer to one shape of 20,000 dimensions, and to one codec of 20,000 attributes.
     let shape = format!("({}tp1\n", "N".repeat(20_000));
     let attributes = format!("(dS'_image_codec'\nS'.png'\ns{}", "NNs".repeat(20_000));
     let codec = format!("cpetastorm.codecs\nCompressedImageCodec\n)\u{81}{attributes}bp1\n");

@@ -1,4 +1,4 @@
-//! The encodings of a field and of the fields, by each version of Petastorm, Python, numpy and Spark.
+//! The encodings of a field and of all fields, by each version of Petastorm, Python, numpy and Spark.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
@@ -7,7 +7,7 @@ use forebay_petastorm::{Codec, Dtype, Field, SparkType, Unischema};
 
 use super::written::{PLAIN, Parts, codec, read, schema, spark};
 
-/// One schema as the program `pickles/write.py` pickled it.
+/// One schema, as the program `pickles/write.py` pickled it with several versions.
 const WRITTEN: [(&str, &str); 4] = [
     ("numpy 1, protocol 0", include_str!("pickles/numpy1-protocol0.txt")),
     ("numpy 1, protocol 2", include_str!("pickles/numpy1-protocol2.txt")),
@@ -15,7 +15,7 @@ const WRITTEN: [(&str, &str); 4] = [
     ("numpy 2, protocol 4", include_str!("pickles/numpy2-protocol4.txt")),
 ];
 
-/// The pickles that Petastorm itself has written, by what wrote them.
+/// The pickles that Petastorm itself wrote, each with its versions.
 pub(crate) fn written() -> Vec<(&'static str, Vec<u8>)> {
     let decoded = |text: &str| BASE64_STANDARD.decode(text.replace('\n', "")).unwrap();
     WRITTEN.iter().map(|(what, text)| (*what, decoded(text))).collect()

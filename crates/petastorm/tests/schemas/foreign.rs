@@ -1,4 +1,4 @@
-//! Pickles that would run something where they are unpickled.
+//! Pickles that would run code where they are unpickled.
 
 use forebay_petastorm::{ErrorKind, Unischema};
 
@@ -23,7 +23,7 @@ fn a_name_that_no_schema_has_is_refused_with_its_place() {
         ),
         ("(S'true'\nios\nsystem\n.", "the schema names `os.system` at byte 9"),
         ("\u{80}\u{4}\u{8c}\u{2}os\u{8c}\u{6}system\u{93}.", "the schema names `os.system` at byte 14"),
-        // A way into a module that is known through a name with dots.
+        // A name with dots would reach another module through a known one.
         ("cpetastorm.codecs\ncv2.os.system\n", "the schema names `petastorm.codecs.cv2.os.system` at byte 0"),
         ("cpetastorm.codecs\nMyCodec\n", "the schema names `petastorm.codecs.MyCodec` at byte 0"),
         ("cmine\nMyCodec\n", "the schema names `mine.MyCodec` at byte 0"),
@@ -58,11 +58,12 @@ fn bytes_before(pickle: &str, place: usize) -> usize {
 #[test]
 fn names_that_schemas_have_do_nothing_in_other_places() {
     for pickle in [
-        // What is called is not a name: the result of a call, a number, a name that is called in its own arguments.
+        // The callee is not a name: it is the result of a call, a number, or a name that is called in its own
+        // arguments.
         "ccollections\nOrderedDict\n(tR(tR.",
         "I1\n(tR.",
         "ccopy_reg\n_reconstructor\nccopy_reg\n_reconstructor\nR.",
-        // Calls that are right by themselves and mean nothing.
+        // These calls are valid by themselves, but do not make a schema.
         "cpyspark.serializers\n_restore\n(S'os'\n(S'system'\nt(S'true'\nttR.",
         "c_codecs\nencode\n(S'x'\nS'rot13'\ntR.",
         "cnumpy\ndtype\n(S'O8'\nI0\nI1\ntR.",
@@ -76,7 +77,7 @@ fn names_that_schemas_have_do_nothing_in_other_places() {
 
 #[test]
 fn instructions_that_no_schema_has_are_refused_by_number() {
-    // Persistent objects, registered ones, objects with keywords, buffers from outside, sets, floats.
+    // Persistent objects, registered ones, objects with keywords, buffers from outside, sets and floats.
     for opcode in
         [b'P', b'Q', 0x82, 0x83, 0x84, 0x92, 0x96, 0x97, 0x98, 0x8f, 0x90, 0x91, b'F', b'G', b'o', 0xff]
     {

@@ -1,4 +1,4 @@
-//! Schemas in every form that Petastorm has written, and bytes that are none.
+//! Schemas in every form that Petastorm has written, and bytes that are not schemas.
 
 mod bounds;
 mod codecs;

@@ -1,4 +1,4 @@
-//! How much memory a thread has at once.
+//! Measures how much memory a thread has at a time.
 #![allow(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -9,10 +9,10 @@ thread_local! {
     static MOST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, which counts the bytes of each thread.
+/// The system's allocator with a count of the bytes of each thread.
 pub(crate) struct Counting;
 
-// SAFETY: the system's allocator does all of it; the counters are numbers, and allocate nothing.
+// SAFETY: the system's allocator does all the work; the counters are numbers and allocate nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         changed(0, layout.size());
@@ -27,7 +27,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both may be there at once.
+        // The old and the new block may exist at the same time.
         changed(0, size);
         changed(layout.size(), 0);
         // SAFETY: the block is one of the system's, and the layout is the caller's.
@@ -35,7 +35,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What `of` gives, and the most bytes that this thread had at once while it ran, beyond those from before.
+/// Runs `of`, and returns its result and the most bytes that this thread had at a time meanwhile, without
+/// those from before.
 pub(crate) fn most_bytes<T>(of: impl FnOnce() -> T) -> (T, usize) {
     let before = NOW.get();
     MOST.set(before);
@@ -46,7 +47,7 @@ pub(crate) fn most_bytes<T>(of: impl FnOnce() -> T) -> (T, usize) {
 fn changed(freed: usize, taken: usize) {
     let now = NOW.get().wrapping_add(taken).wrapping_sub(freed);
     NOW.set(now);
-    // What another thread allocated may be freed here, below zero.
+    // A block that another thread allocated may be freed here, which would make the count negative.
     if now > MOST.get() && now < usize::MAX / 2 {
         MOST.set(now);
     }

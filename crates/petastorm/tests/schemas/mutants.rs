@@ -1,4 +1,4 @@
-//! Schemas with damage at random.
+//! Schemas with random damage.
 
 use forebay_petastorm::Unischema;
 
@@ -8,10 +8,10 @@ use super::memory::most_bytes;
 use super::recorded::recorded;
 use super::written::{PLAIN, Parts, bytes, codec, schema, spark};
 
-/// How many of them.
+/// The number of damaged schemas.
 const MUTANTS: usize = 10_000;
 
-/// Numbers that are the same in each run: splitmix64.
+/// Random numbers by SplitMix64, which are the same in each run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -22,12 +22,12 @@ impl Numbers {
         mixed ^ (mixed >> 31)
     }
 
-    /// One below `end`.
+    /// A random number below `end`.
     fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
 
-    /// `pickle` with one to three changes.
+    /// The pickle with one to three random changes.
     fn mutant(&mut self, pickle: &[u8], other: &[u8]) -> Vec<u8> {
         let mut mutant = pickle.to_vec();
         for _ in 0..=self.below(3) {
@@ -58,7 +58,7 @@ impl Numbers {
     }
 }
 
-/// Whole schemas of every kind.
+/// Undamaged schemas of every kind.
 fn whole() -> Vec<Vec<u8>> {
     let decimal = spark("DecimalType", &[("precision", "I10\n"), ("scale", "I9\n")]);
     let codec = codec("ScalarCodec", &[("_spark_type", &decimal)]);
@@ -90,6 +90,6 @@ fn a_mutant_is_a_schema_or_an_error_within_bounds() {
             Err(error) => assert!(!error.cause().is_empty(), "mutant {number}"),
         }
     }
-    // Most damage is seen, and some is not: in a name, or in a number.
+    // Most damage is found. Some is not, such as damage in a name or in a number.
     assert!((1..MUTANTS / 2).contains(&still), "{still}");
 }

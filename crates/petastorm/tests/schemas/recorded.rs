@@ -1,6 +1,7 @@
 //! Schemas of data sets that early versions of Petastorm wrote.
 //!
-//! They are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests report it and pass.
+//! They are in the folder that `FOREBAY_TEST_DATA` names, or beside the repository. Without them, the tests
+//! say so and pass.
 
 #![allow(
     clippy::print_stdout,
@@ -14,7 +15,7 @@ use forebay_petastorm::{
     Codec, Dtype, ROW_GROUPS_KEY, SparkType, UNISCHEMA_KEY, Unischema, row_groups_per_file,
 };
 
-/// What the metadata of each data set has under `key`, by the name of its folder.
+/// The metadata value under `key` in each data set, with the name of the data set's folder.
 fn values(key: &str) -> Vec<(String, Vec<u8>)> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let data = std::env::var_os("FOREBAY_TEST_DATA").map_or_else(beside, PathBuf::from);
@@ -30,9 +31,9 @@ fn values(key: &str) -> Vec<(String, Vec<u8>)> {
     values
 }
 
-/// What is behind `key` in a footer: a field of Thrift's compact protocol, with its length.
+/// The value that follows `key` in a footer: a field of Thrift's compact protocol, with its length.
 fn value(file: &[u8], key: &str) -> Option<Vec<u8>> {
-    /// The next field of the struct, of bytes.
+    /// The header of the next field of a struct, whose type is bytes.
     const NEXT_BYTES: u8 = 0x18;
     let end = file.windows(key.len()).position(|window| window == key.as_bytes())? + key.len();
     let (field, mut rest) = file[end..].split_first()?;
@@ -49,7 +50,7 @@ fn value(file: &[u8], key: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Their pickles.
+/// The pickles of the schemas.
 pub(crate) fn recorded() -> Vec<(String, Vec<u8>)> {
     values(UNISCHEMA_KEY)
 }

@@ -1,4 +1,4 @@
-//! Pickles as Python 2 wrote them, in lines of text.
+//! Writes pickles as Python 2 did, in lines of text.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use forebay_petastorm::{Error, Unischema};
 
-/// A field's parts.
+/// The pickled parts of a field.
 pub(crate) struct Parts<'a> {
     pub(crate) name: &'a str,
     pub(crate) dtype: &'a str,
@@ -15,7 +15,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) nullable: &'a str,
 }
 
-/// An `int64` without a codec.
+/// A scalar of the type `int64` without a codec.
 pub(crate) const PLAIN: Parts<'_> =
     Parts { name: "x", dtype: "cnumpy\nint64\n", shape: "(t", codec: "N", nullable: "I00\n" };
 
@@ -25,25 +25,25 @@ impl Parts<'_> {
         format!("(S'{name}'\n{dtype}{shape}{codec}{nullable}t")
     }
 
-    /// As a new object.
+    /// The field as a new object.
     pub(crate) fn as_new(&self) -> String {
         format!("cpetastorm.unischema\nUnischemaField\n{}\u{81}", self.in_order())
     }
 
-    /// As `_reconstructor` of a tuple.
+    /// The field as `_reconstructor` of a tuple.
     pub(crate) fn as_reconstructed(&self) -> String {
         let field = "cpetastorm.unischema\nUnischemaField\nc__builtin__\ntuple\n";
         format!("ccopy_reg\n_reconstructor\n({field}{}tR", self.in_order())
     }
 
-    /// As `_restore` of names and values.
+    /// The field as `_restore` of names and values.
     pub(crate) fn as_restored(&self) -> String {
         let names = "(S'name'\nS'numpy_dtype'\nS'shape'\nS'codec'\nS'nullable'\nt";
         format!("cpyspark.serializers\n_restore\n(S'UnischemaField'\n{names}{}tR", self.in_order())
     }
 }
 
-/// An object of the class `name` in `module`, with attributes: names, and values that are pickled.
+/// An object of the class `name` in `module` with attributes, each a name and a pickled value.
 pub(crate) fn object(module: &str, name: &str, attributes: &[(&str, &str)]) -> String {
     let mut text = format!("ccopy_reg\n_reconstructor\n(c{module}\n{name}\nc__builtin__\nobject\nNtR");
     if !attributes.is_empty() {
@@ -56,17 +56,17 @@ pub(crate) fn object(module: &str, name: &str, attributes: &[(&str, &str)]) -> S
     text
 }
 
-/// An object of a type of Spark.
+/// An object of a Spark type.
 pub(crate) fn spark(name: &str, attributes: &[(&str, &str)]) -> String {
     object("pyspark.sql.types", name, attributes)
 }
 
-/// A codec of Petastorm.
+/// An object of a Petastorm codec.
 pub(crate) fn codec(name: &str, attributes: &[(&str, &str)]) -> String {
     object("petastorm.codecs", name, attributes)
 }
 
-/// The pickle of a schema with these fields, by name.
+/// The pickle of a schema with these fields, each a name and a pickled field.
 pub(crate) fn schema(fields: &[(&str, String)]) -> String {
     let mut pairs = String::from("ccollections\nOrderedDict\n((l");
     for (name, field) in fields {
@@ -77,12 +77,12 @@ pub(crate) fn schema(fields: &[(&str, String)]) -> String {
     format!("{}.", object("petastorm.unischema", "Unischema", &attributes))
 }
 
-/// The bytes of a pickle whose characters are bytes.
+/// The bytes of a pickle in which each character stands for a byte.
 pub(crate) fn bytes(pickle: &str) -> Vec<u8> {
     pickle.chars().map(|character| u8::try_from(u32::from(character)).unwrap()).collect()
 }
 
-/// Reads a pickle whose characters are bytes.
+/// Reads a pickle in which each character stands for a byte.
 pub(crate) fn read(pickle: &str) -> Result<Unischema, Error> {
     Unischema::read(&bytes(pickle))
 }

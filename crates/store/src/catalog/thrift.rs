@@ -1,7 +1,8 @@
 //! The part of Thrift's compact protocol that is needed to check a header before it is trusted.
 //!
-//! Why not the Parquet crate's: it is private, it reads a length and allocates it before it checks that the bytes are
-//! there, and it recurses as deep as the bytes say. Nothing here allocates, and depth is bounded.
+//! Why not the Parquet crate's reader: it is private, and it makes room for a list before it reads it. It bounds
+//! the length of a list by the bytes that are left, but an element may take one byte there and many more in
+//! memory. From a stream it makes room for any length that a string claims. Nothing here allocates.
 //!
 //! Bytes that are accepted here must mean the same to the Parquet crate, or a second meaning gets past every check. It
 //! goes by a field's id alone, whatever type is written, and cuts integers to the width that is declared. So a field must

@@ -13,6 +13,21 @@ use super::open::connect;
 use super::store::Store;
 use crate::snapshot::{AsOf, MetadataFile, Snapshot};
 
+impl Store {
+    /// What the files `_common_metadata` of the folders that were opened have under a key, as the listing
+    /// showed these files: none is read, and none is looked for, where it showed none.
+    ///
+    /// Fails with the file as the place if it cannot be read.
+    pub async fn common_values(&self, key: &str) -> Result<Vec<StoredValue>> {
+        values_of(self, &self.common_metadata, key).await
+    }
+
+    /// Whether a listing showed such a file.
+    pub fn has_common_metadata(&self) -> bool {
+        !self.common_metadata.is_empty()
+    }
+}
+
 /// What a file has under a key.
 #[derive(Clone, Debug)]
 pub struct StoredValue {
@@ -39,12 +54,16 @@ pub async fn common_values(
     if snapshot.indexes.is_empty() {
         snapshot.common_metadata.extend(beside_named(&store, &snapshot).await?);
     }
+    values_of(&store, &snapshot.common_metadata, key).await
+}
+
+async fn values_of(store: &Store, files: &[MetadataFile], key: &str) -> Result<Vec<StoredValue>> {
     let mut values = Vec::new();
-    for file in &snapshot.common_metadata {
+    for file in files {
         let place = store.shown(file.volume, &file.pin.path);
         let read = match file.pin.size {
             0 => Err(Error::new(ErrorKind::Corrupt, "the file is empty")),
-            _ => fetch_value(&store, file.volume, &file.pin, key).await,
+            _ => fetch_value(store, file.volume, &file.pin, key).await,
         };
         let read = read.map_err(|error| error.at(Place::file(&*place)).hint_if_damaged(IF_DAMAGED))?;
         values.extend(read.map(|bytes| StoredValue { file: place, bytes }));

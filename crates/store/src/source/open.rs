@@ -148,6 +148,7 @@ pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(S
 async fn prepared(store: Store, snapshot: &mut Snapshot) -> Result<(Store, KeptFooters)> {
     snapshot.splits.iter().for_each(|splits| store.warn(splits.clone()));
     let store = store.with_indexes(std::mem::take(&mut snapshot.indexes));
+    let store = store.with_common_metadata(std::mem::take(&mut snapshot.common_metadata));
     let first = snapshot.files.first().map(|file| (file.whole.clone(), file.relative.clone()));
     let files = snapshot.files.iter().map(|file| (file.whole.clone(), file.pin.clone()));
     let kept = KeptFooters::load(&store, first, files).await?;

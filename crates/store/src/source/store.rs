@@ -15,7 +15,7 @@ use super::local::{self, Local, Reading};
 use super::remote::{Pin, Remote};
 use super::traffic::{Ahead, Traffic, TrafficStats};
 use crate::catalog::{File, FileVersion};
-use crate::snapshot::IndexPlace;
+use crate::snapshot::{IndexPlace, MetadataFile};
 
 /// Row groups of local files that are read at once: enough to hide a disk's latency; more only makes permits wait.
 const LOCAL_AT_ONCE: usize = 4;
@@ -34,6 +34,8 @@ pub struct Store {
     pub(super) footer_turns: Arc<FooterTurns>,
     /// The indexes of the folders that were opened.
     pub(super) indexes: Arc<[IndexPlace]>,
+    /// The files `_common_metadata` of the folders that were opened.
+    pub(super) common_metadata: Arc<[MetadataFile]>,
     /// The index that another process handed on, or that was packed for others.
     pub(super) handed_on: Option<Arc<Index>>,
     /// Warnings that were not returned yet.
@@ -63,6 +65,7 @@ impl Store {
             metadata_cache,
             footer_turns: Arc::default(),
             indexes: Arc::new([]),
+            common_metadata: Arc::new([]),
             handed_on: None,
             warnings: Arc::default(),
         }
@@ -76,12 +79,22 @@ impl Store {
         });
         let volumes = volumes.collect::<Result<_>>()?;
         let store = Store::new(volumes, self.traffic.clone(), self.metadata_cache.clone());
-        Ok(Store { indexes: self.indexes.clone(), handed_on: self.handed_on.clone(), ..store })
+        Ok(Store {
+            indexes: self.indexes.clone(),
+            common_metadata: self.common_metadata.clone(),
+            handed_on: self.handed_on.clone(),
+            ..store
+        })
     }
 
     /// The same stores, with the indexes of the folders that were opened.
     pub(super) fn with_indexes(self, indexes: Vec<IndexPlace>) -> Self {
         Store { indexes: indexes.into(), ..self }
+    }
+
+    /// The same stores, with the files `_common_metadata` of the folders that were opened.
+    pub(super) fn with_common_metadata(self, files: Vec<MetadataFile>) -> Self {
+        Store { common_metadata: files.into(), ..self }
     }
 
     /// The same stores, with an index that holds footers of their files.

@@ -11,7 +11,7 @@ __all__: list[str] = []
 
 
 class Count:
-    """Steps that were trained, as a part of checkpoints."""
+    """The number of trained steps, as a part of checkpoints."""
 
     value = 0
 

@@ -1,7 +1,9 @@
-"""A case: a run that is killed, another one that resumes from its last checkpoint, and what the rows of both came to.
+"""A case: a run that is killed, a second run that resumes from its last checkpoint, and the count of the rows
+that both delivered.
 
-The first run saves checkpoints as its framework does, and is killed by SIGKILL. The second, in one process, resumes and
-trains to the end. What counts are the steps of the first up to its last checkpoint, and all of the second.
+The first run saves checkpoints as its framework does, and is killed by SIGKILL. The second, in one process,
+resumes and trains to the end. The count has the steps of the first run up to its last checkpoint, and all
+steps of the second.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from .registry import TRAINERS
 
 __all__: list[str] = []
 
-#: Seconds after which a run hangs, and those for each of its steps.
-PATIENCE, PER_STEP = 180, 1
+#: Seconds until a run is considered to hang, and the seconds that each of its steps adds.
+BASE_SECONDS, STEP_SECONDS = 180, 1
 
 
 class RunError(Exception):
@@ -44,7 +46,8 @@ def case(job: Job, rows: Sequence[int]) -> Count:
 
 
 def run(job: Job) -> tuple[list[int], str]:
-    """The exit statuses of a run's processes, and the last line of what one that failed said."""
+    """Runs a job. Returns the exit statuses of its processes, and the last line of output of a process that
+    failed."""
     world = 1 if TRAINERS[job.trainer].starts_processes else job.world
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -74,10 +77,10 @@ def run(job: Job) -> tuple[list[int], str]:
                 )
             processes.append((process, errors))
             assert process.stdin is not None
-            # Not an argument: locations may hold secrets.
+            # The job is not an argument, because locations may contain secrets.
             process.stdin.write(job.text().encode())
             process.stdin.close()
-        patience = PATIENCE + PER_STEP * job.steps * job.epochs
+        patience = BASE_SECONDS + STEP_SECONDS * job.steps * job.epochs
         for process, errors in processes:
             process.wait(timeout=patience)
             lines = [line for line in errors.read_text(errors="replace").strip().splitlines() if not _is_frame(line)]
@@ -92,5 +95,5 @@ def run(job: Job) -> tuple[list[int], str]:
 
 
 def _is_frame(line: str) -> bool:
-    """Whether it is a line of a Java stack trace, which is printed after the error."""
+    """Whether a line belongs to a Java stack trace, which is printed after the error."""
     return line.startswith(("\tat ", "\t... ")) or not line.strip()

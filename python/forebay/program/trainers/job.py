@@ -1,4 +1,4 @@
-"""What a training run is to do, and what its loop needs to do it."""
+"""A training run as a job, and the helpers of its loop."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from ...sharding.shard import Shard
 
 __all__: list[str] = []
 
-#: The rows of the own loader: their row ids, in the order in which they are stored.
+#: The file with the row ids of the framework's own loader, in stored order.
 ROWS = "rows.npy"
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: of a trainer, over one of its two loaders."""
+    """One run of a trainer over one of its two loaders."""
 
     trainer: str
     #: ``"forebay"`` or ``"own"``.
     source: str
-    #: Where the rows, checkpoints and ledgers are.
+    #: The folder of the rows, checkpoints and ledgers.
     folder: str
-    #: The arguments of forebay's loader, but for batches and shards, with ``urls``.
+    #: The arguments of forebay's loader, including ``urls``, but not those for batches and shards.
     loader: dict[str, Any]
     seed: int
     window_rows: int | None
     global_batch: int
-    #: Steps of an epoch.
+    #: Number of steps in an epoch.
     steps: int
     epochs: int
-    #: Steps between two checkpoints, and the number of them at which the process is killed.
+    #: Number of steps between two checkpoints, and the step at which the process is killed.
     every: int
     kill: int | None
     #: Whether checkpoints are saved when an epoch ends.
@@ -62,7 +62,7 @@ class Job:
 
 
 class Training:
-    """A job in one of its processes."""
+    """A job, as one of its processes runs it."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -89,7 +89,8 @@ class Training:
         return self.taken % self.every == 0
 
     def loader(self, shard: Shard | None = None, written: Any = None) -> Loader:
-        """The loader of forebay for this process: over the data, or over what the framework wrote of its row ids."""
+        """The loader of forebay for this process: over the data, or over the files with row ids that the
+        framework wrote."""
         if shard is None and self.world > 1:
             shard = Shard(rank=self.rank, world=self.world)
         options = dict(self.job.loader, row_id=True)
@@ -108,18 +109,18 @@ class Training:
 
     @cached_property
     def ids(self) -> Any:
-        """Row ids for the own loader."""
+        """The row ids for the framework's own loader."""
         return np.load(Path(self.job.folder, ROWS))
 
     @cached_property
     def rows(self) -> Any:
-        """The same as a data set of PyTorch."""
+        """The row ids as a data set of PyTorch."""
         import torch
 
         return [{"row_id": row} for row in torch.from_numpy(self.ids)]
 
     def saved(self) -> Any:
-        """What was saved by :meth:`save`, if the run resumes."""
+        """The checkpoint of :meth:`save` if the run resumes, else ``None``."""
         import torch
 
         return torch.load(self.folder / "run.pt") if self.resumes else None
@@ -142,5 +143,5 @@ def model() -> Any:
 
 
 def inputs(ids: Any) -> Any:
-    """Row ids as what the model takes: small numbers."""
+    """The inputs of the model: row ids as small floats."""
     return (ids % 1000)[:, None].float()

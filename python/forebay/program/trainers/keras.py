@@ -45,10 +45,10 @@ def train(run: Training) -> None:
 
 
 def numbers(batch: Any) -> Any:
-    """Row ids as what the model takes."""
+    """The inputs of the model: the row ids."""
     return batch["row_id"][:, None]
 
 
 def targets(batch: Any) -> Any:
-    """What the model is to give for them."""
+    """The targets of the model."""
     return (batch["row_id"][:, None] % 1000).astype("float32")

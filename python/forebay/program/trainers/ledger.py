@@ -1,4 +1,4 @@
-"""What became of the rows: how often the training steps that count saw each of them."""
+"""Counts how often the training steps delivered each row."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__: list[str] = []
 
 @dataclass(frozen=True)
 class Count:
-    """Deliveries of rows, over all epochs."""
+    """Numbers of deliveries of rows, over all epochs."""
 
     once: int
-    #: Beyond once in an epoch.
+    #: Deliveries beyond the first of a row in an epoch.
     twice: int
     never: int
     #: Whether no epoch has a row twice.
@@ -38,7 +38,7 @@ def steps(job: Job) -> list[list[int]]:
 
 
 def count(trained: Sequence[Sequence[int]], rows: Sequence[int], epochs: int, per_epoch: int) -> Count:
-    """Counts what the steps saw of ``rows``, of which each is to come once in each of the epochs."""
+    """Counts the deliveries of ``rows`` in the steps. Each row is to be delivered once in each epoch."""
     seen = collections.Counter(row for step in trained for row in step)
     once = sum(min(seen[row], epochs) for row in rows)
     twice = sum(seen.values()) - once

@@ -1,4 +1,5 @@
-"""One process of a training run: ``python -m forebay.program.trainers.process``, with the job on its standard input."""
+"""One process of a training run: ``python -m forebay.program.trainers.process``, with the job on its standard
+input."""
 
 from __future__ import annotations
 

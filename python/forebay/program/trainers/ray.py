@@ -1,4 +1,5 @@
-"""Ray Train, which has workers of its own: the process that starts them dies with the one that is killed."""
+"""Ray Train, which starts its own workers. The process that starts the workers dies with the worker that is
+killed."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from .job import ROWS, Job, Training
 
 __all__: list[str] = []
 
-#: Seconds after which Ray's controller, which looks once in a second, knows a checkpoint.
-REGISTERED = 3
+#: Seconds after which Ray's controller, which polls once in a second, has registered a checkpoint.
+REGISTERED_SECONDS = 3
 
 
 def train(job: Job) -> None:
@@ -27,7 +28,7 @@ def train(job: Job) -> None:
     from ray.train import RunConfig, ScalingConfig, TrainingFailedError
     from ray.train.torch import TorchTrainer
 
-    # One more for what reads its own data sets.
+    # Ray's own data sets need one more processor.
     ray.init("local", num_cpus=job.world + 1, include_dashboard=False, log_to_driver=False)
     data: dict[str, Any] = {}
     if job.source == "own":
@@ -48,7 +49,7 @@ def train(job: Job) -> None:
 
 
 def worker(config: dict[str, Any]) -> None:
-    """What each worker runs."""
+    """The function that each worker runs."""
     run = Training(Job.of(config["job"]))
     if run.is_forebay:
         loader = run.loader(fb_ray.shard())
@@ -58,13 +59,13 @@ def worker(config: dict[str, Any]) -> None:
                 run.step(batch["row_id"])
                 if run.is_due:
                     fb_ray.report({}, loader)
-                    time.sleep(REGISTERED)
+                    time.sleep(REGISTERED_SECONDS)
         return
     own(run)
 
 
 def own(run: Training) -> None:
-    """Over the shard of Ray's data set that a worker has."""
+    """Trains over the worker's shard of Ray's own data set."""
     from ray import train as rt
 
     rows, checkpoint = rt.get_dataset_shard("train"), rt.get_checkpoint()
@@ -76,4 +77,4 @@ def own(run: Training) -> None:
                     Path(folder, "epoch").write_text(str(epoch + (number == run.steps)))
                     of_all = rt.Checkpoint.from_directory(folder) if run.rank == 0 else None
                     rt.report({}, checkpoint=of_all)
-                time.sleep(REGISTERED)
+                time.sleep(REGISTERED_SECONDS)

@@ -1,4 +1,4 @@
-"""The trainers: what each is called, what it needs, and what it cannot do."""
+"""The trainers, with their titles, their packages and their limits."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ class Trainer:
     """A trainer of a framework."""
 
     title: str
-    #: What is imported, and what is installed for it.
+    #: The modules that are imported, and the packages to install for them.
     modules: tuple[str, ...]
     install: str
-    #: The loader that its guide recommends.
+    #: The loader that the framework's guide recommends.
     own: str
-    #: Whether it starts its processes itself.
+    #: Whether the trainer starts its processes itself.
     starts_processes: bool = False
-    #: Whether it can train in several processes.
+    #: Whether the trainer can train in several processes.
     is_distributed: bool = True
-    #: Whether forebay reads the data where it is, and not what the framework made of the row ids.
+    #: Whether forebay reads the data itself, and not files that the framework wrote of the row ids.
     is_direct: bool = True
 
     def missing(self) -> str | None:
-        """What is missing, as a sentence."""
+        """A sentence that names missing packages; ``None`` if all are installed."""
         absent = [name for name in self.modules if importlib.util.find_spec(name) is None]
         if not absent:
             return None
         return f"{self.title} is not installed: {absent[0]} is missing (pip install {self.install})"
 
     def version(self) -> str:
-        """The version that is installed."""
+        """The installed version of the framework."""
         try:
             return importlib.metadata.version(self.modules[0])
         except importlib.metadata.PackageNotFoundError:

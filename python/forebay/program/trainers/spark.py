@@ -1,6 +1,6 @@
-"""Spark's TorchDistributor, which has workers of its own.
+"""Spark's TorchDistributor, which starts its own workers.
 
-The process that starts them dies with the one that is killed.
+The process that starts the workers dies with the worker that is killed.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ def train(job: Job) -> None:
     from pyspark.ml.torch.distributor import TorchDistributor
     from pyspark.sql import SparkSession
 
-    # Spark's own workers are of the Python that it finds, unless it is told.
+    # Without this variable, Spark starts its workers with any Python that it finds.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_forebay = job.source == "forebay"
-    # For its own loader each worker is a task of Spark, which has a partition of the rows.
+    # With Spark's own loader, each worker is a task of Spark with a partition of the rows.
     tasks = 1 if is_forebay else job.world
     builder = SparkSession.builder.master(f"local[{tasks}]").config("spark.ui.enabled", "false")
     session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
     rows = [(row,) for row in np.load(Path(job.folder, ROWS)).tolist()]
     distributor = TorchDistributor(num_processes=job.world, local_mode=is_forebay, use_gpu=False)
     if is_forebay:
-        # It is written once, and the resumed run finds it by its name: rows in memory have no other.
+        # The frame is written once, and the resumed run finds it by its name, because rows in memory have no
+        # fingerprint.
         frame = session.createDataFrame(rows, ["row_id"])
         written = fb_spark.dataset(frame, Path(job.folder, "written"), name="rows")
         begin = partial(distributor.run, worker, job.text(), written)
@@ -45,7 +46,7 @@ def train(job: Job) -> None:
     try:
         begin()
     except Exception:
-        # That a worker was killed is one cause of many.
+        # A killed worker is only one of several causes of an error.
         if job.kill is None or not job.ledger(0).exists() or len(job.ledger(0).read_text().splitlines()) < job.kill:
             raise
         session.stop()
@@ -53,14 +54,14 @@ def train(job: Job) -> None:
 
 
 def worker(text: str, written: Any) -> None:
-    """What each worker runs."""
+    """The function that each worker runs."""
     from forebay.program.trainers import torch
 
     torch.train(Training(Job.of(text)), written)
 
 
 def own(text: str) -> None:
-    """What each worker runs over the loader of its own partition."""
+    """The function that each worker runs over Spark's loader of its partition."""
     from pyspark.ml.torch.distributor import _get_spark_partition_data_loader
 
     from forebay.program.trainers.torch import joined

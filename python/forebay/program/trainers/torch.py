@@ -1,4 +1,4 @@
-"""A loop by hand over PyTorch's own loader, as its guides write it."""
+"""A hand-written loop over PyTorch's own loader, as in PyTorch's guides."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def train(run: Training, written: Any = None) -> None:
 
 
 def joined(run: Training) -> Callable[[], Any]:
-    """The processes of plain loops wait for one another at each step, as gradients make them."""
+    """Joins the processes of a plain loop. Returns a function that waits for the other processes at each
+    step, as the exchange of gradients would."""
     import torch.distributed as dist
 
     if run.world == 1:
@@ -46,7 +47,7 @@ def joined(run: Training) -> Callable[[], Any]:
 
 
 def own(run: Training) -> tuple[Any, Any]:
-    """The loader and its sampler."""
+    """PyTorch's own loader and its sampler."""
     import torch
     from torch.utils.data import DataLoader, DistributedSampler
 

@@ -1,4 +1,4 @@
-"""A loop by hand over a StatefulDataLoader."""
+"""A hand-written loop over a StatefulDataLoader."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""``forebay verify --trainer``: forebay inside a framework, and the framework's own loader over the same rows.
+"""``forebay verify --trainer``: forebay inside a framework, and the framework's own loader over the same
+rows.
 
-The program says on standard input what is to be done, and prints what is said on standard output.
+The program passes the job on standard input, and prints the lines on standard output.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from .registry import TRAINERS
 
 __all__: list[str] = []
 
-#: Steps that an epoch needs, so that a run is killed between two checkpoints.
-FEWEST_STEPS = 8
+#: The fewest steps of an epoch with which a run can be killed between two checkpoints.
+MIN_STEPS = 8
 
-#: Of an epoch, after which a checkpoint is saved.
-CHECKPOINT_AFTER = 0.4
+#: The share of an epoch after which a checkpoint is saved.
+CHECKPOINT_SHARE = 0.4
 
 #: Steps after a checkpoint at which the run is killed.
-KILLED_AFTER = 2
+KILLED_AFTER_STEPS = 2
 
-#: Rows of a batch while the row ids are read.
+#: Rows in a batch while the row ids are read.
 ROWS_AT_ONCE = 65_536
 
 
 def main() -> int:
-    """Reads what is to be done, and prints what became of the rows as JSON."""
+    """Reads the job, and prints the counts of the rows as JSON."""
     try:
         said = verify(json.load(sys.stdin))
     except ForebayError as error:
@@ -59,20 +60,20 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
     ids = row_ids(told["urls"], loader)
     global_batch = world * batch_size
     steps = len(ids) // global_batch
-    if steps < FEWEST_STEPS:
-        fits = len(ids) // (FEWEST_STEPS * world)
+    if steps < MIN_STEPS:
+        fits = len(ids) // (MIN_STEPS * world)
         move = f"--batch-size {fits} fits" if fits else "use more rows, or fewer ranks"
         raise InvalidError(
             f"{_counted(len(ids), 'row')} in steps of {global_batch} make {_counted(steps, 'step')}; a run that is "
-            f"killed needs {FEWEST_STEPS} ({move})"
+            f"killed needs {MIN_STEPS} ({move})"
         )
-    every = max(round(steps * CHECKPOINT_AFTER), KILLED_AFTER + 1)
+    every = max(round(steps * CHECKPOINT_SHARE), KILLED_AFTER_STEPS + 1)
     counts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="forebay-verify-") as folder:
         rows = ids[: steps * global_batch]
         np.save(Path(folder, ROWS), rows)
         for source, with_what in (("forebay", "forebay"), ("own", trainer.own)):
-            # A cluster takes minutes to start and end where the machine is busy.
+            # Progress is printed, because a cluster takes minutes to start and end on a busy machine.
             print(f"{trainer.title} with {with_what}: run, killed and resumed", file=sys.stderr, flush=True)
             job = Job(
                 trainer=told["trainer"],
@@ -85,12 +86,13 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
                 steps=steps,
                 epochs=epochs,
                 every=every,
-                kill=every + KILLED_AFTER,
+                kill=every + KILLED_AFTER_STEPS,
                 is_border=False,
                 world=world,
                 resumes=False,
             )
-            # What does not fill a step forebay leaves out, other rows in each epoch; the own loader is not given them.
+            # forebay leaves out the rows that do not fill a step, and these differ from epoch to epoch; the
+            # framework's own loader is not given the rest.
             expected = ids if source == "forebay" and trainer.is_direct else rows
             planned = {"planned_never": (len(expected) - len(rows)) * epochs}
             try:
@@ -109,7 +111,7 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
         "epochs": epochs,
         "world": world,
         "checkpoint": every,
-        "killed": every + KILLED_AFTER,
+        "killed": every + KILLED_AFTER_STEPS,
         **counts,
     }
 

@@ -1,4 +1,4 @@
-//! A client that interprets nothing: what it shows is what was on the wire.
+//! A client that interprets nothing, and so shows exactly what was on the wire.
 #![allow(dead_code, clippy::unwrap_used, reason = "shared by several tests, and a helper of a test stops it")]
 
 use std::io::{ErrorKind, Read, Write};
@@ -8,30 +8,31 @@ use std::time::{Duration, Instant};
 use fault_server::{Builder, FaultServer};
 use tempfile::TempDir;
 
-/// How long nothing comes after a whole answer until its end counts as silent.
+/// How long to wait after a whole answer before the connection counts as silent.
 const SILENCE: Duration = Duration::from_millis(250);
-/// The same where an answer is not whole, so that a busy machine does not look like a stalled server.
+/// How long to wait after a partial answer before the connection counts as silent, so that a busy machine
+/// does not look like a stalled server.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How what was seen came to its end.
+/// How the connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// FIN.
+    /// The connection was closed in order (FIN).
     Closed,
-    /// RST.
+    /// The connection was reset (RST).
     Reset,
-    /// Neither; nothing came for a while.
+    /// The connection stayed open, and nothing came for a while.
     Silent,
 }
 
-/// All that came after a request.
+/// Everything that came after a request.
 pub(crate) struct Seen {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
     pub(crate) end: End,
-    /// From the request to the first byte.
+    /// The time from the request to the first byte.
     pub(crate) first_byte: Duration,
-    /// Reads that brought some of it.
+    /// The number of reads that brought bytes.
     pub(crate) parts: usize,
 }
 
@@ -57,7 +58,7 @@ impl Wire {
         Wire(TcpStream::connect(address).unwrap())
     }
 
-    /// Sends `line` (as in `GET /bucket/key`) with these headers, and reads to the end or to a silence.
+    /// Sends `line` (such as `GET /bucket/key`) with these headers, and reads until the end or a silence.
     pub(crate) fn ask(&mut self, line: &str, headers: &[(&str, &str)]) -> Seen {
         self.send(line, headers);
         self.see()
@@ -85,7 +86,7 @@ impl Wire {
                     bytes.extend(&part[..read]);
                     parts += 1;
                 }
-                // The process was stopped for a while, or a signal came.
+                // The process was stopped for a while, or got a signal.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => break End::Reset,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -101,7 +102,7 @@ impl Wire {
     }
 }
 
-/// True of a head and as many bytes of a body as it announces.
+/// Whether the bytes are a head and a body of the announced length.
 fn is_whole(bytes: &[u8]) -> bool {
     let Some(head) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return false };
     let lines = String::from_utf8_lossy(&bytes[..head]).to_ascii_lowercase();
@@ -109,7 +110,7 @@ fn is_whole(bytes: &[u8]) -> bool {
     announced.is_some_and(|length| length.parse().is_ok_and(|length: usize| bytes.len() - head - 4 >= length))
 }
 
-/// Ten bytes that show where they come from.
+/// Ten bytes that show their own offsets.
 pub(crate) const DIGITS: &[u8] = b"0123456789";
 
 /// A bucket with the object `dir/digits`.
@@ -128,7 +129,7 @@ pub(crate) fn server(dir: &TempDir) -> FaultServer {
     builder(dir).start().unwrap()
 }
 
-/// Asks over a connection of its own.
+/// Sends a request over a new connection.
 pub(crate) fn ask(server: &FaultServer, line: &str, headers: &[(&str, &str)]) -> Seen {
     Wire::to(server.address()).ask(line, headers)
 }

@@ -1,6 +1,6 @@
-//! From values to places on a plot, and the round numbers that are written beside it.
+//! The axes of a plot: from values to positions, and the round numbers that are written beside an axis.
 
-/// About this many numbers fit along an axis.
+/// How many numbers fit along an axis, approximately.
 const TICKS: f64 = 5.0;
 
 /// One axis of a plot.
@@ -8,7 +8,7 @@ pub(super) struct Axis {
     from: f64,
     to: f64,
     scale: Scale,
-    /// The places of the numbers, and their text.
+    /// The values at which numbers are written, and their text.
     pub(super) ticks: Vec<(f64, String)>,
     /// The quantity and its unit.
     pub(super) title: String,
@@ -21,7 +21,7 @@ enum Scale {
 }
 
 impl Axis {
-    /// From 0 to a round number that is no less than `most`.
+    /// An axis from 0 to a round number of at least `most`.
     pub(super) fn linear(most: f64, title: impl Into<String>, say: impl Fn(f64) -> String) -> Self {
         let step = round_step(most.max(f64::MIN_POSITIVE) / TICKS);
         let count = (most / step).ceil().max(1.0) as u32;
@@ -35,14 +35,14 @@ impl Axis {
         }
     }
 
-    /// From 0 to exactly `to`, for values that cannot be larger.
+    /// An axis from 0 to exactly `to`, for values that cannot be larger.
     pub(super) fn up_to(to: f64, title: impl Into<String>, say: impl Fn(f64) -> String) -> Self {
         let mut axis = Axis { to, ..Axis::linear(to, title, say) };
         axis.ticks.retain(|(at, _)| *at <= to * (1.0 + f64::EPSILON));
         axis
     }
 
-    /// Powers of ten, from the one below `least` to the one above `most`.
+    /// An axis of powers of ten, from the one below `least` to the one above `most`.
     pub(super) fn log(least: f64, most: f64, title: impl Into<String>, say: impl Fn(f64) -> String) -> Self {
         let from = least.log10().floor() as i32;
         let to = (most.log10().ceil() as i32).max(from + 1);
@@ -56,7 +56,7 @@ impl Axis {
         }
     }
 
-    /// The place of `value`: 0 at the beginning of the axis, 1 at its end.
+    /// The position of `value`: 0 at the beginning of the axis, 1 at its end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear => (value - self.from) / (self.to - self.from),
@@ -66,7 +66,7 @@ impl Axis {
     }
 }
 
-/// The next of 1, 2, 5, 10, 20, … that is no less than `least`, at any power of ten.
+/// The smallest number of at least `least` among 1, 2, 5, 10, 20 and so on, at any power of ten.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let digit = least / power;

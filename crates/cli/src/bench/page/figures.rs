@@ -1,4 +1,5 @@
-//! The figures of a report as a table. Each is taken from the JSON by its path, so that page and JSON cannot differ.
+//! The figures of a report as a table. Each figure is taken from the JSON by its path, so that the page and
+//! the JSON cannot differ.
 
 use std::fmt::Write;
 
@@ -7,12 +8,12 @@ use serde_json::Value;
 use super::html::escaped;
 use crate::units::{bytes, count, percent, seconds};
 
-/// How a figure is shown.
+/// Formats a figure for people.
 type Say = fn(f64) -> String;
-/// The label of a figure, its path, and its format.
+/// The label of a figure, its path in the JSON, and its format.
 type Figure = (&'static str, &'static str, Say);
 
-/// Figures under headings. Those that a run does not have are left out.
+/// The figures by heading. A figure that a run does not have is left out.
 const TABLE: &[(&str, &[Figure])] = &[
     (
         "Run",
@@ -114,7 +115,7 @@ const TABLE: &[(&str, &[Figure])] = &[
     ),
 ];
 
-/// Figures at the head of the page.
+/// The figures at the head of the page.
 const HEAD: &[Figure] = &[
     ("rows a second", "/rows_per_second", whole),
     ("accelerator busy", "/accelerator/utilisation_min", percent),
@@ -144,7 +145,7 @@ fn ratio(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// The most telling figures, large.
+/// The most telling figures, in large type.
 pub(super) fn head(report: &Value) -> String {
     let mut cards = String::from("<dl class=\"head\">\n");
     for (name, at, say) in HEAD {
@@ -155,7 +156,7 @@ pub(super) fn head(report: &Value) -> String {
     cards + "</dl>\n"
 }
 
-/// All of them.
+/// The table of all figures.
 pub(super) fn table(report: &Value) -> String {
     let mut table = String::from("<table>\n<caption>All figures</caption>\n");
     for (heading, figures) in TABLE {
@@ -198,7 +199,7 @@ fn ranks(report: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The figure at `at`, for people and, beside it, for programs.
+/// The figure at the path `at`, as text for people with the value for programs in an attribute.
 fn shown(report: &Value, at: &str, say: Say) -> Option<String> {
     let value = report.pointer(at).filter(|value| value.is_number())?;
     Some(format!("<data value=\"{value}\" data-field=\"{at}\">{}</data>", escaped(&say(value.as_f64()?))))

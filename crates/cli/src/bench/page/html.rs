@@ -1,6 +1,7 @@
-//! Text that is safe inside a page.
+//! Escapes text for a page of HTML.
 
-/// `text` as the content of an element or of a quoted attribute, with what would turn or break its line spelled out.
+/// `text` as the content of an element or of a quoted attribute. Characters that would reorder the text or
+/// break its line are escaped.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in forebay_base::error::escaped(text).chars() {
@@ -15,7 +16,7 @@ pub(super) fn escaped(text: &str) -> String {
     safe
 }
 
-/// JSON as the content of a script element, which ends at the first `</script`, even inside a string.
+/// JSON as the content of a script element, which would end at the first `</script`, even inside a string.
 pub(super) fn script_safe(json: &str) -> String {
     json.replace('<', "\\u003c")
 }

@@ -2,21 +2,22 @@
 
 use forebay::stats::Stage;
 
-use super::super::report::Report;
+use super::super::report::BenchReport;
 use super::super::tally::Waits;
 use super::axis::Axis;
 use super::svg::Plot;
 use crate::units::{count, percent, seconds};
 
-/// More ranks than this make a tangle of lines: then only the worst is drawn.
-const MOST_LINES: usize = 8;
-/// With fewer calls the 99.9th percentile is not known.
-const ENOUGH: u64 = 1_000;
-/// Fewer whole seconds make no curve.
+/// The most ranks that are drawn one by one. Of more ranks only the worst is drawn, because the lines would
+/// tangle.
+const MAX_LINES: usize = 8;
+/// The fewest calls for which the 99.9th percentile is known.
+const MIN_CALLS_FOR_P999: u64 = 1_000;
+/// The fewest whole seconds that make a curve.
 const FEWEST_SECONDS: usize = 2;
 
-/// Utilisation second by second, or the rate where there is no accelerator.
-pub(super) fn over_time(report: &Report) -> Option<String> {
+/// Utilisation second by second, or the rate if there is no accelerator.
+pub(super) fn over_time(report: &BenchReport) -> Option<String> {
     match &report.accelerator {
         Some(simulated) => {
             let worst = simulated.by_second();
@@ -33,7 +34,7 @@ pub(super) fn over_time(report: &Report) -> Option<String> {
             let x = Axis::up_to(worst.len() as f64, "seconds since the first batch", plain);
             let y = Axis::up_to(1.0, "accelerator busy", |share| format!("{:.0} %", share * 100.0));
             let mut plot = Plot::new("utilisation", "Utilisation over time", summary, x, y);
-            if (2..=MOST_LINES).contains(&ranks) {
+            if (2..=MAX_LINES).contains(&ranks) {
                 for rank in &simulated.ranks {
                     plot.line("faint", stairs(&rank.by_second));
                 }
@@ -57,14 +58,14 @@ pub(super) fn over_time(report: &Report) -> Option<String> {
     }
 }
 
-/// How long `next()` took: the share of calls by length, and how many were no longer.
-pub(super) fn latencies(report: &Report) -> Option<String> {
+/// How long `next()` took: the share of calls by duration, and the cumulative share.
+pub(super) fn latencies(report: &BenchReport) -> Option<String> {
     let bins = &report.next_histogram;
     let calls: u64 = bins.iter().map(|bin| bin.calls).sum();
     let (first, last) = (bins.first()?, bins.last()?);
     let Waits { p50, p99, p999, max, .. } = report.next_ms;
     let rare = match calls {
-        ENOUGH.. => format!("one in a thousand more than {}, ", millis(p999)),
+        MIN_CALLS_FOR_P999.. => format!("one in a thousand more than {}, ", millis(p999)),
         _ => String::new(),
     };
     let summary = format!(
@@ -90,7 +91,7 @@ pub(super) fn latencies(report: &Report) -> Option<String> {
         }
     }
     plot.line("second", line);
-    // Labels that would run into each other are left to the sentence below.
+    // A label that would overlap the one before is left to the sentence below the plot.
     let mut labelled = f64::NEG_INFINITY;
     for (name, ms) in [("p50", p50), ("p99", p99), ("p99.9", p999)] {
         if ms > 0.0 && ms.log10() - labelled > (last.up_to_ms / first.up_to_ms).log10().max(1.0) / 10.0 {
@@ -102,7 +103,7 @@ pub(super) fn latencies(report: &Report) -> Option<String> {
 }
 
 /// How long the stages worked, and how long they were waited for.
-pub(super) fn stages(report: &Report) -> String {
+pub(super) fn stages(report: &BenchReport) -> String {
     let stages = report.stages;
     let worked = [
         ("fetch", stages.fetch.working),
@@ -140,8 +141,8 @@ pub(super) fn stages(report: &Report) -> String {
     plot.finish()
 }
 
-/// The rate by the number of decoding threads, where that was measured.
-pub(super) fn threads(report: &Report) -> Option<String> {
+/// The rate by the number of decoding threads, if it was measured.
+pub(super) fn threads(report: &BenchReport) -> Option<String> {
     let measured = report.thread_sweep.iter();
     let points: Vec<(f64, f64)> =
         measured.filter_map(|point| Some((point.threads as f64, point.rows_per_second?))).collect();
@@ -168,8 +169,8 @@ pub(super) fn threads(report: &Report) -> Option<String> {
     Some(plot.finish())
 }
 
-/// The rate epoch by epoch, where there were several.
-pub(super) fn epochs(report: &Report) -> Option<String> {
+/// The rate epoch by epoch, if there are several.
+pub(super) fn epochs(report: &BenchReport) -> Option<String> {
     let epochs = &report.by_epoch;
     let (cold, warm) = report.cold_rows_per_second.zip(report.warm_rows_per_second)?;
     let most = max(epochs.iter().map(|epoch| &epoch.rows_per_second));
@@ -180,7 +181,7 @@ pub(super) fn epochs(report: &Report) -> Option<String> {
         rate(warm)
     );
     let mut x = Axis::up_to(epochs.len() as f64, "epoch", plain);
-    // Numbers stand below the middle of their bars.
+    // The number of an epoch is written below the middle of its bar.
     let every = epochs.len().div_ceil(12);
     x.ticks = (0..epochs.len()).step_by(every).map(|at| (at as f64 + 0.5, at.to_string())).collect();
     let mut plot = Plot::new("epochs", "Throughput by epoch", summary, x, rows_axis(most));
@@ -201,7 +202,7 @@ fn rows_axis(most: f64) -> Axis {
     Axis::linear(most, "rows a second", rate)
 }
 
-/// One level stretch for each value, the first from 0 to 1.
+/// A staircase with one level stretch for each value, the first from 0 to 1.
 fn stairs(values: &[f64]) -> Vec<(f64, f64)> {
     values
         .iter()
@@ -222,7 +223,7 @@ fn millis(ms: f64) -> String {
     seconds(ms / 1e3)
 }
 
-/// A power of ten: "10 µs".
+/// A power of ten as text, such as "10 µs".
 fn millis_round(ms: f64) -> String {
     match ms {
         ms if ms < 0.999e-3 => format!("{:.0} ns", ms * 1e6),

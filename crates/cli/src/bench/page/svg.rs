@@ -1,23 +1,24 @@
-//! Plots as SVG: marks between two axes. Colours come from the page's style, so that they follow light and dark.
+//! Plots as SVG: marks between two axes. Colours come from the page's style, so that they follow the light or
+//! dark theme.
 
 use std::fmt::Write;
 
 use super::axis::Axis;
 use super::html::escaped;
 
-/// Size of a plot in its own units; the page scales it to its width.
+/// The size of a plot in its own units; the page scales it to its width.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 320.0;
-/// Margins beside the marks for the numbers and titles of the axes, and above them for labels.
+/// The margins around the marks, which hold the numbers and titles of the axes and, above, labels.
 const LEFT: f64 = 108.0;
 const RIGHT: f64 = 36.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 60.0;
-/// The line of the y axis's title, above all else: upright text would be in the way of long numbers.
+/// The position of the y axis's title, above everything else: upright text would collide with long numbers.
 const TITLE_LINE: f64 = 19.0;
-/// A lying bar that reaches further than this share of the width has its label inside.
-const LONG: f64 = 0.6;
-/// Bars do not touch.
+/// A horizontal bar that is longer than this share of the width has its label inside.
+const MIN_INSIDE_LABEL_SHARE: f64 = 0.6;
+/// The gap between two bars.
 const GAP: f64 = 1.0;
 
 /// A plot that is being drawn.
@@ -31,7 +32,7 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// An empty plot. `summary` describes it in a sentence, for readers who cannot see it.
+    /// An empty plot. `summary` describes it in a sentence for readers who cannot see it.
     pub(super) fn new(id: &'static str, title: &str, summary: String, x: Axis, y: Axis) -> Self {
         Plot { id, title: title.to_owned(), summary, x, y, marks: String::new() }
     }
@@ -49,14 +50,14 @@ impl Plot {
         let _ = writeln!(self.marks, "{mark}");
     }
 
-    /// A line through `points`.
+    /// Draws a line through `points`.
     pub(super) fn line(&mut self, class: &str, points: impl IntoIterator<Item = (f64, f64)>) {
         let path: Vec<String> =
             points.into_iter().map(|(x, y)| self.at(x, y)).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         self.draw(format_args!("<polyline class=\"line {class}\" points=\"{}\"/>", path.join(" ")));
     }
 
-    /// A dot with a tip.
+    /// Draws a dot with a tooltip.
     pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64), tip: &str) {
         let (x, y) = self.at(x, y);
         let tip = escaped(tip);
@@ -65,7 +66,7 @@ impl Plot {
         ));
     }
 
-    /// A bar that stands on the x axis, with a tip.
+    /// Draws a vertical bar from the x axis up, with a tooltip.
     pub(super) fn bar(&mut self, class: &str, (from, to): (f64, f64), height: f64, tip: &str) {
         let ((left, top), (right, bottom)) = (self.at(from, height), self.at(to, 0.0));
         let gap = if right - left > 4.0 * GAP { GAP } else { 0.0 };
@@ -77,7 +78,7 @@ impl Plot {
         ));
     }
 
-    /// A bar that lies at the y axis, named at its left and labelled at its right.
+    /// Draws a horizontal bar from the y axis, with its name at the left and its label at the right.
     pub(super) fn lying_bar(
         &mut self,
         class: &str,
@@ -90,7 +91,7 @@ impl Plot {
         let (width, height, middle) =
             ((right - left).max(1.0), bottom - top - 2.0 * GAP, (top + bottom) / 2.0);
         let (name, label) = (escaped(name), escaped(label));
-        let inside = self.x.place(length) > LONG;
+        let inside = self.x.place(length) > MIN_INSIDE_LABEL_SHARE;
         let (class_of_label, anchor, at) =
             if inside { ("inside", "end", right - 8.0) } else { ("value", "start", right + 8.0) };
         self.draw(format_args!(
@@ -103,7 +104,7 @@ impl Plot {
         ));
     }
 
-    /// An upright line at `x`, labelled above the plot.
+    /// Draws a vertical line at `x`, labelled above the plot.
     pub(super) fn rule(&mut self, x: f64, label: &str) {
         let (at, top) = self.at(x, f64::INFINITY);
         let label = escaped(label);
@@ -116,7 +117,7 @@ impl Plot {
         ));
     }
 
-    /// The whole, as an element of a page.
+    /// The finished plot as an element of a page.
     pub(super) fn finish(self) -> String {
         let Plot { id, title, summary, x, y, marks } = &self;
         let mut axes = String::new();

@@ -1,11 +1,11 @@
-//! The data of workloads: made once, kept in a folder, and reused if it is complete.
+//! The data of workloads, which is made once, kept in a folder, and reused if it is complete.
 //!
 //! ```text
 //! forebay-workloads/
-//!   flux-288-v1/                       whole: it is renamed when all is there
+//!   flux-288-v1/                       a complete data set: it gets this name when it is finished
 //!     part-00000-of-00001.parquet
-//!     _manifest.json                   what the files must be
-//!   .flux-288-v1.1234/                 being made, by process 1234
+//!     _manifest.json                   the names and sizes of the files
+//!   .flux-288-v1.1234/                 a data set that process 1234 is making
 //! ```
 
 use std::collections::BTreeMap;
@@ -20,20 +20,21 @@ use serde::{Deserialize, Serialize};
 use crate::console::{Console, note};
 use crate::synth::{Kind, Layout, Order, files};
 
-/// Counts changes of the data: other data has another name.
+/// The version of the data; data of another version has another name.
 const VERSION: u32 = 1;
-/// A name that is not data, like `_SUCCESS`.
+/// A name that is not taken for data, like `_SUCCESS`.
 const MANIFEST: &str = "_manifest.json";
 const SEED: u64 = 0;
 const CLASSES: u32 = 1_000;
-/// Pictures are in several files as large sets are; the others are one file up to the published size.
+/// How many row groups a file of pictures has: large sets of pictures are in several files. Data of other
+/// kinds is in one file up to the published size.
 const ROW_GROUPS_PER_FILE: u64 = 250;
 
 /// A data set that a workload reads.
 pub(super) struct Set {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// Width and height of pictures.
+    /// The width and height of pictures.
     pub(super) extent: (u32, u32),
     pub(super) rows: u64,
     pub(super) rows_per_group: u64,
@@ -43,12 +44,12 @@ pub(super) struct Set {
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Manifest {
     rows: u64,
-    /// Names and sizes in bytes.
+    /// The names of the files, and their sizes in bytes.
     files: BTreeMap<String, u64>,
 }
 
 impl Set {
-    /// The path of the data below `folder`, which is made if it is missing.
+    /// The path of the data below `folder`. The data is made if it is missing.
     pub(super) fn at(&self, folder: &Path, console: &Console) -> Result<PathBuf> {
         let name = format!("{}-{}-v{VERSION}", self.name, self.rows);
         let place = folder.join(&name);
@@ -58,11 +59,11 @@ impl Set {
         let making = folder.join(format!(".{name}.{}", std::process::id()));
         note(format_args!("making the data of the workload, once, in {}", place.display()));
         let made = self.make(&making, console).and_then(|()| match fs::rename(&making, &place) {
-            // Another process was faster.
+            // Another process made the data first.
             Err(_) if place.exists() => check(&place, self.rows),
             other => other.map_err(|error| error.into_error().at(shown(&place))),
         });
-        // Gone after the rename; otherwise it is of no use.
+        // The folder does not exist after the rename; after a failure it is of no use.
         let _ = fs::remove_dir_all(&making);
         made.map(|()| place)
     }
@@ -90,7 +91,7 @@ impl Set {
     }
 }
 
-/// Refuses a folder that differs from its manifest.
+/// Returns an error if the folder differs from its manifest.
 fn check(place: &Path, rows: u64) -> Result<()> {
     let unfit = |why: String| {
         Error::new(ErrorKind::Corrupt, why).at(shown(place)).hint("remove the folder, and it is made again")
@@ -106,7 +107,7 @@ fn check(place: &Path, rows: u64) -> Result<()> {
     Ok(())
 }
 
-/// The files of a folder but the manifest, with their sizes.
+/// The sizes of the files of a folder, without its manifest.
 fn sizes(folder: &Path) -> Result<BTreeMap<String, u64>> {
     let read = || -> io::Result<BTreeMap<String, u64>> {
         let mut sizes = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The arguments of a run that has a workload, as if they had been given one by one.
+//! Turns a workload into the plain arguments of a run.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use crate::bench::args::Args;
 use crate::console::Console;
 use crate::location::Location;
 
-/// Workloads run this long if nothing else ends them: some steps of the slowest, some epochs of the others.
-const TIME: Duration = Duration::from_secs(30);
+/// How long a workload runs if nothing else ends it: some steps of the slowest workload, some epochs of the
+/// others.
+const WORKLOAD_TIME: Duration = Duration::from_secs(30);
 
-/// `args` with their workload, if any, replaced by plain options; missing data is made.
+/// Replaces the workload in `args`, if there is one, by plain options. Missing data is made.
 pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<Held>)> {
     let mut resolved = args.clone();
     let Options { workload, accelerator, scale, dir, rows } = &args.workload;
@@ -30,13 +31,13 @@ pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<He
     let place = set.at(&folder, console)?;
     resolved.loader.location = Location::folder(&place);
     resolved.loader.batch_size = demand.rows;
-    // A step takes its time with any number of rows, so all batches are full.
+    // A step takes its time with any number of rows, so all batches must be full.
     resolved.loader.drop_last = true;
     resolved.loader.columns = workload.columns();
     resolved.loader.image = workload.image().map(|image| ("image".to_owned(), image)).into_iter().collect();
     resolved.step_ms = Some(step);
     if args.epochs.is_none() && args.max_batches.is_none() {
-        resolved.seconds = args.seconds.or(Some(TIME));
+        resolved.seconds = args.seconds.or(Some(WORKLOAD_TIME));
     }
     let published = demand.rows as f64 / demand.seconds;
     let held = Held {

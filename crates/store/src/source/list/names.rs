@@ -10,8 +10,11 @@ use crate::source::remote::no_footer;
 /// The name of the file that has the metadata of a folder's files together, and no rows.
 pub(in crate::source) const COMMON_METADATA: &str = "_common_metadata";
 
-/// The suffix of the files in a folder that are read.
+/// The suffix of Parquet files.
 pub(super) const SUFFIX: &str = ".parquet";
+
+/// The suffixes of the files in a folder that are read; Dask and fastparquet write the second.
+const SUFFIXES: [&str; 3] = [SUFFIX, ".parq", ".pq"];
 
 /// The end of the names of empty objects by which Hadoop marks folders.
 const FOLDER_MARK: &str = "_$folder$";
@@ -19,7 +22,7 @@ const FOLDER_MARK: &str = "_$folder$";
 /// Names in a folder without Parquet that the message lists.
 const NAMES_SHOWN: usize = 5;
 
-/// The files of a folder that are read: those with the suffix, or, if none has it, those without any.
+/// The files of a folder that are read: those with a suffix of Parquet, or, if none has one, those without any.
 pub(super) fn chosen<T>(files: &[T], name: impl Fn(&T) -> &str) -> Vec<&T> {
     let parquet: Vec<&T> = files.iter().filter(|file| has_suffix(name(file))).collect();
     match parquet.is_empty() {
@@ -37,9 +40,10 @@ pub(super) fn is_hidden(name: &str) -> bool {
 }
 
 pub(super) fn has_suffix(name: &str) -> bool {
-    name.len() > SUFFIX.len() && name.is_char_boundary(name.len() - SUFFIX.len()) && {
-        name[name.len() - SUFFIX.len()..].eq_ignore_ascii_case(SUFFIX)
-    }
+    SUFFIXES.iter().any(|suffix| {
+        let stem = name.len().saturating_sub(suffix.len());
+        stem > 0 && name.is_char_boundary(stem) && name[stem..].eq_ignore_ascii_case(suffix)
+    })
 }
 
 pub(super) fn nothing(place: Place, cause: &str, names: BTreeSet<&str>) -> Error {
@@ -83,8 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn the_suffix_is_known_in_any_case_and_a_bare_suffix_is_none() {
-        assert!(has_suffix("a.parquet") && has_suffix("A.PARQUET") && has_suffix("é.parquet"));
-        assert!(!has_suffix(".parquet") && !has_suffix("a.parquet.crc") && !has_suffix("parquet"));
+    fn a_suffix_is_known_in_any_case_and_a_bare_one_is_none() {
+        for name in ["a.parquet", "A.PARQUET", "é.parquet", "part.0.parq", "a.pq"] {
+            assert!(has_suffix(name), "{name}");
+        }
+        for name in [".parquet", "a.parquet.crc", "parquet", ".pq", "pq", "é", ""] {
+            assert!(!has_suffix(name), "{name}");
+        }
     }
 }

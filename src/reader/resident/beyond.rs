@@ -5,22 +5,12 @@ use std::sync::Arc;
 use forebay_arrow::array::RecordBatch;
 use forebay_base::{Error, Result};
 
-use super::budget::Permit;
-use super::fetch::Fetcher;
-use super::reads::{Chunks, Reads};
-use super::row_cache::Kept;
-use super::{Renew, Resident, ResidentSamples, RowNumbers, limit_for, nulls, rows};
+use super::{Beyond, Renew, Resident, ResidentSamples, RowNumbers, nulls};
+use crate::reader::budget::Permit;
+use crate::reader::fetch::Fetcher;
+use crate::reader::row_cache::Kept;
 use crate::samples::{EpochSamples, Head, SampleRows};
 use crate::shard::Part;
-
-/// The rows of other row groups that samples run on into.
-#[derive(Debug, Default)]
-pub(super) struct Beyond {
-    /// The heads of the row groups, each with the number that its first row counts on with.
-    heads: Box<[(u32, Arc<Resident>)]>,
-    /// Covers those that are in memory.
-    pub(super) permit: Option<Permit>,
-}
 
 impl Resident {
     /// The rows of a head. A sample of several rows is of the row group in which it begins, so that it has none of its own.
@@ -125,21 +115,6 @@ impl Resident {
         let samples = Some(ResidentSamples::Taken(samples.into()));
         Ok(Resident { samples, beyond, ..self.detach(&wanted[0])? })
     }
-}
-
-/// The rows of a head, as [`read`](super::read) decodes those of a part.
-pub(crate) fn read_head(
-    fetcher: &Fetcher,
-    samples: &EpochSamples,
-    head: Head,
-    chunks: Chunks,
-    limit: u64,
-) -> Result<RecordBatch> {
-    let Reads { catalog, projection, .. } = &fetcher.reads;
-    let selection = samples.rows_of_head(head).selection();
-    let (group, pages) = (head.group as usize, fetcher.head_pages(head));
-    let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages };
-    rows::read_fetched(catalog, projection, rows, limit_for(limit))
 }
 
 #[cfg(test)]

@@ -1,0 +1,178 @@
+"""Files that are written row by row: of one folder, or of a folder for each value of some columns."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidError
+from ._inferred import pyarrow
+from ._sheet import stored_type
+from .unischema import Unischema
+
+__all__: list[str] = []
+
+#: Row groups that are in memory at once, whatever the number of folders: the largest is written then.
+_ROW_GROUPS = 16
+
+#: The name of the folder for nulls.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+#: Characters of a value that the name of a folder does not have as they are.
+_ESCAPED = {ord(one): f"%{ord(one):02X}" for one in "\"#%'*/:=?\\\x7f{[]^"} | {one: f"%{one:02X}" for one in range(32)}
+
+_OF_FOLDERS = ("ByteType", "ShortType", "IntegerType", "LongType", "StringType", "DateType")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The columns whose values are the names of folders."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, names: Sequence[str], schema: Unischema) -> Keys:
+        """What a user passed, checked."""
+        if isinstance(names, str) or len(set(names)) < len(names):
+            raise InvalidError(f"partition_columns must be a list of differing names, got {names!r}")
+        for name in names:
+            if name not in schema.fields:
+                raise InvalidError(f"partition_columns has {name!r}, and the fields are {', '.join(schema.fields)}")
+            kind = stored_type(schema.fields[name])
+            if kind.name not in _OF_FOLDERS or schema.fields[name].shape != ():
+                raise InvalidError(f"field {name!r} is {kind}, and folders are named by whole numbers, text and days")
+        if len(names) == len(schema.fields):
+            raise InvalidError("partition_columns has all fields, and at least one is stored in the files")
+        return cls(tuple(names))
+
+    def without(self, sheet: Any) -> Any:
+        """The stored columns of the files."""
+        return pyarrow().schema([column for column in sheet if column.name not in self.names])
+
+    def taken_from(self, cells: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The folder of a row, and the cells that are in its file."""
+        parts = [f"{name}={_folder(cells[name])}" for name in self.names]
+        return "/".join(parts), {name: cell for name, cell in cells.items() if name not in self.names}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How files are written."""
+
+    sheet: Any
+    """The schema of pyarrow."""
+    compression: str
+    row_group_size: int
+    row_group_rows: int | None
+    file_rows: int | None
+
+
+class Folders:
+    """Folders below a path, whose files are removed if the ``with`` statement ends with an error."""
+
+    def __init__(self, files: Any, path: str, form: Form) -> None:
+        self.rows = 0
+        self._files = files
+        self._path = path
+        self._form = form
+        self._folders: dict[str, _Folder] = {}
+        self._held = 0
+
+    @property
+    def row_groups(self) -> dict[str, int]:
+        """The row groups of each file, by its name below the path."""
+        return {file: count for folder in self._folders.values() for file, count in folder.row_groups.items()}
+
+    def add(self, name: str, cells: dict[str, Any]) -> None:
+        """Adds a row to a folder."""
+        folder = self._folders.get(name)
+        if folder is None:
+            if name:
+                self._files.create_dir(posixpath.join(self._path, name), recursive=True)
+            folder = self._folders[name] = _Folder(self._files, self._path, name, self._form)
+        self._held -= folder.held
+        folder.add(cells)
+        self._held += folder.held
+        self.rows += 1
+        if self._held > _ROW_GROUPS * self._form.row_group_size:
+            largest = max(self._folders.values(), key=lambda one: one.held)
+            self._held -= largest.held
+            largest.write_row_group()
+
+    def finish(self) -> None:
+        """Writes what is left."""
+        for folder in self._folders.values():
+            folder.finish()
+
+    def __enter__(self) -> Folders:
+        return self
+
+    def __exit__(self, kind: Any, *error: object) -> None:
+        if kind is not None:
+            for folder in self._folders.values():
+                folder.close()
+            for file in self.row_groups:
+                self._files.delete_file(posixpath.join(self._path, file))
+
+
+class _Folder:
+    """The files of one folder, of which the last one is open, with the rows of a row group in memory."""
+
+    def __init__(self, files: Any, path: str, name: str, form: Form) -> None:
+        self.row_groups: dict[str, int] = {}
+        self.held = 0
+        self._files = files
+        self._path = path
+        self._name = name
+        self._form = form
+        self._group: list[dict[str, Any]] = []
+        self._rows_of_file = 0
+        self._open = ExitStack()
+        self._writer: Any = None
+
+    def add(self, cells: dict[str, Any]) -> None:
+        self._group.append(cells)
+        self._rows_of_file += 1
+        self.held += sum(len(cell) if isinstance(cell, (bytes, str)) else 8 for cell in cells.values())
+        if self.held >= self._form.row_group_size or len(self._group) == self._form.row_group_rows:
+            self.write_row_group()
+        if self._rows_of_file == self._form.file_rows:
+            self.finish()
+
+    def write_row_group(self) -> None:
+        if not self._group:
+            return
+        if self._writer is None:
+            self._begin()
+        table = pyarrow().Table.from_pylist(self._group, self._form.sheet)
+        self._writer.write_table(table, row_group_size=len(self._group))
+        self.row_groups[next(reversed(self.row_groups))] += 1
+        self._group, self.held = [], 0
+
+    def finish(self) -> None:
+        """Ends the file."""
+        self.write_row_group()
+        self.close()
+        self._rows_of_file = 0
+
+    def close(self) -> None:
+        self._writer = None
+        self._open.close()
+
+    def _begin(self) -> None:
+        """Begins a file."""
+        file = posixpath.join(self._name, f"part-{len(self.row_groups):05}.parquet")
+        self.row_groups[file] = 0
+        stream = self._open.enter_context(self._files.open_output_stream(posixpath.join(self._path, file)))
+        parquet = pyarrow().parquet
+        self._writer = self._open.enter_context(
+            parquet.ParquetWriter(stream, self._form.sheet, compression=self._form.compression)
+        )
+
+
+def _folder(value: Any) -> str:
+    """The name that a folder has for a value."""
+    return _NULL if value is None or value == "" else str(value).translate(_ESCAPED)

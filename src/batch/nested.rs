@@ -1,0 +1,37 @@
+//! Arrays of structures and of lists of one length, whose nulls follow from what is in them.
+
+use forebay_arrow::array::{Array, ArrayRef, FixedSizeListArray, StructArray};
+use forebay_arrow::buffer::NullBuffer;
+use forebay_arrow::datatypes::{FieldRef, Fields};
+use forebay_arrow::error::ArrowError;
+
+/// An array of structures. Where a field that is never null is missing, the structure is missing itself, for one around it is:
+/// the Parquet crate does not say so.
+pub(super) fn structure(
+    fields: Fields,
+    columns: Vec<ArrayRef>,
+    nulls: Option<NullBuffer>,
+    rows: usize,
+) -> Result<StructArray, ArrowError> {
+    let required = fields.iter().zip(&columns).filter(|(field, _)| !field.is_nullable());
+    let nulls = required.fold(nulls, |nulls, (_, column)| NullBuffer::union(nulls.as_ref(), column.nulls()));
+    StructArray::try_new_with_length(fields, columns, nulls, rows)
+}
+
+/// An array of lists of one length. Where items that are never null are missing, the list is, likewise.
+pub(super) fn fixed_lists(
+    item: FieldRef,
+    length: i32,
+    values: ArrayRef,
+    nulls: Option<NullBuffer>,
+    rows: usize,
+) -> Result<FixedSizeListArray, ArrowError> {
+    let missing = values.nulls().filter(|_| !item.is_nullable());
+    let lists = missing.map(|missing| {
+        let items = length.max(0) as usize;
+        let is_there = |row: usize| (row * items..(row + 1) * items).all(|at| missing.is_valid(at));
+        NullBuffer::from_iter((0..rows).map(is_there))
+    });
+    let nulls = NullBuffer::union(nulls.as_ref(), lists.as_ref());
+    FixedSizeListArray::try_new_with_length(item, length, values, nulls, rows)
+}

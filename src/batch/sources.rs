@@ -1,0 +1,15 @@
+//! What a column of a batch is gathered from: its arrays in several row groups, of one type.
+
+use forebay_arrow::array::Array;
+use forebay_base::{Error, ErrorKind, Result};
+
+/// The sources as arrays of one concrete type.
+pub(super) fn downcast<'a, A: Array + 'static>(sources: &[&'a dyn Array]) -> Result<Vec<&'a A>> {
+    let typed = sources.iter().map(|source| source.as_any().downcast_ref::<A>());
+    typed.collect::<Option<_>>().ok_or_else(disagreement)
+}
+
+/// The failure where they are of several types.
+pub(super) fn disagreement() -> Error {
+    Error::new(ErrorKind::Internal, "row groups disagree on a column's type")
+}

@@ -1,0 +1,142 @@
+//! Codes of whole row groups, made once, which batches are then gathered from.
+//!
+//! A value that occurs many times is looked up once. Pages with a dictionary are read as codes without their texts
+//! ([`CodeValues`]); of texts that the Parquet crate read, equal ones of a dictionary have equal views. A value without a
+//! code is held as a negative number, which tells it in an error.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use forebay_arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use forebay_arrow::buffer::ScalarBuffer;
+use forebay_arrow::datatypes::{ArrowNativeType, DataType};
+use forebay_base::Result;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use super::items::{Item, Items};
+
+/// Different views of a column whose codes are remembered. A column that has more is seldom one of categories.
+const MAX_REMEMBERED: usize = 1 << 16;
+
+/// Different values without a code that errors can tell.
+const MAX_TOLD: usize = 1 << 16;
+
+/// The code of a value without one that no error can tell.
+const UNTOLD: i64 = -1;
+
+/// Codes of texts or binary values, for a column that is read as codes.
+pub(crate) trait CodeValues: fmt::Debug + Send + Sync {
+    /// The type of the codes, `Int32` or `Int64`.
+    fn data_type(&self) -> &DataType;
+
+    /// The code of a value; a negative number stands for one that has none.
+    fn code(&self, value: &[u8]) -> i64;
+}
+
+/// The values without a code that were seen, as errors tell them.
+#[derive(Debug, Default)]
+pub(super) struct UncodedValues(Mutex<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    texts: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl UncodedValues {
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The negative number that stands for a value.
+    pub(super) fn number(&self, item: Item<'_>) -> i64 {
+        let text = item.to_string();
+        let mut told = self.lock();
+        let place = match told.places.get(&text) {
+            Some(place) => *place,
+            None if told.texts.len() >= MAX_TOLD => return UNTOLD,
+            None => {
+                let place = told.texts.len();
+                told.texts.push(text.clone());
+                told.places.insert(text, place);
+                place
+            }
+        };
+        UNTOLD - 1 - place as i64
+    }
+
+    /// The value that a negative number stands for.
+    pub(super) fn text(&self, number: i64) -> String {
+        let place = usize::try_from(UNTOLD - 1 - number).ok();
+        let told = self.lock();
+        let text = place.and_then(|place| told.texts.get(place));
+        text.cloned().unwrap_or_else(|| "a value".to_owned())
+    }
+}
+
+/// The codes of a column's values, of integers of the type `T`; nulls stay nulls.
+pub(super) fn codes<T: ArrowPrimitiveType>(
+    column: &ArrayRef,
+    code: impl Fn(Item<'_>) -> i64,
+) -> Result<ArrayRef> {
+    let native = |item: Item<'_>| T::Native::usize_as(code(item) as usize);
+    let items = Items::of(column.as_ref())?;
+    let views = match column.data_type() {
+        DataType::Utf8View => Some(column.as_string_view().views()),
+        DataType::BinaryView => Some(column.as_binary_view().views()),
+        _ => None,
+    };
+    let found = |row| items.get(row).map_or_else(Default::default, native);
+    let mut known = Remembered::new();
+    let nulls = column.logical_nulls();
+    let values: Vec<T::Native> = match (views, &nulls) {
+        (Some(views), None) => {
+            views.iter().enumerate().map(|(row, view)| known.get_or(*view, || found(row))).collect()
+        }
+        // The view of a null may be that of an empty value.
+        (Some(views), Some(nulls)) => {
+            let rows = views.iter().zip(nulls).enumerate();
+            rows.map(|(row, (view, is_valid))| match is_valid {
+                true => known.get_or(*view, || found(row)),
+                false => T::Native::default(),
+            })
+            .collect()
+        }
+        (None, _) => (0..column.len()).map(found).collect(),
+    };
+    Ok(Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls)))
+}
+
+/// The code of each view that came.
+struct Remembered<N> {
+    last: Option<(u128, N)>,
+    table: HashTable<(u128, N)>,
+}
+
+impl<N: ArrowNativeType> Remembered<N> {
+    fn new() -> Self {
+        Remembered { last: None, table: HashTable::new() }
+    }
+
+    fn get_or(&mut self, view: u128, find: impl FnOnce() -> N) -> N {
+        if let Some((_, code)) = self.last.filter(|(last, _)| *last == view) {
+            return code;
+        }
+        let is_full = self.table.len() >= MAX_REMEMBERED;
+        let code = match self.table.entry(hash(view), |(of, _)| *of == view, |(of, _)| hash(*of)) {
+            Entry::Occupied(occupied) => occupied.get().1,
+            Entry::Vacant(_) if is_full => find(),
+            Entry::Vacant(vacant) => vacant.insert((view, find())).get().1,
+        };
+        self.last = Some((view, code));
+        code
+    }
+}
+
+fn hash(view: u128) -> u64 {
+    const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mixed = ((view as u64) ^ ((view >> 64) as u64).wrapping_mul(ODD)).wrapping_mul(ODD);
+    mixed ^ mixed >> 32
+}

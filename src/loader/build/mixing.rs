@@ -1,0 +1,19 @@
+//! The options that only a mix has.
+
+use crate::loader::spec::LoaderSpec;
+
+/// Their names.
+pub(super) const OF_MIXES: [&str; 5] = ["schedule", "random_shares", "stop", "repeat", "source"];
+
+/// The first option of the mixing itself that is given.
+pub(super) fn of_mixes(spec: &LoaderSpec) -> Option<&'static str> {
+    let default = LoaderSpec::default();
+    let given = [
+        !spec.schedule.is_empty(),
+        spec.random_shares.is_some(),
+        spec.stop != default.stop,
+        spec.repeat != default.repeat,
+        spec.source,
+    ];
+    OF_MIXES.into_iter().zip(given).find(|(_, given)| *given).map(|(name, _)| name)
+}

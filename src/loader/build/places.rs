@@ -1,0 +1,8 @@
+//! The place of a column in an error.
+
+use forebay_base::Place;
+
+/// That of the column with this name.
+pub(super) fn of_column(name: &str) -> Place {
+    Place::default().column(name)
+}

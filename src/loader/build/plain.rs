@@ -1,0 +1,20 @@
+//! Columns for which no option says how they are decoded.
+
+use std::sync::Arc;
+
+use forebay_arrow::datatypes::Field;
+use forebay_base::Result;
+
+use super::places::of_column;
+use crate::batch::Fill;
+use crate::column::{Codec, Column, Declared, Gather, PlainCodec};
+
+/// The codec of a column that nobody asks to decode: values as they are stored, or as the files declare them.
+pub(super) fn plain(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Result<Column> {
+    Column::of(Codec::Gather(gatherer(declared, stored, fill)), stored)
+        .map_err(|error| error.at(of_column(stored.name())))
+}
+
+pub(super) fn gatherer(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Arc<dyn Gather> {
+    declared.codec(stored, fill).unwrap_or_else(|| Arc::new(PlainCodec { fill: fill.cloned() }))
+}

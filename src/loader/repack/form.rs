@@ -1,0 +1,35 @@
+//! The form in which images are written.
+
+use forebay_base::Result;
+use forebay_image as decode;
+
+/// The form in which images are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repack {
+    /// As coefficients.
+    Pack {
+        /// In a column of their own, and not in place of the images.
+        beside: bool,
+    },
+    /// As JPEGs again.
+    Unpack,
+}
+
+impl Repack {
+    /// An image in this form; `None` where it stays as it is.
+    pub(super) fn apply(self, cell: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self {
+            Repack::Pack { .. } => Ok(decode::pack(cell)),
+            Repack::Unpack if decode::is_packed(cell) => decode::unpack(cell).map(Some),
+            Repack::Unpack => Ok(None),
+        }
+    }
+
+    /// Whether a cell is of the kind that this form is for.
+    pub(super) fn is_for(self, cell: &[u8]) -> bool {
+        match self {
+            Repack::Pack { .. } => decode::is_jpeg(cell),
+            Repack::Unpack => decode::is_packed(cell),
+        }
+    }
+}

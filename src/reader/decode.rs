@@ -1,0 +1,76 @@
+//! From the fetched bytes of parts and heads to their rows.
+
+use forebay_arrow::array::RecordBatch;
+use forebay_base::Result;
+
+use super::budget::ALONE_BEYOND;
+use super::fetch::Fetcher;
+use super::reads::{Chunks, Reads};
+use super::rows;
+use crate::samples::{EpochSamples, Head};
+use crate::shard::Part;
+
+/// Decodes the fetched bytes. The bytes that the rows may take are bounded by `limit`, and a little more for a row group
+/// that passes alone.
+pub(crate) fn read(
+    fetcher: &Fetcher,
+    samples: &EpochSamples,
+    part: &Part,
+    chunks: Chunks,
+    limit: u64,
+) -> Result<RecordBatch> {
+    let Reads { catalog, projection, coded, .. } = &fetcher.reads;
+    let coded = coded.as_deref();
+    let selection = samples.rows_of(part).selection();
+    let group = part.group as usize;
+    let pages = fetcher.pages_of(part);
+    let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages, coded };
+    rows::read_fetched(catalog, projection, rows, limit_for(limit))
+}
+
+/// The same for several parts, whose rows follow each other. Where one of them cannot be decoded, this does not say which.
+pub(crate) fn read_together(
+    fetcher: &Fetcher,
+    samples: &EpochSamples,
+    parts: Vec<(Part, Chunks)>,
+    limit: u64,
+) -> Result<RecordBatch> {
+    let Reads { catalog, projection, coded, .. } = &fetcher.reads;
+    let coded = coded.as_deref();
+    let selections: Vec<_> = parts.iter().map(|(part, _)| samples.rows_of(part).selection()).collect();
+    let parts = parts.into_iter().zip(&selections).map(|((part, chunks), selection)| rows::FetchedRows {
+        group: part.group as usize,
+        selection: selection.as_ref(),
+        chunks,
+        pages: fetcher.pages_of(&part),
+        coded,
+    });
+    rows::read_parts(catalog, projection, parts.collect(), limit_for(limit))
+}
+
+/// The rows of a head, as [`read`] decodes those of a part.
+pub(crate) fn read_head(
+    fetcher: &Fetcher,
+    samples: &EpochSamples,
+    head: Head,
+    chunks: Chunks,
+    limit: u64,
+) -> Result<RecordBatch> {
+    let Reads { catalog, projection, coded, .. } = &fetcher.reads;
+    let coded = coded.as_deref();
+    let selection = samples.rows_of_head(head).selection();
+    let (group, pages) = (head.group as usize, fetcher.head_pages(head));
+    let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages, coded };
+    rows::read_fetched(catalog, projection, rows, limit_for(limit))
+}
+
+/// What a part is decoded to, from all selected rows of its row group.
+pub(crate) fn cut(samples: &EpochSamples, rows: &RecordBatch, part: &Part) -> RecordBatch {
+    let Part { start, rows: count, .. } = samples.decoded(part);
+    rows.slice(start as usize, count as usize)
+}
+
+/// The bytes that a row group may decode to under a budget of `limit`.
+pub(super) fn limit_for(limit: u64) -> u64 {
+    limit.saturating_add(ALONE_BEYOND)
+}

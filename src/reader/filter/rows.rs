@@ -1,0 +1,34 @@
+//! Rows that a filter checks, and their places.
+
+use forebay_arrow::array::{ArrayRef, RecordBatch};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::row_set::RowSet;
+
+/// Rows to be checked, and their places.
+pub(crate) struct Rows<'a> {
+    /// Their values in the filter's columns.
+    pub(crate) batch: &'a RecordBatch,
+    /// The path of their file in the data set.
+    pub(crate) file: &'a str,
+    /// Rows of the file before their row group.
+    pub(crate) first: u64,
+    /// Which rows of the row group they are; `None` for all.
+    pub(crate) live: Option<&'a RowSet>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn len(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    pub(super) fn column(&self, name: &str) -> Result<&'a ArrayRef> {
+        let column = self.batch.column_by_name(name);
+        column.ok_or_else(|| Error::new(ErrorKind::Internal, format!("column {name:?} was not read")))
+    }
+
+    /// The place of a row in its file.
+    pub(super) fn ordinal(&self, row: usize) -> u64 {
+        // A row group has fewer than 2^32 rows.
+        self.first + self.live.map_or(row as u64, |live| u64::from(live.select(row as u32)))
+    }
+}

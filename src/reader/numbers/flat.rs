@@ -1,0 +1,43 @@
+//! Columns without lists: which rows have a value, from the definition levels of their pages.
+
+use parquet::schema::types::ColumnDescriptor;
+
+use super::page::DataPage;
+use super::validity::Validity;
+use crate::reader::integers::Runs;
+
+/// Which rows have a value.
+pub(super) struct Flat {
+    has_levels: bool,
+    pub(super) validity: Validity,
+    /// The rows up to the end of the present chunk.
+    pub(super) end: usize,
+}
+
+impl Flat {
+    /// Those of a column at the top of the schema.
+    pub(super) fn of(column: &ColumnDescriptor) -> Option<Self> {
+        let has_levels = match (column.path().parts().len(), column.max_rep_level(), column.max_def_level()) {
+            (1, 0, most @ (0 | 1)) => most == 1,
+            _ => return None,
+        };
+        Some(Flat { has_levels, validity: Validity::default(), end: 0 })
+    }
+
+    /// Reads the levels of a page, and returns how many values are stored.
+    pub(super) fn page(&mut self, page: &DataPage<'_>) -> Option<usize> {
+        if self.validity.len() + page.count > self.end {
+            return None;
+        }
+        if !self.has_levels {
+            self.validity.append(true, page.count);
+            return Some(page.count);
+        }
+        let mut there = 0;
+        Runs::new(page.definition, 1)?.each(page.count, |run| {
+            there += self.validity.append_run(run)?;
+            Some(())
+        })?;
+        Some(there)
+    }
+}

@@ -1,0 +1,39 @@
+//! What the stored values of a column are.
+
+use super::values::{self, Value};
+use crate::column::CodeValues;
+
+/// Stored values, and what becomes of them.
+#[derive(Clone, Copy)]
+pub(super) enum Form<'a> {
+    /// Numbers, as they are.
+    Numbers,
+    /// Texts or binary values, each with its length before it: their codes.
+    Codes { codes: &'a dyn CodeValues, are_texts: bool },
+}
+
+impl Form<'_> {
+    pub(super) fn are_numbers(self) -> bool {
+        matches!(self, Form::Numbers)
+    }
+
+    /// Appends `count` values that are stored one after the other, and nothing beside them.
+    pub(super) fn plain<T: Value>(self, bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
+        let Form::Codes { codes, are_texts } = self else { return values::plain(bytes, count, out) };
+        let mut rest = bytes;
+        let mut last: Option<(&[u8], T)> = None;
+        for _ in 0..count {
+            let (length, after) = rest.split_first_chunk()?;
+            let (value, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+            rest = after;
+            let code = match last {
+                Some((of, code)) if of == value => code,
+                _ if are_texts && std::str::from_utf8(value).is_err() => return None,
+                _ => T::from_bits(codes.code(value) as u64),
+            };
+            last = Some((value, code));
+            out.push(code);
+        }
+        rest.is_empty().then_some(())
+    }
+}

@@ -1,0 +1,140 @@
+//! The levels and values of the pages of a column chunk.
+
+use bytes::Bytes;
+use forebay_store::catalog::ColumnChunk;
+use forebay_store::catalog::page_header::Kind;
+use parquet::basic::{Encoding, Type};
+use parquet::schema::types::ColumnDescriptor;
+
+use super::form::Form;
+use super::scratch::Memory;
+use super::validity::Validity;
+use super::values::{self, Value};
+use crate::reader::pages::{StoredPage, split_levels, whole_deltas};
+
+/// A column chunk whose pages were checked.
+pub(in crate::reader) struct CheckedChunk<'a> {
+    pub(in crate::reader) about: &'a ColumnChunk<'a>,
+    /// What was fetched with it.
+    pub(in crate::reader) fetched: &'a Bytes,
+    /// A part of that.
+    pub(in crate::reader) bytes: &'a [u8],
+    pub(in crate::reader) pages: &'a [StoredPage],
+    /// Rows of its row group.
+    pub(in crate::reader) rows: usize,
+}
+
+impl<'a> CheckedChunk<'a> {
+    /// The levels of a page that are in front of its stream, and the stream.
+    pub(super) fn body(&self, stored: &StoredPage) -> Option<(&'a [u8], &'a [u8])> {
+        let body = self.bytes.get(stored.body())?;
+        if stored.page.crc.is_some_and(|crc| crc32fast::hash(body) != crc) {
+            return None;
+        }
+        body.split_at_checked(stored.page.levels as usize)
+    }
+}
+
+/// The levels and values of one data page.
+pub(super) struct DataPage<'a> {
+    /// Values, with nulls.
+    pub(super) count: usize,
+    pub(super) encoding: i32,
+    pub(super) repetition: &'a [u8],
+    pub(super) definition: &'a [u8],
+    pub(super) values: &'a [u8],
+    /// Of version 2: where values begin says the header, which has no checksum.
+    is_v2: bool,
+}
+
+impl<'a> DataPage<'a> {
+    /// Of either version; `values` are not compressed.
+    pub(super) fn of(
+        stored: &StoredPage,
+        column: &ColumnDescriptor,
+        levels: &'a [u8],
+        values: &'a [u8],
+    ) -> Option<Self> {
+        let count = stored.page.values as usize;
+        // Differences are of whole numbers.
+        let is_float = matches!(column.physical_type(), Type::FLOAT | Type::DOUBLE);
+        (!is_float || !is(stored.page.encoding, Encoding::DELTA_BINARY_PACKED)).then_some(())?;
+        if stored.page.kind == Kind::Data {
+            return DataPage::of_v1(stored, [column.max_rep_level(), column.max_def_level()], values, count);
+        }
+        let (repetition, definition) = levels.split_at_checked(stored.page.repetition as usize)?;
+        Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values, is_v2: true })
+    }
+
+    /// Of version 1, with the levels in front of the values: repetition levels first, each with its length.
+    fn of_v1(stored: &StoredPage, most: [i16; 2], body: &'a [u8], count: usize) -> Option<Self> {
+        let mut rest = body;
+        let mut levels = [&[][..]; 2];
+        for ((levels, most), encoding) in levels.iter_mut().zip(most).zip(stored.page.level_encodings) {
+            if most == 0 {
+                continue;
+            }
+            if !is(encoding, Encoding::RLE) {
+                return None;
+            }
+            (*levels, rest) = split_levels(rest)?;
+        }
+        let [repetition, definition] = levels;
+        let encoding = stored.page.encoding;
+        Some(DataPage { count, encoding, repetition, definition, values: rest, is_v2: false })
+    }
+
+    /// Appends the values, `there` of which are stored: those from `from` on that `validity` says are there.
+    pub(super) fn values<T: Value>(
+        &self,
+        form: Form<'_>,
+        (there, from): (usize, usize),
+        validity: &Validity,
+        Memory { dictionary, dense }: &mut Memory<T>,
+        out: &mut Vec<T>,
+    ) -> Option<()> {
+        let has_nulls = there < validity.len() - from;
+        dense.clear();
+        let target = if has_nulls { &mut *dense } else { &mut *out };
+        match self.encoding {
+            _ if there == 0 => {}
+            encoding if is(encoding, Encoding::PLAIN) => form.plain(self.values, there, target)?,
+            encoding
+                if is(encoding, Encoding::RLE_DICTIONARY) || is(encoding, Encoding::PLAIN_DICTIONARY) =>
+            {
+                values::indexed(self.values, there, dictionary, target)?;
+            }
+            _ if !form.are_numbers() => return None,
+            encoding if is(encoding, Encoding::BYTE_STREAM_SPLIT) => {
+                values::split(self.values, there, target)?
+            }
+            encoding if is(encoding, Encoding::DELTA_BINARY_PACKED) => {
+                values::differences(self.values, there, target)?;
+            }
+            _ => return None,
+        }
+        if has_nulls {
+            validity.spread(from, dense, out);
+        }
+        Some(())
+    }
+
+    /// Whether values that could not be decoded are too few, name what is not there, or may begin elsewhere.
+    pub(super) fn ends_early<T: Value>(&self, there: usize) -> bool {
+        let stored = there.saturating_mul(T::STORED);
+        match self.encoding {
+            encoding if is(encoding, Encoding::PLAIN) && self.is_v2 => self.values.len() != stored,
+            encoding if is(encoding, Encoding::PLAIN) => self.values.len() < stored,
+            encoding if is(encoding, Encoding::BYTE_STREAM_SPLIT) => self.values.len() != stored,
+            encoding if is(encoding, Encoding::DELTA_BINARY_PACKED) => {
+                whole_deltas(self.values, there as u32).is_none_or(|count| count < there)
+            }
+            encoding => is(encoding, Encoding::RLE_DICTIONARY) || is(encoding, Encoding::PLAIN_DICTIONARY),
+        }
+    }
+}
+
+/// Whether the number of an encoding is that of this one.
+pub(super) fn is(encoding: i32, of: Encoding) -> bool {
+    encoding == of as i32
+}

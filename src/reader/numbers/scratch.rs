@@ -1,0 +1,102 @@
+//! The memory that a thread uses for one column chunk after another.
+
+use std::cell::RefCell;
+
+use parquet::basic::Compression;
+
+/// A thread keeps its memory for a page up to this many bytes, and that for a dictionary and for dense values.
+const KEPT_PAGE: usize = 4 << 20;
+const KEPT_VALUES: usize = 1 << 20;
+
+/// What a thread uses for one column chunk after another.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub(super) inflater: Inflater,
+    pub(super) one: Memory<u8>,
+    pub(super) two: Memory<u16>,
+    pub(super) four: Memory<u32>,
+    pub(super) eight: Memory<u64>,
+}
+
+thread_local! {
+    /// Boxed: a wheel shares the room for variables of threads with all other libraries of its process.
+    static SCRATCH: RefCell<Box<Scratch>> = RefCell::default();
+}
+
+/// Decompresses pages, into memory that it keeps.
+#[derive(Default)]
+pub(super) struct Inflater {
+    page: Vec<u8>,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl Inflater {
+    /// The `length` bytes that a stream gives: no more, no fewer. A stream of none is not looked at.
+    pub(super) fn inflate(&mut self, codec: Compression, stream: &[u8], length: usize) -> Option<&[u8]> {
+        if length == 0 {
+            return Some(&[]);
+        }
+        let mut page = std::mem::take(&mut self.page);
+        if page.len() < length {
+            page.resize(length, 0);
+        }
+        let inflated = self.inflate_into(codec, stream, &mut page[..length]);
+        self.page = page;
+        inflated.map(|()| &self.page[..length])
+    }
+
+    /// Fills `page` with what a stream gives: no more, no less.
+    pub(super) fn inflate_into(&mut self, codec: Compression, stream: &[u8], page: &mut [u8]) -> Option<()> {
+        let length = page.len();
+        if length == 0 {
+            return Some(());
+        }
+        let given = match codec {
+            Compression::SNAPPY => {
+                // Fails where a stream says that it gives more.
+                snap::raw::Decoder::new().decompress(stream, page).ok()?
+            }
+            Compression::ZSTD(_) => {
+                if self.zstd.is_none() {
+                    self.zstd = zstd::bulk::Decompressor::new().ok();
+                }
+                self.zstd.as_mut()?.decompress_to_buffer(stream, page).ok()?
+            }
+            Compression::LZ4_RAW => lz4_flex::block::decompress_into(stream, page).ok()?,
+            _ => return None,
+        };
+        (given == length).then_some(())
+    }
+
+    /// Gives memory back that few column chunks need.
+    pub(super) fn trim(&mut self) {
+        trim(&mut self.page, KEPT_PAGE);
+    }
+}
+
+/// Values of a column chunk that are not yet in their places.
+#[derive(Default)]
+pub(super) struct Memory<T> {
+    pub(super) dictionary: Vec<T>,
+    /// The values of a page with nulls, without them.
+    pub(super) dense: Vec<T>,
+}
+
+impl<T> Memory<T> {
+    /// Gives memory back that few column chunks need.
+    pub(super) fn trim(&mut self) {
+        trim(&mut self.dictionary, KEPT_VALUES);
+        trim(&mut self.dense, KEPT_VALUES);
+    }
+}
+
+/// Lends the thread's memory to `work`.
+pub(super) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
+    SCRATCH.with_borrow_mut(|scratch| work(scratch))
+}
+
+/// Keeps no more of the memory than so many bytes.
+fn trim<T>(kept: &mut Vec<T>, bytes: usize) {
+    kept.truncate(bytes / size_of::<T>());
+    kept.shrink_to(bytes / size_of::<T>());
+}

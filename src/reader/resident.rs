@@ -1,0 +1,367 @@
+//! The rows of a part at hand, for as long as batches are made of them.
+
+mod beyond;
+mod current;
+
+use std::fmt;
+use std::sync::Arc;
+
+use forebay_arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use forebay_arrow::datatypes::{Fields, Schema};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
+
+use self::current::{CurrentRows, lock};
+use super::budget::Permit;
+use super::fetch::Fetcher;
+use super::row_cache::Kept;
+use crate::batch::{compact, is_narrow};
+use crate::samples::{EpochSamples, PartRows, PartSamples, SampleRows};
+use crate::shard::Part;
+
+pub(crate) use self::current::Rows;
+
+/// The rows of one part at hand, with the permit that covers them.
+#[derive(Debug)]
+pub(crate) struct Resident {
+    pub(crate) part: Part,
+    rows: CurrentRows,
+    /// The reason why none of the rows can be delivered; they are nulls then.
+    pub(crate) lost: Option<Error>,
+    numbers: RowNumbers,
+    /// The samples that its rows make, where one is not a row.
+    samples: Option<ResidentSamples>,
+    /// Where its rows begin among those at hand, which several small parts share.
+    base: u32,
+    /// The row at each place of the part's deal; `None` where both are the same.
+    deal: Option<Box<[u32]>>,
+    /// Whether the columns that the collator brings into the order of the deal are in it.
+    is_dealt: bool,
+    /// Shared with who writes the rows to disk.
+    permit: Option<Arc<Permit>>,
+    beyond: Beyond,
+    /// Gets mapped rows again if they were changed.
+    renewer: Option<Arc<dyn Renew>>,
+}
+
+impl Resident {
+    /// The rows that a part was decoded to.
+    pub(crate) fn new(
+        fetcher: &Fetcher,
+        samples: &EpochSamples,
+        part: Part,
+        rows: RecordBatch,
+        permit: Permit,
+    ) -> Self {
+        Resident::alone(samples, part, rows).under(fetcher, permit)
+    }
+
+    /// The same with a permit, which covers the rows from now on, and no longer the bytes that they were read from.
+    fn under(self, fetcher: &Fetcher, mut permit: Permit) -> Self {
+        // The plan relies on the estimate, not on the actual bytes of this row group.
+        permit.shrink(fetcher.reads.own_cost(&self.part).held);
+        Resident { permit: Some(Arc::new(permit)), ..self }
+    }
+
+    /// The same without a permit.
+    pub(crate) fn alone(samples: &EpochSamples, part: Part, rows: RecordBatch) -> Self {
+        Resident::among(samples, part, (Rows::new(rows, None), 0))
+    }
+
+    /// The same where the rows of the part are among others, from one on.
+    fn among(samples: &EpochSamples, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
+        let (rows, numbers) = (CurrentRows::new(rows), RowNumbers::Part(samples.rows_of(&part)));
+        Resident {
+            part,
+            rows,
+            lost: None,
+            numbers,
+            samples: samples.samples_of(&part).map(|samples| ResidentSamples::Part(samples, None)),
+            base,
+            deal: None,
+            is_dealt: false,
+            permit: None,
+            beyond: Beyond::default(),
+            renewer: None,
+        }
+    }
+
+    /// Parts that were decoded together, to rows that follow each other.
+    ///
+    /// Each gives back its own memory of the budget, although all keep the rows: few, or they would not be together.
+    pub(crate) fn together(
+        fetcher: &Fetcher,
+        samples: &EpochSamples,
+        parts: Vec<(Part, Permit)>,
+        rows: RecordBatch,
+    ) -> Vec<Self> {
+        let rows = Rows::new(rows, None);
+        let mut next = 0;
+        let parts = parts.into_iter().map(|(part, permit)| {
+            let base = next;
+            next += part.rows;
+            Resident::among(samples, part, (rows.clone(), base)).under(fetcher, permit)
+        });
+        parts.collect()
+    }
+
+    /// The rows that were kept of a part's row group; `renewer` gets them again if they are mapped and changed.
+    pub(crate) fn kept(
+        fetcher: &Fetcher,
+        samples: &EpochSamples,
+        part: Part,
+        kept: &Kept,
+        permit: Permit,
+        renewer: Arc<dyn Renew>,
+    ) -> Self {
+        Resident::new(fetcher, samples, part, kept.rows.clone(), permit).exchanged(kept, renewer)
+    }
+
+    /// The same rows, from the cache.
+    pub(crate) fn exchanged(self, kept: &Kept, renewer: Arc<dyn Renew>) -> Self {
+        let rows = Rows::new(self.cut(&kept.rows), kept.mapped.clone());
+        let renewer = rows.is_mapped().then_some(renewer);
+        Resident { rows: CurrentRows::new(rows), renewer, ..self }
+    }
+
+    /// The same, picked by places in a deal. Where it `is_dealt`, narrow columns are in that order, all others as stored.
+    pub(crate) fn dealt(self, deal: Option<Box<[u32]>>, is_dealt: bool) -> Self {
+        match self.samples {
+            // It is the samples that are dealt.
+            Some(ResidentSamples::Part(samples, _)) => {
+                Resident { samples: Some(ResidentSamples::Part(samples, deal)), ..self }
+            }
+            _ => Resident { is_dealt: is_dealt && deal.is_some(), deal, ..self },
+        }
+    }
+
+    /// Its rows, from all selected rows of its row group.
+    fn cut(&self, rows: &RecordBatch) -> RecordBatch {
+        match self.samples {
+            Some(_) => rows.clone(),
+            None => rows.slice(self.part.start as usize, self.part.rows as usize),
+        }
+    }
+
+    /// Appends the rows of the sample at a place of the deal, where a sample is not a row.
+    pub(crate) fn rows_of_sample(&self, place: u32, rows: &mut SampleRows) {
+        match &self.samples {
+            None => rows.rows.push(place),
+            Some(ResidentSamples::Part(samples, deal)) => {
+                samples.rows(deal.as_ref().map_or(place, |deal| deal[place as usize]), rows);
+            }
+            Some(ResidentSamples::Taken(taken)) => {
+                let taken = &taken[place as usize];
+                rows.rows.extend_from_slice(&taken.rows);
+                rows.lengths.extend_from_slice(&taken.lengths);
+                rows.repeats.extend_from_slice(&taken.repeats);
+                rows.skipped = taken.skipped;
+            }
+        }
+    }
+
+    /// Whether its samples are not rows.
+    pub(crate) fn has_samples(&self) -> bool {
+        self.samples.is_some()
+    }
+
+    /// The same where all columns are in the order of the deal, and nobody asks which row one of them was.
+    pub(crate) fn without_deal(self) -> Self {
+        let deal = self.deal.filter(|_| !self.is_dealt);
+        Resident { deal, ..self }
+    }
+
+    /// The row of the part at a place of the deal.
+    fn row_of_part(&self, place: u32) -> u32 {
+        self.deal.as_ref().map_or(place, |deal| deal[place as usize])
+    }
+
+    /// Where the row at a place of the deal is among those at hand.
+    pub(crate) fn row_at(&self, place: u32) -> u32 {
+        self.base + self.row_of_part(place)
+    }
+
+    /// Whether narrow columns are in the order of the deal.
+    pub(crate) fn is_dealt(&self) -> bool {
+        self.is_dealt
+    }
+
+    /// Where the row at a place of the deal is in narrow columns.
+    pub(crate) fn dealt_row_at(&self, place: u32) -> u32 {
+        if self.is_dealt { self.base + place } else { self.row_at(place) }
+    }
+
+    /// The rows where they are used: memory that they do not take is given back.
+    pub(crate) fn at_hand(mut self) -> Self {
+        let is_mapped = matches!(self.rows, CurrentRows::Mapped(_));
+        self.permit.take_if(|_| is_mapped);
+        self
+    }
+
+    /// The rows as they are at present.
+    pub(crate) fn rows(&self) -> Arc<Rows> {
+        self.rows.with(Arc::clone)
+    }
+
+    /// Looks at the rows as they are at present.
+    pub(crate) fn with_rows<T>(&self, look: impl FnOnce(&Arc<Rows>) -> T) -> T {
+        self.rows.with(look)
+    }
+
+    /// The rows at the given places in memory of their own, after `changed`, where they were looked for, turned out to be changed. Who asks
+    /// for the rows from now on gets them from where they were kept anew, or from memory if there is some.
+    pub(crate) fn renewed(&self, changed: &Arc<Rows>, wanted: &[u32]) -> Result<Resident> {
+        let (Some(renewer), CurrentRows::Mapped(rows)) = (&self.renewer, &self.rows) else {
+            return Err(Error::new(ErrorKind::Internal, "rows in memory of their own were changed"));
+        };
+        // Other threads that found the same wait here, so that only one fetches.
+        let mut rows = lock(rows);
+        if !Arc::ptr_eq(&rows, changed) && !rows.is_mapped() {
+            drop(rows);
+            return self.detach(wanted);
+        }
+        let (resident, kept) = renewer.renew(self.part)?;
+        if resident.lost.is_none() {
+            if let Some(kept) = kept.filter(|kept| kept.mapped.is_some()) {
+                *rows = Rows::new(self.cut(&kept.rows), kept.mapped);
+            } else if let Some(permit) = renewer.room(self.part) {
+                let batch = resident.rows().batch.clone();
+                *rows = Arc::new(Rows { batch, mapped: None, permit: Some(permit) });
+            }
+        }
+        let wanted: Vec<u32> = wanted.iter().map(|&place| self.row_at(place)).collect();
+        resident.detach(&wanted)
+    }
+
+    /// The memory of the budget that the rows take.
+    pub(crate) fn memory(&self) -> Option<Arc<Permit>> {
+        self.permit.clone()
+    }
+
+    /// The bytes of the budget that are returned when it is released.
+    pub(crate) fn permitted(&self) -> u64 {
+        let renewed = self.with_rows(|rows| rows.permit.as_ref().map_or(0, Permit::bytes));
+        let of_heads = self.beyond.permit.as_ref().map_or(0, Permit::bytes);
+        renewed + of_heads + self.permit.as_ref().map_or(0, |permit| permit.bytes())
+    }
+
+    /// A placeholder for a part that cannot be read.
+    pub(crate) fn lost(fetcher: &Fetcher, samples: &EpochSamples, part: Part, error: Error) -> Result<Self> {
+        let rows = nulls(fetcher, samples.decoded(&part).rows)?;
+        Ok(Resident { lost: Some(error), ..Resident::alone(samples, part, rows) })
+    }
+
+    /// The ordinal in its row group of the row at a place of the deal.
+    pub(crate) fn row_in_group(&self, place: u32) -> u64 {
+        let row = self.row_of_part(place);
+        u64::from(match &self.numbers {
+            RowNumbers::Part(rows) => rows.row_in_group(row),
+            RowNumbers::Taken(rows) => rows[row as usize],
+        })
+    }
+
+    /// The rows at the given places in memory of their own, so that the row group's can be given back. Not of mapped rows,
+    /// which take none.
+    pub(crate) fn detach(&self, wanted: &[u32]) -> Result<Resident> {
+        let rows = self.rows();
+        let stored = UInt32Array::from_iter_values(wanted.iter().map(|&place| self.row_at(place)));
+        let dealt = UInt32Array::from_iter_values(wanted.iter().map(|&place| self.dealt_row_at(place)));
+        let take = |column: &ArrayRef| {
+            let rows = if is_narrow(column.data_type()) { &dealt } else { &stored };
+            compact(&forebay_arrow::compute::take(column, rows, None).or_fail()?)
+        };
+        let columns = rows.batch.columns().iter().map(take).collect::<Result<Vec<_>>>()?;
+        let numbers = wanted.iter().map(|&place| self.row_in_group(place) as u32).collect::<Vec<_>>();
+        let options = RecordBatchOptions::new().with_row_count(Some(wanted.len()));
+        let rows = RecordBatch::try_new_with_options(rows.batch.schema(), columns, &options).or_fail()?;
+        Ok(Resident {
+            part: self.part,
+            rows: CurrentRows::new(Rows::new(rows, None)),
+            lost: self.lost.clone(),
+            numbers: RowNumbers::Taken(numbers.into()),
+            samples: None,
+            base: 0,
+            deal: None,
+            is_dealt: false,
+            permit: None,
+            beyond: Beyond::default(),
+            renewer: None,
+        })
+    }
+}
+
+/// The ordinals of rows in their row group.
+#[derive(Clone, Debug)]
+enum RowNumbers {
+    /// Those of a part.
+    Part(PartRows),
+    /// Those of a few rows that were taken from a part, in any order.
+    Taken(Arc<[u32]>),
+}
+
+/// The rows of each sample of a part.
+#[derive(Debug)]
+enum ResidentSamples {
+    /// As they are planned, and the sample at each place of the part's deal.
+    Part(PartSamples, Option<Box<[u32]>>),
+    /// Of a few that were taken from a part: those of each, which are counted among those of all of them.
+    Taken(Box<[SampleRows]>),
+}
+
+/// The rows of other row groups that samples run on into.
+#[derive(Debug, Default)]
+struct Beyond {
+    /// The heads of the row groups, each with the number that its first row counts on with.
+    heads: Box<[(u32, Arc<Resident>)]>,
+    /// Covers those that are in memory.
+    permit: Option<Permit>,
+}
+
+/// Gets the rows of a part again, after their entry in the cache was changed while they were used.
+pub(crate) trait Renew: fmt::Debug + Send + Sync {
+    /// The rows, in private memory, without a permit; and their new entry, if they were kept again. Waits for the store
+    /// if it has to.
+    fn renew(&self, part: Part) -> Result<(Resident, Option<Kept>)>;
+
+    /// Memory for rows that are not kept, if there is enough.
+    fn room(&self, part: Part) -> Option<Permit>;
+}
+
+/// Rows of nulls.
+fn nulls(fetcher: &Fetcher, rows: u32) -> Result<RecordBatch> {
+    let fields = fetcher.reads.projection.schema().fields().iter();
+    let fields: Fields = fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    let nulls = fields.iter().map(|field| new_null_array(field.data_type(), rows as usize)).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), nulls, &options).or_fail()
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_arrow::array::{AsArray, Int64Array};
+    use forebay_arrow::datatypes::{DataType, Field, Int64Type};
+    use forebay_store::row_set::RowSet;
+
+    use super::*;
+    use crate::samples::SampleIndex;
+
+    #[test]
+    fn rows_that_are_detached_keep_their_place_in_the_row_group() {
+        let samples = SampleIndex::of_rows(vec![RowSet::all(10)]).of_epoch(0);
+        let part = Part { group: 0, start: 3, rows: 5 };
+        let schema = Arc::new(Schema::new(vec![Field::new("place", DataType::Int64, false)]));
+        let places: ArrayRef = Arc::new(Int64Array::from_iter_values(3..8));
+        let resident = Resident::alone(&samples, part, RecordBatch::try_new(schema, vec![places]).unwrap());
+        let detached = resident.detach(&[4, 0, 2]).unwrap();
+        let again = detached.detach(&[2, 0]).unwrap();
+        for (resident, expected) in
+            [(&resident, vec![3, 4, 5, 6, 7]), (&detached, vec![7, 3, 5]), (&again, vec![5, 7])]
+        {
+            let places = resident.rows().batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+            assert_eq!(places, expected);
+            for (row, place) in expected.into_iter().enumerate() {
+                assert_eq!(resident.row_in_group(row as u32), place as u64);
+            }
+        }
+    }
+}
