@@ -201,8 +201,8 @@ pub mod bindings {
 }
 
 pub mod filter {
-    //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`] or [`row_fraction`], and
-    //! terms, each a column, an operator and a value.
+    //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`] or [`row_fraction`],
+    //! and terms, each a column, an operator and a value.
     //!
     //! ```
     //! use forebay::Filter;

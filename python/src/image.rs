@@ -224,9 +224,9 @@ impl Image {
 
     /// Takes raw pixels from the cells instead of encoded images.
     ///
-    /// A cell has the levels of an image of 8 bits without a header: as bytes, or as a list of ``uint8``. All else is as
-    /// for encoded images: what is drawn for a row is the same, and so is every pixel as of a PNG of these pixels. A
-    /// cell of another length is a bad row.
+    /// A cell has the levels of an image of 8 bits without a header: as bytes, or as a list of ``uint8``. All
+    /// else is as for encoded images: the draws for a row are the same, and so is every pixel as of a PNG of
+    /// these pixels. A cell of another length is a bad row.
     ///
     /// Parameters
     /// ----------

@@ -162,12 +162,12 @@ fn a_copy_has_the_same_fingerprint_and_other_data_another() {
 #[test]
 fn a_named_file_is_read_whatever_its_suffix_and_a_folder_of_bare_names_too() {
     let folder = folder();
-    write(&folder.path().join("x.pq"), &numbers([1]), plain());
-    assert_eq!(open_one(folder.path().join("x.pq")).unwrap().1.rows(), 1);
-    assert_eq!(open_one(folder.path().join("*.pq")).unwrap().1.rows(), 1);
+    write(&folder.path().join("x.data"), &numbers([1]), plain());
+    assert_eq!(open_one(folder.path().join("x.data")).unwrap().1.rows(), 1);
+    assert_eq!(open_one(folder.path().join("*.data")).unwrap().1.rows(), 1);
     let error = refusal(folder.path());
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.to_string().ends_with("the folder holds no Parquet file (it has x.pq)"), "{error}");
+    assert!(error.to_string().ends_with("the folder holds no Parquet file (it has x.data)"), "{error}");
     write(&folder.path().join("part-00000"), &numbers([1, 2]), plain());
     assert_eq!(open_one(folder.path()).unwrap().1.rows(), 2);
 }

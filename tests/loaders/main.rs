@@ -1,5 +1,5 @@
-//! Whole loaders must obey the laws of docs/design. Each row has its id, and every other value is a function of
-//! the id, which the tests know (`table`).
+//! Whole loaders must obey the laws of docs/design. Each row has its id, and every other value is a function
+//! of the id, which the tests know (`table`).
 //!
 //! `cases` drives random loaders (`case`) through the laws (`laws`). The cases are the same in every run:
 //! 100, or 2,000 with `FOREBAY_LONG=1`. A failure names its seed; `FOREBAY_CASE=<seed>` runs that case alone.

@@ -35,8 +35,8 @@ pub(crate) struct Args {
     /// Columns to keep, in the loader's order [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "warm")]
     columns: Option<Vec<String>>,
-    /// A column of images and how the loader decodes it: rrc224 (random resized crop), center224 or resize224x224, with
-    /// ,raw299x299x3 for raw pixels and ,bicubic or ,lanczos for another filter
+    /// A column of images and how the loader decodes it: rrc224 (random resized crop), center224 or
+    /// resize224x224, with ,raw299x299x3 for raw pixels and ,bicubic or ,lanczos for another filter
     #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image, requires = "warm")]
     image: Vec<(String, Image)>,
     /// Form in which images are kept: rows, coefficients, pixels or resized, as the loader's [default: rows]
