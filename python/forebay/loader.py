@@ -90,7 +90,8 @@ class Loader:
 
     Options by what they do, with the pages that explain them:
 
-    - Where the data is (``docs/stores/index.md``): ``urls``, ``storage_options``, ``merge_schema``, ``partition_types``.
+    - Where the data is (``docs/stores/index.md``, ``docs/recipes/delta.md``): ``urls``, ``storage_options``,
+      ``merge_schema``, ``partition_types``, ``version``, ``timestamp``.
     - Which rows (``docs/guide/filters.md``, ``docs/guide/rows.md``): ``filter``, ``deny``, ``skip_steps``,
       ``row_id``, ``row_mask``.
     - Which columns, and their form (``docs/guide/batches.md``, ``docs/guide/images.md``): ``columns``, ``rename``,

@@ -1,4 +1,5 @@
-//! Tables of Delta Lake, as a loader reads them: deleted rows, columns of other names and types, and logs that lie.
+//! Tables of Delta Lake, as a loader reads them: deleted rows, columns of other names and types, and logs
+//! that lie.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::{BTreeSet, HashMap};
@@ -264,8 +265,8 @@ fn what_a_log_cannot_say_is_an_error_with_its_place() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Over all ranks each row that is not deleted comes in an epoch, once but for what fills the last step, and all
-    /// ranks have as many batches.
+    /// Over all ranks each row that is not deleted comes in an epoch, once but for the rows that fill the last
+    /// step, and all ranks have equally many batches.
     #[test]
     fn the_laws_hold_on_tables_with_deleted_rows(
         files in prop::collection::vec((1u16..30, prop::collection::btree_set(0u16..30, 0..20)), 1..5),
@@ -286,7 +287,8 @@ proptest! {
         table.commit(0, &actions);
         let dataset = table.open().unwrap();
         prop_assert_eq!(dataset.rows(), live.len() as u64);
-        if live.is_empty() {
+        // By default there is a lane for each rank, and none without a row.
+        if live.len() < world as usize {
             return Ok(());
         }
         let (mut delivered, mut steps) = (Vec::<i64>::new(), BTreeSet::new());

@@ -1,5 +1,5 @@
-//! What a file of a table holds in the types that the table has now, which may be others than when the file
-//! was written.
+//! Converts columns of a file of a table to the types that the table has now, which may have changed since
+//! the file was written.
 
 use std::sync::Arc;
 

@@ -1,26 +1,26 @@
-//! Why an array has no form in another type.
+//! The reasons why an array cannot be converted.
 
 use super::datatypes::DataType;
 use super::error::ArrowError;
 use super::names::TypeName;
 
-/// Why an array has no such form.
+/// The reason why an array cannot be converted.
 #[derive(Debug)]
 pub enum Trouble {
-    /// A value that the type does not hold.
+    /// The type cannot hold a value.
     Value(Misfit),
     /// The two types have nothing in common.
     Types(ArrowError),
 }
 
-/// A value that a type does not hold.
+/// A value that the type cannot hold.
 #[derive(Debug)]
 pub struct Misfit {
-    /// The row of the array that it is in.
+    /// The row of the value in the array.
     pub row: usize,
-    /// What the type does not hold, as a clause.
+    /// The value and the type that cannot hold it, as a clause.
     pub cause: String,
-    /// Whether it is a list of another length than all others.
+    /// Whether the value is a list whose length differs from that of all others.
     pub is_length: bool,
 }
 
@@ -38,7 +38,7 @@ impl Misfit {
 }
 
 impl Trouble {
-    /// The same, of an item in a list.
+    /// Replaces the index of an item by the row of the list that has it.
     pub(super) fn in_list(self, row_of: impl Fn(usize) -> usize) -> Self {
         match self {
             Trouble::Value(misfit) => Trouble::Value(Misfit { row: row_of(misfit.row), ..misfit }),
