@@ -72,7 +72,7 @@ Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupt
 #[derive(Subcommand)]
 enum Verb {
     Inspect(inspect::Args),
-    Plan(plan::Args),
+    Plan(Box<plan::Args>),
     Bench(Box<bench::Args>),
     Doctor(Box<doctor::Args>),
     Cache(cache::Args),

@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn what_is_newer_counts() {
         let first = format!("{FIRST}{}{}", add("a", ""), add("b", ""));
-        assert_eq!(live(&[first.clone()]).unwrap(), ["a", "b"]);
+        assert_eq!(live(std::slice::from_ref(&first)).unwrap(), ["a", "b"]);
         assert_eq!(live(&[first.clone(), remove("a")]).unwrap(), ["b"]);
         assert_eq!(live(&[first.clone(), remove("a"), add("a", "")]).unwrap(), ["a", "b"]);
         let deletes = remove("a") + &add("a", "x");

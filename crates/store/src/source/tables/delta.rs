@@ -211,11 +211,11 @@ impl<'a> Log<'a> {
     fn constants(&self, table: &Table) -> Result<Vec<Arc<[Constant]>>> {
         let field = |name: &String| table.columns.iter().find(|column| column.field.name() == name);
         let fields: Vec<_> = table.partition_columns.iter().filter_map(field).collect();
-        let of_partition = |values: &Box<[Option<String>]>| {
+        let of_partition = |values: &[Option<String>]| {
             let values = table.values(values)?.into_iter().zip(&fields);
             Ok(values.map(|(value, column)| Constant { field: column.field.clone(), value }).collect())
         };
-        table.partitions.iter().map(of_partition).collect()
+        table.partitions.iter().map(|values| of_partition(values)).collect()
     }
 
     /// The deleted rows of each file.
