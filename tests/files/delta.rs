@@ -265,8 +265,8 @@ fn what_a_log_cannot_say_is_an_error_with_its_place() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Over all ranks each row that is not deleted comes in an epoch, once but for the rows that fill the last
-    /// step, and all ranks have equally many batches.
+    /// Over all ranks each row that is not deleted comes in an epoch, once but for the rows that fill the
+    /// last step, and all ranks have equally many batches.
     #[test]
     fn the_laws_hold_on_tables_with_deleted_rows(
         files in prop::collection::vec((1u16..30, prop::collection::btree_set(0u16..30, 0..20)), 1..5),
