@@ -125,6 +125,8 @@ class Batch(Mapping[str, Any]):
     - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
     - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries, and
       a vector of Spark ML, dense or sparse, is the list of all its values,
+    - arrays with several sides that differ from row to row are a :class:`Ragged` that returns each row as an
+      array,
     - a structure is a dict of its fields, each of them any of these again,
     - times are ``datetime64`` or ``timedelta64``,
     - text, other binary and decimals are arrays of Python objects, copied one by one; text that is decoded as
