@@ -25,6 +25,7 @@ use crate::row_set::RowSet;
 
 mod table;
 
+#[cfg(feature = "delta")]
 pub(crate) use table::time_shown;
 pub use table::{AsOf, ColumnName, ColumnNames, TableVersion};
 
