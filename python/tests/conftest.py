@@ -183,6 +183,15 @@ def with_keras(backend: str, script: str, *arguments: object, timeout: float) ->
     )
 
 
+def png(pixels: np.ndarray[Any, Any], **options: Any) -> bytes:
+    """The PNG that Pillow writes of an image of 8 bits."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG", **options)
+    return file.getvalue()
+
+
 def small(where: Path, **arguments: object) -> fb.Loader:
     """A loader with the options of most tests."""
     options: dict[str, object] = {"batch_size": 64, "shuffle": fb.Shuffle(seed=17, window_rows=200), "threads": 2}

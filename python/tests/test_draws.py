@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image as Pillow
+from conftest import png
 
 import forebay as fb
 
 ROWS = 60
 VIEW = fb.Image.random_resized_crop(24).flip().vertical_flip().color_jitter(0.5, 0.5, 0.2, 0.1)
-
-
-def png(pixels: np.ndarray[Any, Any]) -> bytes:
-    file = io.BytesIO()
-    Pillow.fromarray(pixels).save(file, "PNG")
-    return file.getvalue()
 
 
 @pytest.fixture(scope="module")

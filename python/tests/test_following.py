@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import png
 from PIL import Image as Pillow
 
 import forebay as fb
@@ -22,12 +23,6 @@ FRAMINGS = {
     "resize": fb.Image.resize(*SIZE).flip(),
     "center": fb.Image.center_crop(SIZE, resize=64).flip(),
 }
-
-
-def png(pixels: np.ndarray[Any, Any], **options: Any) -> bytes:
-    file = io.BytesIO()
-    Pillow.fromarray(pixels).save(file, "PNG", **options)
-    return file.getvalue()
 
 
 def jpeg(height: int, width: int, seed: int, **options: Any) -> bytes:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import png
 from PIL import Image as Pillow
 
 import forebay as fb
@@ -18,12 +19,6 @@ import forebay as fb
 ROWS = 60
 HEIGHT, WIDTH = 20, 30
 CELL = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-
-
-def png(pixels: np.ndarray[Any, Any]) -> bytes:
-    file = io.BytesIO()
-    Pillow.fromarray(pixels).save(file, "PNG")
-    return file.getvalue()
 
 
 def is_null(row: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import re
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image as Pillow
+from conftest import png
 
 import forebay as fb
 
@@ -23,12 +22,6 @@ BYTES = HEIGHT * WIDTH * 3
 PIXELS = np.random.default_rng(40).integers(0, 256, (ROWS, *SHAPE), np.uint8)
 CELL = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-
-def png(pixels: np.ndarray[Any, Any]) -> bytes:
-    file = io.BytesIO()
-    Pillow.fromarray(pixels).save(file, "PNG")
-    return file.getvalue()
 
 
 @pytest.fixture(scope="module")
