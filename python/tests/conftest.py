@@ -54,6 +54,16 @@ def room(folder: str) -> int:
     return disk.f_bavail * disk.f_frsize - max(size // 10, 1 << 30)
 
 
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    """A session of two local workers, for tests that ask for PySpark."""
+    sql = pytest.importorskip("pyspark.sql")
+    setup = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = setup.config("spark.driver.host", "127.0.0.1").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    yield session
+    session.stop()
+
+
 @pytest.fixture(scope="session")
 def table() -> pa.Table:
     """One column of every kind that a batch can have; ``id`` is the row's own number."""

@@ -9,21 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sql = pytest.importorskip("pyspark.sql")
+pytest.importorskip("pyspark.sql")
 tf = pytest.importorskip("tensorflow")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 keras = pytest.importorskip("keras")
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/from-petastorm.md"
 SIDE = 299
-
-
-@pytest.fixture(scope="module")
-def spark():
-    setup = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = setup.config("spark.driver.host", "127.0.0.1").config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    yield session
-    session.stop()
 
 
 def frame(spark, count):

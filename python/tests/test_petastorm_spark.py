@@ -16,7 +16,7 @@ import pytest
 import forebay as fb
 from forebay.petastorm import make_batch_reader, make_reader
 
-sql = pytest.importorskip("pyspark.sql")
+pytest.importorskip("pyspark.sql")
 types = pytest.importorskip("pyspark.sql.types")
 
 from forebay.petastorm.codecs import CompressedImageCodec, NdarrayCodec, ScalarCodec  # noqa: E402
@@ -35,14 +35,6 @@ Things = Unischema(
         UnischemaField("bare", np.str_, (), None, True),
     ],
 )
-
-
-@pytest.fixture(scope="module")
-def spark():
-    setup = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = setup.config("spark.driver.host", "127.0.0.1").config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    yield session
-    session.stop()
 
 
 @pytest.fixture
