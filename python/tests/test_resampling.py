@@ -87,11 +87,12 @@ def test_a_random_crop_is_pillows_of_its_box(name: str, tmp_path: Path) -> None:
 
 
 def photographs() -> list[Any]:
-    """Kodak's photographs, where they are, or a scene."""
+    """Kodak's photographs, where they are, or a scene with the grain by which filters differ."""
     folder = os.environ.get("FOREBAY_TEST_DATA")
     files = sorted(Path(folder, "kodak").glob("*.png"))[::6] if folder else []
     found = [np.asarray(Pillow.open(file).convert("RGB")) for file in files]
-    return found or [np.asarray(Pillow.fromarray(scene(64, 96)).resize((768, 512), Pillow.Resampling.BICUBIC))]
+    grain = np.random.default_rng(3).normal(0, 20, (512, 768, 1))
+    return found or [np.clip(scene(512, 768) + grain, 0, 255).astype(np.uint8)]
 
 
 @pytest.mark.parametrize("name", FILTERS)
