@@ -38,11 +38,6 @@ impl Random {
     pub(crate) fn chance(&mut self, p: f32) -> bool {
         self.unit() < p
     }
-
-    /// One of `choices`, which must not be empty.
-    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u32) as usize]
-    }
 }
 
 fn mix(mut z: u64) -> u64 {

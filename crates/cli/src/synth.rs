@@ -1,18 +1,17 @@
 //! `forebay synth`: a synthetic data set, the same bytes for the same seed.
 //!
-//! It makes drawn photographs, tables and token lists. The figures of this project are measured on them, so that anyone
-//! can repeat these without a download.
+//! It makes drawn photographs, tables and token lists, so that anyone can repeat a measurement without a
+//! download, and takes a user's own images.
 
 mod canvas;
 mod colour;
 mod draw;
 mod encode;
+mod gallery;
+mod leaf;
 mod material;
 mod mlperf;
 mod order;
-mod scene;
-mod shape;
-mod solid;
 mod table;
 mod write;
 
@@ -22,24 +21,33 @@ use std::path::PathBuf;
 use forebay_base::{Error, Result};
 use serde::Serialize;
 
-use super::console::Console;
+use super::console::{Console, note};
 use super::options::check_threads;
 use super::units::{self, bytes, count, counted, seconds};
 
+pub(super) use self::gallery::Gallery;
 pub(super) use self::mlperf::{EMBEDDING_BYTES, FEATURE_BYTES, features_read};
 pub(super) use self::order::{Kind, Layout, Order};
 pub(super) use self::write::files;
 
-/// Generates pictures, tables or token lists, and writes them as well-laid-out Parquet.
+/// Generates pictures, tables or token lists, or takes images, and writes them as well-laid-out Parquet.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Folder to write into; created, and refused if it holds anything
     #[arg(value_parser = units::local_path())]
     dir: PathBuf,
-    /// Rows to write
-    #[arg(long, value_parser = units::whole::<u64, 1>)]
-    rows: u64,
+    /// Rows to write [default, with --from: one for each image]
+    #[arg(long, required_unless_present = "from", value_parser = units::whole::<u64, 1>)]
+    rows: Option<u64>,
+    /// Images of this folder instead, as they are, repeated if they are too few; the folders in it are classes
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        conflicts_with_all = ["image", "png", "quality", "classes", "table", "tokens"],
+        value_parser = units::local_path(),
+    )]
+    from: Option<PathBuf>,
     /// Width and height of the pictures
     #[arg(long, value_name = "WxH", default_value = "500x375", value_parser = units::parse_extent)]
     image: (u32, u32),
@@ -80,7 +88,8 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  forebay synth /tmp/photos --rows 5000                           JPEG photographs, about 110 KB each
+  forebay synth /tmp/photos --rows 5000                           JPEG photographs, about 65 KB each
+  forebay synth /tmp/mine --from ~/Pictures                       your own, with their folders as classes
   forebay synth /tmp/photos --rows 5120 --rows-per-group 512      the same in larger row groups
   forebay synth /tmp/tiny --rows 50000 --image 32x32 --png        the shape of CIFAR-10
   forebay synth /tmp/clicks --rows 4000000 --table                the shape of Criteo
@@ -104,8 +113,15 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (order, layout) = (args.order()?, args.layout());
+    let order = args.order()?;
+    let layout = args.layout(&order);
     let console = Console::new(args.json.as_deref())?;
+    if order.gallery.others > 0 {
+        note(format_args!(
+            "passed over, as no images by their names: {}",
+            counted(order.gallery.others, "file")
+        ));
+    }
     let started = std::time::Instant::now();
     write::prepare(&args.dir, args.force)?;
     let mut progress = console.progress("writing", "rows", layout.rows);
@@ -141,6 +157,7 @@ impl Args {
     fn kind(&self) -> Kind {
         match self.tokens {
             Some(length) => Kind::Tokens(length),
+            None if self.from.is_some() => Kind::Own,
             None if self.table => Kind::Table,
             None if self.png => Kind::Png,
             None => Kind::Jpeg,
@@ -156,13 +173,18 @@ impl Args {
             )));
         }
         let quality = self.quality.clone();
-        Ok(Order { kind: self.kind(), width, height, quality, classes: self.classes, seed: self.seed })
+        let gallery = match &self.from {
+            Some(folder) => Gallery::of(folder, self.seed)?,
+            None => Gallery::default(),
+        };
+        let (kind, classes, seed) = (self.kind(), self.classes, self.seed);
+        Ok(Order { kind, width, height, quality, classes, gallery, seed })
     }
 
-    fn layout(&self) -> Layout {
-        let rows_per_group = self.rows_per_group.unwrap_or(self.kind().rows_per_group());
+    fn layout(&self, order: &Order) -> Layout {
+        let rows_per_group = self.rows_per_group.unwrap_or(order.kind.rows_per_group());
         let rows_per_file = self.rows_per_file.unwrap_or(rows_per_group.saturating_mul(GROUPS_PER_FILE));
-        Layout { rows: self.rows, rows_per_group, rows_per_file }
+        Layout { rows: self.rows.unwrap_or(order.gallery.len()), rows_per_group, rows_per_file }
     }
 }
 

@@ -36,8 +36,8 @@ impl WindowSizes {
         // Row groups of one row cannot be made smaller.
         (held < MIN_ROW_GROUPS && self.groups > held && good < self.group_rows).then(|| {
             format!(
-                "Row groups of {} once decoded are too large to shuffle well: a window of {} holds {}. Write row groups of \
-                 {}.",
+                "Row groups of {} once decoded are too large to shuffle well: a window of {} holds {}. \
+                 Write row groups of {}.",
                 bytes(group_bytes),
                 bytes(WINDOW_BYTES),
                 if held == 0 { "not even one".to_owned() } else { format!("only {held}") },

@@ -46,7 +46,8 @@ pub use row_ids::{RowId, RowPlace};
 pub use types::leaf_width;
 pub use unify::{Differences, Unified, unify};
 
-/// Memory that the default window of a shuffle takes: rows as they are once Parquet is decoded. Part of the order of rows.
+/// Memory that the default window of a shuffle takes: rows as they are once Parquet is decoded. Part of the
+/// order of rows.
 pub const WINDOW_BYTES: u64 = 1 << 30;
 /// How many column names an "unknown column" message lists before it stops.
 const NAMES_SHOWN: usize = 20;

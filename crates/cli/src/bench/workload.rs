@@ -11,8 +11,8 @@
 //! The files are in `configs/dlio/workload/` of github.com/mlcommons/storage, and `rn18_configs/` of
 //! github.com/libffcv/ffcv-imagenet. In v3.0 the first two are previews, and not for submissions.
 //!
-//! Not published, and chosen here: the sides of the pictures, which give files of the published size on
-//! average; the transform (random resized crops of 224 for ResNet, which is the 150,528 B that MLPerf Storage
+//! Not published, and chosen here: the sides and the quality of the pictures, which give files of the
+//! published size on average; the transform (random resized crops of 224 for ResNet, which is the 150,528 B that MLPerf Storage
 //! gives as decoded size; 800×800 for RetinaNet, as in MLPerf Training); and how pictures are grouped in
 //! Parquet, since there they are single files. A run here shows whether this loader meets such a demand. It
 //! is not an MLPerf result: those require data of five times the memory, among other things.
@@ -171,8 +171,8 @@ impl Workload {
             Workload::MlperfDlrm => {
                 ("dlrm", Kind::Features, (1, 1), 393_216, Kind::Features.rows_per_group())
             }
-            Workload::MlperfRetinanet => ("retinanet", Kind::Jpeg, (892, 668), 1_200, 50),
-            Workload::Resnet50 | Workload::Resnet18 => ("imagenet", Kind::Jpeg, (519, 389), 4_000, 100),
+            Workload::MlperfRetinanet => ("retinanet", Kind::Jpeg, (972, 729), 1_200, 50),
+            Workload::Resnet50 | Workload::Resnet18 => ("imagenet", Kind::Jpeg, (528, 396), 4_000, 100),
         };
         data::Set { name, kind, extent, rows: rows.unwrap_or(usual), rows_per_group }
     }

@@ -28,13 +28,13 @@ impl Canvas {
         &mut self.pixels[y * self.width..][..self.width]
     }
 
-    /// The columns and rows within `rx` and `ry` of a point, cut at the edges.
-    pub(super) fn around(&self, x: f32, y: f32, rx: f32, ry: f32) -> (Range<usize>, Range<usize>) {
-        let span = |middle: f32, reach: f32, end: usize| {
+    /// The columns and rows within `reach` of a point, cut at the edges.
+    pub(super) fn around(&self, x: f32, y: f32, reach: f32) -> (Range<usize>, Range<usize>) {
+        let span = |middle: f32, end: usize| {
             let from = (middle - reach).floor().clamp(0.0, end as f32) as usize;
             from..((middle + reach).ceil() + 1.0).clamp(from as f32, end as f32) as usize
         };
-        (span(x, rx, self.width), span(y, ry, self.height))
+        (span(x, self.width), span(y, self.height))
     }
 
     /// The mean of each `by` × `by` block.

@@ -1,17 +1,41 @@
-//! One picture: a scene, the things in it, and the camera that took it.
+//! One picture: surfaces over surfaces, bodies that show its class, and the camera that took it.
+//!
+//! Surfaces that lie over each other, as many of each size as cover the same area, give a picture what a
+//! decoder notices of a photograph. At 500×375, 4:2:0 and a quality of 90 to 95, mean over pictures and
+//! deviation:
+//!
+//! | | Kodak's photographs and five under CC0 | drawn |
+//! |---|---:|---:|
+//! | bytes of a pixel | 0.35 ± 0.13 | 0.34 ± 0.09 |
+//! | coefficients that are zero | 0.72 ± 0.11 | 0.73 ± 0.07 |
+//! | codes of a block, without its first | 18.5 ± 6.6 | 17.7 ± 4.6 |
+//! | bits of a code and its value | 5.6 ± 0.3 | 5.6 ± 0.3 |
+//! | codes of 8 bits or fewer with their value | 0.87 ± 0.03 | 0.87 ± 0.02 |
+//! | last coefficient of a luma block that is not zero | 35 ± 12 | 39 ± 11 |
+
+use std::ops::Range;
 
 use super::canvas::Canvas;
-use super::colour::Colour;
-use super::material::Materials;
-use super::{scene, shape};
+use super::colour::{Colour, hsv, mix};
+use super::leaf::Leaf;
+use super::material::Tile;
 use crate::random::Random;
 
 /// Pictures smaller than this are drawn larger and averaged down, as a camera's optics would.
 const SMALLEST_DRAWN: u32 = 128;
+/// Radius of the largest surface, as a share of the height, and of the smallest of a picture with much
+/// detail.
+const RADII: Range<f32> = 0.012..0.5;
+/// How often surfaces cover a picture.
+const COVER: f32 = 3.0;
+/// The texture of surfaces in pictures with least and with most detail.
+const CONTRASTS: Range<f32> = 0.02..0.9;
+/// Noise of the sensor in good and in bad light, in levels.
+const NOISE: Range<f32> = 0.3..4.0;
 
 /// Draws the pictures of a data set.
 pub(super) struct Artist {
-    materials: Materials,
+    texture: Tile,
     seed: u64,
     width: u32,
     height: u32,
@@ -20,7 +44,7 @@ pub(super) struct Artist {
 
 impl Artist {
     pub(super) fn new(seed: u64, width: u32, height: u32, classes: u32) -> Self {
-        Artist { materials: Materials::new(seed), seed, width, height, classes }
+        Artist { texture: Tile::new(seed), seed, width, height, classes }
     }
 
     /// The class of row `row`.
@@ -34,10 +58,38 @@ impl Artist {
         let mut random = Random::new(self.seed, row);
         let enlarged = SMALLEST_DRAWN.div_ceil(self.width.min(self.height)).max(1);
         let mut canvas = Canvas::new((self.width * enlarged) as usize, (self.height * enlarged) as usize);
-        let setting = scene::paint(&mut canvas, &mut random, &self.materials);
-        shape::paint(&mut canvas, &mut random, &self.materials, &setting, self.label(row));
+        // Pictures differ more in how much detail they have than in anything else.
+        let detail = random.unit();
+        self.fill(&mut canvas, &mut random, detail);
+        for body in 0..2 + random.below(3) {
+            Leaf::of_class(&canvas, &mut random, self.label(row), body == 0)
+                .paint(&mut canvas, &self.texture);
+        }
         let rgb = Camera::new(&mut random, enlarged).expose(&canvas.reduced(enlarged as usize), &mut random);
         (rgb, random)
+    }
+
+    /// Surfaces over a background that fades from top to bottom.
+    fn fill(&self, canvas: &mut Canvas, random: &mut Random, detail: f32) {
+        let hue = random.unit();
+        let mut shade = |value| hsv(hue + random.between(-0.1, 0.1), random.between(0.05, 0.4), value);
+        let (sky, ground) = (shade(0.8), shade(0.45));
+        let height = canvas.height as f32;
+        for y in 0..canvas.height {
+            let colour = mix(sky, ground, y as f32 / height);
+            canvas.row(y).fill(colour);
+        }
+        let smallest = height * RADII.start.powf(0.4 + 0.6 * detail);
+        let largest = height * RADII.end;
+        let contrast = CONTRASTS.start + (CONTRASTS.end - CONTRASTS.start) * detail * detail;
+        let mut left = COVER * (canvas.width * canvas.height) as f32;
+        while left > 0.0 {
+            // All sizes cover the same area, so that there are four times as many of half the size.
+            let share = random.unit();
+            let radius = (share / smallest.powi(2) + (1.0 - share) / largest.powi(2)).sqrt().recip();
+            left -= 2.0 * radius * radius;
+            Leaf::any(canvas, random, radius, hue, contrast).paint(canvas, &self.texture);
+        }
     }
 }
 
@@ -49,7 +101,8 @@ struct Camera {
 }
 
 impl Camera {
-    /// A camera whose pictures were taken `enlarged` times as large and averaged down, some of their noise with them.
+    /// A camera whose pictures were taken `enlarged` times as large and averaged down, some of their noise
+    /// with them.
     fn new(random: &mut Random, enlarged: u32) -> Self {
         let exposure = random.between(0.88, 1.08);
         let gain = [
@@ -58,9 +111,9 @@ impl Camera {
             exposure * random.between(0.94, 1.06),
         ];
         let vignette = random.between(0.05, 0.30);
-        // Squared, because most photographs are taken in good light. The least is what it takes for the size that
-        // photographs have: about 110 KB at 500×375 and a quality of 90 to 95.
-        let noise = (10.0 + 8.0 * random.unit().powi(2)) / (enlarged as f32).sqrt();
+        // Squared, because most photographs are taken in good light.
+        let noise = NOISE.start + (NOISE.end - NOISE.start) * random.unit().powi(2);
+        let noise = noise / (enlarged as f32).sqrt();
         Camera { gain, vignette, noise }
     }
 
@@ -85,7 +138,8 @@ impl Camera {
     }
 }
 
-/// Four numbers of mean 0 and standard deviation 1, each the sum of two bytes: bell-shaped enough for a sensor.
+/// Four numbers of mean 0 and standard deviation 1, each the sum of two bytes: bell-shaped enough for a
+/// sensor.
 fn noise(bits: u64) -> [f32; 4] {
     /// Standard deviation of the sum of two uniform bytes.
     const SPREAD: f32 = 104.5;

@@ -2,11 +2,15 @@
 
 use std::ops::RangeInclusive;
 
+use super::gallery::Gallery;
+
 /// The kind of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Jpeg,
     Png,
+    /// A user's own images.
+    Own,
     Table,
     Tokens(usize),
     /// The rows that MLPerf Storage reads for Flux,
@@ -20,7 +24,7 @@ impl Kind {
     /// MLPerf Storage are as it publishes them: a whole file of 623 MB, and 4.7 MB.
     pub(crate) fn rows_per_group(self) -> u64 {
         match self {
-            Kind::Jpeg => 100,
+            Kind::Jpeg | Kind::Own => 100,
             Kind::Png => 5_000,
             Kind::Table => 100_000,
             Kind::Tokens(_) => 1_000,
@@ -33,6 +37,7 @@ impl Kind {
         match self {
             Kind::Jpeg => "JPEG picture",
             Kind::Png => "PNG picture",
+            Kind::Own => "image",
             Kind::Table => "table row",
             Kind::Tokens(_) => "token list",
             Kind::Embeddings => "embedding",
@@ -48,6 +53,8 @@ pub(crate) struct Order {
     pub(crate) height: u32,
     pub(crate) quality: RangeInclusive<u8>,
     pub(crate) classes: u32,
+    /// The images, where they are not drawn.
+    pub(crate) gallery: Gallery,
     pub(crate) seed: u64,
 }
 

@@ -24,7 +24,7 @@ use super::{encode, mlperf, table};
 
 /// The writer looks at the page size after this many values: with its usual 1,024, pictures make one page of 12 MB.
 const IMAGES_BETWEEN_CHECKS: usize = 8;
-/// A page of pictures: a few rows of 110 KB, or many tiny ones.
+/// A page of pictures: a few rows of 65 KB, or many tiny ones.
 const IMAGE_PAGE_BYTES: usize = 256 << 10;
 /// Rows drawn between two updates of the progress bar; a multiple of any sensible number of cores.
 const ROWS_AT_A_TIME: u64 = 64;
@@ -176,7 +176,7 @@ struct Studio<'a> {
 impl<'a> Studio<'a> {
     fn new(order: &'a Order) -> Self {
         let schema = match order.kind {
-            Kind::Jpeg | Kind::Png => Schema::new(vec![
+            Kind::Jpeg | Kind::Png | Kind::Own => Schema::new(vec![
                 Field::new("image", DataType::Binary, false),
                 Field::new("label", DataType::Int64, false),
             ]),
@@ -204,7 +204,7 @@ impl<'a> Studio<'a> {
             // Row groups end at each `flush`.
             .set_max_row_group_row_count(None);
         match self.order.kind {
-            Kind::Jpeg | Kind::Png => {
+            Kind::Jpeg | Kind::Png | Kind::Own => {
                 let image = ColumnPath::from("image");
                 common
                     .set_write_batch_size(IMAGES_BETWEEN_CHECKS)
@@ -221,7 +221,7 @@ impl<'a> Studio<'a> {
     /// Rows `first..first + rows`.
     fn batch(&self, first: u64, rows: u64) -> Result<RecordBatch> {
         match self.order.kind {
-            Kind::Jpeg | Kind::Png => self.pictures(first, rows),
+            Kind::Jpeg | Kind::Png | Kind::Own => self.pictures(first, rows),
             Kind::Table => table::clicks(self.order.seed, first, rows as usize, &self.schema),
             Kind::Tokens(length) => {
                 table::tokens(self.order.seed, first, rows as usize, length, &self.schema)
@@ -235,12 +235,22 @@ impl<'a> Studio<'a> {
         let rows = first..first + rows;
         let images: Vec<Vec<u8>> =
             rows.clone().into_par_iter().map(|row| self.picture(row)).collect::<Result<_>>()?;
-        let labels: Int64Array = rows.map(|row| i64::from(self.artist.label(row))).collect();
+        let labels: Int64Array = rows.map(|row| i64::from(self.label(row))).collect();
         let columns: [ArrayRef; 2] = [Arc::new(BinaryArray::from_iter_values(images)), Arc::new(labels)];
         RecordBatch::try_new(self.schema.clone(), columns.into()).or_fail()
     }
 
+    fn label(&self, row: u64) -> u32 {
+        match self.order.kind {
+            Kind::Own => self.order.gallery.label(row),
+            _ => self.artist.label(row),
+        }
+    }
+
     fn picture(&self, row: u64) -> Result<Vec<u8>> {
+        if self.order.kind == Kind::Own {
+            return self.order.gallery.image(row);
+        }
         let (rgb, mut random) = self.artist.paint(row);
         let (width, height) = (self.order.width, self.order.height);
         match self.order.kind {
@@ -256,6 +266,7 @@ impl<'a> Studio<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Gallery;
     use super::*;
 
     #[test]
@@ -266,5 +277,25 @@ mod tests {
         {
             assert!(!is_ours(other), "{other}");
         }
+    }
+
+    /// A decoder's work is in proportion to them.
+    #[test]
+    fn drawn_photographs_have_as_many_bytes_as_taken_ones() {
+        let order = Order {
+            kind: Kind::Jpeg,
+            width: 500,
+            height: 375,
+            quality: 90..=95,
+            classes: 10,
+            gallery: Gallery::default(),
+            seed: 0,
+        };
+        let studio = Studio::new(&order);
+        let sizes = (0..40).map(|row| studio.picture(row).map(|cell| cell.len() as f64 / (500.0 * 375.0)));
+        let sizes: Vec<f64> = sizes.collect::<Result<_>>().unwrap();
+        let mean = sizes.iter().sum::<f64>() / 40.0;
+        let deviation = (sizes.iter().map(|size| (size - mean).powi(2)).sum::<f64>() / 40.0).sqrt();
+        assert!((0.30..0.40).contains(&mean) && (0.06..0.16).contains(&deviation), "{mean} ± {deviation}");
     }
 }

@@ -8,7 +8,9 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use parquet::data_type::FixedLenByteArrayType;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
+use parquet::record::RowAccessor;
 use parquet::schema::parser::parse_message_type;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -125,6 +127,53 @@ fn every_form_of_synth_can_be_read() {
         let report = json(&format!("inspect {}", dir.display()));
         assert_eq!(report["columns"].as_array().unwrap().len(), columns, "{form}");
     }
+}
+
+#[test]
+fn synth_takes_the_images_of_a_folder_as_they_are() {
+    let temp = TempDir::new().unwrap();
+    let photos = temp.path().join("photos");
+    for (name, bytes) in
+        [("cats/deep/a.JPG", "one"), ("cats/b.png", "two"), ("dogs/c.jpeg", "three"), ("dogs/x.txt", "")]
+    {
+        std::fs::create_dir_all(photos.join(name).parent().unwrap()).unwrap();
+        std::fs::write(photos.join(name), bytes).unwrap();
+    }
+    let (from, to) = (photos.display(), temp.path().join("set"));
+    let output = forebay(&format!("synth {} --from {from}", to.display()).split(' ').collect::<Vec<_>>());
+    assert!(text(&output.stdout).starts_with("3 images in 1 file"), "{output:?}");
+    assert!(text(&output.stderr).contains("passed over, as no images by their names: 1 file"), "{output:?}");
+    assert_eq!(
+        rows(&to),
+        [("one".to_owned(), 0), ("three".to_owned(), 1), ("two".to_owned(), 0)],
+        "each as it is, with the class of its folder"
+    );
+    succeed(&format!("synth {} --from {from} --rows 7 --force", to.display()));
+    let again = rows(&to);
+    assert_eq!(again.len(), 7);
+    assert!(
+        again.iter().filter(|row| row.0 == "one").count() >= 2,
+        "again where there are too few: {again:?}"
+    );
+    let new = temp.path().join("new");
+    let error = refused(&format!("synth {} --from {}", new.display(), to.display()));
+    assert!(error.contains("there are no images in this folder"), "{error}");
+    assert!(refused(&format!("synth {} --from {from} --classes 3", new.display())).contains("--classes"));
+    assert!(refused(&format!("synth {}", new.display())).contains("--rows"));
+}
+
+/// The cells and labels of a set of images, sorted.
+fn rows(dir: &Path) -> Vec<(String, i64)> {
+    let mut rows = Vec::new();
+    for path in contents(dir).keys().map(|name| dir.join(name)) {
+        let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+        rows.extend(reader.get_row_iter(None).unwrap().map(|row| {
+            let row = row.unwrap();
+            (text(row.get_bytes(0).unwrap().data()), row.get_long(1).unwrap())
+        }));
+    }
+    rows.sort();
+    rows
 }
 
 #[test]

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use forebay_arrow::fail::Foreign;
@@ -18,7 +19,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::console::{Console, note};
-use crate::synth::{Kind, Layout, Order, files};
+use crate::synth::{Gallery, Kind, Layout, Order, files};
 
 /// The version of the data; data of another version has another name.
 const VERSION: u32 = 1;
@@ -26,6 +27,9 @@ const VERSION: u32 = 1;
 const MANIFEST: &str = "_manifest.json";
 const SEED: u64 = 0;
 const CLASSES: u32 = 1_000;
+/// The JPEG quality at which pictures of the published bytes have about the sides of those that the demands
+/// were measured on.
+const QUALITY: RangeInclusive<u8> = 97..=98;
 /// How many row groups a file of pictures has: large sets of pictures are in several files. Data of other
 /// kinds is in one file up to the published size.
 const ROW_GROUPS_PER_FILE: u64 = 250;
@@ -71,7 +75,15 @@ impl Set {
     fn make(&self, making: &Path, console: &Console) -> Result<()> {
         fs::create_dir_all(making).map_err(|error| error.into_error().at(shown(making)))?;
         let (width, height) = self.extent;
-        let order = Order { kind: self.kind, width, height, quality: 90..=95, classes: CLASSES, seed: SEED };
+        let order = Order {
+            kind: self.kind,
+            width,
+            height,
+            quality: QUALITY,
+            classes: CLASSES,
+            gallery: Gallery::default(),
+            seed: SEED,
+        };
         let layout = Layout {
             rows: self.rows,
             rows_per_group: self.rows_per_group,

@@ -1,0 +1,132 @@
+//! The things in a picture: surfaces that lie over each other like leaves, as in photographs, each with an
+//! outline, a colour, a light and a texture of its own.
+
+use super::canvas::Canvas;
+use super::colour::{Colour, hsv, mix};
+use super::material::Tile;
+use crate::random::Random;
+
+/// Hues that go round by the golden ratio keep neighbouring classes apart, however many there are.
+const HUE_STEP: f32 = 0.618_034;
+/// Outlines that can be distinguished.
+const OUTLINES: [Outline; 6] =
+    [Outline::Ball, Outline::Crate, Outline::Diamond, Outline::Cone, Outline::Ring, Outline::Star];
+/// Stripes across a body of a class.
+const STRIPES: f32 = 3.0;
+
+#[derive(Clone, Copy)]
+enum Outline {
+    Ball,
+    Crate,
+    Diamond,
+    Cone,
+    Ring,
+    Star,
+}
+
+/// One surface; lengths in pixels.
+pub(super) struct Leaf {
+    outline: Outline,
+    x: f32,
+    y: f32,
+    radius: f32,
+    /// Height over width.
+    squash: f32,
+    turn: f32,
+    colour: Colour,
+    /// How much brighter it is towards the light, which is at the upper left.
+    light: f32,
+    contrast: f32,
+    striped: bool,
+    /// Where its texture begins.
+    texel: (f32, f32),
+}
+
+impl Leaf {
+    /// A surface that helps to fill a picture, with a hue near `hue`.
+    pub(super) fn any(canvas: &Canvas, random: &mut Random, radius: f32, hue: f32, contrast: f32) -> Self {
+        let saturation = 0.5 * random.unit().powi(2);
+        Leaf {
+            outline: OUTLINES[random.below(3) as usize],
+            x: canvas.width as f32 * random.between(-0.1, 1.1),
+            y: canvas.height as f32 * random.between(-0.1, 1.1),
+            radius,
+            squash: random.between(0.3, 1.0),
+            turn: random.between(0.0, std::f32::consts::PI),
+            colour: hsv(hue + random.between(-0.15, 0.15), saturation, random.between(0.12, 0.92)),
+            light: random.between(0.0, 0.4),
+            // Most surfaces of a photograph are smooth, or out of focus.
+            contrast: contrast * random.unit().powi(2),
+            striped: false,
+            texel: texel(random),
+        }
+    }
+
+    /// A body whose outline, colour and stripes show its class; the `main` one is large and in the middle.
+    pub(super) fn of_class(canvas: &Canvas, random: &mut Random, class: u32, main: bool) -> Self {
+        let (width, height) = (canvas.width as f32, canvas.height as f32);
+        let (size, reach) = match main {
+            true => (random.between(0.2, 0.3), 0.2),
+            false => (random.between(0.08, 0.14), 0.4),
+        };
+        let outlines = OUTLINES.len() as u32;
+        let hue = class as f32 * HUE_STEP + random.between(-0.03, 0.03);
+        Leaf {
+            outline: OUTLINES[(class % outlines) as usize],
+            x: width * (0.5 + random.between(-reach, reach)),
+            y: height * (0.5 + random.between(-reach, reach)),
+            radius: width.min(height) * size,
+            squash: 1.0,
+            turn: random.between(-0.25, 0.25),
+            colour: hsv(hue, random.between(0.6, 0.9), random.between(0.5, 0.9)),
+            light: random.between(0.2, 0.5),
+            contrast: random.between(0.0, 0.2),
+            striped: (class / outlines) % 2 == 1,
+            texel: texel(random),
+        }
+    }
+
+    /// Paints it over what is there.
+    pub(super) fn paint(&self, canvas: &mut Canvas, texture: &Tile) {
+        let (sin, cos) = self.turn.sin_cos();
+        let (columns, rows) = canvas.around(self.x, self.y, self.radius * std::f32::consts::SQRT_2);
+        let step = canvas.step;
+        for y in rows {
+            let dy = (y as f32 - self.y) / self.radius;
+            for (x, pixel) in columns.clone().zip(&mut canvas.row(y)[columns.clone()]) {
+                let dx = (x as f32 - self.x) / self.radius;
+                let (across, down) = (dx * cos + dy * sin, (dy * cos - dx * sin) / self.squash);
+                // Half a pixel on either side of the outline is mixed: no staircase.
+                let cover = self.outline.inside(across, down) * self.radius * self.squash + 0.5;
+                if cover <= 0.0 {
+                    continue;
+                }
+                let skin = texture.at(self.texel.0 + x as f32 * step, self.texel.1 + y as f32 * step);
+                let lit = 1.0 - self.light * (dx + dy) + self.contrast * skin;
+                let pale = self.striped && (down * STRIPES).rem_euclid(1.0) < 0.5;
+                let colour = if pale { mix(self.colour, [0.9; 3], 0.7) } else { self.colour };
+                *pixel = mix(*pixel, colour.map(|level| level * lit.max(0.05)), cover.min(1.0));
+            }
+        }
+    }
+}
+
+impl Outline {
+    /// About the distance of a point to the outline, positive inside, in units of the radius.
+    fn inside(self, x: f32, y: f32) -> f32 {
+        let (across, down) = (x.abs(), y.abs());
+        match self {
+            Outline::Ball => 1.0 - x.hypot(y),
+            Outline::Crate => 0.85 - across.max(down),
+            Outline::Diamond => (1.2 - across - down) * std::f32::consts::FRAC_1_SQRT_2,
+            Outline::Cone => (0.8 - y).min(0.9 * y - 1.6 * across + 0.8) * 0.6,
+            Outline::Ring => 0.3 - (x.hypot(y) - 0.7).abs(),
+            Outline::Star => (1.1 - (across.sqrt() + down.sqrt()).powi(2)) * 0.5,
+        }
+    }
+}
+
+/// A place on a tile.
+fn texel(random: &mut Random) -> (f32, f32) {
+    (random.between(0.0, 512.0), random.between(0.0, 512.0))
+}
