@@ -2,7 +2,7 @@
 
 use forebay_image::encode_jpeg;
 
-/// The shape and about the bytes of an ImageNet photograph: 100 KB.
+/// The shape of an ImageNet photograph.
 pub(crate) const WIDTH: u32 = 500;
 pub(crate) const HEIGHT: u32 = 375;
 const QUALITY: u8 = 93;
@@ -56,31 +56,32 @@ pub(crate) fn photos() -> Vec<Vec<u8>> {
     files.iter().map(|file| std::fs::read(file).expect("a photograph")).collect()
 }
 
-/// Noise of every size with amplitudes in proportion to it, as photographs have, per colour.
+/// Discs over each other, as many of each size as cover the same area, each of one colour and with a grain of
+/// its own: what a decoder notices of a photograph. Photographs at this quality have 0.35 bytes a pixel,
+/// these 0.31; of their coefficients 0.72 and 0.73 are zero.
 fn photo(seed: u64) -> Vec<u8> {
-    const LARGEST: u32 = 256;
+    const LARGEST: f64 = 180.0;
+    const COVER: f64 = 3.0;
+    const GRAIN: f64 = 45.0;
     let mut draws = Draws(seed);
-    let mut levels = vec![128f64; (WIDTH * HEIGHT * 3) as usize];
-    let mut cell = LARGEST;
-    while cell >= 1 {
-        let (columns, rows) = (WIDTH / cell + 2, HEIGHT / cell + 2);
-        let amplitude = 34.0 * f64::from(cell).powf(0.2);
-        for (channel, share) in [1.0, 0.95, 0.9].into_iter().enumerate() {
-            let grid: Vec<f64> =
-                (0..columns * rows).map(|_| (draws.unit() - 0.5) * amplitude * share).collect();
-            let at = |x: u32, y: u32| grid[(y * columns + x) as usize];
-            for y in 0..HEIGHT {
-                let (row, down) = (y / cell, f64::from(y % cell) / f64::from(cell));
-                for x in 0..WIDTH {
-                    let (column, right) = (x / cell, f64::from(x % cell) / f64::from(cell));
-                    let top = at(column, row) * (1.0 - right) + at(column + 1, row) * right;
-                    let bottom = at(column, row + 1) * (1.0 - right) + at(column + 1, row + 1) * right;
-                    levels[((y * WIDTH + x) * 3) as usize + channel] += top * (1.0 - down) + bottom * down;
-                }
+    let smallest = 6.0 + 30.0 * draws.unit();
+    let mut pixels = vec![128; (WIDTH * HEIGHT * 3) as usize];
+    let mut left = COVER * f64::from(WIDTH * HEIGHT);
+    while left > 0.0 {
+        let share = draws.unit();
+        let radius = (share / smallest.powi(2) + (1.0 - share) / LARGEST.powi(2)).sqrt().recip();
+        let (x, y) = (draws.unit() * f64::from(WIDTH), draws.unit() * f64::from(HEIGHT));
+        let grain = GRAIN * draws.unit().powi(3);
+        let colour = [0; 3].map(|_| 30.0 + 190.0 * draws.unit());
+        left -= radius * radius;
+        for row in (y - radius).max(0.0) as u32..((y + radius) as u32).min(HEIGHT) {
+            let reach = (radius * radius - (f64::from(row) - y).powi(2)).max(0.0).sqrt();
+            for column in (x - reach).max(0.0) as u32..((x + reach) as u32).min(WIDTH) {
+                let light = grain * (draws.unit() - 0.5);
+                let at = ((row * WIDTH + column) * 3) as usize;
+                pixels[at..][..3].copy_from_slice(&colour.map(|level| (level + light) as u8));
             }
         }
-        cell /= 2;
     }
-    let pixels: Vec<u8> = levels.iter().map(|level| level.clamp(0.0, 255.0) as u8).collect();
     encode_jpeg(&pixels, WIDTH, HEIGHT, QUALITY).expect("a JPEG")
 }
