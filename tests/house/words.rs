@@ -10,12 +10,13 @@ use std::path::Path;
 use crate::paths::rust_files;
 
 /// The folders and files whose comments are done, from the root of the repository.
-const DONE: [&str; 18] = [
+const DONE: [&str; 19] = [
     "crates/arrow",
     "crates/base",
     "crates/cli",
     "crates/delta",
     "crates/petastorm",
+    "crates/store",
     "python/src",
     "src/batch",
     "src/batch.rs",
@@ -48,7 +49,13 @@ const NAMED: [&str; 12] = [
 ];
 
 /// Paths within these folders whose comments are not done yet.
-const NOT_YET: [&str; 3] = ["crates/cli/src/inspect", "crates/cli/src/synth", "tests/house"];
+const NOT_YET: [&str; 5] = [
+    "crates/cli/src/inspect",
+    "crates/cli/src/synth",
+    "crates/store/src/snapshot",
+    "crates/store/src/source/tables",
+    "tests/house",
+];
 
 /// The longest line with a comment, in characters.
 const MAX_WIDTH: usize = 110;
