@@ -1,8 +1,8 @@
 //! Rows of several row groups, gathered into the buffers of one batch.
 //!
-//! A batch owns its memory alone: nothing in it points back into a row group, so a row group's memory is freed when
-//! its last row leaves the window, however long the user keeps the batch. Variable-length columns get 64-bit
-//! offsets, which no batch can overflow.
+//! A batch owns all of its memory: nothing in it points back into a row group, so the memory of a row group
+//! is freed when its last row leaves the window, however long the user keeps the batch. Variable-length
+//! columns get 64-bit offsets, which no batch can overflow.
 
 mod booleans;
 mod bytes;
@@ -43,13 +43,13 @@ use lists::{FixedLists, Lists};
 use nested::structure;
 use sources::{disagreement, downcast};
 
-/// Whether a column is brought into the order of a part's deal before batches are made of it: its values are small and lie
-/// side by side, so that a row costs a line of the processor's cache wherever it is.
+/// Whether a column is brought into the order of a part's deal before batches are made of it: its values are
+/// small and lie side by side, so a row costs a line of the processor's cache wherever it is.
 pub(crate) fn is_narrow(data_type: &DataType) -> bool {
     narrow_bits(data_type).is_some()
 }
 
-/// Bits of a row of such a column, with its validity.
+/// The bits of a row of such a column, with its validity.
 pub(crate) fn narrow_bits(data_type: &DataType) -> Option<u64> {
     const VALIDITY: u64 = 1;
     let value = match data_type {
@@ -59,8 +59,8 @@ pub(crate) fn narrow_bits(data_type: &DataType) -> Option<u64> {
     Some(value + VALIDITY)
 }
 
-/// Gathers one column. `fill` stands for nulls: of lists it replaces each value that is null, a list of differing length
-/// that is null becomes an empty one, and a list of fixed length one of the fill alone.
+/// Gathers one column. `fill` replaces nulls. In lists it replaces each value that is null; a null list
+/// becomes an empty one if lists differ in length, and otherwise a list of the fill alone.
 ///
 /// # Errors
 /// The type is not supported, or `fill` is not a value of it.
@@ -85,9 +85,9 @@ pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>
     }
 }
 
-/// Which of the selected rows have a value: true where a column is not null.
+/// Which of the selected rows have a value: true where the column is not null.
 pub(crate) fn presence(sources: &[&dyn Array], selection: &Selection) -> BooleanArray {
-    // Such an array has no validity.
+    // An array of type `Null` has no validity.
     let is_null = sources.iter().any(|source| *source.data_type() == DataType::Null);
     let there = match selection.nulls(sources) {
         Some(nulls) => nulls.into_inner(),
@@ -97,7 +97,7 @@ pub(crate) fn presence(sources: &[&dyn Array], selection: &Selection) -> Boolean
     BooleanArray::new(there, None)
 }
 
-/// Gathers each field by itself.
+/// Gathers the fields of structures one by one.
 fn structs(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
     let arrays: Vec<&StructArray> = downcast(sources)?;
     let columns = (0..arrays[0].num_columns()).map(|at| {
@@ -191,7 +191,7 @@ mod tests {
         let single: Vec<(u32, u32)> = (0..30).map(|i| (0, (i * 7) % 40)).collect();
         let straddling: Vec<(u32, u32)> = (0..200).map(|i| (i / 100, (i * 7) % 40)).collect();
         for column in &sources {
-            // Slices have offsets, which a gather by hand can get wrong.
+            // Slices have offsets, which hand-written code can get wrong.
             for offset in [0, 3] {
                 let arrays: Vec<ArrayRef> =
                     column.iter().map(|array| array.slice(offset, 40 - offset)).collect();
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// The same of what is in lists, structures and maps.
+    /// Rows of lists, structures and maps equal those that arrow interleaves.
     #[test]
     fn nested_rows_are_those_that_arrow_interleaves() {
         let source = |seed: i32, nulls: bool| {
@@ -263,7 +263,7 @@ mod tests {
             let together = forebay_arrow::compute::interleave(&arrays, &indices).unwrap();
             let all = Selection::of_one((0..200).collect());
             assert_eq!(&got, &gather(&[&together], &all, None).unwrap());
-            // Each row by itself, as arrow cuts it.
+            // Each row is compared alone, as arrow slices it.
             for (row, &(source, at)) in indices.iter().enumerate() {
                 let alone = arrays[source].slice(at, 1);
                 let alone = gather(&[&alone], &Selection::of_one(vec![0]), None).unwrap();
@@ -272,7 +272,8 @@ mod tests {
         }
     }
 
-    /// So does a selection of rows scattered over large row groups, which is read in stored order.
+    /// A selection of rows scattered over large row groups, which is read in stored order, gives the same
+    /// rows.
     #[test]
     fn rows_from_all_over_are_those_that_arrow_interleaves() {
         const ROWS: u32 = 90_000;
@@ -348,7 +349,7 @@ mod tests {
             assert!(error.contains(&format!("fill_null value {value} is not")), "{error}");
             assert!(fill(&column, &value).is_err());
         }
-        // Equal fills are equal however they are written.
+        // Equal fills are equal, whichever type they were made from.
         assert_eq!((Fill::from(7), Fill::from(7u64)), (Fill::from(7.0), Fill::from(7.0)));
         let written = serde_json::to_string(&[Fill::from(u64::MAX), Fill::from(i64::MIN + 1), Fill::from(7)]);
         let written = written.unwrap();
@@ -401,7 +402,7 @@ mod tests {
         assert_eq!(values.null_count(), 0);
     }
 
-    /// A null list may hide values that are not null.
+    /// A null list may cover values that are not null.
     #[test]
     fn what_lies_under_a_null_list_is_filled_as_well() {
         let nulls = NullBuffer::from(vec![true, false]);
@@ -419,7 +420,7 @@ mod tests {
         assert_eq!(filled.as_list::<i64>().value_offsets(), [0, 0, 2]);
     }
 
-    /// Filling beforehand, in place, gives the same as filling while gathering; shared memory is not changed.
+    /// Filling in place beforehand gives the same as filling while gathering; shared memory is not changed.
     #[test]
     fn a_fill_in_place_leaves_what_others_read() {
         let numbers = || (0..100).map(|i| (i % 3 != 0).then_some(i as f32));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The files, and what they share.
+/// The C files, and below them the headers that they share.
 const SOURCES: [&str; 3] = ["library.c", "read.c", "write.c"];
 const HEADER: &str = "library.h";
 

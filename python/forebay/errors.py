@@ -100,7 +100,7 @@ class NotFoundError(ForebayError, FileNotFoundError):
 
 
 class InvalidError(ForebayError, ValueError):
-    """An argument can never work: a batch size of 0, a rank outside the world, a malformed URL.
+    """An argument is invalid: a batch size of 0, a rank outside the world, a malformed URL.
 
     The message names the argument and what it accepts. Fix the call; trying again does not help.
     """

@@ -212,7 +212,7 @@ class Loader:
     Raises
     ------
     InvalidError
-        An argument can never work.
+        An argument is invalid.
     UnknownColumnError
         ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null``, ``null_mask``, ``cast`` or ``rename``
         names a column that does not exist.

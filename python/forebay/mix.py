@@ -100,7 +100,7 @@ class Mix(Loader):
     Raises
     ------
     InvalidError
-        An argument can never work; a source has an option that belongs to the mix, or a function; columns of
+        An argument is invalid; a source has an option that belongs to the mix, or a function; columns of
         one name have several types; an epoch would have no step or no end.
     TooLargeError
         The windows and batches of all sources do not fit ``memory`` together.

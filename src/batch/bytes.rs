@@ -28,7 +28,7 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     Ok(Arc::new(LargeBinaryArray::try_new(offsets, values, nulls).or_fail()?))
 }
 
-/// Where the selected values begin, and their bytes; `fill` in the place of nulls.
+/// The offsets and the bytes of the selected values, with `fill` in place of nulls.
 fn values<T: ByteViewType>(
     sources: &[&dyn Array],
     selection: &Selection,
@@ -48,9 +48,9 @@ fn values<T: ByteViewType>(
     }
 }
 
-/// The bytes of a value, at the place that its view gives, as far as the array has bytes there. Other processes may
-/// change the views of mapped rows at any time, so they are checked at each use, and a batch of changed rows is made
-/// again.
+/// The bytes of a value, at the place that its view gives, cut to the bytes that the array has there. Other
+/// processes may change the views of mapped rows at any time, so they are checked at each use, and a batch of
+/// changed rows is made again.
 pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> &[u8] {
     let words = array.views();
     let view = ByteView::from(words[row]);
@@ -64,11 +64,12 @@ pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize
     bytes.unwrap_or_default()
 }
 
-/// The bits of a view that are the length of its value.
+/// The number of bits of a view that hold the length of its value.
 const LENGTH_BITS: u32 = u32::BITS;
 
-/// The same where all values are short enough to be in their views: all bytes of a view are written, and the next value begins
-/// where this one ends. So names, and the keys of folders, take one pass and no call for each.
+/// The values of views that are all short enough to be inline: all bytes of a view are written, and the next
+/// value overwrites those after its end. So names and the keys of folders need one pass, and no call for each
+/// value.
 fn inline(selection: &Selection, views: &[&[u128]]) -> (OffsetBuffer<i64>, Buffer) {
     const WHOLE: usize = size_of::<u128>();
     let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);
@@ -77,7 +78,7 @@ fn inline(selection: &Selection, views: &[&[u128]]) -> (OffsetBuffer<i64>, Buffe
     let mut end = 0;
     selection.for_each(|source, row| {
         let view = views[source][row];
-        // A mapped one may have changed meanwhile, to any length.
+        // A mapped view may have changed meanwhile, to any length.
         let length = (view as u32).min(MAX_INLINE_VIEW_LEN) as usize;
         values[end..end + WHOLE].copy_from_slice(&(view >> LENGTH_BITS).to_le_bytes());
         end += length;

@@ -1,11 +1,11 @@
-//! The types of batches, for those that row groups hold.
+//! The types of batches that belong to the types of row groups.
 
 use std::sync::Arc;
 
 use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_arrow::nested::with_fields;
 
-/// The field as a batch delivers it, for a field as row groups hold it.
+/// The field as a batch delivers it, for a field of a row group.
 pub(crate) fn delivered(field: &Field) -> FieldRef {
     Arc::new(delivered_field(field))
 }

@@ -12,7 +12,7 @@ use forebay_base::{Error, Result};
 use super::layout::is_fixed;
 use super::number::{Number, pattern};
 
-/// The value that replaces nulls of a column: a number, a text or bytes, as the column has them.
+/// The value that replaces the nulls of a column: a number, a text or bytes, to fit the column's type.
 ///
 /// ```
 /// use forebay::column::Fill;
@@ -24,14 +24,15 @@ use super::number::{Number, pattern};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fill {
-    /// For numbers and booleans (0 or 1), for times in the column's own unit, for each byte of binary of fixed length, and
-    /// for lists of all these.
+    /// For numbers and booleans (0 or 1), for times in the column's own unit, for each byte of fixed-length
+    /// binary, and for lists of all these.
     Number(f64),
-    /// The same, for integers: exact where a float64 is not. `Fill::from` makes one only of those.
+    /// An integer, which is exact where a float64 is not. `Fill::from` makes this variant only where it is
+    /// needed for that.
     Integer(i128),
     /// For text.
     Text(Arc<str>),
-    /// For binary: where it is of fixed length, as many bytes.
+    /// For binary; fixed-length binary needs exactly its number of bytes.
     Bytes(Arc<[u8]>),
 }
 
@@ -128,13 +129,13 @@ impl Fill {
         }
     }
 
-    /// Of an integer: equal ones are equal fills, however they are written.
+    /// The fill of an integer: equal integers are equal fills, whichever type they came in.
     fn whole(number: i128) -> Self {
         let float = number as f64;
         if float as i128 == number { Fill::Number(float) } else { Fill::Integer(number) }
     }
 
-    /// The bytes of a value of any length.
+    /// The bytes of a text or binary value.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Fill::Number(_) | Fill::Integer(_) => None,

@@ -1,4 +1,4 @@
-//! Columns whose values all have one width: numbers, dates, times, decimals, binary of fixed length.
+//! Columns whose values all have one width: numbers, dates, times, decimals, fixed-length binary.
 
 use forebay_arrow::array::{Array, ArrayData, ArrayRef, AsArray, downcast_primitive_array, make_array};
 use forebay_arrow::buffer::{Buffer, NullBuffer};
@@ -11,7 +11,7 @@ use super::layout::{is_fixed, layout};
 use super::number::pattern;
 use super::selection::Selection;
 
-/// Gathers by width: the same copy serves all types of it.
+/// Gathers by width, so that the same copy serves all types of that width.
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let data_type = sources[0].data_type();
     let (width, stride) = layout(data_type)?;
@@ -27,7 +27,8 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     }
 }
 
-/// The bits of the values of a row that is `fill`, or of the one that all of them have; `None` where it is not for such types.
+/// The bits of the values of a row that consists of `fill`, or of the single value that all of them have;
+/// `None` if `fill` is not for such types.
 fn row_of(data_type: &DataType, fill: &Fill) -> Result<Option<Vec<u64>>> {
     let (_, stride) = layout(data_type)?;
     match (fill.number(), fill, data_type) {
@@ -43,11 +44,11 @@ fn narrowed<T>(row: Option<&[u64]>, narrow: impl Fn(u64) -> T) -> Option<Vec<T>>
     Some(row?.iter().map(|&bits| narrow(bits)).collect())
 }
 
-/// The column with its nulls replaced in place, if nothing else uses its memory and its values have one width;
-/// otherwise unchanged.
+/// The column with its nulls replaced in place, if nothing else uses its memory and its values have one
+/// width; otherwise the column unchanged.
 ///
 /// # Errors
-/// `value` is not one of its type.
+/// `value` is not a value of the column's type.
 pub(crate) fn fill(column: ArrayRef, value: &Fill) -> Result<ArrayRef> {
     if !is_fixed(column.data_type()) {
         return Ok(column);
@@ -89,11 +90,11 @@ fn overwrite<T: ArrowNativeType>(
     Ok(make_array(builder.build().or_fail()?))
 }
 
-/// Writes the values of a `row`, or the one that all have, to the rows of `stride` values that are not present.
+/// Writes a `row`, or the one value that all of its values have, over each null row of `stride` values.
 fn write_nulls<T: Copy>(values: &mut [T], stride: usize, present: &NullBuffer, row: &[T]) {
     let nulls = !present.inner();
     match row {
-        // Most columns: no call for each null.
+        // This is the case for most columns, and needs no call for each null.
         [value] if stride == 1 => nulls.set_indices().for_each(|null| values[null] = *value),
         [value] => nulls.set_indices().for_each(|null| values[null * stride..][..stride].fill(*value)),
         row => nulls.set_indices().for_each(|null| values[null * stride..][..stride].copy_from_slice(row)),
@@ -118,7 +119,7 @@ fn words<T: ArrowNativeType>(
     Ok(make_array(builder.add_buffer(Buffer::from_vec(out)).build().or_fail()?))
 }
 
-/// The values of an array, with what stands in place of nulls.
+/// The values of an array, including whatever is stored under nulls.
 fn values<T: ArrowNativeType>(array: &dyn Array) -> Result<&[T]> {
     let values: &Buffer = downcast_primitive_array!(
         array => array.values().inner(),

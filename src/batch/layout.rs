@@ -1,9 +1,9 @@
-//! How values of one width lie in memory.
+//! The memory layout of values of one width.
 
 use forebay_arrow::datatypes::DataType;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// The bytes of a value, and the values of a row.
+/// The number of bytes of a value, and the number of values in a row.
 pub(super) fn layout(data_type: &DataType) -> Result<(usize, usize)> {
     match data_type {
         DataType::FixedSizeBinary(bytes) => Ok((1, *bytes as usize)),

@@ -17,7 +17,7 @@ use super::selection::{Run, Selection};
 use super::sources::{disagreement, downcast};
 use super::{booleans, fixed};
 
-/// A list of a source: where its values are among those of the source, as far as there are any.
+/// A list of a source: the range of its values among those of the source, cut to the values that exist.
 #[derive(Clone, Copy)]
 pub(crate) struct StoredList {
     pub(crate) source: usize,
@@ -31,18 +31,18 @@ impl StoredList {
     }
 }
 
-/// Selected lists or maps of differing length, whose values are gathered beside them. A map is a list of its
+/// Selected lists or maps of varying length, whose values are gathered separately. A map is a list of its
 /// entries.
 pub(super) struct Lists {
-    /// As a batch has it.
+    /// The type in the batch.
     data_type: DataType,
-    /// Where each begins among the values.
+    /// The offset of each list among the gathered values.
     offsets: Vec<i64>,
     nulls: Option<NullBuffer>,
 }
 
 impl Lists {
-    /// The lists, and the values to be gathered for them.
+    /// Selects lists, and the values to be gathered for them.
     pub(super) fn select<'a>(
         sources: &[&'a dyn Array],
         selection: &Selection,
@@ -79,7 +79,7 @@ impl Lists {
         Ok((Lists { data_type, offsets, nulls }, Items { values, selection: runs.finish()? }))
     }
 
-    /// The array of the lists, of their gathered values.
+    /// Joins the lists with their gathered values into an array.
     pub(super) fn with_values(self, values: ArrayRef) -> Result<ArrayRef> {
         let Lists { data_type, offsets, nulls } = self;
         match data_type {
@@ -103,7 +103,7 @@ impl Lists {
     }
 }
 
-/// Selected lists of one length, whose values are gathered beside them.
+/// Selected lists of one length, whose values are gathered separately.
 pub(super) struct FixedLists {
     item: FieldRef,
     length: i32,
@@ -112,7 +112,7 @@ pub(super) struct FixedLists {
 }
 
 impl FixedLists {
-    /// The lists, and the values to be gathered for them.
+    /// Selects lists, and the values to be gathered for them.
     pub(super) fn select<'a>(sources: &[&'a dyn Array], selection: &Selection) -> Result<(Self, Items<'a>)> {
         let DataType::FixedSizeList(item, length) = delivered_type(sources[0].data_type()) else {
             return Err(disagreement());
@@ -129,8 +129,8 @@ impl FixedLists {
         Ok((lists, Items { values, selection: runs.finish()? }))
     }
 
-    /// The array of the lists, of their gathered values. `fill` replaces all that are null or in a list that
-    /// is.
+    /// Joins the lists with their gathered values into an array. `fill` replaces all values that are null or
+    /// in a null list.
     pub(super) fn with_values(self, values: ArrayRef, fill: Option<&Fill>) -> Result<ArrayRef> {
         let FixedLists { item, length, nulls, rows } = self;
         let (values, nulls) = match fill {
@@ -141,22 +141,22 @@ impl FixedLists {
     }
 }
 
-/// The values of selected lists, which are still to be gathered.
+/// The values of selected lists that have yet to be gathered.
 pub(super) struct Items<'a> {
-    /// Of each source.
+    /// The values of each source.
     pub(super) values: Vec<&'a dyn Array>,
     pub(super) selection: Selection,
 }
 
-/// Where the lists of a source begin and end, and how many values it has.
+/// The bounds of the lists of a source, and the number of its values.
 enum Bounds<'a> {
     Short(&'a [i32], usize),
     Long(&'a [i64], usize),
 }
 
 impl Bounds<'_> {
-    /// The bounds of a list, as far as there are values. Other processes may change the offsets of mapped rows at any time,
-    /// so they are checked at each use, and a batch of changed rows is made again.
+    /// The bounds of a list, cut to the values that exist. Other processes may change the offsets of mapped
+    /// rows at any time, so they are checked at each use, and a batch of changed rows is made again.
     fn of(&self, row: usize) -> (usize, usize) {
         let (from, to, values) = match self {
             Bounds::Short(offsets, values) => (offsets[row] as usize, offsets[row + 1] as usize, *values),
@@ -191,7 +191,7 @@ impl Runs {
     }
 }
 
-/// The selected lists where they are, `None` for those that are null, and the values of each source.
+/// The places of the selected lists, `None` for null lists, and the values of each source.
 pub(crate) fn stored_lists<'a>(
     sources: &[&'a dyn Array],
     selection: &Selection,
@@ -207,7 +207,7 @@ pub(crate) fn stored_lists<'a>(
     Ok((parts.into_iter().map(|(values, _)| values).collect(), lists))
 }
 
-/// The values of lists of `length`, with nulls among them and all values under a null list replaced.
+/// The values of lists of `length`, where nulls and all values under a null list are replaced.
 fn filled(values: ArrayRef, lists: Option<NullBuffer>, length: usize, fill: &Fill) -> Result<ArrayRef> {
     let nulls = NullBuffer::union(values.nulls(), lists.map(|lists| lists.expand(length)).as_ref());
     let Some(nulls) = nulls else { return Ok(values) };
@@ -223,7 +223,7 @@ fn filled(values: ArrayRef, lists: Option<NullBuffer>, length: usize, fill: &Fil
     }
 }
 
-/// The values of lists, and where each list begins and ends among them.
+/// The values of lists, and the bounds of each list among them.
 fn parts(array: &dyn Array) -> Result<(&ArrayRef, Bounds<'_>)> {
     if let Some(lists) = array.as_list_opt::<i32>() {
         return Ok((lists.values(), Bounds::Short(lists.value_offsets(), lists.values().len())));

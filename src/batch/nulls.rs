@@ -3,8 +3,9 @@
 use forebay_arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use forebay_arrow::datatypes::DataType;
 
-/// Whether a column of this type becomes arrays in which each row needs a value: numbers, booleans, times, binary of fixed
-/// length, lists, and structures that have any of these. Text, binary and decimals become objects, and a null is `None`.
+/// Whether arrays of this type need a value in each row: numbers, booleans, times, fixed-length binary,
+/// lists, and structures that have any of these. Text, binary and decimals become objects, and a null is
+/// `None`.
 pub fn needs_values(data_type: &DataType) -> bool {
     match data_type {
         DataType::Boolean | DataType::FixedSizeBinary(_) => true,
@@ -18,12 +19,12 @@ pub fn needs_values(data_type: &DataType) -> bool {
     }
 }
 
-/// The rows of a gathered column in which a value is missing that is needed, however deep, in order.
+/// The rows of a gathered column that lack a value they need, at any depth, in order.
 pub fn null_rows(column: &dyn Array) -> Vec<usize> {
     if !needs_values(column.data_type()) {
         return Vec::new();
     }
-    // What is missing in a structure is missing in its fields.
+    // A null structure shows as nulls in its fields.
     if let Some(structure) = column.as_struct_opt() {
         let of_structure = null_places(column).into_iter();
         let of_fields = structure.columns().iter().flat_map(|field| {
@@ -53,10 +54,10 @@ pub fn null_rows(column: &dyn Array) -> Vec<usize> {
     if rows.len() > own { in_order(rows) } else { rows }
 }
 
-/// The path of the field in which a value is missing that is needed, of a row of a gathered column, however
-/// deep in structures and lists of them. It is empty where that is the row itself, or a value of a list.
+/// The path of the field that lacks a needed value in a row of a gathered column, at any depth of structures
+/// and lists of them. It is empty if the row itself is null, or a value of a list.
 pub fn null_field(column: &dyn Array, row: usize) -> Vec<String> {
-    // The other rows are not looked at.
+    // Looks at this row alone.
     if column.len() > 1 {
         return null_field(column.slice(row, 1).as_ref(), 0);
     }
@@ -94,7 +95,7 @@ pub fn null_field(column: &dyn Array, row: usize) -> Vec<String> {
     }
 }
 
-/// The lists, given by their offsets, that have items in which a value is missing.
+/// The lists, given by their offsets, that have items which lack a value.
 fn rows_of<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<usize> {
     let offset = |at: usize| offsets[at].as_usize();
     let (first, last) = (offset(0), offset(offsets.len() - 1));

@@ -1,4 +1,4 @@
-//! Numbers that are given for a column, and how its type holds them.
+//! Numbers that a user gives for a column, and the form in which the column's type holds them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use forebay_arrow::names::TypeName;
 use forebay_base::{Error, Result};
 use half::f16;
 
-/// A number that is given for a column: an integer, or the nearest float64.
+/// A number that a user gives for a column: an integer, or the nearest float64.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Float(f64),
@@ -21,16 +21,16 @@ impl From<f64> for Number {
 }
 
 impl Number {
-    /// The integer that it is.
+    /// The number as an integer, if it is one.
     pub(crate) fn whole(self) -> Option<i128> {
         match self {
             Number::Whole(number) => Some(number),
-            // Beyond 2^127 the cast saturates, at a value that no type of integers has.
+            // Beyond 2^127 the cast saturates, at a value that no integer type has.
             Number::Float(number) => (number.fract() == 0.0).then_some(number as i128),
         }
     }
 
-    /// The float64 that it is.
+    /// The number as a float64, if it has one.
     fn float(self) -> Option<f64> {
         match self {
             Number::Whole(number) => Some(number as f64).filter(|float| *float as i128 == number),
@@ -42,23 +42,23 @@ impl Number {
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.whole()) {
-            // With all digits: those of a float end in zeros.
+            // An integer is written with all digits: a float would end in zeros.
             (_, Some(whole)) if whole != i128::MAX && whole != i128::MIN => write!(f, "{whole}"),
-            // Shortest, so that 1e300 has no 301 digits.
+            // The shortest form, so that 1e300 is not written with 301 digits.
             (Number::Float(number), _) => write!(f, "{number:?}"),
             (Number::Whole(number), _) => write!(f, "{number}"),
         }
     }
 }
 
-/// The bytes of `value` in a numeric type, as arrays hold it.
+/// The bytes of `value` in a numeric type, as arrays store it.
 ///
 /// # Errors
-/// It is not one of its values.
+/// The type cannot hold `value`.
 pub(crate) fn value_bytes(data_type: &DataType, value: impl Into<Number>) -> Result<Vec<u8>> {
     let bits = pattern(data_type, value.into())?;
     let width = data_type.primitive_width().unwrap_or(0).min(size_of_val(&bits));
-    // Two's complement and IEEE 754: the low bytes are the narrower number.
+    // In two's complement and IEEE 754 the low bytes are the narrower number.
     let mut bytes = bits.to_le_bytes()[..width].to_vec();
     if cfg!(target_endian = "big") {
         bytes.reverse();
@@ -66,16 +66,16 @@ pub(crate) fn value_bytes(data_type: &DataType, value: impl Into<Number>) -> Res
     Ok(bytes)
 }
 
-/// The bits of `value` in a numeric type, in the low end of a word; of times, in their own unit; of binary values of fixed
-/// length, those of a byte.
+/// The bits of `value` in a numeric type, in the low end of a word. Times count in their own unit; in
+/// fixed-length binary the value is that of one byte.
 ///
 /// # Errors
-/// The type is none of these, or `value` is not one of its values.
+/// The type is none of these, or cannot hold `value`.
 pub(super) fn pattern(data_type: &DataType, value: Number) -> Result<u64> {
     let unfit =
         || Error::invalid(format!("fill_null value {value} is not a value of type {}", TypeName(data_type)));
     let integer = |low: i128, high: i128| match value.whole() {
-        // Two's complement.
+        // A cast keeps the low bits of two's complement.
         Some(whole) if (low..=high).contains(&whole) => Ok(whole as u64),
         _ => Err(unfit()),
     };

@@ -1,4 +1,4 @@
-//! Which rows are gathered, in the form that is fastest to copy.
+//! Rows to be gathered, in the form that is fastest to copy.
 
 use forebay_arrow::array::{Array, BooleanBufferBuilder};
 use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -8,36 +8,37 @@ use forebay_base::processor;
 pub enum Selection {
     /// A source, and a row in it.
     Rows(Vec<(u32, u32)>),
-    /// Rows in any order, many of one source before the next: half as many bytes to read for each row as a pair.
+    /// Rows in any order, with long stretches from one source: half as many bytes to read for each row as
+    /// pairs have.
     Stretches {
-        /// In output order.
+        /// The rows in output order.
         rows: Vec<u32>,
-        /// A source, and where in `rows` its stretch ends.
+        /// A source, and the index in `rows` at which its stretch ends.
         stretches: Vec<(u32, usize)>,
     },
-    /// Rows scattered over more memory than the processor's cache holds. Values of fixed width are read in stored
-    /// order and written to their places: the output fits the cache, the input does not.
+    /// Rows scattered over more memory than the processor's cache holds. Values of fixed width are read in
+    /// stored order and written to their places: the output fits the cache, the input does not.
     Spread {
-        /// In output order.
+        /// Source and row in output order.
         picks: Vec<(u32, u32)>,
         /// A row and its place in the output, nearly in the order of the rows, source by source.
         lying: Vec<(u32, u32)>,
-        /// A source, and where in `lying` its stretch ends.
+        /// A source, and the index in `lying` at which its stretch ends.
         stretches: Vec<(u32, usize)>,
     },
-    /// Rows of several sources, those of each consecutive, with those of others in between. A source is read from front to
-    /// back, and its values are written to their places in a part of the output that fits the cache.
+    /// Rows of several sources, consecutive in each, but interleaved in the output. A source is read from
+    /// front to back, and its values are written to their places in a part of the output that fits the cache.
     Interleaved {
-        /// In output order.
+        /// Source and row in output order.
         picks: Vec<(u32, u32)>,
-        /// Of the output.
+        /// The parts of the output.
         blocks: Vec<Block>,
     },
     /// Consecutive rows of a source.
     Runs {
-        /// In output order.
+        /// The runs in output order.
         runs: Vec<Run>,
-        /// How many rows they have together.
+        /// The number of rows in all runs.
         rows: usize,
     },
 }
@@ -45,50 +46,52 @@ pub enum Selection {
 /// A part of the output, and the rows of each source that go there.
 pub struct Block {
     runs: Vec<Run>,
-    /// Of the rows of each run the places in the block.
+    /// For the rows of each run in turn, their places in the block.
     places: Vec<u16>,
 }
 
 /// Consecutive rows of one source.
 #[derive(Clone, Copy)]
 pub struct Run {
-    /// Which source.
+    /// The index of the source.
     pub source: u32,
-    /// Its first row.
+    /// The first row.
     pub start: u32,
-    /// How many.
+    /// The number of rows.
     pub rows: u32,
 }
 
-/// Below this many rows to a run on average, copying row by row is as fast and needs no list of runs.
+/// With fewer rows to a run on average, copying row by row is as fast and needs no list of runs.
 const WORTHWHILE_RUN: usize = 8;
 
-/// Below this many rows of one source on average before the next, a stretch costs more than it saves.
+/// With fewer consecutive rows of one source on average, a stretch costs more than it saves.
 const WORTHWHILE_STRETCH: usize = 64;
 
-/// From this many rows of all sources together, their columns are too large for the second-level cache.
-const SPREAD: usize = 1 << 17;
-/// Rows within this distance are read together: about a page of memory.
-const NEAR: u32 = 10;
+/// From this number of rows in all sources together, their columns are too large for the second-level cache.
+const MIN_SPREAD_ROWS: usize = 1 << 17;
+/// Rows are read together in stretches of 2 to the power of this, about a page of memory.
+const NEAR_SHIFT: u32 = 10;
 
-/// Rows of the output that are written together: a first-level cache holds their values. More of them where there are many
-/// sources, so that each has some: what a second-level cache holds, and 16 bits count.
-const BLOCK: usize = 1 << 13;
+/// Rows of the output that are written together: a first-level cache holds their values. With many sources a
+/// block is larger, so that each source has some rows in it: up to what a second-level cache holds and 16
+/// bits can count.
+const BLOCK_ROWS: usize = 1 << 13;
 const LARGEST_BLOCK: usize = 1 << 15;
 
-/// Runs that are fetched into the cache before it is their turn, and the lines of each: the processor sees by itself that
-/// memory is read in order, but only after some lines, and that is how long most runs are.
+/// How many runs ahead are fetched into the cache, and how many lines of each: the processor detects by
+/// itself that memory is read in order, but only after some lines, and most runs are no longer than that.
 const RUNS_AHEAD: usize = 4;
 const LINES_AHEAD: usize = 32;
 
-/// Bytes that the cache fetches together.
-const LINE: usize = 64;
+/// The bytes that the cache fetches together.
+const LINE_BYTES: usize = 64;
 
 /// Columns smaller than this are in the first-level cache anyway.
-const STREAMED: usize = 32 << 10;
+const MIN_STREAMED_BYTES: usize = 32 << 10;
 
 impl Block {
-    /// Of rows of so many sources; `None` if those of a source are not consecutive, or few.
+    /// The block of these rows of the given number of sources; `None` if the rows of a source are not
+    /// consecutive, or are few.
     fn new(picks: &[(u32, u32)], sources: usize) -> Option<Self> {
         let mut runs: Vec<Run> =
             (0..sources as u32).map(|source| Run { source, start: 0, rows: 0 }).collect();
@@ -144,12 +147,13 @@ impl Block {
 }
 
 impl Selection {
-    /// The given sources and rows in them, in the form that is fastest to copy.
+    /// The given pairs of source and row, in the form that is fastest to copy.
     pub fn new(picks: Vec<(u32, u32)>) -> Self {
         Selection::runs(picks).or_else(Selection::stretches).unwrap_or_else(Selection::spread)
     }
 
-    /// The same of parts whose rows lie near each other, as in the order of a deal; `sources` has the source of each part.
+    /// The rows of parts that lie near each other, as in the order of a deal; `sources` has the source of
+    /// each part.
     pub fn near(picks: Vec<(u32, u32)>, sources: &[u32]) -> Self {
         let longer = Selection::runs(picks).or_else(Selection::stretches);
         match longer.or_else(Selection::interleaved) {
@@ -161,7 +165,7 @@ impl Selection {
         }
     }
 
-    /// The same with the given source in place of each.
+    /// Replaces each source by the one that `sources` gives for it.
     fn of(mut self, sources: &[u32]) -> Self {
         let exchange = |source: &mut u32| *source = sources[*source as usize];
         match &mut self {
@@ -182,7 +186,7 @@ impl Selection {
         self
     }
 
-    /// As runs, unless they are short.
+    /// The rows as runs, unless the runs are short.
     fn runs(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         let follows = |a: &(u32, u32), b: &(u32, u32)| a.0 == b.0 && a.1 + 1 == b.1;
         let Some(breaks) = breaks_within(&picks, picks.len() / WORTHWHILE_RUN, follows) else {
@@ -198,13 +202,13 @@ impl Selection {
         Ok(Selection::Runs { runs, rows: picks.len() })
     }
 
-    /// Rows of one source, in this order.
+    /// Rows of a single source, in this order.
     pub fn of_one(rows: Vec<u32>) -> Self {
         let stretches = vec![(0, rows.len())];
         Selection::Stretches { rows, stretches }
     }
 
-    /// The rows that it has of the only source.
+    /// The rows of a selection from a single source.
     pub(crate) fn into_rows(self) -> Vec<u32> {
         match self {
             Selection::Stretches { rows, .. } => rows,
@@ -216,7 +220,7 @@ impl Selection {
         }
     }
 
-    /// As stretches, unless they are short.
+    /// The rows as stretches, unless the stretches are short.
     fn stretches(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         if breaks_within(&picks, picks.len() / WORTHWHILE_STRETCH, |a, b| a.0 == b.0).is_none() {
             return Err(picks);
@@ -230,10 +234,11 @@ impl Selection {
         Ok(Selection::Stretches { rows: picks.into_iter().map(|(_, row)| row).collect(), stretches })
     }
 
-    /// Source by source for each block of the output, unless a source's rows are not consecutive there, or few.
+    /// The rows source by source within each block of the output, unless a source's rows are not consecutive
+    /// there, or are few.
     fn interleaved(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
-        let rows = (2 * WORTHWHILE_RUN * sources).next_power_of_two().clamp(BLOCK, LARGEST_BLOCK);
+        let rows = (2 * WORTHWHILE_RUN * sources).next_power_of_two().clamp(BLOCK_ROWS, LARGEST_BLOCK);
         let blocks = picks.chunks(rows).map(|picks| Block::new(picks, sources)).collect();
         match blocks {
             Some(blocks) => Ok(Selection::Interleaved { picks, blocks }),
@@ -241,7 +246,8 @@ impl Selection {
         }
     }
 
-    /// Source by source, where each has some: its values are then in the first-level cache.
+    /// Orders the rows source by source if each source has some: its values are then in the first-level
+    /// cache.
     fn by_source(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
         if sources * WORTHWHILE_RUN > picks.len() {
@@ -255,25 +261,25 @@ impl Selection {
         Selection::Spread { picks, lying, stretches }
     }
 
-    /// A counting sort by source and by stretches of [`NEAR`] rows, where the sources are large.
+    /// A counting sort by source, and in large sources by stretches of 2 to the power of [`NEAR_SHIFT`] rows.
     fn spread(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
-        // Of each source the blocks from the first to the last that is picked from.
+        // The first and the last stretch of each source that has picked rows.
         let mut ranges = vec![(u32::MAX, 0); sources];
         for (source, row) in &picks {
             let (first, end) = &mut ranges[*source as usize];
-            (*first, *end) = ((*first).min(row >> NEAR), (*end).max((row >> NEAR) + 1));
+            (*first, *end) = ((*first).min(row >> NEAR_SHIFT), (*end).max((row >> NEAR_SHIFT) + 1));
         }
         let blocks: Vec<usize> =
             ranges.iter().map(|(first, end)| end.saturating_sub(*first) as usize).collect();
         let all: usize = blocks.iter().sum();
-        if all << NEAR < SPREAD || all > picks.len() {
+        if all << NEAR_SHIFT < MIN_SPREAD_ROWS || all > picks.len() {
             return Selection::Rows(picks);
         }
         let first: Vec<usize> =
             blocks.iter().scan(0, |next, blocks| Some(std::mem::replace(next, *next + blocks))).collect();
         let block = |(source, row): (u32, u32)| {
-            first[source as usize] + ((row >> NEAR) - ranges[source as usize].0) as usize
+            first[source as usize] + ((row >> NEAR_SHIFT) - ranges[source as usize].0) as usize
         };
         let mut ends = vec![0; all];
         picks.iter().for_each(|pick| ends[block(*pick)] += 1);
@@ -296,7 +302,7 @@ impl Selection {
         }
     }
 
-    /// Visits source and row of each selected row.
+    /// Visits the source and the row of each selected row.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
         match self {
             Selection::Rows(picks)
@@ -320,7 +326,7 @@ impl Selection {
         }
     }
 
-    /// Appends the selected values of fixed-size items, `stride` of them to a row.
+    /// Appends the selected rows of `stride` values of fixed size each.
     pub(super) fn copy<T: Copy + Default>(&self, sources: &[&[T]], stride: usize, out: &mut Vec<T>) {
         out.reserve(self.len() * stride);
         match self {
@@ -389,7 +395,7 @@ impl Selection {
         }
     }
 
-    /// The selected bits; a source without bits has ones.
+    /// The selected bits; a source without bits stands for ones.
     pub(super) fn bits(&self, sources: &[Option<&BooleanBuffer>]) -> BooleanBuffer {
         let bit = |source: usize, row: usize| sources[source].is_none_or(|bits| bits.value(row));
         match self {
@@ -453,8 +459,8 @@ impl Selection {
     }
 }
 
-/// A counting sort: `lying` gets the row and the place of each pick, bucket by bucket. `ends` has how many picks each bucket
-/// has, and then where it ends.
+/// A counting sort: `lying` gets the row and the place of each pick, bucket by bucket. `ends` has the number
+/// of picks in each bucket, and afterwards the end of each bucket.
 fn sort(
     picks: &[(u32, u32)],
     ends: &mut [usize],
@@ -472,8 +478,8 @@ fn sort(
     }
 }
 
-/// How many neighbours do not belong together, if that divides the picks into `parts` parts at most: where there are many, a few
-/// picks show it.
+/// The number of breaks between neighbours that do not belong together, if they divide the picks into at most
+/// `parts` parts: where there are many breaks, a few picks show it.
 fn breaks_within(
     picks: &[(u32, u32)],
     parts: usize,
@@ -491,12 +497,12 @@ fn breaks_within(
     (breaks < parts).then_some(breaks)
 }
 
-/// Reads a source in order before most of it is read at random: in order the processor fetches ahead at the memory's
-/// full speed, at random it waits for line after line.
+/// Reads a source in order if most of it will then be read at random: in order the processor fetches ahead at
+/// the memory's full speed, at random it waits for line after line.
 fn stream<T: Copy>(source: &[T], wanted: usize) {
     const WORTHWHILE_SHARE: usize = 4;
-    if wanted >= source.len() / WORTHWHILE_SHARE && size_of_val(source) >= STREAMED {
-        source.iter().step_by((LINE / size_of::<T>()).max(1)).for_each(|value| {
+    if wanted >= source.len() / WORTHWHILE_SHARE && size_of_val(source) >= MIN_STREAMED_BYTES {
+        source.iter().step_by((LINE_BYTES / size_of::<T>()).max(1)).for_each(|value| {
             std::hint::black_box(*value);
         });
     }
@@ -504,7 +510,7 @@ fn stream<T: Copy>(source: &[T], wanted: usize) {
 
 /// Asks the processor for the first lines of `values`, without waiting for them.
 fn prefetch<T>(values: &[T]) {
-    values.iter().step_by((LINE / size_of::<T>()).max(1)).take(LINES_AHEAD).for_each(processor::fetch);
+    values.iter().step_by((LINE_BYTES / size_of::<T>()).max(1)).take(LINES_AHEAD).for_each(processor::fetch);
 }
 
 #[cfg(test)]
@@ -527,14 +533,14 @@ mod tests {
         }
     }
 
-    /// Of parts that give their rows in order, here two to an array, more than fit one block.
+    /// The parts give their rows in order, here two to an array, more than fit one block.
     #[test]
     fn rows_that_are_interleaved_come_in_their_order() {
         const PARTS: usize = 6;
         let of = [0, 0, 1, 1, 2, 2];
         let begins = [7, 90_000, 0, 60_000, 3, 50_000];
         let mut next = begins;
-        let picks: Vec<(u32, u32)> = (0..2 * BLOCK as u64 + 1_000)
+        let picks: Vec<(u32, u32)> = (0..2 * BLOCK_ROWS as u64 + 1_000)
             .map(|at| {
                 let part = ((at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % PARTS as u64) as usize;
                 next[part] += 1;
@@ -565,7 +571,7 @@ mod tests {
         assert!(row_by_row.into_iter().eq(expected));
     }
 
-    /// Of small parts, here forty to an array, of which some have nulls.
+    /// The parts are small, here forty to an array, and some have nulls.
     #[test]
     fn rows_of_many_small_parts_come_in_their_order() {
         const PARTS: u32 = 200;
@@ -591,7 +597,8 @@ mod tests {
         assert_eq!(selection.bits(&bits), expected);
     }
 
-    /// As many parts as are worth it, and one more; their borders lie on either side of those of what is looked at together.
+    /// Selections with the largest number of parts that is worthwhile, and with one more; the borders between
+    /// parts lie on both sides of those between the stretches that are examined together.
     #[test]
     fn the_form_follows_from_the_number_of_runs() {
         for rows in [1_024u32, 1_025, 1_500] {

@@ -1,4 +1,4 @@
-//! What a column of a batch is gathered from: its arrays in several row groups, of one type.
+//! The sources of a column of a batch: its arrays in several row groups, of one type.
 
 use forebay_arrow::array::Array;
 use forebay_base::{Error, ErrorKind, Result};
@@ -9,7 +9,7 @@ pub(super) fn downcast<'a, A: Array + 'static>(sources: &[&'a dyn Array]) -> Res
     typed.collect::<Option<_>>().ok_or_else(disagreement)
 }
 
-/// The failure where they are of several types.
+/// The error for sources of several types.
 pub(super) fn disagreement() -> Error {
     Error::new(ErrorKind::Internal, "row groups disagree on a column's type")
 }

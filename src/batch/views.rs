@@ -1,4 +1,4 @@
-//! Texts and bytes at any depth of a column.
+//! Exchanges arrays of texts and bytes at any depth of a column.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(crate) fn exchange_views(
     })
 }
 
-/// Copies what views point at, so that they stop pinning whole pages.
+/// Copies the bytes that views point at, so that they no longer keep whole pages in memory.
 pub(crate) fn compact(array: &ArrayRef) -> Result<ArrayRef> {
     let own = |views: &ArrayRef| match views.data_type() {
         DataType::Utf8View => Arc::new(views.as_string_view().gc()) as ArrayRef,

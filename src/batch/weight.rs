@@ -1,13 +1,13 @@
-//! How much memory the rows of a batch take, before it is made.
+//! The memory that the rows of a batch take, before it is made.
 //!
-//! A footer gives the number of stored bytes, not the length of values that a dictionary repeats. Once a row group is
-//! decoded, the lengths are in its views and offsets.
+//! A footer gives the number of stored bytes, not the length of values that a dictionary repeats. Once a row
+//! group is decoded, the lengths are in its views and offsets.
 
 use forebay_arrow::array::{Array, AsArray, GenericByteViewArray, MAX_INLINE_VIEW_LEN};
 use forebay_arrow::datatypes::{ByteViewType, DataType};
 use forebay_arrow::vectors::Vectors;
 
-/// Bytes of a value beside its own: an offset of 64 bits.
+/// The bytes that a value takes in addition to its own: an offset of 64 bits.
 const OFFSET: u64 = 8;
 
 /// Whether the values of a column differ in length.
@@ -27,18 +27,18 @@ pub(crate) fn longest(array: &dyn Array) -> u64 {
     (0..array.len()).map(|row| lengths.at(row)).max().unwrap_or(0)
 }
 
-/// The bytes that rows take in a batch: pairs of a source and a row in it.
+/// The bytes that rows take in a batch, given as pairs of a source and a row in it.
 pub(crate) fn weigh(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
     let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::of(*source)).collect();
     picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).sum()
 }
 
-/// The bytes of the one among them that takes the most.
+/// The bytes of the row that takes the most.
 pub(crate) fn heaviest(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
     weigh_each(sources, picks).into_iter().max().unwrap_or(0)
 }
 
-/// The bytes of each.
+/// The bytes of each row.
 pub(crate) fn weigh_each(sources: &[&dyn Array], picks: &[(u32, u32)]) -> Vec<u64> {
     let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::of(*source)).collect();
     picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).collect()
@@ -46,30 +46,31 @@ pub(crate) fn weigh_each(sources: &[&dyn Array], picks: &[(u32, u32)]) -> Vec<u6
 
 /// The lengths of an array's values.
 ///
-/// Other processes may change those of mapped rows at any time, so each is limited to the bytes that there are.
+/// Other processes may change the lengths of mapped rows at any time, so each length is limited to the bytes
+/// that exist.
 enum Lengths<'a> {
-    /// Views, and the bytes that they are of.
+    /// Views, and the number of bytes that they point into.
     Views(&'a [u128], u64),
-    /// Lists by their offsets, and the items that they are of.
+    /// Lists by their offsets, and their items.
     Lists(&'a [i32], Items<'a>),
     LongLists(&'a [i64], Items<'a>),
-    /// Lists of one length.
+    /// Lists of one length, and their items.
     FixedLists(usize, Items<'a>),
     Struct(Vec<Lengths<'a>>),
-    /// Vectors of Spark ML, as the lists that they are delivered as. A bad one is delivered as an empty list.
+    /// Vectors of Spark ML, as the lists that are delivered. A bad vector is delivered as an empty list.
     Vectors(Vectors<'a>),
-    /// All are equal.
+    /// All values have this number of bytes.
     Fixed(u64),
 }
 
-/// How many items there are, and the bytes of each.
+/// The number of items of lists, and the bytes of an item.
 struct Items<'a> {
     most: usize,
     each: Box<Lengths<'a>>,
 }
 
 impl<'a> Lengths<'a> {
-    /// Of a column; those that do not differ are counted elsewhere.
+    /// The lengths of a column; values of one width are counted elsewhere.
     fn of(array: &'a dyn Array) -> Self {
         match is_variable(array.data_type()) {
             true => Lengths::within(array),
@@ -139,7 +140,7 @@ impl<'a> Items<'a> {
         Items { most: values.len(), each: Box::new(Lengths::within(values)) }
     }
 
-    /// The bytes of the items from one to before another, as far as there are any.
+    /// The bytes of the items `from..to`, cut to the items that exist.
     fn between(&self, from: usize, to: usize) -> u64 {
         let from = from.min(self.most);
         let to = to.clamp(from, self.most);
@@ -150,7 +151,7 @@ impl<'a> Items<'a> {
     }
 }
 
-/// Bytes of one item of a list, at most.
+/// The most bytes of one item of a list.
 fn width(data_type: &DataType) -> u64 {
     match data_type {
         DataType::FixedSizeBinary(bytes) => u64::try_from(*bytes).unwrap_or(0),

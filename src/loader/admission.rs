@@ -1,8 +1,9 @@
-//! Limits how far the assembly of an epoch may go; it waits here until it may go further.
+//! Limits how far the assembly of an epoch may go; the assembly waits here until it may continue.
 //!
-//! An epoch is prepared while another is under way, on the same threads and permits. It therefore makes one batch, so that
-//! its consumer will not wait for a window to be filled, and waits to be admitted: until the epoch before it has no more
-//! batches to make, or until it is begun itself. Then it makes batches as far as there are permits.
+//! An epoch is prepared while another is under way, on the same threads and permits. It therefore makes one
+//! batch, so that its consumer need not wait for a window to fill, and then waits to be admitted: until the
+//! epoch before it has no more batches to make, or until it is begun itself. Then it makes batches as far as
+//! there are permits.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,15 +16,15 @@ pub(super) struct Admission {
     stopped: Arc<AtomicBool>,
 }
 
-/// Only ever rises.
+/// How much the epoch may make; the level only ever rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
-    /// It may make its first batch.
+    /// The epoch may make its first batch.
     #[default]
     FirstBatch,
-    /// It may make all of them, though no consumer waits for them.
+    /// The epoch may make all batches, though no consumer waits for them.
     Admitted,
-    /// Its consumer has begun it.
+    /// The consumer has begun the epoch.
     Open,
 }
 
@@ -32,17 +33,17 @@ enum Level {
 pub(super) struct Stopped;
 
 impl Admission {
-    /// Lets the epoch make batches beyond its first.
+    /// Lets the epoch make batches beyond its first one.
     pub(super) fn admit(&self) {
         self.raise(Level::Admitted);
     }
 
-    /// The epoch was begun: lets it make batches beyond its first.
+    /// Reports that the epoch was begun, which lets it make batches beyond its first one.
     pub(super) fn open(&self) {
         self.raise(Level::Open);
     }
 
-    /// Ends all waiting, and the batches in the making.
+    /// Ends all waiting, and the batches that are being made.
     pub(super) fn stop(&self) {
         let level = self.level();
         self.stopped.store(true, Relaxed);
@@ -59,7 +60,7 @@ impl Admission {
         self.stopped.load(Relaxed)
     }
 
-    /// Becomes true when the epoch is stopped: for work that checks it now and then.
+    /// A flag that becomes true when the epoch is stopped, for work that checks it from time to time.
     pub(super) fn stopped(&self) -> Arc<AtomicBool> {
         self.stopped.clone()
     }

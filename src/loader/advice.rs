@@ -1,4 +1,4 @@
-//! What would mix rows better, where few row groups fit the window: pieces of row groups, or a larger window.
+//! Advice for better mixing where few row groups fit the window: pieces of row groups, or a larger window.
 
 use std::fmt;
 
@@ -6,31 +6,32 @@ use serde::Serialize;
 
 use crate::shard::{OrderSpec, Split, expected_distinct, parts_of_a_batch};
 
-/// Batches are worth mixing better that are of less than this share of the row groups of a uniform draw.
-const FEW: f64 = 0.7;
+/// Batches with less than this share of the row groups of a uniform draw are worth mixing better.
+const POORLY_MIXED_SHARE: f64 = 0.7;
 
-/// The share that is enough: more takes far smaller pieces, or a far larger window.
-const ENOUGH: f64 = 0.8;
+/// The share of the row groups of a uniform draw that is good enough: more takes far smaller pieces, or a far
+/// larger window.
+const WELL_MIXED_SHARE: f64 = 0.8;
 
-/// The smallest piece that is advised: a piece is read by itself.
-const LEAST_PIECE: u64 = 32;
+/// The smallest piece that is advised, since each piece is read by itself.
+const MIN_PIECE_ROWS: u64 = 32;
 
-/// The most parts of all windows together that are tried.
-const MOST_PARTS: u64 = 1 << 14;
+/// The most parts in all windows together that are tried.
+const MAX_PARTS: u64 = 1 << 14;
 
-/// A value of an option of the shuffle with which batches are mixed better: see [`RankPlan`](super::RankPlan).
+/// A value of a shuffle option with which batches are mixed better: see [`RankPlan`](super::RankPlan).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct BetterMixing {
-    /// The option.
+    /// The option to set.
     pub option: MixingOption,
-    /// Its value.
+    /// The value to set it to.
     pub rows: u64,
-    /// Row groups of which the rows of a batch would be, about.
+    /// About how many row groups a batch would have rows of.
     pub row_groups_of_a_batch: f64,
 }
 
-/// An option of the [shuffle](crate::Shuffle) on which it depends how well rows are mixed.
+/// An option of the [shuffle](crate::Shuffle) that determines how well rows are mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -50,8 +51,9 @@ impl fmt::Display for MixingOption {
     }
 }
 
-/// What would mix better than `order` does, in which a batch is of `now` row groups, and of `uniform` if it were drawn
-/// uniformly. `counts` are the rows of each row group; `may_cut` says whether it can be shuffled in pieces.
+/// Options that mix better than `order`, in which a batch has rows of `now` row groups, and would have rows
+/// of `uniform` if it were drawn uniformly. `counts` are the rows of each row group; `may_cut` says whether
+/// they can be shuffled in pieces.
 pub(super) fn better_mixing(
     order: &OrderSpec,
     counts: &[u32],
@@ -60,7 +62,7 @@ pub(super) fn better_mixing(
     may_cut: bool,
 ) -> Vec<BetterMixing> {
     let groups = counts.iter().filter(|rows| **rows > 0).count() as u64;
-    if !order.is_windowed() || groups == 0 || now >= FEW * uniform {
+    if !order.is_windowed() || groups == 0 || now >= POORLY_MIXED_SHARE * uniform {
         return Vec::new();
     }
     let pieces: u64 = order.cuts().values().map(|cuts| cuts.len() as u64).sum();
@@ -70,33 +72,33 @@ pub(super) fn better_mixing(
     let rank_rows = split.rows.div_ceil(u64::from(split.lanes).max(1)) * lanes;
     let tried = Tried { counts, rows: split.rows, part, window, lanes, rank_rows, batch: split.batch() };
     let best = |candidates: Vec<BetterMixing>| {
-        let enough = candidates.iter().find(|one| one.row_groups_of_a_batch >= ENOUGH * uniform);
+        let enough = candidates.iter().find(|one| one.row_groups_of_a_batch >= WELL_MIXED_SHARE * uniform);
         let best = enough.or_else(|| candidates.last()).copied();
-        // Less than halfway is not worth a change.
-        best.filter(|best| best.row_groups_of_a_batch >= f64::midpoint(now, ENOUGH * uniform))
+        // An option that gets less than halfway to the goal is not worth a change.
+        best.filter(|best| best.row_groups_of_a_batch >= f64::midpoint(now, WELL_MIXED_SHARE * uniform))
     };
-    let in_pieces = if may_cut { best(tried.in_pieces(ENOUGH * uniform)) } else { None };
-    in_pieces.into_iter().chain(best(tried.in_windows(ENOUGH * uniform))).collect()
+    let in_pieces = if may_cut { best(tried.in_pieces(WELL_MIXED_SHARE * uniform)) } else { None };
+    in_pieces.into_iter().chain(best(tried.in_windows(WELL_MIXED_SHARE * uniform))).collect()
 }
 
-/// What is tried.
+/// The order to improve, and the conditions under which values are tried.
 struct Tried<'a> {
     counts: &'a [u32],
     rows: u64,
-    /// Rows of a part on average, and of a lane's window.
+    /// The average rows of a part, and the rows of a lane's window.
     part: u64,
     window: u64,
-    /// Lanes that the rank reads, and rows of them.
+    /// The number of lanes that the rank reads, and the rows in them.
     lanes: u64,
     rank_rows: u64,
     batch: u64,
 }
 
 impl Tried<'_> {
-    /// Ever smaller pieces, until one gives `enough` row groups.
+    /// Tries ever smaller pieces, until a batch has rows of `enough` row groups.
     fn in_pieces(&self, enough: f64) -> Vec<BetterMixing> {
         let sizes = (1..).map(|halvings: u32| self.part.checked_shr(halvings).unwrap_or(0));
-        let sizes = sizes.take_while(|rows| *rows >= LEAST_PIECE && self.fits(self.window / rows));
+        let sizes = sizes.take_while(|rows| *rows >= MIN_PIECE_ROWS && self.fits(self.window / rows));
         let of_pieces = |rows: u64| {
             let parts =
                 parts_of_a_batch(rows, self.window / rows, self.lanes, self.batch, self.rank_rows / rows);
@@ -104,7 +106,7 @@ impl Tried<'_> {
             BetterMixing {
                 option: MixingOption::PieceRows,
                 rows,
-                // Two of them may be of one row group.
+                // Two parts of a batch may belong to one row group.
                 row_groups_of_a_batch: expected_distinct(
                     in_pieces(),
                     in_pieces().sum(),
@@ -115,7 +117,7 @@ impl Tried<'_> {
         until(sizes.map(of_pieces), enough)
     }
 
-    /// Ever larger windows.
+    /// Tries ever larger windows, until a batch has rows of `enough` row groups.
     fn in_windows(&self, enough: f64) -> Vec<BetterMixing> {
         let windows = (1..).map(|doublings: u32| self.window.checked_shl(doublings).unwrap_or(u64::MAX));
         let windows = windows
@@ -134,13 +136,13 @@ impl Tried<'_> {
         until(windows.map(of_window), enough)
     }
 
-    /// Whether so many parts of a lane's window are tried.
+    /// Whether a lane's window may have this many parts in a trial.
     fn fits(&self, pool: u64) -> bool {
-        pool.saturating_mul(self.lanes) <= MOST_PARTS
+        pool.saturating_mul(self.lanes) <= MAX_PARTS
     }
 }
 
-/// The first of them, to one that is enough.
+/// The candidates up to the first one that is good enough.
 fn until(candidates: impl Iterator<Item = BetterMixing>, enough: f64) -> Vec<BetterMixing> {
     let mut found = Vec::new();
     for candidate in candidates {
@@ -165,7 +167,7 @@ mod tests {
         Split { rows, lanes: 1, shard: Shard::default(), global_batch: 256, drop_last: false }
     }
 
-    /// Row groups of a batch of an order, and if it were drawn uniformly.
+    /// The number of row groups of a batch in an order, and in a uniform draw.
     fn measured(shuffle: &Shuffle) -> (OrderSpec, f64, f64) {
         let counts = vec![GROUP; GROUPS];
         let spec = OrderSpec::new(shuffle, &counts, 1, 65_536);

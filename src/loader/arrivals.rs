@@ -1,4 +1,4 @@
-//! Row groups as they arrive for assembly, and whether a wait for the next one can end.
+//! The arrival of row groups for assembly, and whether a wait for the next one can end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,18 +15,18 @@ use crate::reader::budget::{Budget, words};
 use crate::reader::fetch::Gauge;
 use crate::shard::Part;
 
-/// Time between two checks whether waiting can end at all.
+/// The time between two checks whether waiting can end at all.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long fetching may wait for memory that is held and not released, before that is an error: a disk that is written
-/// to may be slow, but not for that long.
+/// How long fetching may wait for memory that is held and not released before that is an error: a disk that
+/// is written to may be slow, but not for that long.
 const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The early end of an epoch's work.
+/// The early end of the work of an epoch.
 pub(super) enum Interrupt {
-    /// It is not wanted any more.
+    /// The epoch is no longer wanted.
     Stopped,
-    /// It failed.
+    /// The epoch failed.
     Failed(Error),
 }
 
@@ -49,14 +49,14 @@ pub(super) struct Arrivals {
     budget: Budget,
     admission: Arc<Admission>,
     watch: Watch,
-    /// The parts that are being taken, and those of them whose rows are here.
+    /// The parts whose rows are being awaited, with the rows that have already come.
     pending: Option<PendingRowGroups>,
     ready: std::vec::IntoIter<Resident>,
-    /// Parts that arrived.
+    /// The number of parts that have arrived.
     count: u64,
-    /// Since when fetching waits for memory, and the bytes that are granted meanwhile.
+    /// The time since which fetching waits for memory, and the bytes granted at that time.
     stuck: Option<(Instant, u64)>,
-    /// The most bytes that a row took so far in columns whose values differ in length.
+    /// The most bytes that a row has taken so far in columns whose values differ in length.
     longest: u64,
 }
 
@@ -71,19 +71,19 @@ impl Arrivals {
         Arrivals { queue, gauge, budget, admission, watch, pending, ready, count: 0, stuck: None, longest: 0 }
     }
 
-    /// The most bytes that a row took so far in columns whose values differ in length.
+    /// The most bytes that a row has taken so far in columns whose values differ in length.
     pub(super) fn longest(&self) -> u64 {
         self.longest
     }
 
-    /// Whether fetching waits for memory, after everything that arrived was taken in. Before the epoch begins this
-    /// means nothing: the one under way has the memory.
+    /// Whether fetching waits for memory after all arrivals were taken in. Before the epoch begins this means
+    /// nothing: the epoch under way has the memory.
     pub(super) fn is_stuck(&self) -> bool {
         self.admission.is_open() && self.gauge.is_stuck(self.count, &self.budget)
     }
 
-    /// Whether fetching would wait for ever: all granted memory is `held` by the window, or none was released for a long
-    /// time. Batches in the making, for which `is_busy` is true, will release theirs.
+    /// Whether fetching would wait for ever: all granted memory is `held` by the window, or none was released
+    /// for a long time. Batches that are being made, for which `is_busy` is true, will release theirs.
     pub(super) fn is_hopeless(&mut self, held: u64, is_busy: bool) -> bool {
         let used = self.budget.used();
         if is_busy || !self.is_stuck() || self.stuck.is_none_or(|(_, before)| before != used) {
@@ -93,7 +93,7 @@ impl Arrivals {
         !is_busy && self.is_stuck() && (used <= held || waited > STALL_TIMEOUT)
     }
 
-    /// The refusal of a batch that needs so many row groups.
+    /// The error for a batch that needs more row groups than fit the memory.
     pub(super) fn do_not_fit(&self, row_groups: usize) -> Error {
         let budget = words(self.budget.bytes());
         let cause = format!(
@@ -108,14 +108,14 @@ impl Arrivals {
         })
     }
 
-    /// Waits for the next part and its rows; `None` where fetching waits for memory meanwhile.
+    /// Waits for the next part and its rows; `None` if fetching waits for memory meanwhile.
     pub(super) fn next(&mut self) -> Result<Option<(Part, Resident)>, Interrupt> {
         if self.ready.as_slice().is_empty() && !self.receive()? {
             return Ok(None);
         }
         let Some(rows) = self.ready.next() else { return Ok(None) };
         if self.ready.as_slice().is_empty() {
-            // Their place is returned with the last of them.
+            // The place among waiting parts is returned with the last of these parts.
             self.pending.take_if(|pending| pending.is_over());
         }
         self.count += 1;
@@ -123,7 +123,7 @@ impl Arrivals {
         Ok(Some((rows.part, rows)))
     }
 
-    /// Waits for the rows of the next parts; false where fetching waits for memory meanwhile.
+    /// Waits for the rows of the next parts; false if fetching waits for memory meanwhile.
     fn receive(&mut self) -> Result<bool, Interrupt> {
         let watch = self.watch.clone();
         let starved = watch.starved();

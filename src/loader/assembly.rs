@@ -1,7 +1,7 @@
 //! The assembly of batches: follows the walk, waits for parts, distributes the work, releases parts.
 //!
-//! Small batches are made in groups: several steps at once, so that a row group's column is read while it is in the
-//! processor's cache. A group never waits for a part that has not arrived.
+//! Small batches are made in groups: several steps at once, so that a row group's column is read while it is
+//! in the processor's cache. A group never waits for a part that has not arrived.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::samples::SampleRows;
 use crate::shard::{Part, PartSet, PlannedStep, Walk};
 use crate::shuffle::Window;
 
-/// Reports the progress of an epoch's work.
+/// The function by which the work of an epoch reports its progress.
 pub(super) type Report = Arc<dyn Fn(fn(EpochId) -> Event<PrefetchKey>) + Send + Sync>;
 
 /// Makes batches on the pool.
@@ -34,7 +34,7 @@ pub(super) struct BatchMaker {
     watch: Watch,
     epoch: u64,
     admission: Arc<Admission>,
-    /// Held by every unfinished job: these release memory without help.
+    /// Every unfinished job holds a clone; such jobs release memory by themselves.
     running: Arc<()>,
 }
 
@@ -44,7 +44,7 @@ impl BatchMaker {
         BatchMaker { pool, collator, watch, epoch, admission, running: Arc::default() }
     }
 
-    /// Hands the work to the pool.
+    /// Starts to make batches on the pool.
     fn start(
         &self,
         sources: Vec<Arc<Resident>>,
@@ -80,10 +80,11 @@ pub(super) struct Assembly {
     arrivals: Arrivals,
     hand_over: HandOver,
     report: Report,
-    /// The step at which the following epoch is prepared.
+    /// The step at which preparation of the following epoch begins.
     next_at: u64,
     window: Window<Resident>,
-    /// Steps that are made together at present: one at first, so that the first batch is not held up.
+    /// The number of steps that are made together at present: one at first, so that the first batch is not
+    /// held up.
     group: usize,
 }
 
@@ -103,14 +104,14 @@ impl Assembly {
         let followed = self.follow(walk);
         self.maker.watch.assembled();
         let (report, admission) = (self.report.clone(), self.maker.admission.clone());
-        // The following epoch may wait for the memory that it holds.
+        // The following epoch may be waiting for the memory that this assembly holds.
         drop(self);
         match followed {
             Ok(()) => report(Event::Assembled),
             Err(Interrupt::Failed(_)) => return report(Event::Failed),
             Err(Interrupt::Stopped) => return,
         }
-        // Where the steps are few, or all were made before the epoch began.
+        // The epoch has few steps, or all were made before it began.
         if admission.wait_open().is_ok() {
             report(Event::StepReached);
         }
@@ -126,7 +127,8 @@ impl Assembly {
             }
             let full = group.batches.len() >= self.group;
             if full || !step.parts.iter().all(|part| self.window.get(part).is_some()) {
-                // No batch waits for a row group that it does not need.
+                // Rows that are here become batches, so that no batch waits for a row group that it does not
+                // need.
                 self.launch(std::mem::take(&mut group))?;
                 self.group = if full { (self.group * 2).min(self.maker.collator.group) } else { self.group };
             }
@@ -150,7 +152,8 @@ impl Assembly {
     /// Starts the making of a group's batches and queues them for the consumer.
     fn launch(&mut self, group: BatchGroup) -> Result<(), Interrupt> {
         let BatchGroup { sources, picks, bytes, batches } = group;
-        // A row is repeated in the last step of an epoch alone; what is not rows is made one batch at a time.
+        // Only the last step of an epoch repeats rows, and samples of other kinds are made one batch at a
+        // time.
         let Some(made_of) = batches.last().map(|last| last.made_of.clone()) else { return Ok(()) };
         let mut memory = if bytes > 0 { Some(self.hand_over.memory(bytes)?) } else { None };
         let (sends, pending): (Vec<_>, Vec<_>) = batches
@@ -206,8 +209,8 @@ impl Assembly {
         Ok(StepRows { sources, picks, made_of, bytes, end, padded })
     }
 
-    /// The rows of samples, one sample after the other, of which the last ones are repeated. The heads that have some of them
-    /// become sources.
+    /// The rows of samples, one sample after the other; the last samples are repeats. Heads that hold some of
+    /// the rows become sources.
     fn rows_of_samples(
         &self,
         sources: &mut Vec<Arc<Resident>>,
@@ -245,7 +248,7 @@ impl Assembly {
                 Made { samples: samples.len(), repeated, packs: Some(Arc::new(packs)), repeats: None }
             }
             SampleForm::Windows(_) => Made { samples: samples.len(), repeated, packs: None, repeats: None },
-            // Rows are delivered, however many a sample has.
+            // Rows are delivered, whatever the number of rows in a sample.
             SampleForm::Rows => {
                 let repeated = if repeated > 0 { picks.len() - last } else { 0 };
                 let repeats = (!repeats.is_empty()).then(|| repeats.into());
@@ -255,9 +258,9 @@ impl Assembly {
         (picks, made_of)
     }
 
-    /// Copies the few rows that this step takes of parts that leave after it, and releases the parts early. This is
-    /// needed only for a batch that straddles many parts, and for row groups as large as the budget: they pass one at a
-    /// time, and a batch may straddle two of them.
+    /// Copies the few rows that this step takes from parts that leave after it, and releases the parts early.
+    /// This is needed only for a batch that straddles many parts, and for row groups as large as the budget:
+    /// they pass one at a time, and a batch may straddle two of them.
     fn detach_leaving(
         &mut self,
         leaving: &mut Vec<Part>,
@@ -265,13 +268,14 @@ impl Assembly {
         sources: &mut [Option<Arc<Resident>>],
         picks: &mut [(u32, u32)],
     ) -> Result<()> {
-        // Also those whose turn in this step has not come: the part that is waited for may be needed before them.
+        // Parts whose turn in this step has not come are copied too: the part that fetching waits with may be
+        // needed before them.
         let here: Vec<Part> = leaving.extract_if(.., |part| self.window.get(part).is_some()).collect();
         for gone in here {
             let Some(resident) = self.window.get(&gone).cloned() else { continue };
             self.window.let_go(&gone);
             let Some(source) = parts.iter().position(|part| *part == gone) else { continue };
-            // Mapped rows hold no memory to release.
+            // Mapped rows hold no memory that could be released.
             if resident.memory().is_none() {
                 sources[source] = Some(resident);
                 continue;

@@ -1,13 +1,13 @@
-//! Rows that cannot be delivered: what to do with them, and which they were.
+//! Bad rows: the policy for rows that cannot be delivered, and a record of those that were left out.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_store::catalog::RowId;
 use serde::{Deserialize, Serialize};
 
-/// What else may be done about a bad row.
+/// The alternative to an error about a bad row.
 pub(crate) const SKIP_HINT: &str = "to count and skip such rows, say so with `on_bad_row`";
 
-/// What to do with a row that cannot be delivered. Default: raise.
+/// The policy for rows that cannot be delivered. The default is `Raise`.
 ///
 /// ```
 /// use forebay::OnBadRow;
@@ -19,24 +19,26 @@ pub(crate) const SKIP_HINT: &str = "to count and skip such rows, say so with `on
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum OnBadRow {
-    /// End the epoch with an error that says where the row is.
+    /// Ends the epoch with an error that says where the row is.
     #[default]
     Raise,
-    /// Leave it out and count it. A batch is shorter by the rows that were left out of it, so that all ranks still
-    /// have equally many steps. One without any row that can be delivered has the next row of its rank's that can be, so that no
-    /// batch is empty; it counts as repeated.
+    /// Leaves the row out and counts it. A batch is shorter by the rows that were left out of it, so that all
+    /// ranks still have the same number of steps. A batch of bad rows alone gets the next good row of its
+    /// rank, so that no batch is empty; that row counts as repeated.
     ///
-    /// A row is also bad where it holds a null and its column becomes an array of values: numbers, booleans, times, binary
-    /// of fixed length, lists, and structures of these, unless `fill_null` gives a value. With [`Raise`](OnBadRow::Raise) such
-    /// nulls are delivered, for Arrow has room for them. Text and binary may be null in any case.
+    /// A row is also bad if it holds a null and its column becomes an array of values: numbers, booleans,
+    /// times, fixed-length binary, lists, and structures of these, unless `fill_null` gives a value. With
+    /// [`Raise`](OnBadRow::Raise) such nulls are delivered, since Arrow can hold them. Text and binary may be
+    /// null in any case.
     ///
-    /// Of an image only the part that is wanted is decoded: damage outside that part, such as below a crop, is not seen.
+    /// Only the wanted part of an image is decoded: damage outside that part, such as below a crop, is not
+    /// found.
     Skip {
-        /// Rows that one rank may leave out in one epoch; one more ends it with an error. A [`Position`](crate::Position)
-        /// has the count.
+        /// The most rows that one rank may leave out in one epoch; one more ends the epoch with an error. A
+        /// [`Position`](crate::Position) has the count.
         at_most: u64,
-        /// Whether rows of the same batch take the place of those that are left out, so that batches keep their shape. They
-        /// count as repeated.
+        /// Whether other rows of the same batch take the place of rows that are left out, so that batches
+        /// keep their shape. They count as repeated.
         #[serde(default, skip_serializing_if = "is_false")]
         refill: bool,
     },
@@ -48,7 +50,8 @@ impl OnBadRow {
         OnBadRow::Skip { at_most, refill: false }
     }
 
-    /// Leaves out up to `at_most` rows per rank and epoch, and delivers others of the same batch in their place.
+    /// Leaves out up to `at_most` rows per rank and epoch, and delivers other rows of the same batch in their
+    /// place.
     pub fn refill(at_most: u64) -> Self {
         OnBadRow::Skip { at_most, refill: true }
     }
@@ -58,8 +61,8 @@ impl OnBadRow {
         matches!(self, OnBadRow::Skip { refill: true, .. })
     }
 
-    /// The error of more bad rows than may be left out, if these are: of `all` the last ones of an epoch that left out `before`
-    /// others.
+    /// Fails if more bad rows were left out than may be: `all` has the bad rows of an epoch that left out
+    /// `before` others earlier.
     pub(crate) fn check(self, before: u64, all: &[BadRow]) -> Result<()> {
         let OnBadRow::Skip { at_most, .. } = self else { return Ok(()) };
         let left = usize::try_from(at_most.saturating_sub(before)).unwrap_or(usize::MAX);
@@ -94,13 +97,14 @@ fn is_false(flag: &bool) -> bool {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BadRow {
-    /// The reason. The rows of a row group that cannot be read share one, which does not name a row: they may be millions.
+    /// The reason. All rows of a row group that cannot be read share one, which does not name a row: there
+    /// may be millions.
     reason: Error,
-    /// Its ordinal in its row group.
+    /// The ordinal of the row in its row group.
     row: u64,
-    /// Its number, by which [`Deny`](crate::Deny) leaves it out from then on.
+    /// The number of the row in the data set. [`Deny`](crate::Deny) leaves the row out of later runs by it.
     pub id: RowId,
-    /// The row of the epoch's order after its step.
+    /// The global row of the epoch's order after the step that left it out.
     pub end: u64,
 }
 
@@ -109,12 +113,12 @@ impl BadRow {
         BadRow { reason, row, id, end: 0 }
     }
 
-    /// The same of a step after which the epoch is at row `end`.
+    /// The same row, left out of a step after which the epoch is at row `end`.
     pub(crate) fn until(self, end: u64) -> Self {
         BadRow { end, ..self }
     }
 
-    /// The reason, with its place.
+    /// The reason why the row was left out, with its place.
     pub fn error(&self) -> Error {
         self.reason.clone().at(Place::default().row(self.row))
     }

@@ -1,53 +1,54 @@
-//! Steps whose batches are made together, so that a row group's column is read while it is in the processor's cache.
+//! Steps whose batches are made together, so that a row group's column is read while it is in the processor's
+//! cache.
 
 use std::sync::Arc;
 
 use crate::reader::Resident;
 
-/// How many sources a group searches for one that it already has, from the last one back.
+/// How many of its last sources a group searches for one that it already has.
 const SOURCES_REMEMBERED: usize = 8;
 
 /// The rows of a step.
 pub(super) struct StepRows {
     pub(super) sources: Vec<Arc<Resident>>,
-    /// Source and place in its deal; of samples of several rows, those rows.
+    /// Source, and place in its deal; for samples of several rows, source and row.
     pub(super) picks: Vec<(u32, u32)>,
     pub(super) made_of: Made,
-    /// Bytes that the batch will take; 0 where all rows take the same.
+    /// The bytes that the batch will take; 0 if all rows take the same.
     pub(super) bytes: u64,
-    /// The global row after it.
+    /// The global row after the step.
     pub(super) end: u64,
     pub(super) padded: u64,
 }
 
-/// What the rows of a batch make.
+/// The samples that the rows of a batch make.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
-    /// What is delivered or left out as a whole: rows, windows or packs.
+    /// The number of samples: rows, windows or packs, each of which is delivered or left out as a whole.
     pub(super) samples: usize,
-    /// The last of them, which another rank has as well.
+    /// How many of the last samples are repeats that another rank also has.
     pub(super) repeated: usize,
     pub(super) packs: Option<Arc<PackRows>>,
-    /// Of each row how often it came before in its epoch, where one may come several times.
+    /// How often each row came before in its epoch, if a row may come several times.
     pub(super) repeats: Option<Arc<[u32]>>,
 }
 
 /// The rows of some packs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PackRows {
-    /// Of each pack where its rows end among those of the batch.
+    /// For each pack, the end of its rows among those of the batch.
     pub(crate) ends: Vec<u32>,
-    /// Of each pack how much of its first list belongs to packs before.
+    /// For each pack, how much of its first list belongs to earlier packs.
     pub(crate) skipped: Vec<u32>,
-    /// Of each row how long its list is.
+    /// The length of each row's list.
     pub(crate) lengths: Vec<u32>,
 }
 
-/// Rows of several steps, with the sources that they share.
+/// The rows of several steps, with the sources that they share.
 #[derive(Default)]
 pub(super) struct BatchGroup {
     pub(super) sources: Vec<Arc<Resident>>,
-    /// Source and place in its deal, step by step.
+    /// Source, and place in its deal, step by step.
     pub(super) picks: Vec<(u32, u32)>,
     pub(super) bytes: u64,
     pub(super) batches: Vec<GroupedBatch>,
@@ -56,7 +57,7 @@ pub(super) struct BatchGroup {
 /// One batch of a group.
 pub(super) struct GroupedBatch {
     pub(super) made_of: Made,
-    /// The global row after it.
+    /// The global row after the batch.
     pub(super) end: u64,
     pub(super) padded: u64,
 }
@@ -73,7 +74,7 @@ impl BatchGroup {
         self.picks.extend(picks.into_iter().map(|(source, place)| (indices[source as usize], place)));
     }
 
-    /// The index of a source among the group's. Consecutive steps mostly draw from the same few parts.
+    /// The index of a source among those of the group. Consecutive steps mostly draw from the same few parts.
     fn index(&mut self, source: Arc<Resident>) -> u32 {
         let mut last = self.sources.iter().rev().take(SOURCES_REMEMBERED);
         let index = match last.position(|known| Arc::ptr_eq(known, &source)) {

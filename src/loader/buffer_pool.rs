@@ -1,10 +1,11 @@
 //! Reused buffers for decoded columns.
 //!
-//! A batch of images is tens of megabytes. If it is allocated each time, its pages are mapped, faulted in, zeroed and
-//! unmapped once per batch; if it is kept, they are only written.
+//! A batch of images is tens of megabytes. A new allocation for each batch has its pages mapped, faulted in,
+//! zeroed and unmapped each time; pages that are kept are only written.
 //!
-//! While a batch is made its buffer is [split](PooledBuffer::split) among tasks, each of which owns its rows' slots, and
-//! [joined](PooledBuffer::join) again by the last: without a copy and without a lock.
+//! While a batch is made, its buffer is [split](PooledBuffer::split) among tasks, each of which owns the
+//! slots of its rows, and the last task [joins](PooledBuffer::join) it again: without a copy and without a
+//! lock.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -13,31 +14,32 @@ use forebay_arrow::buffer::Buffer;
 
 use super::slot::{Pages, Slot};
 
-/// Buffers kept for the next batches.
+/// A pool of buffers that are kept for the next batches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BufferPool {
     free: Arc<Mutex<Vec<Slot>>>,
-    /// Of all slots, used or free, those that can be registered.
+    /// The pages of all slots, used or free, that can be registered.
     pages: Arc<Mutex<Vec<Weak<Pages>>>>,
     keep: usize,
 }
 
 impl BufferPool {
-    /// Keeps up to `keep` unused buffers.
+    /// A pool that keeps up to `keep` unused buffers.
     pub(crate) fn new(keep: usize) -> Self {
         BufferPool { free: Arc::default(), pages: Arc::default(), keep }
     }
 
-    /// A buffer of `bytes`. Its content is arbitrary.
+    /// A buffer of `bytes`, whose content is arbitrary.
     pub(crate) fn take(&self, bytes: usize) -> PooledBuffer {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        // The last one that came back may still be in the processor's cache.
+        // The buffer that was returned last may still be in the processor's cache.
         let kept = free.iter().rposition(|kept| kept.bytes.len() == bytes).map(|at| free.remove(at));
         drop(free);
         PooledBuffer { slot: kept.unwrap_or_else(|| self.allocate(bytes)), used: bytes, pool: self.clone() }
     }
 
-    /// The pages of the slot that has this address, which the caller keeps in use, if that slot can be registered.
+    /// The pages of the slot that contains this address, if that slot can be registered. The caller keeps the
+    /// slot in use.
     pub(crate) fn pages(&self, address: usize) -> Option<Arc<Pages>> {
         let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         pages.iter().filter_map(Weak::upgrade).find(|pages| pages.hold(address))
@@ -63,7 +65,7 @@ pub(crate) struct PooledBuffer {
 }
 
 impl PooledBuffer {
-    /// Takes the buffer apart into pieces of `bytes`, the last one shorter.
+    /// Takes the buffer apart into pieces of `bytes`; the last one may be shorter.
     pub(crate) fn split(&mut self, bytes: usize) -> Vec<BytesMut> {
         let buffer = &mut self.slot.bytes;
         let mut pieces = Vec::with_capacity(buffer.len().div_ceil(bytes.max(1)));
@@ -80,8 +82,8 @@ impl PooledBuffer {
         self.slot.bytes = whole;
     }
 
-    /// Keeps these rows of `bytes` each, which ascend, and no more than there are. One may be kept several times, if it stands
-    /// for itself and for rows beside it.
+    /// Keeps only these rows of `bytes` each, in ascending order. A row may be kept several times, if it
+    /// stands for itself and for rows beside it.
     pub(crate) fn retain(&mut self, bytes: usize, kept: &[usize]) {
         for (at, row) in kept.iter().enumerate().filter(|(at, row)| at != *row) {
             self.slot.bytes.copy_within(row * bytes..(row + 1) * bytes, at * bytes);
@@ -89,7 +91,7 @@ impl PooledBuffer {
         self.used = kept.len() * bytes;
     }
 
-    /// The rows that are kept.
+    /// The bytes of all rows that are kept.
     pub(crate) fn rows(&mut self) -> &mut [u8] {
         &mut self.slot.bytes[..self.used]
     }
@@ -108,16 +110,16 @@ impl AsRef<[u8]> for PooledBuffer {
 
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        // The pieces of an abandoned batch are elsewhere. (A forked child finds the lock taken at worst.)
+        // The pieces of an abandoned batch are elsewhere. (A forked child may find the lock taken at worst.)
         if self.slot.bytes.is_empty() {
             return;
         }
         if let Ok(mut free) = self.pool.free.try_lock() {
-            // Those that came back first may have lengths that are no longer used.
+            // The buffers that were returned first may have lengths that are no longer used.
             let evicted = (free.len() >= self.pool.keep).then(|| free.remove(0));
             free.push(std::mem::replace(&mut self.slot, Slot::new(0)));
             drop(free);
-            // Not under the lock: a registration may end with it.
+            // This happens outside the lock, since a registration may end with the buffer.
             drop(evicted);
         }
     }
@@ -154,7 +156,7 @@ mod tests {
         let again = buffers.take(MIN_OF_PAGES);
         assert!(Arc::ptr_eq(&buffers.pages(again.as_ref().as_ptr() as usize).unwrap(), &pages));
         drop(pages);
-        // The pool keeps one buffer, which takes the place of this one.
+        // The pool keeps one buffer, which evicts this one.
         drop((again, small));
         assert!(buffers.pages(address).is_none());
     }

@@ -34,7 +34,7 @@ use crate::cache::{DiskCache, Tier};
 use crate::column::{Decoder, Decoding};
 
 /// The options of a [`Loader`](crate::Loader). [`Dataset::loader`] creates a builder with every option at its
-/// default, and [`Loader::mix`](crate::Loader::mix) one of several sources.
+/// default, and [`Loader::mix`](crate::Loader::mix) creates one for several sources.
 ///
 /// ```no_run
 /// use forebay::{Dataset, DiskCache, Image, OnBadRow, Shard, Shuffle};
@@ -58,29 +58,30 @@ use crate::column::{Decoder, Decoding};
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read before build()"]
 pub struct LoaderBuilder {
-    /// What it reads; of a mix, what its first source reads.
+    /// The data set to read; in a mix, that of the first source.
     dataset: Dataset,
-    /// The sources of a mix, and their weights.
+    /// The sources of a mix, with their weights.
     mixed: Vec<(LoaderBuilder, f64)>,
     spec: LoaderSpec,
-    /// The user's decoders, which a spec cannot hold.
+    /// The user's decoders by column, which a spec cannot hold.
     decoders: Vec<(String, Arc<dyn Decoder>)>,
-    /// How the schema beside the files has columns decoded of which the user does not say it, by the names
-    /// that are delivered: known once the options are settled.
+    /// The decodings that the schema beside the files gives for columns that the user says nothing about, by
+    /// their delivered names: known once the options are settled.
     decodings: BTreeMap<String, Decoding>,
-    /// The cache of the spec, if it is open already.
+    /// The cache that the spec describes, if it is open already.
     cache: Option<DiskCache>,
-    /// The tier of the cache, which may be set later.
+    /// The tier of the cache, which may be set after the cache.
     tier: Tier,
-    /// Whether batches say which rows of the data set they hold.
+    /// Whether receipts say which rows of the data set a batch holds.
     numbered: bool,
-    /// The rows to read, and no others.
+    /// The only rows to read, if they are listed.
     only: Option<Vec<RowId>>,
-    /// Whether nothing will be read, so that it does not matter what is delivered.
+    /// Whether only the plan is wanted: nothing will be read, so it does not matter which columns are
+    /// delivered.
     plan_only: bool,
-    /// Which source of a mix it is.
+    /// The number of this source in a mix.
     source: u64,
-    /// Among how many sources of a mix the memory of the default window is divided.
+    /// The number of sources of a mix that share the memory of the default window.
     among: u64,
 }
 
@@ -109,13 +110,15 @@ impl LoaderBuilder {
         }
     }
 
-    /// Has each receipt say which rows of the data set its batch holds, for functions of one row in another language.
+    /// Has each receipt say which rows of the data set its batch holds, for functions of single rows in
+    /// another language.
     pub fn numbered(mut self, numbered: bool) -> Self {
         self.numbered = numbered;
         self
     }
 
-    /// For what the plan says alone: nothing will be read, and it does not matter which columns would be.
+    /// Says that only the plan is wanted: nothing will be read, so it does not matter which columns are
+    /// delivered.
     pub(crate) fn plan_only(mut self) -> Self {
         self.plan_only = true;
         self

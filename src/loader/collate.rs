@@ -1,4 +1,4 @@
-//! One batch: columns gathered, or decoded cell by cell into the batch's own slots.
+//! Makes one batch: columns are gathered, or decoded cell by cell into the batch's own slots.
 
 mod following;
 mod packs;
@@ -43,44 +43,45 @@ pub(super) use windows::WindowShape;
 #[derive(Debug)]
 pub(crate) struct Collator {
     pub(crate) catalog: Arc<Catalog>,
-    /// One for each column of the projection.
+    /// The codec of each column of the projection.
     pub(crate) codecs: Vec<Codec>,
     pub(crate) schema: SchemaRef,
     pub(crate) form: SampleForm,
-    /// How many batches may be made together. A row group's column is then read while it is in the processor's cache,
-    /// instead of once for each batch.
+    /// How many batches may be made together. A row group's column is then read while it is in the
+    /// processor's cache, instead of once for each batch.
     pub(crate) group: usize,
     pub(crate) on_bad_row: OnBadRow,
-    /// Whether the row at a place of a deal is asked for: for columns that are not in its order, and for rows that are bad.
+    /// Whether the rows at places of a deal must be known: for columns that are not in its order, and for bad
+    /// rows.
     pub(crate) needs_deals: bool,
     /// Whether batches say which rows of the data set they hold.
     pub(crate) numbered: bool,
-    /// Whether their last column is the number of each row.
+    /// Whether the last column is the number of each row.
     pub(crate) row_id: bool,
-    /// Whether batches have a column that says which rows are to be counted.
+    /// Whether batches have a column that says which rows count.
     pub(crate) row_mask: bool,
-    /// Of each column that is read whether its rows are equal in each part.
+    /// Whether each column that is read has a single value in each part.
     pub(crate) keys: Vec<bool>,
-    /// The columns as row groups are held, where some codec makes other values of them; `None` where rows are held as they
+    /// The columns as row groups are held, if a codec changes their values; `None` if rows are held as they
     /// are stored.
     pub(crate) held: Option<SchemaRef>,
     pub(crate) buffers: BufferPool,
-    /// Memory for cells while they are decoded.
+    /// The memory for cells while they are decoded.
     pub(crate) workspace: Workspace,
     pub(crate) monitor: Arc<Monitor>,
-    /// Seed of the augmentation.
+    /// The seed of the augmentation.
     pub(crate) seed: u64,
-    /// Of each column what tells its draws from those of others.
+    /// The tag of each column, which separates its draws from those of others.
     pub(crate) tags: Vec<u64>,
     pub(crate) lengths: Lengths,
 }
 
-/// What the rows of a batch make.
+/// The samples that the rows of a batch make.
 #[derive(Debug)]
 pub(crate) enum SampleForm {
-    /// Rows.
+    /// Each row is a sample.
     Rows,
-    /// Windows, each with so many rows.
+    /// Windows of a number of rows each.
     Windows(WindowShape),
     /// Packs of lists.
     Packs(PackShape),
@@ -92,9 +93,9 @@ impl SampleForm {
     }
 }
 
-/// The columns as row groups are held that pass through [`Collator::prepared`]; `None` if that is as they are stored.
+/// The columns as row groups are held after [`Collator::prepared`]; `None` if that is as they are stored.
 pub(crate) fn held_schema(stored: &SchemaRef, codecs: &[Codec], keys: &[bool]) -> Option<SchemaRef> {
-    // Some codecs look at the stored values of other columns.
+    // Some codecs read the stored values of other columns.
     if codecs.iter().any(|codec| matches!(codec, Codec::Follow(_))) {
         return None;
     }
@@ -116,69 +117,70 @@ pub(crate) struct BatchRows {
     /// The parts that rows come from; each keeps its memory permit until the batch is made.
     pub(crate) sources: Vec<Arc<Resident>>,
     pub(crate) picks: Picks,
-    /// The last samples, which another rank has as well.
+    /// How many of the last samples are repeats that another rank also has.
     pub(crate) repeated: usize,
-    /// How the rows make packs, where they do.
+    /// How the rows make packs, if they do.
     pub(crate) packs: Option<Arc<PackRows>>,
-    /// Of each row how often it came before in its epoch, where one may come several times.
+    /// How often each row came before in its epoch, if a row may come several times.
     pub(crate) repeats: Option<Arc<[u32]>>,
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) watch: Watch,
-    /// Shows, while it lives, that row groups are held.
+    /// Shows, while it exists, that row groups are held.
     pub(crate) _running: Arc<()>,
 }
 
-/// A batch, and its bad rows, which were skipped at the user's request.
+/// A batch, and its bad rows that were skipped at the user's request.
 pub(crate) struct Collated {
     pub(crate) batch: RecordBatch,
     pub(crate) skipped: Vec<BadRow>,
-    /// What it was made of: the rows that it has, or the windows or packs, and those that were left out.
+    /// The number of samples that it was made of: rows, windows or packs, including those that were left out.
     pub(crate) samples: usize,
-    /// Samples that stand in for those that were left out.
+    /// The number of samples that stand in for those that were left out.
     pub(crate) refilled: u64,
-    /// The ordinals in the data set of its rows, if they are asked for.
+    /// The ordinals of its rows in the data set, if they are asked for.
     pub(crate) numbers: Arc<[u64]>,
-    /// The keys of these rows, where one may come several times.
+    /// The keys of these rows, if a row may come several times.
     pub(crate) keys: Option<Arc<[u64]>>,
 }
 
-/// Batches that were made together, as one.
+/// Batches that were made together, still as one.
 struct Complete {
     batch: RecordBatch,
-    /// The bad rows, by their place among all.
+    /// The bad rows, with their places among all rows.
     bad: Vec<(usize, Error)>,
-    /// The samples that were kept, where some are bad, in the order of delivery.
+    /// The samples that were kept, in the order of delivery, if some are bad.
     kept: Option<Vec<usize>>,
 }
 
-/// Bytes that one task gathers at least, of columns of fixed width: a thousand narrow columns are not a thousand tasks.
+/// The fewest bytes that one task gathers, in columns of fixed width, so that a thousand narrow columns are
+/// not a thousand tasks.
 const GATHERED_PER_TASK: usize = 256 << 10;
 
-/// A batch that is being collated: tasks of equal standing, of which the last to finish puts the batch together.
+/// A batch that is being collated by equal tasks, of which the last to finish puts the batch together.
 ///
-/// Tasks wait for nothing, so the pool works through batches in the order in which they were started. (With a join per
-/// batch, a thread that waits for a stolen half begins the next batch meanwhile, on top of its stack, and the first
-/// one is handed over when all are done.)
+/// Tasks never wait, so the pool works through batches in the order in which they were started. (With a join
+/// per batch, a thread that waits for a stolen half would begin the next batch meanwhile, on top of its
+/// stack, and would hand over the first one only when all are done.)
 struct Collation {
     request: BatchRows,
     /// The rows of the sources, as they were at the beginning.
     rows: SourceRows,
     views: Vec<View>,
     results: Mutex<TaskResults>,
-    /// Unfinished tasks.
+    /// The number of unfinished tasks.
     unfinished: AtomicUsize,
-    /// The samples of each batch.
+    /// The number of samples in each batch.
     sizes: Vec<usize>,
-    /// The ends to send them to.
+    /// The channels to send the batches to.
     outputs: Vec<Sender<Result<Collated>>>,
 }
 
-/// The rows of sources; parts that were decoded together share theirs.
+/// The rows of the sources; parts that were decoded together share theirs.
 #[derive(Clone)]
 struct SourceRows {
     rows: Vec<Arc<Rows>>,
-    /// Of each source its rows among them.
+    /// The index of each source's rows.
     of: Vec<u32>,
 }
 
@@ -187,20 +189,20 @@ struct SourceRows {
 struct TaskResults {
     columns: Vec<Option<ArrayRef>>,
     decoded: Vec<Slots>,
-    /// Bad rows by their place in the batch, as they were found.
+    /// Bad rows with their places in the batch, in the order in which they were found.
     bad: Vec<(usize, Error)>,
     failure: Option<Error>,
 }
 
-/// The slots of a decoded column: taken apart among tasks, put back by each.
+/// The slots of a decoded column, split among tasks, each of which returns its piece.
 struct Slots {
     column: usize,
-    /// Bytes of one slot.
+    /// The bytes of one slot.
     bytes: usize,
-    /// Slots of a piece.
+    /// The number of slots in a piece.
     cells: usize,
-    /// Taken by the first task. Batches that wait for their turn then need none, and a buffer that was just released is
-    /// reused at once.
+    /// The buffer, taken by the first task. Batches that wait for their turn then need none, and a buffer
+    /// that was just released is reused at once.
     buffer: Option<PooledBuffer>,
     pieces: Vec<Option<BytesMut>>,
 }
@@ -208,8 +210,8 @@ struct Slots {
 enum Task {
     /// Gathers neighbouring columns.
     Gather(Range<usize>),
-    /// Decodes the cells of a piece of a column's slots: place of the column among the decoded ones, number of the
-    /// piece.
+    /// Decodes the cells of a piece of a column's slots, given by the place of the column among the decoded
+    /// ones and the number of the piece.
     Decode(usize, usize),
 }
 
@@ -235,7 +237,8 @@ impl SourceRows {
 }
 
 impl BatchRows {
-    /// Hands the tasks to the pool. `outputs` has the number of samples of each batch and the end to send it to.
+    /// Hands the tasks to the pool. `outputs` has the number of samples of each batch and the channel to send
+    /// it to.
     pub(crate) fn start(self, pool: &ThreadPool, outputs: Vec<(usize, Sender<Result<Collated>>)>) {
         let (sizes, outputs) = outputs.into_iter().unzip();
         let (collation, tasks) = Collation::new(self, sizes, outputs);
@@ -246,7 +249,8 @@ impl BatchRows {
         }
     }
 
-    /// Decodes the cells of rows `from..` into their slots of this many bytes; failures are returned with their rows.
+    /// Decodes the cells of the rows from `from` on into their slots of `bytes` each, and returns failures
+    /// with their rows.
     fn decode(
         &self,
         rows: &SourceRows,
@@ -281,7 +285,7 @@ impl BatchRows {
         Ok(bad)
     }
 
-    /// Decodes the cell of a row into its slot. An error of the row itself is the inner one.
+    /// Decodes the cell of a row into its slot. The inner result has an error of the row itself.
     fn decode_cell(
         &self,
         codec: &dyn DecodeCells,
@@ -303,8 +307,8 @@ impl BatchRows {
 }
 
 impl BatchRows {
-    /// The rows of a gathered column that have a null, where such rows are to be left out. Otherwise nulls are delivered,
-    /// and a consumer whose arrays cannot hold them refuses them.
+    /// The rows of a gathered column that have a null, if such rows are left out. Otherwise nulls are
+    /// delivered, and a consumer whose arrays cannot hold them refuses them.
     fn nulls(&self, (column, view): (usize, &View), gathered: &dyn Array) -> Vec<(usize, Error)> {
         let collator = &self.collator;
         if matches!(collator.on_bad_row, OnBadRow::Raise) || !needs_values(gathered.data_type()) {
@@ -327,8 +331,8 @@ impl BatchRows {
         missing.collect()
     }
 
-    /// The rows of a gathered column that its codec cannot deliver, with their places. Rows that could not be read are bad
-    /// for that reason.
+    /// The rows of a gathered column that its codec cannot deliver, with their places. A row that could not
+    /// be read is bad for that reason instead.
     fn refused(&self, (column, view): (usize, &View), rows: Vec<(usize, Error)>) -> Vec<(usize, Error)> {
         let placed = rows.into_iter().filter_map(|(at, error)| {
             let (source, place) = view.picks[at];
@@ -338,7 +342,7 @@ impl BatchRows {
         placed.collect()
     }
 
-    /// The key of what a column draws for one of the rows that it is delivered for.
+    /// The key for the draws of a column, for one of the rows that it is delivered for.
     fn key(&self, column: usize, view: &View, at: usize) -> RowKey {
         let pick = view.among_all(at);
         let drawn_with = match &self.collator.form {
@@ -348,7 +352,7 @@ impl BatchRows {
         RowKey(column_key(self.row_key(drawn_with), self.collator.tags[column]))
     }
 
-    /// The key of one of the picked rows, whatever is drawn for it.
+    /// The key of one of the picked rows, for any draws.
     fn row_key(&self, pick: usize) -> u64 {
         let (source, place) = self.picks[pick];
         let ordinal = self.collator.ordinal(&self.sources[source as usize], place);
@@ -356,7 +360,7 @@ impl BatchRows {
         repeat_key(row_key(self.collator.seed, self.epoch, ordinal), repeat)
     }
 
-    /// The sample that a row of the batch is of.
+    /// The sample to which a row of the batch belongs.
     fn sample_of(&self, row: usize) -> usize {
         match (&self.collator.form, &self.packs) {
             (SampleForm::Windows(windows), _) => row / windows.length,
@@ -365,7 +369,7 @@ impl BatchRows {
         }
     }
 
-    /// How many samples the rows make.
+    /// The number of samples that the rows make.
     fn samples(&self) -> usize {
         match (&self.collator.form, &self.packs) {
             (SampleForm::Windows(windows), _) => self.picks.len() / windows.length,
@@ -374,7 +378,7 @@ impl BatchRows {
         }
     }
 
-    /// The number of each of these picks.
+    /// The row numbers of these picks.
     fn row_ids(&self, picks: impl Iterator<Item = usize>) -> Int64Array {
         let mut picks = picks.peekable();
         if picks.peek().is_none() {
@@ -389,7 +393,7 @@ impl BatchRows {
         Int64Array::from_iter_values(picks.map(number))
     }
 
-    /// The rows of parts that could not be read, with the reason, which is shared by all rows of a part.
+    /// The rows of parts that could not be read, with the reason, which all rows of a part share.
     fn lost(&self) -> Vec<(usize, Error)> {
         if self.sources.iter().all(|source| source.lost.is_none()) {
             return Vec::new();
@@ -414,7 +418,7 @@ impl Collation {
         };
         let view = |column: usize| &views[request.collator.view(column)];
         let mut tasks = Vec::new();
-        // Bytes of the last task, if it gathers.
+        // The bytes of the present task, if it gathers.
         let mut gathered = 0;
         let mut results = TaskResults { columns: vec![None; codecs.len()], ..TaskResults::default() };
         for (column, codec) in codecs.iter().enumerate() {
@@ -468,12 +472,12 @@ impl Collation {
         }
     }
 
-    /// The rows of a column.
+    /// The rows for which a column is delivered.
     fn view(&self, column: usize) -> &View {
         &self.views[self.request.collator.view(column)]
     }
 
-    /// Where the picks are in a column of this type.
+    /// The selection of the picks for a column of this type.
     fn selection<'a>(&self, view: &'a View, data_type: &DataType) -> &'a Selection {
         let of = &self.rows.of;
         match is_narrow(data_type) && self.request.sources.iter().any(|source| source.is_dealt()) {
@@ -487,7 +491,7 @@ impl Collation {
         }
     }
 
-    /// The picks as a source and a row of its rows.
+    /// The picks as pairs of an index of rows and a row.
     fn rows_at(
         &self,
         view: &View,
@@ -497,18 +501,18 @@ impl Collation {
         view.picks.iter().map(move |&(source, place)| (source, row_at(&sources[source as usize], place)))
     }
 
-    /// The rows that each pick is of.
+    /// The index of the rows that each pick comes from.
     fn picked_sources(&self, view: &View) -> impl Iterator<Item = u32> {
         view.picks.iter().map(|(source, _)| self.rows.of[*source as usize])
     }
 
-    /// The value of each source, if a column has one in each.
+    /// The value of each source, if the column has a single value in each.
     fn keys(&self, column: usize, arrays: &[&dyn Array]) -> Result<Option<ArrayRef>> {
         let is_key = self.request.collator.keys.get(column).is_some_and(|is_key| *is_key);
         if !is_key {
             return Ok(None);
         }
-        // Nothing is picked from a source without rows.
+        // No row is picked from a source without rows.
         let first = |array: &&dyn Array| match array.is_empty() {
             true => new_null_array(array.data_type(), 1),
             false => array.slice(0, 1),
@@ -518,7 +522,7 @@ impl Collation {
         concat(&values).or_fail().map(Some)
     }
 
-    /// The column of a decoding task, the task's slots, and the bytes of each.
+    /// The column of a decoding task, the slots of the task, and the bytes of each slot.
     fn slots(&self, place: usize, piece: usize) -> Option<(usize, BytesMut, usize)> {
         let mut results = self.lock();
         let Slots { column, bytes, cells, buffer, pieces } = &mut results.decoded[place];
@@ -530,7 +534,7 @@ impl Collation {
         Some((*column, pieces[piece].take()?, *bytes))
     }
 
-    /// A column's picked values, and the bad rows by their place in the batch.
+    /// The picked values of a column, and the bad rows with their places in the batch.
     fn gather(&self, column: usize) -> Result<(ArrayRef, Vec<(usize, Error)>)> {
         let collator = &self.request.collator;
         let (codec, view) = (&collator.codecs[column], self.view(column));
@@ -604,7 +608,7 @@ impl Collation {
         Ok(())
     }
 
-    /// Cuts all rows into batches and sends each one. If the epoch was left, they are not received.
+    /// Cuts all rows into batches and sends each one. If the epoch was left, no one receives them.
     fn send(&self, complete: Result<Complete>) {
         self.request.watch.made(self.outputs.len() as u64);
         let Complete { batch, bad, kept } = match complete {
@@ -641,7 +645,8 @@ impl Collation {
         }
     }
 
-    /// The ordinals in the data set of these picks, if they are asked for, and their keys, where rows may come several times.
+    /// The ordinals of these picks in the data set, if they are asked for, and their keys, if rows may come
+    /// several times.
     fn numbers(&self, picks: impl Iterator<Item = usize> + Clone) -> (Arc<[u64]>, Option<Arc<[u64]>>) {
         let BatchRows { collator, sources, .. } = &self.request;
         if !collator.numbered {
@@ -656,21 +661,21 @@ impl Collation {
         (picks.map(number).collect(), keys)
     }
 
-    /// Sources whose rows another program changed while they were gathered.
+    /// The sources whose rows another program changed while they were gathered.
     fn changed(&self) -> Vec<usize> {
         let SourceRows { rows, of } = &self.rows;
         let is_changed: Vec<bool> = rows.iter().map(|rows| rows.is_mapped() && !rows.is_intact()).collect();
         (0..of.len()).filter(|source| is_changed[of[*source] as usize]).collect()
     }
 
-    /// Assembles the batch; if rows were changed while they were used, once more, from private copies. The first result
-    /// is then worthless, even a failure.
+    /// Assembles the batch; if rows were changed during that, assembles it again from private copies. Then
+    /// the first result is worthless, even if it is a failure.
     fn complete(&self) -> Result<Complete> {
         let mut changed = self.changed();
         if changed.is_empty() {
             return self.finish();
         }
-        // The first result releases its slots beforehand.
+        // The slots of the first result are released before that.
         drop(std::mem::take(&mut *self.lock()));
         let mut request = self.request.clone();
         let mut rows = self.rows.clone();
@@ -690,7 +695,7 @@ impl Collation {
             }
             let (again, tasks) = Collation::new(request.clone(), self.sizes.clone(), Vec::new());
             let done = tasks.into_iter().try_for_each(|task| again.perform(task));
-            // Others may have been changed since.
+            // Other rows may have been changed since.
             changed = again.changed();
             if changed.is_empty() {
                 return done.and_then(|()| again.finish());
@@ -707,10 +712,10 @@ impl Collation {
         }
         let collator = &self.request.collator;
         bad.extend(self.request.lost());
-        // Of a row that is bad in several columns the first one counts, whichever thread came first.
+        // If a row is bad in several columns, the first column counts, whichever thread came first.
         bad.sort_by_cached_key(|(row, error)| {
             let column = error.place().column.as_deref().and_then(|name| collator.schema.index_of(name).ok());
-            // An image that is bad is found by its own column, and by those that follow it.
+            // A bad image is found by its own column, and by those that follow it.
             (*row, column, error.cause().to_owned())
         });
         if matches!(collator.on_bad_row, OnBadRow::Raise)
@@ -718,7 +723,7 @@ impl Collation {
         {
             return Err(first.clone().hint_also(SKIP_HINT));
         }
-        // One bad row is enough to leave its sample out.
+        // One bad row is enough to leave out its sample.
         let sample_of = |row: usize| self.request.sample_of(row);
         bad.dedup_by_key(|(row, _)| sample_of(*row));
         let samples = self.request.samples();
@@ -776,7 +781,7 @@ impl Collation {
         }
         if collator.row_mask {
             let sample = |at: usize| kept.as_ref().map_or(at, |kept| kept[at]);
-            // Of a sample that stands in for others the first one counts.
+            // If a sample stands in for others, its first occurrence counts.
             let is_first = |at: usize| at == 0 || sample(at - 1) != sample(at);
             let is_own = |at: usize| sample(at) < samples - self.request.repeated;
             let counts = BooleanBuffer::collect_bool(delivered, |at| is_first(at) && is_own(at));
@@ -789,15 +794,15 @@ impl Collation {
         Ok(Complete { batch, bad, kept })
     }
 
-    /// The samples that are delivered: those without a bad row. Where batches keep their shape, the nearest one before a bad one in
-    /// its batch, or after it, stands in for it. They ascend.
+    /// The samples that are delivered: those without a bad row. If batches keep their shape, the nearest good
+    /// sample before a bad one in its batch, or else after it, stands in for it. The result ascends.
     fn kept(&self, bad: &[(usize, Error)]) -> Vec<usize> {
         let mut bad = bad.iter().map(|(row, _)| self.request.sample_of(*row)).peekable();
         let (mut kept, mut first) = (Vec::new(), 0);
         for samples in &self.sizes {
             let end = first + samples;
             let begin = kept.len();
-            // Those before the first good one.
+            // The number of bad samples before the first good one.
             let mut early = 0;
             for sample in first..end {
                 if bad.next_if_eq(&sample).is_none() {
@@ -815,7 +820,7 @@ impl Collation {
     }
 }
 
-/// The rows of a column before they follow an image.
+/// The rows of a column, before they follow an image.
 fn gather_rows(codec: &Codec, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
     match codec.as_gather() {
         Some(codec) => codec.gather(sources, selection),
@@ -824,7 +829,7 @@ fn gather_rows(codec: &Codec, sources: &[&dyn Array], selection: &Selection) -> 
 }
 
 impl Collator {
-    /// Which of the views of a batch is that of a column.
+    /// The index of a column's view among the views of a batch.
     fn view(&self, column: usize) -> usize {
         match &self.form {
             SampleForm::Windows(windows) => windows.view(column),
@@ -832,7 +837,7 @@ impl Collator {
         }
     }
 
-    /// The field of a column as its codec delivers it, for each row.
+    /// The field that a column's codec delivers for each row.
     fn row_field(&self, column: usize) -> &Field {
         match &self.form {
             SampleForm::Windows(windows) => windows.row_field(column),
@@ -840,9 +845,9 @@ impl Collator {
         }
     }
 
-    /// The rows of a row group that nobody else has, with all done that is less work for a row group than for each batch:
-    /// narrow columns are brought into an order, while they are in the processor's cache. One after the other: a second copy of each,
-    /// and no more, is in the budget.
+    /// The rows of a row group that no one else uses yet, with all work done that is less for a row group
+    /// than for each batch: narrow columns are brought into an order while they are in the processor's cache.
+    /// Columns are done one after the other, since the budget covers a second copy of only one.
     pub(super) fn prepared(&self, rows: RecordBatch, order: Option<&Selection>) -> Result<RecordBatch> {
         let (schema, columns, count) = rows.into_parts();
         let schema = self.held.as_ref().unwrap_or(&schema).clone();
@@ -864,7 +869,7 @@ impl Collator {
         RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
-    /// The type in which row groups hold a column, where that is not the stored one.
+    /// The type in which row groups hold a column, if that is not the stored type.
     fn held(&self, column: usize) -> Option<&DataType> {
         let held = self.codecs.get(column)?.held()?;
         (self.held.is_some() && !*self.keys.get(column)?).then_some(held)
@@ -875,7 +880,7 @@ impl Collator {
         self.catalog.groups[resident.part.group as usize].first_row + resident.row_in_group(place)
     }
 
-    /// The place of a row of a resident's deal in a column.
+    /// The place, for messages, of a row of a resident's deal in a column.
     pub(super) fn place(&self, resident: &Resident, place: u32, column: usize) -> Place {
         let group = &self.catalog.groups[resident.part.group as usize];
         Place::file(self.catalog.files[group.file].location.clone())
@@ -884,7 +889,7 @@ impl Collator {
             .column(self.schema.field(column).name().as_str())
     }
 
-    /// The same row with its number.
+    /// The same row, with its number.
     pub(super) fn found_row(&self, resident: &Resident, place: u32, column: usize) -> FoundRow {
         let first = self.catalog.first_row_id(resident.part.group as usize);
         let id = RowId::new(first + resident.row_in_group(place) as i64);

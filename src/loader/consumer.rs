@@ -1,12 +1,12 @@
-//! The layer between the pipe and the training loop, where that is more than an iterator.
+//! The reports of a layer between the pipe and the training loop, if that is more than an iterator.
 
 use crate::monitor::{Stage, Watch};
 
-/// Reports, for one epoch, when the consumer waits and what is done to its batches on the way; for
-/// [`Stats`](super::Stats) alone. Cheap to clone; clones are the same.
+/// Reports, for one epoch, when the consumer waits and what is done to its batches on the way; used for
+/// [`Stats`](super::Stats) alone. Cheap to clone; clones share their state.
 ///
-/// A batch that leaves [`Epoch::next_step`](super::Epoch::next_step) is being [handed over](Stage::HandOver) until
-/// another stage is reported.
+/// A batch that leaves [`Epoch::next_step`](super::Epoch::next_step) is being [handed over](Stage::HandOver)
+/// until another stage is reported.
 #[derive(Clone, Debug)]
 pub struct Consumer {
     watch: Watch,
@@ -20,48 +20,51 @@ impl Consumer {
         Consumer { watch }
     }
 
-    /// The consumer asks for a batch. The time since it had the last one was its own.
+    /// Reports that the consumer asks for a batch. The time since it had the last one was its own.
     pub fn asks(&self) {
         self.watch.asks();
     }
 
-    /// The consumer has its batch.
+    /// Reports that the consumer has its batch.
     pub fn has(&self) {
         self.watch.has();
     }
 
-    /// There is no batch for the consumer: the epoch is over, or failed.
+    /// Reports that there is no batch for the consumer: the epoch is over, or failed.
     pub fn gets_nothing(&self) {
         self.watch.gets_nothing();
     }
 
-    /// The thread that takes batches from the pipe works on one for this stage, until it takes the next one.
+    /// Reports that the thread that takes batches from the pipe works on one for this stage, until it takes
+    /// the next one.
     pub fn works(&self, stage: Stage) {
         self.watch.works(Some(stage));
     }
 
-    /// One more thread or process works for this stage, beside the one that takes batches from the pipe, until
-    /// [`ends_beside`](Self::ends_beside). Their times are added.
+    /// Reports that one more thread or process works for this stage, beside the one that takes batches from
+    /// the pipe, until [`ends_beside`](Self::ends_beside). Their times are added.
     pub fn begins_beside(&self, stage: Stage) {
         self.watch.begins_beside(stage);
     }
 
-    /// One of them has done its work.
+    /// Reports that one of these threads has done its work.
     pub fn ends_beside(&self, stage: Stage) {
         self.watch.ends_beside(stage);
     }
 
-    /// The batch that the consumer takes next is at this stage; with `None`, no longer.
+    /// Reports that the batch that the consumer takes next is at this stage; with `None`, that it no longer
+    /// is.
     pub fn is_at(&self, stage: Option<Stage>) {
         self.watch.is_at(stage);
     }
 
-    /// The consumer's own thread works for this stage before it has its batch; with `None`, no longer.
+    /// Reports that the consumer's own thread works for this stage before it has its batch; with `None`, that
+    /// it no longer does.
     pub fn works_near(&self, stage: Option<Stage>) {
         self.watch.works_near(stage);
     }
 
-    /// The thread that takes batches from the pipe is ahead of the consumer, and waits for it.
+    /// Reports that the thread that takes batches from the pipe is ahead of the consumer and waits for it.
     pub fn is_full(&self) {
         self.watch.is_full();
     }
@@ -71,8 +74,8 @@ impl Consumer {
         self.watch.count(stage, items, bytes);
     }
 
-    /// Runs the part of a stage's work that is delayed until a batch is first read; `work` also returns the bytes that it
-    /// made. If the consumer's thread calls it, the consumer waits meanwhile.
+    /// Runs work of a stage that is delayed until a batch is first read; `work` also returns the bytes that
+    /// it made. If the consumer's thread calls this, the consumer waits meanwhile.
     pub fn looks<T, E>(&self, stage: Stage, work: impl FnOnce() -> Result<(T, u64), E>) -> Result<T, E> {
         let mut looking = self.watch.looks(stage);
         let (made, bytes) = work()?;

@@ -30,7 +30,7 @@ use crate::reader::fetch::{Fetched, Fetcher, Gauge};
 use crate::reader::reads::Reads;
 use crate::shard::Part;
 
-/// A Parquet data set whose files were found and whose footers were read.
+/// A Parquet data set whose files have been found and whose footers have been read.
 ///
 /// Cheap to clone. Loaders for training and for validation can share one, so that footers are read once.
 ///
@@ -46,13 +46,13 @@ use crate::shard::Part;
 pub struct Dataset {
     store: Store,
     pub(super) catalog: Arc<Catalog>,
-    /// The runtime that holds the stores' connections; `None` once it was let go.
+    /// The runtime that holds the stores' connections; `None` after it was released.
     io: Arc<Mutex<Option<Arc<IoRuntime>>>>,
-    /// The process that opened it.
+    /// The process that opened the data set.
     process: Process,
     /// The schema that Petastorm wrote for it, once it was looked for.
     pub(super) petastorm: Arc<OnceLock<Option<Arc<Unischema>>>>,
-    /// The statistics of opening it.
+    /// The statistics of opening the data set.
     pub(super) opened: StageStats,
 }
 
@@ -72,8 +72,8 @@ pub trait Locations {
     /// The locations as text.
     ///
     /// # Errors
-    /// `Invalid` for a path that is not valid UTF-8: file names are part of a data set's identity, so they are not
-    /// converted.
+    /// `Invalid` for a path that is not valid UTF-8: file names are part of a data set's identity, so they
+    /// are not converted.
     fn into_locations(self) -> Result<Vec<String>>;
 }
 
@@ -136,7 +136,7 @@ fn all(locations: impl IntoIterator<Item = impl Locations>) -> Result<Vec<String
     Ok(each.collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// How a data set is opened, where it is not as [`Dataset::open`] does it.
+/// Options for opening a data set, where the defaults of [`Dataset::open`] do not fit.
 ///
 /// ```no_run
 /// use forebay::OpenOptions;
@@ -165,46 +165,48 @@ impl OpenOptions {
         OpenOptions::default()
     }
 
-    /// Credentials and settings of the stores, by the names that `object_store` gives them. Default: those of the
-    /// environment.
+    /// Credentials and settings of the stores, by the names that `object_store` gives them. Default: those of
+    /// the environment.
     pub fn storage_options(mut self, options: BTreeMap<String, String>) -> Self {
         self.storage = options;
         self
     }
 
-    /// Leaves out the `key=value` folders in which a filter matches no row: their footers are not read. The data set is then
-    /// that of the other folders, as a loader with this filter has it in any case. The loader needs the filter as well, for
-    /// the rows. Default: all folders.
+    /// Leaves out the `key=value` folders in which a filter matches no row: their footers are not read. The
+    /// data set then consists of the other folders, exactly as a loader with this filter sees it. The loader
+    /// needs the filter as well, for the rows. Default: all folders.
     pub fn folders(mut self, filter: impl Into<Filter>) -> Self {
         self.folders = Some(filter.into());
         self
     }
 
-    /// Reads files whose columns differ: a column that a file lacks is null there, and values are read in the narrowest type
-    /// that holds those of all files, such as 64-bit integers for columns of 32 and 64 bits. The first file's columns come
-    /// first. Default: false, a column that differs in more than its form is refused once it is read.
+    /// Reads files whose columns differ: a column that a file lacks is null there, and values are read in the
+    /// narrowest type that holds those of all files, such as 64-bit integers for columns of 32 and 64 bits.
+    /// The first file's columns come first. Default: false; reading a column that differs in more than its
+    /// encoding is refused.
     pub fn merge_schema(mut self, merge: bool) -> Self {
         self.differences = if merge { Differences::Merged } else { Differences::Refused };
         self
     }
 
-    /// The type of the column for a key of `key=value` folders: text, integers, 32-bit or 64-bit floats, booleans, dates, or
-    /// times in microseconds without a zone. Default: 64-bit integers if all of its values are whole numbers, else text.
+    /// The type of the column for a key of `key=value` folders: text, integers, 32-bit or 64-bit floats,
+    /// booleans, dates, or times in microseconds without a zone. Default: 64-bit integers if all values of
+    /// the key are whole numbers, else text.
     pub fn partition_type(mut self, key: impl Into<String>, data_type: DataType) -> Self {
         self.partition_types.insert(key.into(), data_type);
         self
     }
 
-    /// The version of the table that the location is. Default: the newest.
+    /// The version of the table, if the location is one. Default: the newest.
     pub fn version(mut self, version: u64) -> Self {
         self.as_of = AsOf::Version(version);
         self
     }
 
-    /// The version of the table by its number, or as it was at a time that people wrote: one of them, or none.
+    /// The version of the table by its number, or by a time as people write it: at most one of them.
     ///
     /// # Errors
-    /// `Invalid` for both, and for a text that is no time.
+    /// `Invalid` for both together, and for a text that does not name a time.
     #[doc(hidden)]
     pub fn as_of(mut self, version: Option<u64>, time: Option<&str>) -> Result<Self> {
         self.as_of = AsOf::of(version, time)?;
@@ -225,26 +227,27 @@ impl OpenOptions {
         self
     }
 
-    /// The footers that another process of this run found: the bytes that [`Dataset::index`] returned there. The files are
-    /// listed, and no footer is read that is in them: files are told by address, size and version, as the index of a folder
-    /// tells them. Default: none.
+    /// Footers that another process of this run has read: the bytes that [`Dataset::index`] returned there.
+    /// The files are listed, but a footer that is in these bytes is not read: files are matched by address,
+    /// size and version, as in the index of a folder. Default: none.
     pub fn index(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.index = Some(bytes.into().into());
         self
     }
 
-    /// Keeps the footers packed as they are read, so that [`Dataset::index`] reads none. Default: false; it then takes them
-    /// from where they are kept, and reads the others once more.
+    /// Keeps the footers packed as they are read, so that [`Dataset::index`] reads none. Default: false;
+    /// `index` then takes them from where they are kept, and reads the others again.
     pub fn hand_on(mut self, hands_on: bool) -> Self {
         self.hands_on = hands_on;
         self
     }
 
-    /// Finds the files and reads their footers, as [`Dataset::open`].
+    /// Finds the files and reads their footers, like [`Dataset::open`].
     ///
     /// # Errors
-    /// As [`Dataset::open`]; also `Invalid` for a storage option that the store does not know, if no folder is left, and for
-    /// keys that are not there or not of the type that was declared; `Corrupt` for an [index](Self::index) that is damaged.
+    /// The errors of [`Dataset::open`]; also `Invalid` for a storage option that the store does not know, if
+    /// no folder is left, and for keys that do not exist or have values of another type than declared;
+    /// `Corrupt` for an [index](Self::index) that is damaged.
     pub fn open(self, locations: impl Locations) -> Result<Dataset> {
         let locations = locations.into_locations()?;
         if locations.is_empty() {
@@ -264,21 +267,22 @@ impl OpenOptions {
 impl Dataset {
     /// Finds the files of a path, URL or glob, or of a list of them, and reads their footers.
     ///
-    /// A folder is searched at every depth for `*.parquet`; names that begin with `_` or `.` are skipped. `~/` is the
-    /// user's home folder. The files are ordered by their paths, whatever the order of the locations. The keys of
-    /// `key=value` folders below a location are columns, unless the files hold columns of those names. The folder of a Delta
-    /// table is read as that table, at its newest version.
+    /// A folder is searched at every depth for `*.parquet`; names that begin with `_` or `.` are skipped.
+    /// `~/` is the user's home folder. The files are ordered by their paths, whatever the order of the
+    /// locations. The keys of `key=value` folders below a location are columns, unless the files hold columns
+    /// of those names. The folder of a Delta table is read as that table, at its newest version.
     ///
     /// # Errors
-    /// `NotFound` where nothing matches; `Invalid` for a malformed location or a path that is not valid UTF-8; `Denied`;
-    /// `Unsupported` for an encrypted file, the folder of an Iceberg, Hudi or Lance table, one above or inside a table, and
-    /// a Delta table with features that are not supported; `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that cannot be reached.
+    /// `NotFound` if nothing matches; `Invalid` for a malformed location or a path that is not valid UTF-8;
+    /// `Denied`; `Unsupported` for an encrypted file, the folder of an Iceberg, Hudi or Lance table, one
+    /// above or inside a table, and a Delta table with features that are not supported; `Corrupt` for a file
+    /// that is damaged or not Parquet; `Io` for a store that cannot be reached.
     pub fn open(locations: impl Locations) -> Result<Self> {
         Dataset::open_with_options(locations, &BTreeMap::new())
     }
 
-    /// As [`open`](Self::open), with options for the stores: credentials and settings, by the names that `object_store`
-    /// gives them.
+    /// Opens a data set like [`open`](Self::open), with options for the stores: credentials and settings, by
+    /// the names that `object_store` gives them.
     ///
     /// ```no_run
     /// use std::collections::BTreeMap;
@@ -289,13 +293,13 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// As [`open`](Self::open); also `Invalid` for an option that the store does not know.
+    /// The errors of [`open`](Self::open); also `Invalid` for an option that the store does not know.
     pub fn open_with_options(locations: impl Locations, options: &BTreeMap<String, String>) -> Result<Self> {
         OpenOptions::new().storage_options(options.clone()).open(locations)
     }
 
-    /// As [`open`](Self::open), for any store of the `object_store` crate. `prefix` is a folder, the path of a file, or a
-    /// glob within it.
+    /// Opens a data set like [`open`](Self::open), in any store of the `object_store` crate. `prefix` is a
+    /// folder, the path of a file, or a glob within it.
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -308,7 +312,7 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn from_store(store: Arc<dyn ObjectStore>, prefix: &str) -> Result<Self> {
         let prefix = prefix.to_string();
         Dataset::opened(async move { source::from_store(store, &prefix).await })
@@ -335,7 +339,8 @@ impl Dataset {
         })
     }
 
-    /// Ends its threads and connections, once no loader uses them. A loader that is built later starts others.
+    /// Ends the threads and connections of the data set once no loader uses them. A loader that is built
+    /// later starts others.
     pub fn release(&self) {
         // In a forked child the threads are the parent's, and one of them may hold the lock.
         if self.process.check().is_ok() {
@@ -344,7 +349,8 @@ impl Dataset {
         }
     }
 
-    /// The threads to read on and the stores to read from, in this process: a forked child has neither of its parent's.
+    /// The threads to read on and the stores to read from, in this process: a forked child has neither of its
+    /// parent's.
     pub(super) fn here(&self) -> Result<(Arc<IoRuntime>, Store)> {
         if self.process.check().is_ok() {
             let io = self.io.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -357,32 +363,34 @@ impl Dataset {
         Ok((io, store))
     }
 
-    /// Rows in all files, without those that a table has deleted.
+    /// The number of rows in all files, without those that a table has deleted.
     pub fn rows(&self) -> u64 {
         self.catalog.live_rows()
     }
 
-    /// All stored columns, with the metadata of the first file. Text and binary are typed as views, dictionaries as their
-    /// values; what a loader delivers is in [`Loader::schema`](super::Loader::schema).
+    /// All stored columns, with the metadata of the first file. Text and binary are typed as views,
+    /// dictionaries as their values; [`Loader::schema`](super::Loader::schema) has the columns that a loader
+    /// delivers.
     pub fn schema(&self) -> SchemaRef {
         self.catalog.schema.clone()
     }
 
-    /// Where a row is stored; `None` for a number that is of no row of this data set.
+    /// The place where a row is stored; `None` for a number that belongs to no row of this data set.
     pub fn row(&self, id: RowId) -> Option<RowPlace> {
         let (group, row) = self.catalog.find_row(id)?;
         Some(self.catalog.row_place(group, row))
     }
 
-    /// Its files, row groups and columns.
+    /// The files, row groups and columns of the data set.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// Reads the whole footer of each file, in their order, and adds it to `sum`: the file's index comes with it.
+    /// Reads the whole footer of each file, in the order of the files, and adds it to `sum`, together with
+    /// the file's index.
     ///
     /// # Errors
-    /// A file has changed, is gone, or cannot be read.
+    /// A file has changed, no longer exists, or cannot be read.
     pub fn fold_footers<T: Send + 'static>(
         &self,
         mut sum: T,
@@ -402,11 +410,12 @@ impl Dataset {
         io.wait_for(reading)?
     }
 
-    /// Writes the index of each folder that was opened: the footers of its files in one file, `_forebay_index`, beside them.
-    /// Who opens the folder after that reads no other footer, but for those of files that were added or changed since.
+    /// Writes the index of each folder that was opened: the footers of its files in one file,
+    /// `_forebay_index`, beside them. Opening the folder then reads no other footers, except those of files
+    /// that were added or changed since.
     ///
-    /// Footers that are kept already, in the index so far or in the metadata cache, are not read again. The file is replaced
-    /// at once; other readers pass over its name.
+    /// Footers that are kept already, in the present index or in the metadata cache, are not read again. The
+    /// file is replaced atomically; other readers ignore files of this name.
     ///
     /// ```no_run
     /// let dataset = forebay::Dataset::open("s3://acme/train/")?;
@@ -417,16 +426,18 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` where files or a glob were opened, and no folder; `Denied` or `Io` where the folder cannot be written to;
-    /// `DatasetChanged` where a file was changed since it was opened, and its footer has to be read for the index.
+    /// `Invalid` if files or a glob were opened, and no folder; `Denied` or `Io` if the folder cannot be
+    /// written to; `DatasetChanged` if a file was changed since it was opened, and its footer has to be read
+    /// for the index.
     pub fn write_index(&self) -> Result<Vec<IndexReport>> {
         let (io, store) = self.here()?;
         let catalog = self.catalog.clone();
         io.wait_for(async move { source::write_indexes(&store, &catalog).await })?
     }
 
-    /// The footers of its files as bytes, for other processes that open the same files: they list them, and read none of these
-    /// footers. About 100 bytes for a file, more where it has many columns or row groups.
+    /// The footers of the files as bytes, for other processes that open the same files: they list the files,
+    /// but read none of these footers. About 100 bytes for each file, more if it has many columns or row
+    /// groups.
     ///
     /// ```no_run
     /// use forebay::{Dataset, OpenOptions};
@@ -439,8 +450,8 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// A footer was not kept and cannot be read again; `DatasetChanged` where its file was changed; `TooLarge` for more than
-    /// 2 GiB.
+    /// A footer was not kept and cannot be read again; `DatasetChanged` if its file was changed; `TooLarge`
+    /// for more than 2 GiB.
     pub fn index(&self) -> Result<Vec<u8>> {
         let (io, store) = self.here()?;
         let catalog = self.catalog.clone();
@@ -448,7 +459,8 @@ impl Dataset {
         Ok(bytes.into())
     }
 
-    /// The tables that its locations are, each at the version that was opened; none where they are folders of plain files.
+    /// The tables among the locations, each at the version that was opened; empty if all are folders of plain
+    /// files.
     ///
     /// ```no_run
     /// let dataset = forebay::Dataset::open("s3://acme/clicks/")?;
@@ -461,21 +473,22 @@ impl Dataset {
         &self.catalog.tables
     }
 
-    /// A warning that was not returned yet: why the index of a folder is not used. Loaders return it as well.
+    /// A warning that has not been returned yet: why the index of a folder is not used. Loaders return it as
+    /// well.
     pub fn take_warning(&self) -> Option<String> {
         self.store.take_warning()
     }
 
-    /// What its stores were asked for so far.
+    /// The requests to the stores so far.
     pub fn traffic(&self) -> TrafficStats {
         self.store.traffic()
     }
 
-    /// Reads the projected columns of row groups as a loader does, and discards the bytes: this measures the storage
-    /// alone. `done` is called for each row group. Returns the bytes that were needed.
+    /// Reads the projected columns of row groups like a loader, and discards the bytes: this measures the
+    /// storage alone. `done` is called for each row group. Returns the number of bytes that were needed.
     ///
     /// # Errors
-    /// A file has changed, is gone, or cannot be read.
+    /// A file has changed, no longer exists, or cannot be read.
     pub fn fetch(
         &self,
         groups: Range<usize>,

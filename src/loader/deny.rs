@@ -13,40 +13,41 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::reader::Filter;
 use crate::reader::filter::{Value, col};
 
-/// Rows that are left out of every epoch, as if they were not stored: by their [numbers](RowId), or by the values of a column.
-/// Default: none.
+/// Rows that are left out of every epoch, as if they were not stored: by their [numbers](RowId), or by the
+/// values of a column. The default denies no row.
 ///
 /// ```
 /// use forebay::{Deny, RowId};
 ///
-/// let deny = Deny::rows([RowId::new(81), RowId::new(17)]).and(Deny::values("url", ["https://a.example/1.jpg"]));
+/// let urls = Deny::values("url", ["https://a.example/1.jpg"]);
+/// let deny = Deny::rows([RowId::new(81), RowId::new(17)]).and(urls);
 /// assert!(!deny.is_empty());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Deny {
-    /// Ascending, each once.
+    /// The numbers in ascending order, each once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rows: Vec<RowId>,
-    /// By column.
+    /// The denied values of each column.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     values: BTreeMap<String, Vec<Value>>,
 }
 
 impl Deny {
-    /// The rows of these numbers, in any order. Numbers of no row of the data set are counted, and a warning says how many
-    /// they were.
+    /// Denies the rows with these numbers, in any order. Numbers that belong to no row of the data set are
+    /// counted, and a warning says how many there were.
     pub fn rows(ids: impl IntoIterator<Item = RowId>) -> Self {
         Deny { rows: ids.into_iter().collect(), ..Deny::default() }.settled()
     }
 
-    /// The rows that have one of these values in a column. A row that has a null there is not denied.
+    /// Denies the rows that have one of these values in a column. A row that has a null there is not denied.
     pub fn values<V: Into<Value>>(column: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
         let values = values.into_iter().map(Into::into).collect();
         Deny { values: BTreeMap::from([(column.into(), values)]), ..Deny::default() }
     }
 
-    /// What either denies.
+    /// Denies the rows that either of both denies.
     #[must_use]
     pub fn and(mut self, other: Deny) -> Self {
         self.rows.extend(other.rows);
@@ -61,7 +62,8 @@ impl Deny {
         self.rows.is_empty() && self.values.values().all(Vec::is_empty)
     }
 
-    /// Bytes that it takes while the rows are selected: of each value copies, texts and what a filter makes of it.
+    /// The bytes that the list takes while the rows are selected: copies of each value, texts, and the filter
+    /// made of them.
     pub(super) fn bytes(&self) -> u64 {
         const COPIES: u64 = 10;
         const COPIES_OF_ROWS: u64 = 3;
@@ -81,15 +83,16 @@ impl Deny {
         self
     }
 
-    /// A filter that selects the rows whose values are not denied, if some are.
+    /// A filter that selects the rows whose values are not denied, if values are.
     fn filter(&self) -> Option<Filter> {
         let given = self.values.iter().filter(|(_, values)| !values.is_empty());
-        // A null is in no list, so that it stays.
+        // A null is in no list, so its row stays.
         let kept = given.map(|(column, values)| !col(column.as_str()).in_list(values.iter().cloned()));
         kept.reduce(|all, one| all & one).map(Filter::from)
     }
 
-    /// The same rows of each row group without those whose numbers are denied, and how many of these are of no row.
+    /// The rows of each row group without those whose numbers are denied, and how many of the numbers belong
+    /// to no row.
     pub(super) fn without_rows(&self, catalog: &Catalog, mut selected: Vec<RowSet>) -> (Vec<RowSet>, u64) {
         let (denied, unknown) = sets_of(catalog, &self.rows);
         for (group, denied) in denied {
@@ -98,7 +101,7 @@ impl Deny {
         (selected, unknown)
     }
 
-    /// What a position says of it: the same for the same rows, in whatever order they were given.
+    /// A hash of the list for a position: equal for equal rows, in whatever order they were given.
     fn digest(&self) -> Option<String> {
         if self.is_empty() {
             return None;
@@ -117,11 +120,11 @@ impl Deny {
         Some(format!("{:032x}", xxh3_128(hashed.as_bytes())))
     }
 
-    /// The same list for the columns of a data set: numbers and booleans that are written as text are such where a
-    /// column has them.
+    /// The same list in the types of a data set's columns: numbers and booleans that are written as text are
+    /// converted if the column has them.
     ///
     /// # Errors
-    /// There is no such column.
+    /// A column does not exist.
     pub(super) fn typed(mut self, catalog: &Catalog) -> Result<Self> {
         for (column, values) in &mut self.values {
             let found = catalog.column(column).map_err(|error| error.about("deny"));
@@ -141,7 +144,7 @@ impl Deny {
         Ok(self)
     }
 
-    /// What is made of it for a data set.
+    /// The filter and the hash of the list for a data set.
     ///
     /// # Errors
     /// A column cannot have such values.
@@ -153,15 +156,15 @@ impl Deny {
     }
 }
 
-/// What is made of a list of denied rows, once: the list may be long.
+/// The results of a list of denied rows, computed once, since the list may be long.
 pub(super) struct Denied {
     /// Selects the rows whose values are not denied, if some are.
     pub(super) filter: Option<Filter>,
-    /// What a position says of the list.
+    /// A hash of the list for a position.
     pub(super) digest: Option<String>,
 }
 
-/// What a text is the value of in a column of this type, if not of a text.
+/// The value that a text stands for in a column of this type, unless the column has text.
 fn value_of(text: &str, data_type: &DataType) -> Option<Value> {
     match data_type {
         DataType::Boolean => text.to_ascii_lowercase().parse::<bool>().ok().map(Value::from),
@@ -175,7 +178,7 @@ fn value_of(text: &str, data_type: &DataType) -> Option<Value> {
     }
 }
 
-/// The rows of these numbers by row group, and how many of the numbers are of no row.
+/// The rows with these numbers by row group, and how many of the numbers belong to no row.
 pub(super) fn sets_of(catalog: &Catalog, ids: &[RowId]) -> (BTreeMap<usize, RowSet>, u64) {
     let mut found: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     let mut unknown = 0;

@@ -1,4 +1,4 @@
-//! Lists of rows in files: text, a row in each line, or Parquet.
+//! Lists of rows in files: text with one row in each line, or Parquet.
 
 use std::fs;
 
@@ -17,19 +17,19 @@ use super::dataset::Dataset;
 use super::deny::Deny;
 use crate::reader::filter::{Value, written};
 
-/// Rows of a list that are read at a time.
+/// The number of rows of a list that are read at a time.
 const ROWS_AT_ONCE: u64 = 65_536;
 
-/// What editors of Windows write in front of a text.
+/// The mark that editors on Windows write in front of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl Deny {
-    /// The rows of a list in a file: of text, with a [number](RowId) at the beginning of each line and remarks after `#`; or of
-    /// Parquet, with a column `row_id`. Parquet is known by the name, which ends in `.parquet`, and may be anywhere that a data
-    /// set may be.
+    /// The rows of a list in a file: text, with a [number](RowId) at the beginning of each line and remarks
+    /// after `#`; or Parquet, with a column `row_id`. A name that ends in `.parquet` means Parquet, which may
+    /// be anywhere that a data set may be.
     ///
     /// # Errors
-    /// The file cannot be read, or has something else than numbers.
+    /// The file cannot be read, or has something other than numbers.
     pub fn read(location: &str) -> Result<Self> {
         if is_parquet(location) {
             let mut rows = Vec::new();
@@ -58,8 +58,8 @@ impl Deny {
         Ok(Deny::rows(rows.collect::<Result<Vec<_>>>()?))
     }
 
-    /// The values of a column in a file: of text, one in each line as it is; or of Parquet, with a column of that name.
-    /// Numbers, booleans, dates, times and text can be listed.
+    /// The values of a column in a file: text, with one value as it is in each line; or Parquet, with a
+    /// column of that name. Numbers, booleans, dates, times and text can be listed.
     ///
     /// # Errors
     /// The file cannot be read, or has values that a filter cannot compare.
@@ -106,7 +106,7 @@ fn read_text(location: &str, wanted: &str) -> Result<String> {
     Ok(text.strip_prefix(BYTE_ORDER_MARK).map(str::to_owned).unwrap_or(text))
 }
 
-/// Reads a column of a list, in types that [`add_values`] takes.
+/// Reads a column of a list, whose type must be one that [`add_values`] takes.
 fn read_column(location: &str, column: &str, mut each: impl FnMut(&dyn Array) -> Result<()>) -> Result<()> {
     let mut read = || -> Result<()> {
         let dataset = Dataset::open(location)?;
@@ -129,7 +129,7 @@ fn read_column(location: &str, column: &str, mut each: impl FnMut(&dyn Array) ->
     read().map_err(|error| error.about("deny").at(Place::file(location)))
 }
 
-/// Adds the values of a column; `None` where a filter compares with none of its type.
+/// Adds the values of a column; `None` if a filter cannot compare values of its type.
 fn add_values(column: &dyn Array, values: &mut Vec<Value>) -> Option<()> {
     macro_rules! counts {
         ($type:ty) => {{

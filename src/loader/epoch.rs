@@ -1,5 +1,5 @@
-//! One pass over a rank's share: a blocking iterator of batches, which takes those of sources in plan order
-//! and joins those of a step. Where one source is the loader, a step is its next batch.
+//! One pass over a rank's share: a blocking iterator that takes the batches of sources in plan order and
+//! joins those of a step. In a loader of one source, a step is its next batch.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,9 +46,9 @@ use crate::shard::Steps;
 pub enum Wait {
     /// A batch, or the reason why there is none.
     Step(Result<Step>),
-    /// Nothing yet.
+    /// There is no batch yet.
     Pending,
-    /// All batches of the epoch were returned.
+    /// All batches of the epoch have been returned.
     Finished,
 }
 
@@ -72,12 +72,11 @@ pub struct Epoch {
     progress: Arc<Progress>,
     number: u64,
     generation: u64,
-    /// Steps still to come.
+    /// The number of steps still to come.
     owed: u64,
-    /// Whether the waits for batches are the consumer's. Otherwise they are those of a layer before it, which
-    /// reports the consumer's.
+    /// Whether the consumer waits for batches here. If not, a layer between reports the consumer's waits.
     is_consumed: bool,
-    /// What is left to do; once there is nothing, the error that is still to be returned, if any.
+    /// The work that is left; once there is none, the error that is still to be returned, if any.
     state: Result<Running, Option<Error>>,
     skipped: Vec<BadRow>,
 }
@@ -86,17 +85,17 @@ pub struct Epoch {
 struct Running {
     /// The passes over each source.
     feeds: Vec<Feed>,
-    /// Which of them give a step its rows; `None` where one source gives all.
+    /// The course that says which passes give a step its rows; `None` if one source gives all.
     course: Option<Course>,
     watch: Watch,
 }
 
 /// The passes over one source.
 struct Feed {
-    /// The pass that is under way, counted in this epoch.
+    /// The number of the present pass, counted in this epoch.
     number: u64,
     pass: Option<Pass>,
-    /// Bad rows of it that were reported.
+    /// How many bad rows of it have been reported.
     reported: usize,
 }
 
@@ -106,12 +105,13 @@ struct Course {
     mixture: Arc<Mixture>,
     epoch: PlannedEpoch,
     steps: Steps,
-    /// Rows of all sources and ranks so far.
+    /// The rows of all sources and ranks so far.
     row: u64,
-    /// Of the present step: the sources and passes whose rows are still to come, and the batches that came.
+    /// The sources and passes whose rows are still to come for the present step, and the batches that have
+    /// come.
     awaited: VecDeque<(usize, u64)>,
     taken: Vec<(usize, Step)>,
-    /// Of each source the bad rows that were left out of the pass that is under way.
+    /// For each source, the bad rows that were left out of the present pass.
     skipped: Vec<u64>,
 }
 
@@ -182,25 +182,25 @@ impl Epoch {
         Ok(Running { feeds, course: Some(course), watch })
     }
 
-    /// Which epoch this is.
+    /// The number of the epoch.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Steps that are still to come.
+    /// The number of steps that are still to come.
     pub fn remaining(&self) -> u64 {
         self.owed
     }
 
-    /// Bad rows of this epoch that were left out so far.
+    /// The bad rows of this epoch that were left out so far.
     pub fn skipped(&self) -> &[BadRow] {
         &self.skipped
     }
 
-    /// Takes over reporting when the consumer waits, for [`Stats`](super::Stats). From here on the epoch does
-    /// not, because its batches are taken by another thread, or are processed before the consumer has them.
-    /// `apart` means that they are taken on another thread than the consumer's. `None` if the epoch did not
-    /// begin, or is over.
+    /// Takes over the reports of when the consumer waits, for [`Stats`](super::Stats). From here on the epoch
+    /// does not report, because its batches are taken by another thread, or are processed before the consumer
+    /// has them. `apart` means that they are taken on another thread than the consumer's. `None` if the epoch
+    /// did not begin, or is over.
     pub fn consumer(&mut self, apart: bool) -> Option<Consumer> {
         self.is_consumed = false;
         Some(Consumer::new(self.state.as_ref().ok()?.watch.clone(), apart))
@@ -267,7 +267,7 @@ impl Running {
         self.feeds.iter().filter_map(|feed| feed.pass.as_ref()).try_for_each(Pass::check_process)
     }
 
-    /// Takes the next step; `None` where some of it is still to come.
+    /// Takes the next step; `None` if a part of it is still to come.
     fn take(
         &mut self,
         generation: u64,
@@ -276,15 +276,15 @@ impl Running {
     ) -> Result<Option<Step>> {
         let Some(course) = &mut self.course else { return self.feeds[0].take(timeout, None, skipped) };
         let taken = course.take(&mut self.feeds, generation, timeout, skipped);
-        // What the consumer does with it is its own.
+        // The time that the consumer then spends on it is its own.
         self.watch.begins();
         if taken? { course.joined(generation).map(Some) } else { Ok(None) }
     }
 }
 
 impl Feed {
-    /// Takes the next batch; `None` where it is still to come. The bad rows before it are listed: those of a
-    /// step with several sources before the row after it.
+    /// Takes the next batch; `None` if it is still to come. Lists the bad rows before it, which in a step
+    /// with several sources come before the row after it.
     fn take(
         &mut self,
         timeout: Duration,
@@ -306,7 +306,7 @@ impl Feed {
 }
 
 impl Course {
-    /// Takes the batches of a step; false where one of them is still to come.
+    /// Takes the batches of a step; false if one of them is still to come.
     fn take(
         &mut self,
         feeds: &mut [Feed],
@@ -328,7 +328,7 @@ impl Course {
         while let Some(&(source, pass)) = self.awaited.front() {
             let feed = &mut feeds[source];
             if feed.number != pass || feed.pass.is_none() {
-                // A pass that begins ends the one of an epoch that was begun since.
+                // A new pass would end the one of an epoch that was begun since.
                 if !self.sources.progress.is_last_begun(generation) {
                     return Err(ended(number, Reason::Superseded));
                 }
@@ -345,7 +345,7 @@ impl Course {
         Ok(true)
     }
 
-    /// The batches of a step as one.
+    /// Joins the batches of a step into one.
     fn joined(&mut self, generation: u64) -> Result<Step> {
         let taken = std::mem::take(&mut self.taken);
         let (mut numbers, mut keys) = (Vec::new(), Vec::new());

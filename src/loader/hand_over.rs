@@ -1,4 +1,5 @@
-//! Batches on their way to the consumer: in plan order, from the start of their making, as far as permits allow.
+//! Batches on their way to the consumer: in plan order, from the time when they are started, as far as
+//! permits allow.
 
 use std::sync::Arc;
 
@@ -10,20 +11,20 @@ use super::queue::{self, queue};
 use super::semaphore::{BatchPermit, BatchSemaphore, BytesPermit};
 use crate::monitor::Watch;
 
-/// A batch in the making.
+/// A batch that is being made.
 pub(crate) struct PendingBatch {
     pub(crate) made: queue::Receiver<Result<Collated>>,
-    /// The global row after it.
+    /// The global row after the batch.
     pub(crate) end: u64,
     pub(crate) padded: u64,
-    /// Returned when the consumer has the batch; the first batch of an epoch has none.
+    /// The permit, returned when the consumer has the batch; the first batch of an epoch has none.
     pub(crate) permit: Option<BatchPermit>,
-    /// Its memory, if that depends on the length of its values; returned likewise.
+    /// The memory of the batch, if that depends on the lengths of its values; returned at the same time.
     pub(crate) memory: Option<BytesPermit>,
 }
 
 impl PendingBatch {
-    /// A batch that ends at a row, and where to send it when it is made.
+    /// A batch that ends at a row, and the channel to send it to when it is made.
     pub(super) fn new(end: u64, padded: u64) -> (queue::Sender<Result<Collated>>, Self) {
         let (send, made) = queue();
         (send, PendingBatch { made, end, padded, permit: None, memory: None })
@@ -36,9 +37,9 @@ pub(super) struct HandOver {
     permits: BatchSemaphore,
     admission: Arc<Admission>,
     watch: Watch,
-    /// Whether no batch was handed over yet.
+    /// Whether no batch has been handed over yet.
     is_first: bool,
-    /// Held by every batch that the consumer has not taken.
+    /// Every batch that the consumer has not taken holds a clone.
     untaken: Arc<()>,
 }
 
@@ -56,7 +57,7 @@ impl HandOver {
         &self.permits
     }
 
-    /// Hands a batch that has a permit to the consumer; others wait for one.
+    /// Hands a batch that has a permit to the consumer; other batches wait for one.
     pub(super) fn pass_on(&mut self, pending: PendingBatch) -> Result<(), Stopped> {
         if self.admission.is_stopped() {
             return Err(Stopped);
@@ -65,7 +66,7 @@ impl HandOver {
         self.queue.send(PendingBatch { permit, ..pending }).map_err(|_| Stopped)
     }
 
-    /// Hands over the reason why there is no batch that ends at this row, nor any after it.
+    /// Hands over the reason why there will be no batch that ends at this row, nor any after it.
     pub(super) fn fail(&mut self, error: Error, end: u64, padded: u64) -> Result<(), Stopped> {
         let (send, pending) = PendingBatch::new(end, padded);
         let _ = send.send(Err(error));
@@ -87,7 +88,7 @@ impl HandOver {
         }
     }
 
-    /// Waits for something that the consumer returns, in short intervals.
+    /// Waits, in short intervals, for something that the consumer returns.
     fn wait<T>(&self, a_moment: impl Fn() -> Option<T>) -> Result<T, Stopped> {
         let _blocked = self.watch.blocked();
         loop {

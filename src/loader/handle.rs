@@ -23,7 +23,7 @@ use crate::shard::{
 };
 
 /// Feeds one process of a training run: one data set or several, an order, a share and a memory budget, with
-/// the threads that do the work. Made by [`LoaderBuilder::build`](super::LoaderBuilder::build).
+/// the threads that do the work. [`LoaderBuilder::build`](super::LoaderBuilder::build) makes it.
 ///
 /// Cheap to clone; clones are the same loader. One epoch is under way at a time: starting another ends it.
 ///
@@ -47,9 +47,9 @@ use crate::shard::{
 /// # Ok::<(), forebay::Error>(())
 /// ```
 ///
-/// Several data sets come [by weight](Loader::mix): each step has its share of every source, rounded to whole
-/// rows so that no sum is off by as much as one row of each rank. A pass over a source has its rows once
-/// each, in the order that the source's own loader would have in that epoch.
+/// Several data sets can be mixed [by weight](Loader::mix): each step has its share of every source, rounded
+/// to whole rows so that no sum is off by as much as one row of each rank. A pass over a source has each of
+/// its rows once, in the order that the source's own loader would have in that epoch.
 #[derive(Clone)]
 pub struct Loader {
     pub(super) sources: Arc<Sources>,
@@ -59,23 +59,21 @@ impl Loader {
     /// Begins epoch `number`, or continues it if a [restored](Self::restore) position is in it. An epoch that
     /// is under way ends.
     ///
-    /// A loader that was closed, or belongs to another process, gives an epoch whose first batch is that
-    /// error.
+    /// If the loader was closed, or belongs to another process, the first batch of the epoch is that error.
     pub fn epoch(&self, number: u64) -> Epoch {
         Epoch::begin(&self.sources, Some(number))
     }
 
     /// Begins the epoch after the last one that was begun, or continues a [restored](Self::restore) position.
     ///
-    /// A loader that was closed, or belongs to another process, gives an epoch whose first batch is that
-    /// error.
+    /// If the loader was closed, or belongs to another process, the first batch of the epoch is that error.
     pub fn next_epoch(&self) -> Epoch {
         Epoch::begin(&self.sources, None)
     }
 
-    /// Batches in a whole epoch: exact, and the same on every rank. Where [steps are passed
-    /// over](super::LoaderBuilder::skip_steps) or weights change, those of the epoch that is under way, or
-    /// comes next.
+    /// The number of batches in a whole epoch: exact, and the same on every rank. If [steps are passed
+    /// over](super::LoaderBuilder::skip_steps) or weights change, it is that of the epoch that is under way
+    /// or comes next.
     #[allow(clippy::len_without_is_empty, reason = "a loader always has batches: build() sees to it")]
     pub fn len(&self) -> u64 {
         let epoch = self.sources.progress.get().epoch;
@@ -86,29 +84,30 @@ impl Loader {
         order.steps(epoch, &source.split(&order), 0)
     }
 
-    /// The options that it was built with, with the defaults filled in: columns, memory, threads, window and
-    /// lanes. A position that is restored may bring other lanes and another window. Of a mix, those of all
-    /// sources together.
+    /// The options that the loader was built with, with the defaults filled in: columns, memory, threads,
+    /// window and lanes. A restored position may bring other lanes and another window. In a mix these are the
+    /// options of all sources together.
     pub fn spec(&self) -> &LoaderSpec {
         self.sources.spec()
     }
 
-    /// The options of each source, as [`spec`](Self::spec); of the only one, where it is not a mix.
+    /// The options of each source, in the form of [`spec`](Self::spec); a loader that is not a mix has one
+    /// source.
     pub fn source_specs(&self) -> impl Iterator<Item = &LoaderSpec> {
         self.sources.all().iter().map(|source| &source.spec)
     }
 
-    /// The columns of each source, as they are in a batch.
+    /// The columns of each source in a batch.
     pub fn source_schemas(&self) -> impl Iterator<Item = SchemaRef> {
         self.sources.all().iter().map(|source| source.collator.schema.clone())
     }
 
-    /// Whether it has sources that are [mixed](Self::mix), be it one.
+    /// Whether the loader [mixes](Self::mix) sources, even if it has only one.
     pub fn is_mix(&self) -> bool {
         self.sources.mixture.is_some()
     }
 
-    /// The columns of a batch. Of a mix they are those of all sources.
+    /// The columns of a batch. In a mix they are those of all sources.
     pub fn schema(&self) -> SchemaRef {
         match &self.sources.mixture {
             None => self.sources.first().collator.schema.clone(),
@@ -116,8 +115,8 @@ impl Loader {
         }
     }
 
-    /// File, row group and row of the row with this ordinal in the data sets, one after the other, as
-    /// [receipts](Receipt::numbers) have it.
+    /// File, row group and row of the row with this ordinal, counted through all data sets as
+    /// [receipts](Receipt::numbers) do.
     pub fn row_place(&self, number: u64) -> Option<Place> {
         let sources = self.sources.all();
         let after = sources.partition_point(|source| source.first_number <= number);
@@ -128,7 +127,7 @@ impl Loader {
     /// The plan of this rank for an epoch, from footers alone.
     ///
     /// # Errors
-    /// There is no such epoch of a mix.
+    /// The mix has no such epoch.
     pub fn plan(&self, epoch: u64) -> Result<RankPlan> {
         if let Some(mixture) = &self.sources.mixture {
             let (run, split) = mixture.run();
@@ -156,7 +155,7 @@ impl Loader {
         let cache = together(caches.map(|row_cache| row_cache.cache()));
         let first = self.sources.first();
         let (mut opened, mut traffic) = (first.opened, first.fetcher.reads.store.traffic());
-        // Sources over one data set share its connections.
+        // Sources over one data set share its connections, so each data set is counted once.
         let mut counted = vec![Arc::as_ptr(&first.fetcher.reads.catalog)];
         for source in sources {
             let catalog = Arc::as_ptr(&source.fetcher.reads.catalog);
@@ -174,7 +173,7 @@ impl Loader {
         Stats { sources: of_sources, ..all }
     }
 
-    /// How far the consumer got: save it with the model.
+    /// How far the consumer got; save it with the model.
     pub fn position(&self) -> Position {
         let at = self.sources.progress.get();
         let Some(mixture) = &self.sources.mixture else {
@@ -196,11 +195,11 @@ impl Loader {
         Position::new((at.epoch, row), sources, split.into(), Some(reached.state))
     }
 
-    /// Where the rows of a step are stored, in the order of delivery: of any step of any epoch, past or to
-    /// come, and of any rank. Nothing is read. Steps are counted from the beginning of an epoch.
+    /// The places where the rows of a step are stored, in the order of delivery: of any step of any epoch,
+    /// past or to come, and of any rank. Nothing is read. Steps are counted from the beginning of an epoch.
     ///
     /// # Errors
-    /// As [`Rewind::step`], of which this is the short form.
+    /// The errors of [`Rewind::step`], for which this is a shorthand.
     pub fn which(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
         self.rewind().step(epoch, step, rank)
     }
@@ -215,14 +214,14 @@ impl Loader {
         }
     }
 
-    /// Moves to a saved position; the next epoch begins there. Lanes and window are taken from it where they
-    /// were left open. Another world resumes the same steps as long as the rows of a step over all ranks stay
-    /// as many; with other batches the steps are others from there on. Other weights of a mix may hold from
-    /// there on as well.
+    /// Moves to a saved position; the next epoch begins there. Lanes and window are taken from the position
+    /// if they were left open. Another world resumes the same steps as long as a step has the same number of
+    /// rows over all ranks; with other batches, steps differ from there on. A mix may also have other weights
+    /// from there on.
     ///
     /// # Errors
-    /// The position belongs to other data sets, or another seed, filter, order or weights; or its windows do
-    /// not fit the memory.
+    /// The position belongs to other data sets, or to another seed, filter, order or weights; or its windows
+    /// do not fit the memory.
     pub fn restore(&self, position: &Position) -> Result<()> {
         self.sources.check_usable()?;
         let at = self.sources.progress.get();
@@ -252,7 +251,7 @@ impl Loader {
     fn restore_mix(&self, mixture: &Mixture, position: &Position, saved: &SavedMix) -> Result<()> {
         let mut orders = Vec::new();
         for (number, (source, saved)) in self.sources.all().iter().zip(&position.sources).enumerate() {
-            // In the middle of an epoch its rows are the same: none is denied that was not.
+            // In the middle of an epoch the rows must stay the same: no other row may be denied.
             let row = u64::from(position.row > 0).min(saved.order.rows);
             orders.push(source.order_of(saved, row).map_err(of_source(number))?);
         }
@@ -294,7 +293,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Goes on where a position is, or with the epoch after it.
+    /// Continues at a position, or with the epoch after it.
     fn set(&self, position: &Position, is_over: bool) {
         let skipped: Vec<u64> = position.sources.iter().map(|source| source.skipped).collect();
         self.sources.progress.set(match is_over {
@@ -307,20 +306,20 @@ impl Loader {
         });
     }
 
-    /// A warning that was not returned yet: how the disk of the cache or of the trace failed, that denied
-    /// rows are not there, or why the index of a folder is not used.
+    /// A warning that has not been returned yet: that the disk of the cache or of the trace failed, that
+    /// denied rows do not exist, or why the index of a folder is not used.
     pub fn take_warning(&self) -> Option<String> {
         self.sources.all().iter().find_map(|source| source.take_warning())
     }
 
     /// Counts a batch, and all before it, as handed over to the consumer. A receipt of another loader, or of
-    /// an epoch before the one that was begun last, counts for nothing.
+    /// an epoch before the one that was begun last, has no effect.
     pub fn handed_over(&self, receipt: &Receipt) {
         self.sources.progress.handed_over(receipt);
     }
 
-    /// The pages of the slot that has this address, if it is one of this loader's that can be registered with
-    /// a device. The caller keeps a batch that is in the slot.
+    /// The pages of the slot that contains this address, if it is a slot of this loader that can be
+    /// registered with a device. The caller keeps a batch that is in the slot.
     pub fn pages(&self, address: usize) -> Option<Arc<Pages>> {
         self.sources.all().iter().find_map(|source| source.collator.buffers.pages(address))
     }
@@ -332,12 +331,12 @@ impl Loader {
 
     /// Ends the epoch that is under way, at once. Every later use is an error.
     ///
-    /// Its threads end and its files are closed, also while it is kept: those that decode once the batches
-    /// that are being made are done, those that wait for storage once the [`Dataset`](super::Dataset) is
-    /// dropped too.
+    /// The threads of the loader end and its files are closed, even if the loader is kept: threads that
+    /// decode end once the batches that are being made are done, and those that wait for storage once the
+    /// [`Dataset`](super::Dataset) is dropped too.
     ///
-    /// Nothing is written to the folder of the cache after it; for rows that are being written it waits for a
-    /// second at most.
+    /// Nothing is written to the folder of the cache afterwards; for rows that are just being written, this
+    /// waits for a second at most.
     pub fn close(&self) {
         for source in self.sources.all() {
             source.engine.close();
@@ -346,7 +345,7 @@ impl Loader {
     }
 }
 
-/// Says which source of a mix an error is of.
+/// Adds to an error the source of a mix in which it occurred.
 pub(super) fn of_source(number: usize) -> impl Fn(Error) -> Error {
     move |error| error.hint_also(&format!("it is source {number} of the mix"))
 }

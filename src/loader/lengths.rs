@@ -1,4 +1,4 @@
-//! The bytes of a batch, known before it is made.
+//! The bytes of a batch, computed before it is made.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use crate::batch::{heaviest, longest, weigh, weigh_each};
 use crate::column::{Codec, Gather, RowCells};
 use crate::reader::{Resident, Rows};
 
-/// The next move where values that are not stored make a batch too large.
+/// The advice if values that are not stored make a batch too large.
 const EXPANDED_HINT: &str = "sparse vectors are delivered with all of their zeros: read their fields \
                              \"indices\" and \"values\" by name in `columns` to have them as they are stored";
 
-/// Known bounds of the bytes of a batch before its rows are known.
+/// The bounds of the bytes of a batch that are known before its rows are.
 #[derive(Debug)]
 pub(crate) struct Lengths {
     /// Columns whose values differ in length.
     pub(crate) columns: Vec<usize>,
-    /// Of them those whose values take as much as the longest of their batch.
+    /// The columns among `columns` whose values all take as much as the longest one in their batch.
     pub(crate) to_longest: Vec<usize>,
-    /// Of them those whose values are expanded once they are gathered.
+    /// The columns among `columns` whose values are expanded after they are gathered.
     pub(crate) expanded: Vec<usize>,
-    /// Of them those in which each cell says what its row takes, with what knows it.
+    /// The columns among `columns` in which each cell says the size of its row, with the codec that reads it.
     pub(crate) by_cell: Vec<(usize, Codec)>,
-    /// Bytes that a row takes in all others.
+    /// The bytes of a row in all other columns.
     pub(crate) others: u64,
-    /// Bytes that one batch may take.
+    /// The most bytes that one batch may take.
     pub(crate) largest: u64,
-    /// Rows of a sample.
+    /// The number of rows of a sample.
     pub(crate) of_a_sample: u64,
 }
 
@@ -48,11 +48,11 @@ impl Lengths {
         self.columns.iter().map(longest).sum()
     }
 
-    /// The bytes of a batch before it is made, where its rows differ: an upper limit if that fits `permits` already,
-    /// else the exact number.
+    /// The bytes of a batch before it is made, if its rows differ: an upper bound if that fits `permits`
+    /// already, else the exact number.
     ///
     /// # Errors
-    /// The batch is larger than one may be. `row` finds one of a source by its place in the deal.
+    /// The batch is larger than a batch may be. `row` finds a row of a source by its place in the deal.
     pub(super) fn weigh(
         &self,
         permits: &BatchSemaphore,
@@ -99,7 +99,7 @@ impl Lengths {
         Err(self.too_large(bytes, rows, &heavy, found))
     }
 
-    /// What weighs the most of the rows of a batch, of which there are some.
+    /// The heaviest part of a batch, which has at least one row.
     fn heaviest_of(&self, all: &[Arc<Rows>], stored: &[(u32, u32)]) -> Heaviest {
         let of_each = |column: &usize| self.each(*column, all, stored);
         let each: Vec<Vec<u64>> = self.columns.iter().map(of_each).collect();
@@ -116,7 +116,7 @@ impl Lengths {
             });
             columns.fold(others, u64::saturating_add)
         };
-        // The first of equals.
+        // Among equals the first one counts.
         let samples = (0..stored.len()).step_by(sample).map(|from| (from, of_sample(from)));
         let (from, bytes) =
             samples.reduce(|most, one| if one.1 > most.1 { one } else { most }).unwrap_or((0, 0));
@@ -131,7 +131,7 @@ impl Lengths {
         Heaviest { alone, column: self.columns[column], row }
     }
 
-    /// What knows the bytes of a row of a column by its cell, where each cell says it.
+    /// The codec that reads the bytes of a row from a cell of a column, if each cell says them.
     fn gatherer(&self, column: usize) -> Option<&dyn Gather> {
         self.by_cell.iter().find(|(of, _)| *of == column)?.1.as_gather()
     }
@@ -150,7 +150,7 @@ impl Lengths {
         }
     }
 
-    /// The refusal of a batch of so many `bytes` and `rows`.
+    /// The error for a batch of `bytes` and `rows`.
     fn too_large(&self, bytes: u64, rows: u64, heavy: &Heaviest, found: FoundRow) -> Error {
         let largest = self.largest;
         let cause = format!(
@@ -192,17 +192,17 @@ pub(super) struct FoundRow {
     pub(super) id: RowId,
 }
 
-/// What weighs the most of a batch.
+/// The heaviest part of a batch.
 struct Heaviest {
-    /// The bytes of the sample that takes the most, if it is too large for a batch of its own.
+    /// The bytes of the heaviest sample, if it is too large for a batch of its own.
     alone: Option<u64>,
-    /// The column that takes the most.
+    /// The column that takes the most bytes.
     column: usize,
-    /// The row that takes the most of it, among all or in that sample.
+    /// The row that takes the most bytes of that column, among all rows or in that sample.
     row: usize,
 }
 
-/// The bytes that a row takes by its cell in a column.
+/// The bytes that a row takes according to its cell in a column.
 fn cell_bytes(gather: &dyn Gather, rows: &RecordBatch, row: usize, column: usize) -> u64 {
     match RowCells::new(rows, row, false).peek(column) {
         Ok(Some(cell)) => gather.cell_bytes(cell),
@@ -210,7 +210,7 @@ fn cell_bytes(gather: &dyn Gather, rows: &RecordBatch, row: usize, column: usize
     }
 }
 
-/// A column of each source.
+/// One column in each source.
 fn of_column(all: &[Arc<Rows>], column: usize) -> Vec<&dyn Array> {
     all.iter().map(|rows| rows.batch.column(column).as_ref()).collect()
 }

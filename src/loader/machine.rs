@@ -1,28 +1,28 @@
-//! Defaults for threads and memory, from the machine or the container.
+//! The defaults for threads and memory, from the machine or the container.
 
-/// Default memory budget, if the machine has twice as much.
-const MEMORY: u64 = 4 << 30;
+/// The default memory budget of a machine that has at least twice as much.
+const DEFAULT_MEMORY: u64 = 4 << 30;
 
-/// The part of the memory that the page cache is trusted to use.
-const REMEMBERED: u64 = 2;
+/// The page cache is trusted to use the memory of this process divided by this.
+const PAGE_CACHE_DIVISOR: u64 = 2;
 
 /// The processors that this process may use, as affinity and cgroup allow.
 pub(super) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Default budget: 4 GiB, or half of the memory that this process may use.
+/// The default budget: 4 GiB, or half of the memory that this process may use.
 pub(super) fn default_memory() -> u64 {
-    available_memory().map_or(MEMORY, |bytes| MEMORY.min(bytes / 2))
+    available_memory().map_or(DEFAULT_MEMORY, |bytes| DEFAULT_MEMORY.min(bytes / 2))
 }
 
-/// Bytes that the page cache is trusted to keep from one epoch to the next: half of the memory that this process may use;
-/// 0 where that cannot be read.
+/// The bytes that the page cache is trusted to keep from one epoch to the next: half of the memory that this
+/// process may use; 0 if that cannot be read.
 pub fn page_cache() -> u64 {
-    available_memory().unwrap_or(0) / REMEMBERED
+    available_memory().unwrap_or(0) / PAGE_CACHE_DIVISOR
 }
 
-/// Memory of the machine, or of the cgroup if that is less; `None` where neither can be read.
+/// The memory of the machine, or of the cgroup if that is less; `None` if neither can be read.
 fn available_memory() -> Option<u64> {
     const KIB: u64 = 1 << 10;
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;

@@ -1,8 +1,9 @@
-//! How several sources make one loader: the plan in force, by which an epoch takes their batches, and how
-//! these are joined.
+//! Several sources in one loader: the plan in force, by which an epoch takes their batches, and the ways to
+//! join these.
 //!
-//! Each source has a pipe of its own, over one pool of threads and shares of one budget of memory. `join`
-//! makes one batch of theirs, `masks` are made by all sources or none, and `caches` are counted together.
+//! Each source has a pipe of its own, over one pool of threads and shares of one memory budget. `join` makes
+//! one batch from theirs, `masks` checks that all sources make a mask or none, and `caches` adds up their
+//! caches.
 
 mod caches;
 mod join;
@@ -19,20 +20,20 @@ pub(super) use caches::together;
 pub(super) use join::Joiner;
 pub(super) use masks::{Delivered, check_masks};
 
-/// The most weights of a schedule, over all sources: a position has them all, in less than 64 KiB.
-const MOST_WEIGHTS: usize = 4_000;
+/// The most weights in a schedule, over all sources: a position has them all, in less than 64 KiB.
+const MAX_WEIGHTS: usize = 4_000;
 
-/// Steps that are gone through rather than sought.
-const NEAR: u64 = 64;
+/// Steps that are at most this far away are found by going through them rather than by a search.
+const MAX_WALKED_STEPS: u64 = 64;
 
-/// Planned epochs that are kept: the one under way and the next, and one that is asked for.
-const PLANNED: usize = 3;
+/// The number of planned epochs that are kept: the one under way and the next, and one that is asked for.
+const PLANNED_EPOCHS: usize = 3;
 
 /// How the sources of a loader are mixed.
 #[derive(Debug)]
 pub(super) struct Mixture {
     pub(super) joiner: Joiner,
-    /// Rows of each source that were made into batches.
+    /// The rows of each source that were made into batches.
     pub(super) delivered: Vec<AtomicU64>,
     /// The options of the loader, with the defaults filled in.
     pub(super) spec: LoaderSpec,
@@ -45,15 +46,16 @@ struct Plan {
     run: Arc<Run>,
     lanes: u32,
     planned: Vec<(u64, Arc<MixedEpoch>)>,
-    /// Where the position was asked for last, to go on from there: the epoch, and its steps from there on.
+    /// The place of the position that was asked for last, to continue from there: the epoch, and its steps
+    /// from there on.
     asked: Option<(u64, Steps)>,
 }
 
 /// How far an epoch of a mix got.
 pub(super) struct Reached {
-    /// Of each source the number of its first pass.
+    /// The number of the first pass of each source.
     pub(super) passes: Vec<u64>,
-    /// Of each source the rows that were given.
+    /// The rows that each source has given.
     pub(super) rows: Vec<u64>,
     pub(super) state: SavedMix,
 }
@@ -63,10 +65,10 @@ impl Plan {
         Plan { run: Arc::new(run), lanes, planned: vec![first], asked: None }
     }
 
-    /// Rows of each source before a step of an epoch.
+    /// The rows of each source before a step of an epoch.
     fn taken_before(&mut self, number: u64, epoch: &MixedEpoch, step: u64) -> Vec<u64> {
         let is_near = |(of, steps): &(u64, Steps)| {
-            *of == number && (steps.step()..=steps.step() + NEAR).contains(&step)
+            *of == number && (steps.step()..=steps.step() + MAX_WALKED_STEPS).contains(&step)
         };
         let asked = self.asked.take().filter(is_near);
         let (_, mut steps) = asked.unwrap_or_else(|| (number, epoch.course.steps_from(step)));
@@ -104,7 +106,7 @@ impl Mixture {
         (plan.run.clone(), self.split(plan.lanes, self.spec.shard))
     }
 
-    /// The share of a rank, in orders of so many lanes.
+    /// The share of a rank, in orders of `lanes` lanes.
     pub(super) fn split(&self, lanes: u32, shard: Shard) -> MixSplit {
         MixSplit { shard, lanes, global_batch: self.spec.global_batch() }
     }
@@ -120,19 +122,20 @@ impl Mixture {
         let made = Arc::new(run.epoch(number)?);
         if Arc::ptr_eq(run, &plan.run) {
             plan.planned.push((number, made.clone()));
-            if plan.planned.len() > PLANNED {
+            if plan.planned.len() > PLANNED_EPOCHS {
                 plan.planned.remove(0);
             }
         }
         Ok(made)
     }
 
-    /// Takes another run as the plan in force, of which one epoch is planned already.
+    /// Puts another run in force as the plan, of which one epoch is planned already.
     pub(super) fn replace(&self, run: Run, lanes: u32, first: (u64, Arc<MixedEpoch>)) {
         *self.plan() = Plan::new(run, lanes, first);
     }
 
-    /// Steps of an epoch. What came before a border is counted in the steps that hold now.
+    /// The number of steps of an epoch. Steps before the place where batches changed are counted in the steps
+    /// that hold now.
     pub(super) fn steps(&self, number: u64) -> u64 {
         let (run, _) = self.run();
         let Ok(plan) = self.planned(&run, number) else { return 0 };
@@ -140,7 +143,7 @@ impl Mixture {
         plan.course.steps() + before.div_ceil(run.rule.global_batch)
     }
 
-    /// How far an epoch got that has given so many rows.
+    /// How far an epoch that has given `row` rows got.
     pub(super) fn reached(&self, epoch: u64, row: u64) -> Reached {
         let (run, _) = self.run();
         let sources = run.rule.rows.len();
@@ -171,17 +174,18 @@ impl Mixture {
 /// schedule.
 ///
 /// # Errors
-/// A weight can never work, there are not as many as sources, or a step does not follow the one before.
+/// A weight cannot work, the number of weights is not that of sources, or a step does not come after the one
+/// before.
 pub(super) fn weights(first: &[f64], schedule: &[(u64, Vec<f64>)]) -> Result<Vec<(u64, Weights)>> {
     let weights = first.len().saturating_mul(schedule.len());
-    if weights > MOST_WEIGHTS {
+    if weights > MAX_WEIGHTS {
         let cause = format!(
             "the schedule has {weights} weights: {} changes of {} sources",
             schedule.len(),
             first.len()
         );
         return Err(Error::invalid(cause)
-            .hint(format!("a position holds up to {MOST_WEIGHTS}; change the weights less often")));
+            .hint(format!("a position holds up to {MAX_WEIGHTS}; change the weights less often")));
     }
     let mut all = vec![(0, Weights::new(first)?)];
     for (step, weights) in schedule {

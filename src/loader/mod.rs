@@ -1,22 +1,24 @@
 //! The pipe and its handle: from a data set to an iterator of batches.
 //!
-//! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks the options and fills in those that are open,
-//! * [`spec`](LoaderSpec) has the options, as every door fills them; [`deny`](Deny) is a list of rows,
+//! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks the options and fills in the open ones,
+//! * [`spec`](LoaderSpec) has the options, as Rust, Python and the program fill them; [`deny`](Deny) is a
+//!   list of rows,
 //! * `plan` sums up what a rank reads, `sizing` divides the memory budget,
-//! * `threads` starts them, `pipe` runs epochs on them as `lifecycle` decides: `prefetch` fetches the row groups of an
-//!   epoch, few at once in the beginning (`slow_start`), and `row_groups` decodes them; `assembly` follows the plan, as far
-//!   as `admission` lets it, takes row groups from `arrivals`, groups small batches (`batch_group`) and gives them to `hand_over`, which sends them to the
-//!   consumer through a `queue` as the `semaphore` permits; `collate` makes one batch of rows with the codecs
-//!   of its columns, `buffer_pool` keeps its buffers, each a `slot` that can be registered with a device,
-//! * a `source` is a data set with a pipe of its own, and gives a `pass` over its rows; `sources` are those of a
-//!   loader, one alone or several, which a `mix` takes rows from by weight,
+//! * `threads` starts the threads, and `pipe` runs epochs on them as `lifecycle` decides: `prefetch` fetches
+//!   the row groups of an epoch, few at once in the beginning (`slow_start`), and `row_groups` decodes them;
+//!   `assembly` follows the plan, as far as `admission` lets it, takes row groups from `arrivals`, groups
+//!   small batches (`batch_group`) and gives them to `hand_over`, which sends them to the consumer through a
+//!   `queue` as the `semaphore` permits; `collate` makes one batch of rows with the codecs of its columns,
+//!   `buffer_pool` keeps its buffers, each a `slot` that can be registered with a device,
+//! * a `source` is a data set with a pipe of its own, and gives a `pass` over its rows; `sources` are those
+//!   of a loader, either a single one or several, from which a `mix` takes rows by weight,
 //! * `rewind` says which rows a step holds, past or to come,
 //! * `petastorm` reads the schema beside the files of a data set of Petastorm,
 //! * `repack` writes a data set again with its JPEGs in another form,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
-//! * [`epoch`](Epoch) takes the batches of passes and hands over, to a [`consumer`](Consumer) where there is a layer
-//!   in between; `progress` counts the batches that were handed over, [`stats`](Stats) reports which stages worked and
-//!   which were waited for.
+//! * [`epoch`](Epoch) takes the batches of passes and hands them over, to a [`consumer`](Consumer) if there
+//!   is a layer in between; `progress` counts the batches that were handed over, and [`stats`](Stats) reports
+//!   which stages worked and which were waited for.
 
 mod admission;
 mod advice;

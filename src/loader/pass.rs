@@ -1,4 +1,4 @@
-//! One pass over a rank's share of a source: it takes what the pipe makes.
+//! One pass over a rank's share of a source, which takes the batches that the pipe makes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,45 +22,46 @@ use crate::monitor::{Monitor, Watch};
 pub struct Step {
     /// The rows of this rank.
     pub batch: RecordBatch,
-    /// Pass it to [`Loader::handed_over`](super::Loader::handed_over) when the consumer has the batch.
+    /// The receipt to give to [`Loader::handed_over`](super::Loader::handed_over) when the consumer has the
+    /// batch.
     pub after: Receipt,
 }
 
 /// The batches of one rank and pass over a source, in order. Dropping it stops its work at once.
 pub(super) struct Pass {
     pub(super) number: u64,
-    /// Steps still to come: a pass that ends before them is an error.
+    /// The number of steps still to come: a pass that ends before them is an error.
     pub(super) owed: u64,
     pub(super) receiver: BatchReceiver,
     pub(super) pending: Option<PendingBatch>,
     pub(super) generation: u64,
     pub(super) monitor: Arc<Monitor>,
-    /// Whether it is a part of an epoch, whose own waits are the consumer's.
+    /// Whether the pass is a part of an epoch, which then reports the consumer's waits itself.
     pub(super) is_part: bool,
-    /// The batches that came in.
+    /// The batches that have come in.
     pub(super) refill: Refill,
-    /// Bad rows of the batches that were returned.
+    /// The number of bad rows of the batches that were returned.
     pub(super) skipped: usize,
     pub(super) beginning: Beginning,
 }
 
-/// The beginning of the pass, where the first row that can be delivered is.
+/// The beginning of the pass, which has the first row that can be delivered.
 pub(super) enum Beginning {
-    /// It is in this iterator.
+    /// The beginning is in this iterator.
     Here,
-    /// It is before the row at which this iterator began; how to begin there.
+    /// The beginning is before the row at which this iterator began; the function begins a pass there.
     Before(Box<dyn FnOnce() -> Result<Option<Pass>> + Send>),
-    /// It is being read.
+    /// The beginning is being read by this pass.
     Read(Box<Pass>),
 }
 
 impl Pass {
-    /// Steps that are still to come.
+    /// The number of steps that are still to come.
     pub(super) fn remaining(&self) -> u64 {
         self.owed
     }
 
-    /// Bad rows that were left out so far.
+    /// The bad rows that were left out so far.
     pub(super) fn skipped(&self) -> &[BadRow] {
         &self.refill.bad()[..self.skipped]
     }
@@ -75,11 +76,11 @@ impl Pass {
         self.receiver.check_process()
     }
 
-    /// Waits at most `timeout` for the next batch; `None` where it is still to come. After an error there is
+    /// Waits at most `timeout` for the next batch; `None` if it is still to come. After an error there is
     /// none.
     pub(super) fn take(&mut self, timeout: Duration) -> Result<Option<Step>> {
         self.check_process()?;
-        // The beginning of the epoch is read once the last batch of it came.
+        // The beginning of the epoch is read once the last batch of the epoch has come.
         let all_came = self.refill.waiting() == self.owed;
         if let Some(ended) = self.ended_from_outside().filter(|_| !all_came) {
             return Err(ended);
@@ -104,7 +105,7 @@ impl Pass {
                 true => self.fill_the_last(left),
                 false => self.take_in(left),
             };
-            // Those of batches that cannot be returned are listed too.
+            // The bad rows of batches that cannot be returned are listed too.
             let came = came.inspect_err(|_| self.count_skipped(self.refill.bad().len()));
             if !came? {
                 return Ok(None);
@@ -134,7 +135,7 @@ impl Pass {
         }
     }
 
-    /// Waits for the next batch and takes it in; false where it is still to come.
+    /// Waits for the next batch and takes it in; false if it is still to come.
     fn take_in(&mut self, timeout: Duration) -> Result<bool> {
         let received = match self.receive(timeout) {
             Ok(made) => made,
@@ -152,7 +153,7 @@ impl Pass {
     }
 
     /// Fills the last batches of the epoch, which are empty, with its first row that can be delivered; false
-    /// where that is still to come.
+    /// if that row is still to come.
     fn fill_the_last(&mut self, timeout: Duration) -> Result<bool> {
         if self.refill.fill_with_first()? {
             return Ok(true);
@@ -181,7 +182,7 @@ impl Pass {
         error.hint_if_none("mend the rows, or leave them out with `deny`")
     }
 
-    /// Counts the bad rows until so many were returned.
+    /// Counts the first `until` bad rows as returned.
     fn count_skipped(&mut self, until: usize) {
         self.monitor.skipped.fetch_add((until - self.skipped) as u64, Relaxed);
         self.skipped = until;
@@ -213,7 +214,8 @@ impl Pass {
         })
     }
 
-    /// Why no batch comes any more, if the loader ended the pass: also those that were made before.
+    /// The reason why no batch comes any more, if the loader ended the pass; it also withholds batches that
+    /// were made before.
     fn ended_from_outside(&self) -> Option<Error> {
         match self.receiver.abandoned()? {
             Reason::Left | Reason::Failed => None,
@@ -222,7 +224,7 @@ impl Pass {
     }
 }
 
-/// The error of who asks for a batch of an epoch that was ended before its time.
+/// The error for a request for a batch of an epoch that was ended early.
 pub fn ended(number: u64, reason: Reason) -> Error {
     let (why, next) = match reason {
         Reason::Closed => return Error::closed(),

@@ -10,9 +10,9 @@ use forebay_store::source::{Store, StoredValue, common_values};
 use super::dataset::{Dataset, Locations};
 use super::threads::IoRuntime;
 
-/// The schema of a Petastorm data set, or `None` where it has none: from the file `_common_metadata` in the folder
-/// that is opened, in the folder where a glob begins, or in the one that named files share. No other footer is read.
-/// `options` are those of [`Dataset::open_with_options`](crate::Dataset::open_with_options).
+/// The schema of a Petastorm data set, or `None` if it has none: from the file `_common_metadata` in the
+/// folder that is opened, in the folder where a glob begins, or in the one that named files share. No other
+/// footer is read. `options` are those of [`Dataset::open_with_options`](crate::Dataset::open_with_options).
 ///
 /// ```no_run
 /// use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ use super::threads::IoRuntime;
 /// ```
 ///
 /// # Errors
-/// `NotFound` where nothing matches; `Corrupt` for a `_common_metadata` that is damaged, and for a schema that is
-/// none; `Unsupported` for one that names anything but what schemas are made of, or where two folders have different
-/// ones. The place is the file.
+/// `NotFound` if nothing matches; `Corrupt` for a `_common_metadata` that is damaged, and for bytes in it
+/// that are not a schema; `Unsupported` for one that refers to anything but the parts of schemas, or if two
+/// folders have different ones. The place is the file.
 pub fn petastorm_schema(
     locations: impl Locations,
     options: &BTreeMap<String, String>,
@@ -42,18 +42,18 @@ pub fn petastorm_schema(
 }
 
 impl Dataset {
-    /// The schema that Petastorm wrote beside the files of the folders that were opened; `None` where it
-    /// wrote none, or where files were named instead of a folder or a glob. It is read once, when it is first
-    /// asked for. Loaders decode the columns as it says.
+    /// The schema that Petastorm wrote beside the files of the folders that were opened; `None` if it wrote
+    /// none, or if files were named instead of a folder or a glob. It is read once, when it is first asked
+    /// for. Loaders decode the columns by it.
     ///
     /// # Errors
-    /// As [`petastorm::schema`](crate::petastorm::schema).
+    /// The errors of [`petastorm::schema`](crate::petastorm::schema).
     pub fn petastorm_schema(&self) -> Result<Option<Arc<Unischema>>> {
         let (io, store) = self.here()?;
         self.petastorm_schema_of(&io, &store)
     }
 
-    /// The same, read from its stores in this process.
+    /// The schema, read from the stores of the data set in this process.
     pub(super) fn petastorm_schema_of(
         &self,
         io: &IoRuntime,

@@ -5,18 +5,19 @@
 //!          permits, requests          Parquet        walk, who needs what   gather, decode   in order
 //! ```
 //!
-//! Scout and assembly walk over the same plan, so that parts arrive in the order in which they are needed and nothing
-//! is sorted. Results of the pool travel as one-shot receivers in plan order: tasks finish in any order, and their
-//! results are handed over in plan order. Hanging up at either end (a dropped epoch, a failed request) ends everything
-//! in between.
+//! Scout and assembly walk over the same plan, so that parts arrive in the order in which they are needed and
+//! nothing is sorted. The results of the pool travel as one-shot receivers in plan order: tasks finish in any
+//! order, and their results are handed over in plan order. Hanging up at either end (a dropped epoch, a
+//! failed request) ends everything in between.
 //!
-//! Once a quarter of an epoch's steps are on their way (three quarters, where lists of rows take much of the memory), the
-//! next epoch is prepared. As soon as no more row groups of the present one are to be fetched, those of the next one are:
-//! into what the budget has free, as far as its first batches need them, and its first batch is made. As soon as the
-//! present one has no more batches to make, the next one's take their permits.
+//! Once a quarter of an epoch's steps are on their way (three quarters, if lists of rows take much of the
+//! memory), the next epoch is prepared. As soon as no more row groups of the present epoch are to be fetched,
+//! those of the next one are: into the free part of the budget, as far as its first batches need them, and
+//! its first batch is made. As soon as the present epoch has no more batches to make, those of the next one
+//! take its permits.
 //!
-//! [`Lifecycle`], a plain value, decides when each of these happens. [`Engine`] drives it: it has the lock, the threads and
-//! the channels, passes in the events, and carries out the actions.
+//! [`Lifecycle`], a plain value, decides when each of these happens. [`Engine`] drives it: it has the lock,
+//! the threads and the channels, passes in the events, and carries out the actions.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -46,21 +47,21 @@ pub(crate) struct Engine {
     this: Weak<Engine>,
     /// The process that started the threads.
     process: Process,
-    /// `None` once the loader was closed.
+    /// The resources; `None` once the loader was closed.
     means: Mutex<Option<Means>>,
     driven: Mutex<Driven>,
     row_cache: Option<RowCache>,
 }
 
-/// What a loader holds until it is closed.
+/// The resources that a loader holds until it is closed.
 pub(crate) struct Means {
     /// The threads that wait for storage.
     pub(crate) io: Arc<IoRuntime>,
-    /// Those that decode.
+    /// The threads that decode.
     pub(crate) pool: Arc<ThreadPool>,
-    /// Its files stay open.
+    /// The reading of the files, which keeps them open.
     pub(crate) _reading: Reading,
-    /// The memory that it may take.
+    /// The promise of the memory that the loader may take.
     pub(crate) _promise: Promise,
 }
 
@@ -68,11 +69,11 @@ pub(crate) struct Means {
 #[derive(Default)]
 struct Driven {
     life: Lifecycle<PrefetchKey>,
-    /// The handles on the epochs that `life` holds: at most two.
+    /// The handles on the epochs that `life` holds, which are at most two.
     epochs: Vec<Handles>,
     /// The work that the epoch under way was begun with.
     work: Option<Work>,
-    /// For the batches of both epochs.
+    /// The permits for the batches of both epochs.
     permits: Option<BatchSemaphore>,
 }
 
@@ -81,11 +82,11 @@ struct Handles {
     id: EpochId,
     admission: Arc<Admission>,
     prefetch: PrefetchControl,
-    /// Its batches and their watch, until its consumer has them.
+    /// The batches and their watch, until the consumer has them.
     unclaimed: Option<(queue::Receiver<PendingBatch>, Watch)>,
 }
 
-/// A walk over an epoch, made where it is used.
+/// Makes a walk over an epoch, where it is used.
 pub(crate) type MakeWalk = Box<dyn FnOnce() -> Walk + Send>;
 
 /// One epoch as a plan.
@@ -93,7 +94,7 @@ pub(crate) struct Planned {
     pub(crate) key: PrefetchKey,
     /// The order in which each part gives its rows.
     pub(crate) deals: Arc<Deals>,
-    /// Walks only to see which parts enter.
+    /// A walk that only sees which parts enter.
     pub(crate) scout: Scout,
     pub(crate) walk: MakeWalk,
     /// The step at which the epoch after it is prepared.
@@ -102,10 +103,11 @@ pub(crate) struct Planned {
 
 /// The input of an epoch's work.
 pub(crate) struct Work {
-    /// The epoch, and the one after it from its beginning, if there will be one. Each is taken when it is started.
+    /// The epoch, and the whole one after it, if there will be one. Each plan is taken when its epoch is
+    /// started.
     pub(crate) plans: Vec<Planned>,
     pub(crate) source: Source,
-    /// Bytes for batches.
+    /// The bytes for batches.
     pub(crate) batches: u64,
 }
 
@@ -123,7 +125,7 @@ impl BatchReceiver {
         self.engine.check_process()
     }
 
-    /// Why the epoch ended early, if it did.
+    /// The reason why the epoch ended early, if it did.
     pub(crate) fn abandoned(&self) -> Option<Reason> {
         match self.engine.driven().life.state(self.id) {
             Some(State::Abandoned(reason)) => Some(reason),
@@ -189,8 +191,9 @@ impl Engine {
         self.handle(Event::Warmed);
     }
 
-    /// Ends the epoch that is under way, and writing to the cache; none begins after it. Its files are closed. The
-    /// threads end as soon as what they are at is done, and those that wait for storage once the data set is dropped too.
+    /// Ends the epoch that is under way, and writing to the cache; no epoch begins afterwards. The files of
+    /// the loader are closed. The threads end as soon as their present work is done, and those that wait for
+    /// storage once the data set is dropped too.
     pub(crate) fn close(&self) {
         // In a forked child there are no writers to wait for, and the threads and locks are the parent's.
         if self.check_process().is_err() {
@@ -202,11 +205,11 @@ impl Engine {
         }
         let work = self.driven().work.take();
         let means = self.means.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Not under the locks: much may be dropped with them.
+        // This happens outside the locks, since much may be dropped with them.
         drop((work, means));
     }
 
-    /// Begins an epoch; one that is under way ends. `work` is called only if it does begin.
+    /// Begins an epoch; one that is under way ends. `work` is called only if the epoch does begin.
     pub(crate) fn begin(self: &Arc<Self>, work: impl FnOnce() -> Result<Work>) -> Result<BatchReceiver> {
         self.check_process()?;
         let mut driven = self.driven();
@@ -228,10 +231,11 @@ impl Engine {
         self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes in an event. In a forked child nothing happens, and a thread of the parent may hold the lock.
+    /// Passes in an event. In a forked child this does nothing, since a thread of the parent may hold the
+    /// lock.
     fn handle(&self, event: Event<PrefetchKey>) {
         if self.check_process().is_ok() {
-            // Work that cannot be started ahead fails again, visibly, when the epoch is begun.
+            // If work cannot be started ahead, it fails again, visibly, when the epoch is begun.
             let _ = self.apply(&mut self.driven(), event);
         }
     }

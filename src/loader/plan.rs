@@ -1,4 +1,4 @@
-//! Summary of what one rank reads in an epoch, from footers alone.
+//! A summary of the reads of one rank in an epoch, from footers alone.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::shard::{
     row_groups_of_step,
 };
 
-/// A summary of what one rank reads in one epoch, from footers alone: see
+/// A summary of the reads of one rank in one epoch, from footers alone: see
 /// [`Loader::plan`](super::Loader::plan).
 ///
 /// ```no_run
@@ -30,78 +30,79 @@ use crate::shard::{
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RankPlan {
-    /// Number of the epoch, from 0.
+    /// The number of the epoch, from 0.
     pub epoch: u64,
     /// The rank, from 0.
     pub rank: u32,
-    /// Number of ranks.
+    /// The number of ranks.
     pub world: u32,
-    /// Batches: the same on every rank.
+    /// The number of batches, which is the same on every rank.
     pub steps: u64,
-    /// Rows that this rank receives, repeats included. Of a mix, those of all ranks.
+    /// The rows that this rank receives, repeats included. In a mix, the rows of all ranks.
     pub rows: u64,
-    /// Interleaved lanes of the order, of each source.
+    /// The number of interleaved lanes of the order of each source.
     pub lanes: u32,
     /// The memory budget, in bytes.
     pub memory: u64,
-    /// What the rank reads of its data set. `None` for a mix.
+    /// The reads of the rank in its data set. `None` for a mix.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub reads: Option<RankReads>,
-    /// Of a mix, the number of its first step, counted through all epochs.
+    /// In a mix, the number of the epoch's first step, counted through all epochs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_step: Option<u64>,
-    /// What comes of each source of a mix.
+    /// The contribution of each source of a mix.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourcePlan>,
 }
 
-/// What one rank reads of a data set in an epoch: see [`RankPlan`].
+/// The reads of one rank in a data set in an epoch: see [`RankPlan`].
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RankReads {
-    /// Of the rank's rows, those that are repeated so that no rank is without a batch.
+    /// How many of the rank's rows are repeats, made so that no rank is without a batch.
     pub padded: u64,
-    /// Rows that no rank receives, because they do not fill a step.
+    /// The rows that no rank receives because they do not fill a step.
     pub dropped: u64,
-    /// Row groups that each lane holds to mix.
+    /// The number of row groups that each lane holds to mix.
     pub pool: u32,
-    /// Row groups that this rank reads; one that two lanes share counts twice.
+    /// The row groups that this rank reads; one that two lanes share counts twice.
     pub row_groups: u64,
-    /// Bytes of their column chunks.
+    /// The bytes of their column chunks.
     pub stored_bytes: u64,
-    /// Most bytes of decoded row groups at any step; for an exact shuffle over a cache, whose rows are used
-    /// from there, those of the largest row group.
+    /// The most bytes of decoded row groups at any step; for an exact shuffle over a cache, whose rows are
+    /// used from there, the bytes of the largest row group.
     pub peak_row_group_bytes: u64,
-    /// The step at which these are at hand, counted from 0.
+    /// The step at which these bytes are held, counted from 0.
     pub peak_step: u64,
-    /// Row groups of which the rows of this rank's batch are, on average: the more, the better they are
+    /// The average number of row groups that a batch of this rank has rows of: the more, the better they are
     /// mixed.
     pub row_groups_of_a_batch: f64,
-    /// The same for a batch that is drawn uniformly from all rows, as an exact shuffle does.
+    /// The same average for a batch that is drawn uniformly from all rows, as an exact shuffle does.
     pub row_groups_if_uniform: f64,
-    /// The same for the first batch. In epoch 0 the window deals rows while it fills, so its first batches
-    /// are of fewer row groups: the first one of an eighth of those that the window holds, and of 32 at most,
-    /// if they have its rows.
+    /// The same number for the first batch. In epoch 0 the window deals rows while it fills, so its first
+    /// batches have rows of fewer row groups: the first one has rows of an eighth of those that the window
+    /// holds, and of at most 32, if these have enough rows.
     pub row_groups_of_first_batch: u64,
-    /// The step at which the window holds as many row groups as at any later one, counted from 0.
+    /// The first step, counted from 0, at which the window holds as many row groups as at any later one.
     pub full_window_step: u64,
-    /// Where that is far less, because few row groups fit the window: what would mix better.
+    /// Options that mix better, if batches have far fewer row groups than uniform ones because few fit the
+    /// window.
     pub better_mixing: Vec<BetterMixing>,
-    /// Bytes of the budget that are kept for batches.
+    /// The bytes of the budget that are kept for batches.
     pub batch_bytes: u64,
 }
 
-/// What comes of one source in an epoch of a mix.
+/// The contribution of one source to an epoch of a mix.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourcePlan {
-    /// Rows of the source.
+    /// The number of rows of the source.
     pub size: u64,
-    /// Rows of it in the epoch, over all ranks.
+    /// The rows of the source in the epoch, over all ranks.
     pub rows: u64,
-    /// Passes over it that the epoch begins.
+    /// The passes over the source that the epoch begins.
     pub passes: u64,
-    /// Rows of its last pass that are not read.
+    /// The rows of its last pass that are not read.
     pub unread: u64,
 }
 
@@ -171,11 +172,11 @@ impl Planned<'_> {
 }
 
 impl RankPlan {
-    /// That of an epoch of a mix.
+    /// The plan of an epoch of a mix.
     pub(super) fn of_mix(epoch: u64, plan: &MixedEpoch, split: MixSplit, memory: u64) -> Self {
         let of_source = |(source, &rows): (usize, &u64)| {
             let (size, passes) = (plan.sizes[source], plan.passes_of(source));
-            // A source that gives nothing is left out as a whole.
+            // A source that gives no rows is left out as a whole.
             SourcePlan { size, rows, passes, unread: passes.max(1) * size - rows }
         };
         let sources: Vec<SourcePlan> = plan.course.rows().iter().enumerate().map(of_source).collect();

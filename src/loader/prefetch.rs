@@ -20,30 +20,30 @@ use crate::reader::row_cache::RowCache;
 use crate::samples::EpochSamples;
 use crate::shard::{Deals, OrderSpec, Part, PlannedStep, Walk};
 
-/// Row groups, or bunches of small ones, that may wait, decoded or being decoded, for the plan to need them: enough that
-/// one is always ready, few enough that they are still in the processor's caches.
+/// How many row groups, or bunches of small ones, may wait, decoded or being decoded, for the plan to need
+/// them: enough that one is always ready, few enough that they are still in the processor's caches.
 const READ_AHEAD: usize = 2;
 
-/// Identifies the row groups to prefetch.
+/// Identifies a prefetch: an epoch, an order and the row where it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PrefetchKey {
     pub(crate) epoch: u64,
-    /// The global row to begin at.
+    /// The global row at which to begin.
     pub(crate) start: u64,
     pub(crate) order: OrderSpec,
 }
 
-/// Walks over an epoch only to see which parts enter.
+/// Makes a walk over an epoch that only sees which parts enter.
 pub(crate) type Scout = Box<dyn FnOnce() -> Walk + Send>;
 
-/// Row groups of one epoch on their way.
+/// The row groups of one epoch on their way.
 pub(super) struct Prefetch {
     pub(super) arriving: RowGroupQueue,
     pub(super) gauge: Arc<Gauge>,
     pub(super) control: PrefetchControl,
 }
 
-/// Controls how much is fetched. Cheap to clone; clones are the same.
+/// Controls how much is fetched. Cheap to clone; clones share their state.
 #[derive(Clone)]
 pub(super) struct PrefetchControl {
     head_start: Arc<HeadStart>,
@@ -59,7 +59,7 @@ impl PrefetchControl {
         self.head_start.raise(FetchLimit::HeadStart);
     }
 
-    /// Lets all of them be fetched. Those that were fetched before are needed now.
+    /// Lets all row groups be fetched. Those that were fetched before are needed now.
     pub(super) fn fetch_all(&self) {
         self.head_start.fetch_all();
     }
@@ -80,7 +80,7 @@ impl PrefetchControl {
     }
 }
 
-/// How much of an epoch may be fetched. Only ever rises.
+/// How much of an epoch may be fetched; the limit only ever rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum FetchLimit {
     Nothing,
@@ -88,12 +88,13 @@ enum FetchLimit {
     All,
 }
 
-/// How far fetching runs ahead of an epoch that has not begun, and may never: far enough for the batches that can be made
-/// ahead, and then for as many row groups as the store fetches at once, so that it is at work when the epoch begins.
+/// How far fetching runs ahead of an epoch that has not begun, and may never begin: far enough for the
+/// batches that can be made ahead, and then for as many row groups as the store fetches at once, so that the
+/// store is busy when the epoch begins.
 struct HeadStart {
     limit: watch::Sender<FetchLimit>,
     slow_start: SlowStart,
-    /// Counts what was fetched before.
+    /// The store, which counts the bytes fetched before.
     store: Store,
 }
 
@@ -115,14 +116,14 @@ impl HeadStart {
         self.raise(FetchLimit::All);
     }
 
-    /// Waits until this much may be fetched.
+    /// Waits until the limit is at least this one.
     async fn reached(&self, limit: FetchLimit) {
-        // The sender is our own: it is not closed.
+        // The sender is a field of this value, so it is not closed.
         drop(self.limit.subscribe().wait_for(|now| *now >= limit).await);
     }
 
-    /// The parts that enter with `steps`, held back beyond those of the first `ahead` steps and `more` parts, and while others
-    /// that are needed sooner are on their way.
+    /// The parts that enter with `steps`. Parts beyond those of the first `ahead` steps and `more` others are
+    /// held back, and so are parts while others that are needed sooner are on their way.
     fn parts(
         self: Arc<Self>,
         steps: impl Iterator<Item = PlannedStep> + Send,
@@ -151,7 +152,7 @@ impl HeadStart {
     }
 }
 
-/// The failure of a prefetch that ends without being cancelled.
+/// The error for a prefetch that ends without being cancelled.
 pub(super) fn ended_early() -> Error {
     Error::new(ErrorKind::Internal, "fetching ended before its plan did")
 }
@@ -162,7 +163,7 @@ pub(super) struct RowGroupQueue {
 }
 
 impl RowGroupQueue {
-    /// Waits for the next parts at most for `timeout`.
+    /// Waits for the next parts, for `timeout` at most.
     pub(super) fn next(&self, timeout: Duration) -> Result<Result<PendingRowGroups>, RecvTimeoutError> {
         self.parts.recv_timeout(timeout)
     }
@@ -170,7 +171,7 @@ impl RowGroupQueue {
 
 /// Parts that were fetched together.
 enum Arrival {
-    /// They are decoded when few others wait.
+    /// The parts were fetched, and are decoded when few others wait.
     Fetched(Vec<Fetched>),
     Decoding(PendingRowGroups),
 }
@@ -187,9 +188,9 @@ impl<F: FnOnce()> Drop for AtEnd<F> {
 }
 
 impl Prefetch {
-    /// Begins to prefetch the row groups of `samples` that `scout` finds, as far as its control allows, which is nothing at
-    /// first, and notes it with `watch`. The rows of a part come in the order of its deal, if there are `deals`. Calls
-    /// `ended` when nothing is fetched any more, however that came about.
+    /// Begins to prefetch the row groups of `samples` that `scout` finds, as far as its control allows, which
+    /// is nothing at first, and reports to `watch`. The rows of a part come in the order of its deal, if
+    /// there are `deals`. Calls `ended` when nothing is fetched any more, for whatever reason.
     pub(super) fn start(
         source: &Source,
         samples: Arc<EpochSamples>,
@@ -223,7 +224,8 @@ impl Prefetch {
                 let bytes = fetched.iter().map(|fetched| fetched.found.bytes()).sum();
                 limited.slow_start.add_fetched(fetched.len(), bytes);
                 let (decoder, turns) = (at_once.clone(), turns.clone());
-                // Other processes wait for rows that this one keeps, however slow its own consumer is.
+                // Other processes wait for rows that this one writes to the cache, however slow its own
+                // consumer is.
                 let are_kept = fetched.iter().any(|fetched| fetched.found.is_kept());
                 async move {
                     if !are_kept {
@@ -236,7 +238,7 @@ impl Prefetch {
             let pass_on = async move |arrival: Result<Arrival>| {
                 let arriving = match arrival {
                     Ok(Arrival::Decoding(arriving)) => arriving,
-                    // A permit first: parts that wait for one are not decoded yet.
+                    // The permit comes first: parts that wait for one are not decoded yet.
                     Ok(Arrival::Fetched(fetched)) => match waiting.clone().acquire_owned().await {
                         Ok(permit) => decoder.start(fetched, Some(permit), None),
                         Err(_) => return false,
@@ -248,7 +250,7 @@ impl Prefetch {
             fetcher.run(parts, watched, begin, pass_on).await;
         };
         runtime.spawn(async move {
-            // Created here, so that a task that never ran calls nothing.
+            // This is created here, so that a task that never ran calls nothing.
             let _at_end = AtEnd(Some(ended));
             cancelled.run_until_cancelled_owned(fetch).await;
         });

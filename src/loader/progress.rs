@@ -1,4 +1,4 @@
-//! The next epoch, and how many of its rows were handed over.
+//! The next epoch, and the number of its rows that were handed over.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,44 +7,45 @@ use forebay_base::{Error, Result};
 
 use crate::shard::{LAST_EPOCH, batch_key, row_key};
 
-/// Iterators that were given out in this process: each has a number of its own, so that a receipt of another loader, or of
-/// an abandoned epoch, is not taken for one of its successor.
+/// The number of iterators given out in this process: each has a number of its own, so that a receipt of
+/// another loader, or of an abandoned epoch, is not mistaken for one of its successor.
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
-/// The receipt of a batch: given to [`Loader::handed_over`](super::Loader::handed_over), it says that the batch, and all
-/// before it in its epoch, reached the training loop. See [`Wait`](super::Wait) for an example.
+/// The receipt of a batch. Given to [`Loader::handed_over`](super::Loader::handed_over), it says that the
+/// batch, and all before it in its epoch, reached the training loop. See [`Wait`](super::Wait) for an
+/// example.
 #[derive(Clone, Debug)]
 pub struct Receipt {
     pub(super) generation: u64,
     pub(super) epoch: u64,
     pub(super) row: u64,
-    /// Of each source the rows of its pass that were left out so far.
+    /// For each source, the rows of its pass that were left out so far.
     pub(super) skipped: Arc<[u64]>,
     pub(super) last: bool,
     pub(super) numbers: Arc<[u64]>,
-    /// The keys of these rows, where they are of several sources, or one may come several times.
+    /// The keys of these rows, if they come from several sources, or if a row may come several times.
     pub(super) keys: Option<Arc<[u64]>>,
 }
 
 impl Receipt {
-    /// Which epoch the batch is of.
+    /// The number of the batch's epoch.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The ordinals in the data set of the batch's rows, in their order. Empty unless the loader was built to
+    /// The ordinals of the batch's rows in the data set, in their order. Empty unless the loader was built to
     /// [number rows](super::LoaderBuilder::numbered).
     pub fn numbers(&self) -> &[u64] {
         &self.numbers
     }
 
-    /// The keys that random operations on the batch's rows are drawn from, for a loader with this seed.
+    /// The keys for random operations on the batch's rows, for a loader with this seed.
     pub fn keys(&self, seed: u64) -> Arc<[u64]> {
         let key = |&number: &u64| row_key(seed, self.epoch, number);
         self.keys.clone().unwrap_or_else(|| self.numbers.iter().map(key).collect())
     }
 
-    /// The key that random operations on the batch as a whole are drawn from, for `rank` of a loader with this seed.
+    /// The key for random operations on the batch as a whole, for `rank` of a loader with this seed.
     pub fn batch_key(&self, seed: u64, rank: u32) -> u64 {
         batch_key(seed, self.epoch, self.row, rank)
     }
@@ -64,9 +65,9 @@ impl Receipt {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct At {
     pub(super) epoch: u64,
-    /// The row of it that comes next.
+    /// The next row of the epoch.
     pub(super) row: u64,
-    /// Of each source the rows of its pass that were left out so far; empty where none were.
+    /// For each source, the rows of its pass that were left out so far; empty if none were.
     pub(super) skipped: Arc<[u64]>,
 }
 
@@ -76,13 +77,13 @@ impl At {
         At { epoch, ..At::default() }
     }
 
-    /// Rows of the pass over a source that were left out so far.
+    /// The rows of a pass over a source that were left out so far.
     pub(super) fn skipped_of(&self, source: usize) -> u64 {
         self.skipped.get(source).copied().unwrap_or(0)
     }
 }
 
-/// Shared by a loader and its epochs.
+/// The progress that a loader shares with its epochs.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     state: Mutex<State>,
@@ -93,7 +94,7 @@ struct State {
     at: At,
     /// Whether an iterator over `epoch` was returned: the next one is then for the following epoch.
     begun: bool,
-    /// Of the iterator that was given out last, or of the position that was set since.
+    /// The number of the iterator that was given out last, or of the position that was set since.
     generation: u64,
 }
 
@@ -102,11 +103,11 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins `epoch`, or the one that is next: where it begins, and the iterator's generation. An epoch that was restored in
-    /// the middle is continued.
+    /// Begins `epoch`, or the next one if there is none: returns where it begins, and the iterator's
+    /// generation. An epoch that was restored in the middle is continued.
     ///
     /// # Errors
-    /// There is no epoch of this number.
+    /// There is no epoch with this number.
     pub(super) fn begin(&self, epoch: Option<u64>) -> Result<(At, u64)> {
         let mut state = self.lock();
         let next = epoch.unwrap_or(state.at.epoch + u64::from(state.begun));
@@ -173,7 +174,7 @@ mod tests {
             keys: None,
         });
         assert_eq!(progress.get(), At { epoch: 0, row: 64, skipped: [3].into() });
-        // Left early: the next one starts afresh.
+        // The epoch was left early, so the next one starts afresh.
         assert_eq!(progress.begin(None).unwrap().0, At::begin(1));
         let restored = At { epoch: 7, row: 640, skipped: [2].into() };
         progress.set(restored.clone());

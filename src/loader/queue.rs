@@ -1,8 +1,8 @@
 //! A queue from the threads that make batches to the loop that takes them.
 //!
-//! Most channels spin and yield before they sleep. Where all processors decode, a thread that yields comes back after
-//! a time slice of several milliseconds; one that sleeps is woken as soon as there is a value. So the consumer waits
-//! on a condition variable alone.
+//! Most channels spin and yield before they sleep. If all processors decode, a thread that yields comes back
+//! after a time slice of several milliseconds; one that sleeps is woken as soon as there is a value. So the
+//! consumer only ever waits on a condition variable.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ pub(crate) fn queue<T>() -> (Sender<T>, Receiver<T>) {
     (Sender(queue.clone()), Receiver(queue))
 }
 
-/// The end that values enter.
+/// The end where values enter.
 pub(crate) struct Sender<T>(Arc<Queue<T>>);
 
-/// The end that values leave, in the same order.
+/// The end where values leave, in the same order.
 pub(crate) struct Receiver<T>(Arc<Queue<T>>);
 
 struct Queue<T> {
@@ -60,7 +60,7 @@ impl<T> Receiver<T> {
         self.0.lock().0.pop_front()
     }
 
-    /// Waits for the next value, at most for `timeout`.
+    /// Waits for the next value, for `timeout` at most.
     pub(crate) fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         let mut state = self.0.lock();
         let began = Instant::now();
@@ -89,7 +89,7 @@ impl<T> Drop for Sender<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        // Values that are left are dropped outside the lock: they may be large.
+        // Values that are left are dropped outside the lock, since they may be large.
         let left = {
             let mut state = self.0.lock();
             state.1 = Ends::One;

@@ -1,8 +1,9 @@
-//! Batches of which every row is bad: each has the next row of its rank's that can be delivered, so that none is empty.
+//! Batches in which every row is bad: each gets the next good row of its rank, so that none is empty.
 //!
-//! The row that stands in is a matter of the data and of the plan alone: the first one of the next batch that has any, and
-//! after the last batch of the epoch that of its first. So it does not depend on which thread came first, nor on where
-//! the epoch was resumed. It is given once more than it would be, and counts as repeated.
+//! The data and the plan alone determine the row that stands in: it is the first row of the next batch that
+//! has any, and after the last batch of the epoch the first row of its first such batch. So it does not
+//! depend on which thread came first, nor on where the epoch was resumed. It is delivered once more than
+//! otherwise, and counts as repeated.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,9 +19,9 @@ use super::collate::Collated;
 /// A batch that was made, and its place in the epoch.
 pub(super) struct Taken {
     pub(super) made: Collated,
-    /// The global row after it.
+    /// The global row after the batch.
     pub(super) end: u64,
-    /// Rows of it that another rank has as well, or that stand in for others.
+    /// The rows of the batch that another rank also has, or that stand in for others.
     pub(super) padded: u64,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct StandIn {
 }
 
 impl StandIn {
-    /// The first row of a batch.
+    /// The first row of a batch, as a row that can stand in.
     pub(super) fn first_of(batch: &RecordBatch, numbers: &[u64], keys: Option<&[u64]>) -> Result<Self> {
         let row = repeated(batch, 1)?;
         Ok(StandIn {
@@ -54,13 +55,13 @@ pub(super) struct Refill {
     on_bad_row: OnBadRow,
     /// Whether the last column says which rows count.
     row_mask: bool,
-    /// Bad rows that the epoch left out before it was resumed.
+    /// The number of bad rows that the epoch left out before it was resumed.
     before: u64,
-    /// Those since, of all batches that came in.
+    /// The bad rows since, in all batches that came in.
     bad: Vec<BadRow>,
-    /// Batches that were not passed on: empty ones, until one comes that has a row.
+    /// Batches that have not been passed on: empty ones, until one comes that has a row.
     waiting: VecDeque<Taken>,
-    /// The row of the epoch that can be delivered first, once it is known.
+    /// The first row of the epoch that can be delivered, once it is known.
     first: Option<StandIn>,
 }
 
@@ -69,17 +70,17 @@ impl Refill {
         Refill { on_bad_row, row_mask, before, bad: left_out.to_vec(), waiting: VecDeque::new(), first: None }
     }
 
-    /// Bad rows that the epoch left out before it was resumed.
+    /// The number of bad rows that the epoch left out before it was resumed.
     pub(super) fn before(&self) -> u64 {
         self.before
     }
 
-    /// Batches that wait to be passed on.
+    /// The number of batches that wait to be passed on.
     pub(super) fn waiting(&self) -> u64 {
         self.waiting.len() as u64
     }
 
-    /// Whether nothing but empty batches waits.
+    /// Whether only empty batches wait.
     pub(super) fn is_empty_handed(&self) -> bool {
         self.waiting.back().is_none_or(Taken::is_empty)
     }
@@ -89,7 +90,7 @@ impl Refill {
         &self.bad
     }
 
-    /// Bad rows that the epoch has left out when it is at one of its rows.
+    /// The number of bad rows that the epoch has left out when it is at row `end`.
     pub(super) fn skipped_until(&self, end: u64) -> u64 {
         self.before + self.bad.partition_point(|bad| bad.end <= end) as u64
     }
@@ -97,7 +98,7 @@ impl Refill {
     /// Takes a batch in. `is_whole` says that the epoch began with its first row.
     ///
     /// # Errors
-    /// There are more bad rows than may be.
+    /// There are more bad rows than allowed.
     pub(super) fn push(&mut self, mut taken: Taken, is_whole: bool) -> Result<()> {
         let found = std::mem::take(&mut taken.made.skipped);
         self.bad.extend(found.into_iter().map(|bad| bad.until(taken.end)));
@@ -120,7 +121,7 @@ impl Refill {
         Ok(())
     }
 
-    /// Fills the batches that wait with the first row of the epoch; false where it is not known.
+    /// Fills the waiting batches with the first good row of the epoch; false if that is not known.
     pub(super) fn fill_with_first(&mut self) -> Result<bool> {
         let Some(first) = self.first.take() else { return Ok(false) };
         self.fill(&first)?;
@@ -128,7 +129,7 @@ impl Refill {
         Ok(true)
     }
 
-    /// Says which row of the epoch can be delivered first.
+    /// Sets the first row of the epoch that can be delivered.
     pub(super) fn set_first(&mut self, first: StandIn) {
         self.first = Some(first);
     }
@@ -145,20 +146,20 @@ impl Refill {
         Ok(())
     }
 
-    /// The next batch.
+    /// The next batch that can be passed on.
     pub(super) fn pop(&mut self) -> Option<Taken> {
         self.waiting.pop_front()
     }
 }
 
-/// The first row of a batch so many times, in memory of its own.
+/// The first row of a batch, repeated to `rows` rows, in memory of its own.
 fn repeated(batch: &RecordBatch, rows: usize) -> Result<RecordBatch> {
     let first = UInt32Array::from(vec![0; rows]);
     let columns = batch.columns().iter().map(|column| take(column, &first, None).or_fail());
     made(batch, columns.collect::<Result<_>>()?, rows)
 }
 
-/// The same rows, of which the last column says that they do not count.
+/// The same rows, with a last column that says that they do not count.
 fn uncounted(batch: &RecordBatch) -> Result<RecordBatch> {
     let (mut columns, rows) = (batch.columns().to_vec(), batch.num_rows());
     if let Some(mask) = columns.last_mut() {

@@ -1,4 +1,5 @@
-//! Bad rows that functions behind a loader find: they are listed and counted as those that it finds itself.
+//! Bad rows that functions behind a loader find: they are listed and counted like those that the loader
+//! finds.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,19 +17,19 @@ use crate::monitor::Monitor;
 pub struct Rejections {
     sources: Vec<OfSource>,
     monitor: Arc<Monitor>,
-    /// Of each source the rows that were rejected so far.
+    /// The number of rejected rows of each source so far.
     counts: Mutex<Vec<u64>>,
 }
 
 struct OfSource {
     catalog: Arc<Catalog>,
     on_bad_row: OnBadRow,
-    /// Rows of the data sets before it.
+    /// The number of rows in the data sets before it.
     first_number: u64,
 }
 
 impl Loader {
-    /// The rows that functions reject of the epoch that begins.
+    /// The record of rows that functions reject in the epoch that begins.
     pub fn rejections(&self) -> Rejections {
         let source = |source: &Arc<Source>| OfSource {
             catalog: source.fetcher.reads.catalog.clone(),
@@ -42,9 +43,9 @@ impl Loader {
 }
 
 impl Rejections {
-    /// Takes the rows that were rejected of the next batch, by their ordinals among its rows, and why. The receipt of
-    /// what is left counts them. The rows are listed even where there are more than may be. `last` is the last bad row that the
-    /// epoch itself found until then.
+    /// Records the rows that were rejected in the next batch, by their ordinals among its rows, with the
+    /// reasons. The receipt of the remaining batch counts them. The rows are listed even if there are more
+    /// than allowed. `last` is the last bad row that the epoch itself had found until then.
     pub fn settle(
         &self,
         after: &Receipt,
@@ -87,12 +88,12 @@ impl Rejections {
         (rows, Ok(Receipt { skipped, ..after.clone() }))
     }
 
-    /// Counts rows that stand in for those that were rejected.
+    /// Counts rows that stand in for rejected ones.
     pub fn repeats(&self, rows: u64) {
         self.monitor.padded.fetch_add(rows, Relaxed);
     }
 
-    /// A row by its number, and the number of its source.
+    /// A bad row by its number, and the number of its source.
     fn bad_row(&self, number: u64, why: &str, after: &Receipt) -> Option<(usize, BadRow)> {
         let at = self.sources.partition_point(|source| source.first_number <= number).checked_sub(1)?;
         let OfSource { catalog, first_number, .. } = &self.sources[at];

@@ -1,4 +1,4 @@
-//! Which rows a step holds, past or to come: asked of the plan, without reading any.
+//! The rows of any step, past or to come: computed from the plan, without reading any.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +12,14 @@ use crate::shard::{
     EpochOrder, MixSplit, MixedEpoch, OrderSpec, Part, PlannedStep, Portion, Run, Shard, Split, Walk,
 };
 
-/// The plan of a run: it knows the rows of each step without reading any. Made by
-/// [`Loader::rewind`](super::Loader::rewind), or by [`Dataset::rewind`](crate::Dataset::rewind) and
-/// [`Rewind::of`] where there is nothing of the run but a saved position.
+/// The plan of a run, which knows the rows of each step without reading any.
+/// [`Loader::rewind`](super::Loader::rewind) makes it, or, if only a saved position of the run is left,
+/// [`Dataset::rewind`](crate::Dataset::rewind) and [`Rewind::of`].
 #[derive(Clone, Debug)]
 pub struct Rewind {
     pub(super) sources: Vec<SourceOrder>,
     pub(super) mixed: Option<Mixed>,
-    /// Where the run stands: its epoch, and rows of it that were handed over.
+    /// The progress of the run: its epoch, and the rows of it that were handed over.
     pub(super) at: (u64, u64),
 }
 
@@ -41,12 +41,12 @@ pub(super) struct Mixed {
     split: MixSplit,
 }
 
-/// The order that was asked last, which a loader keeps: to permute a million row groups takes longer than to
-/// find a step in them.
+/// The order that was asked for last, which a loader keeps: to permute a million row groups takes longer than
+/// to find a step in them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastAsked(Arc<Mutex<Option<Asked>>>);
 
-/// The lanes of an epoch.
+/// The lanes of the epoch that was asked for last.
 #[derive(Debug)]
 struct Asked {
     spec: OrderSpec,
@@ -55,7 +55,7 @@ struct Asked {
 }
 
 impl Mixed {
-    /// The run that is in force now.
+    /// The mixture of the run that is in force now.
     pub(super) fn of(mixture: &Arc<Mixture>) -> Self {
         let (run, split) = mixture.run();
         Mixed { mixture: mixture.clone(), run, split }
@@ -67,18 +67,18 @@ impl Mixed {
 }
 
 impl Rewind {
-    /// The epoch in which the run stands, counted from 0.
+    /// The epoch that the run is in, counted from 0.
     pub fn epoch(&self) -> u64 {
         self.at.0
     }
 
-    /// Ranks that share each step.
+    /// The number of ranks that share each step.
     pub fn world(&self) -> u32 {
         self.mixed.as_ref().map_or_else(|| self.sources[0].split.shard, |mixed| mixed.split.shard).world()
     }
 
-    /// Steps of each epoch, with those that are passed over; of a mix, those of the epoch in which the run
-    /// stands.
+    /// The number of steps of each epoch, including those that are passed over; in a mix, those of the epoch
+    /// that the run is in.
     pub fn steps(&self) -> u64 {
         match &self.mixed {
             None => self.sources[0].split.steps(0),
@@ -86,10 +86,10 @@ impl Rewind {
         }
     }
 
-    /// Where the rows of a rank's batch are stored, in the order of delivery: of samples of several rows,
-    /// those of one after those of another. A step is counted from the beginning of its epoch, with the
-    /// batches of this run. One that is passed over has its rows nevertheless, and rows that
-    /// [`OnBadRow::Skip`](super::OnBadRow::Skip) leaves out are among them.
+    /// The places where the rows of a rank's batch are stored, in the order of delivery; for samples of
+    /// several rows, sample by sample. A step is counted from the beginning of its epoch, with the batches of
+    /// this run. A step that is passed over still has its rows here, and so do rows that
+    /// [`OnBadRow::Skip`](super::OnBadRow::Skip) leaves out.
     ///
     /// # Errors
     /// There is no such step or rank; or the epoch is under way and began with other batches, so that its
@@ -108,19 +108,19 @@ impl Rewind {
         })
     }
 
-    /// As [`step`](Self::step), for a step that is counted through all epochs from the first one of epoch 0.
+    /// The rows of a [`step`](Self::step) that is counted through all epochs from the first one of epoch 0.
     ///
     /// # Errors
-    /// As [`step`](Self::step).
+    /// The errors of [`step`](Self::step).
     pub fn step_of_run(&self, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
         let (epoch, step) = self.locate(step)?;
         self.step(epoch, step, rank)
     }
 
-    /// The epoch of a step that is counted through all epochs, and the step's number in it.
+    /// The epoch of a step that is counted through all epochs, and the step's number in that epoch.
     ///
     /// # Errors
-    /// Of a mix, the step is further away than numbers reach.
+    /// In a mix, the step is further away than numbers reach.
     pub fn locate(&self, step: u64) -> Result<(u64, u64)> {
         match &self.mixed {
             None => {
@@ -131,7 +131,7 @@ impl Rewind {
         }
     }
 
-    /// As [`step`](Self::step), for the step that comes next: empty where the epoch is over.
+    /// The rows of the [`step`](Self::step) that comes next; empty if the epoch is over.
     ///
     /// # Errors
     /// There is no such rank.
@@ -151,9 +151,9 @@ impl Rewind {
         .unwrap_or_default())
     }
 
-    /// The batches of a rank as [`step`](Self::step) has them, one after another: from where the run stands
-    /// in the epoch that is under way, and of any other epoch from its beginning. Those that are passed over
-    /// are not among them.
+    /// The batches of a rank in the form of [`step`](Self::step), one after another: in the epoch under way
+    /// from where the run is, and in any other epoch from its beginning. Steps that are passed over are left
+    /// out.
     ///
     /// # Errors
     /// There is no such rank.
@@ -234,13 +234,13 @@ impl SourceOrder {
 }
 
 impl LastAsked {
-    /// The order of an epoch over row groups that have so many samples each.
+    /// The order of an epoch over row groups with these numbers of samples.
     fn order(&self, order: &OrderSpec, epoch: u64, counts: &Arc<[u32]>) -> EpochOrder {
         let spec = order.of_lanes();
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_kept = last.as_ref().is_some_and(|asked| asked.epoch == epoch && asked.spec == spec);
         if !is_kept {
-            // Two of them would take twice the memory.
+            // Two orders at a time would take twice the memory.
             *last = None;
         }
         let asked = last.get_or_insert_with(|| {
@@ -255,12 +255,12 @@ impl LastAsked {
 struct Places {
     catalog: Arc<Catalog>,
     samples: Arc<EpochSamples>,
-    /// Parts that were met and did not leave: finding their samples may take work.
+    /// Parts that have entered and have not left: finding their samples may take work.
     parts: HashMap<Part, Option<PartSamples>>,
 }
 
 impl Places {
-    /// Where the rows of a step are stored, in the order of delivery.
+    /// The places where the rows of a step are stored, in the order of delivery.
     fn of_step(&mut self, step: &PlannedStep) -> Vec<RowPlace> {
         let Places { catalog, samples, parts } = self;
         for part in &step.parts {

@@ -1,5 +1,5 @@
-//! Row groups from bytes to rows, on the loader's pool: decoded, written to the cache, fetched once more where a copy was
-//! damaged.
+//! Turns row groups from bytes to rows, on the loader's pool: decodes them, writes them to the cache, and
+//! fetches a damaged copy once more.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,27 +26,28 @@ use crate::reader::{self, Renew, Resident};
 use crate::samples::{EpochSamples, SampleIndex};
 use crate::shard::{Deals, Part};
 
-/// The share of the memory for row groups that one may take with its cells in another form; larger ones are kept as
-/// stored.
-const FORM_SHARE: u64 = 8;
+/// One row group may take the memory for row groups, divided by this, with its cells in another form; larger
+/// ones are kept as stored.
+const FORM_DIVISOR: u64 = 8;
 
-/// The source of row groups, and how they are decoded.
+/// The source of row groups, and the way to decode them.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) runtime: Handle,
     pub(super) pool: Arc<ThreadPool>,
     pub(super) fetcher: Fetcher,
     pub(super) selected: Arc<SampleIndex>,
-    /// How batches are made of the rows.
+    /// The way to make batches of the rows.
     pub(super) collator: Arc<Collator>,
     pub(super) monitor: Arc<Monitor>,
-    /// Bytes that one row group may decode to.
+    /// The most bytes that one row group may decode to.
     pub(super) limit: u64,
-    /// Batches that may be made or waiting at once.
+    /// The number of batches that may be made or waiting at once.
     pub(super) ahead: usize,
-    /// Whether rows are to be used from the cache as soon as they are in it, because memory does not hold all of them.
+    /// Whether rows are to be used from the cache as soon as they are in it, because memory does not hold all
+    /// of them.
     pub(super) exchange: bool,
-    /// Samples the cells of the data set.
+    /// Samples the cells of the data set for the choice of a cache form.
     pub(super) tiers: Option<Arc<Tiers>>,
 }
 
@@ -56,19 +57,21 @@ type Deal = Box<[u32]>;
 /// Parts that were fetched together, with their deals.
 type Bunch = (Vec<Fetched>, Vec<Option<Deal>>);
 
-/// Parts on their way that were fetched together: they arrive in plan order, and their rows when they are decoded.
+/// Parts on their way that were fetched together: the parts arrive in plan order, and their rows when they
+/// are decoded.
 pub(super) struct PendingRowGroups {
-    /// Those that [`wait`](Self::wait) did not return yet.
+    /// The number of parts that [`wait`](Self::wait) has not returned yet.
     left: usize,
     rows: Receiver<Result<Vec<Resident>>>,
-    /// The most bytes that one of their rows takes in columns whose values differ in length.
+    /// The most bytes that a row takes in columns whose values differ in length.
     longest: Arc<AtomicU64>,
-    /// Their permit among those that wait.
+    /// The permit of these parts among those that wait.
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl PendingRowGroups {
-    /// Waits until the rows of the next parts are decoded: of all, or of one where each is decoded by itself.
+    /// Waits until the rows of the next parts are decoded: of all parts, or of one if each is decoded by
+    /// itself.
     pub(super) fn wait(&mut self) -> Result<Vec<Resident>> {
         let decoded = self.rows.recv();
         let decoded =
@@ -82,7 +85,8 @@ impl PendingRowGroups {
         self.left == 0
     }
 
-    /// The most bytes that one row takes in columns whose values differ in length, of those that were decoded so far.
+    /// The most bytes that a row takes in columns whose values differ in length, among the rows decoded so
+    /// far.
     pub(super) fn longest(&self) -> u64 {
         self.longest.load(Relaxed)
     }
@@ -92,21 +96,22 @@ impl PendingRowGroups {
 #[derive(Clone)]
 pub(super) struct RowGroupDecoder {
     pub(super) source: Source,
-    /// Those of the epoch.
+    /// The samples of the epoch.
     pub(super) samples: Arc<EpochSamples>,
-    /// The order in which the rows of parts are delivered; without it they are only passed on.
+    /// The order in which the rows of parts are delivered; without it rows are only passed on.
     pub(super) deals: Option<Arc<Deals>>,
     pub(super) end: CancellationToken,
 }
 
 impl RowGroupDecoder {
-    /// Row groups that are decoded before their turn in the plan: few, since batches are made on the same threads.
+    /// The number of row groups that are decoded before their turn in the plan: few, since batches are made
+    /// on the same threads.
     pub(super) fn at_once(&self) -> usize {
         (self.source.pool.current_num_threads() / 2).max(1)
     }
 
-    /// Begins to decode parts that were fetched together; `place` is returned when the last of them is taken, `turn` when
-    /// its decoding has ended.
+    /// Begins to decode parts that were fetched together; `place` is returned when the last of them is taken,
+    /// `turn` when its decoding has ended.
     pub(super) fn start(
         &self,
         bunch: Vec<Fetched>,
@@ -121,11 +126,12 @@ impl RowGroupDecoder {
             let take = |part| decoder.deals.as_ref().and_then(|deals: &Arc<Deals>| deals.take(part));
             let deals: Vec<_> = bunch.iter().map(|fetched| take(&fetched.part)).collect();
             let (bunch, deals) = match decoder.decode_together((bunch, deals), &longest) {
-                // If the epoch was left, the receiver is gone.
+                // If the epoch was left, there is no receiver.
                 Ok(residents) => return drop(send.send(Ok(residents))),
                 Err(alone) => alone,
             };
-            // What is kept is handed over from other threads, in any order: it is never fetched together.
+            // Rows that are written to the cache are handed over from other threads, in any order, so they
+            // are never fetched together.
             for (fetched, deal) in bunch.into_iter().zip(deals) {
                 decoder.decode_alone(fetched, deal, &longest, (send.clone(), turn.take()));
             }
@@ -133,7 +139,8 @@ impl RowGroupDecoder {
         pending
     }
 
-    /// Decodes parts to rows that follow each other; gives them back where that is not possible, or one of them is damaged.
+    /// Decodes parts to rows that follow each other; gives the parts back if that is not possible, or one of
+    /// them is damaged.
     fn decode_together(
         &self,
         (mut bunch, deals): Bunch,
@@ -177,7 +184,7 @@ impl RowGroupDecoder {
         Ok(residents.map(|(resident, deal)| self.as_dealt(resident, deal)).collect())
     }
 
-    /// Decodes a part, and has its rows kept where they are to be.
+    /// Decodes a part, and has its rows written to the cache if they belong there.
     fn decode_alone(
         &self,
         fetched: Fetched,
@@ -191,7 +198,7 @@ impl RowGroupDecoder {
             FetchOutcome::Bytes(..) => {
                 Some(self.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
             }
-            // From the cache, as they are.
+            // These rows come from the cache as they are.
             FetchOutcome::Rows(..) | FetchOutcome::Lost(_) => None,
         };
         let read = caught(|| {
@@ -215,19 +222,19 @@ impl RowGroupDecoder {
             Ok(Read { resident, keep: Some((writer, whole)) }) => {
                 self.keep((resident, send), writer, whole, turn, watch);
             }
-            // If the epoch was left, the receiver is gone.
+            // If the epoch was left, there is no receiver.
             read => drop(send.send(read.map(|read| vec![read.resident]))),
         }
     }
 
-    /// Rows that the collator brought into the order of their deal.
+    /// Rows that the collator has brought into the order of their deal.
     fn as_dealt(&self, resident: Resident, deal: Option<Deal>) -> Resident {
         let resident = resident.dealt(deal, true);
         if self.source.collator.needs_deals { resident } else { resident.without_deal() }
     }
 
-    /// Has `whole` written to disk, on the runtime's blocking threads, and hands its part over: at once, or from the
-    /// cache.
+    /// Has `whole` written to disk, on the runtime's blocking threads, and hands over the part of it that was
+    /// asked for: at once, or from the cache.
     fn keep(
         &self,
         (resident, send): (Resident, Sender<Result<Vec<Resident>>>),
@@ -250,7 +257,7 @@ impl RowGroupDecoder {
                     None => resident,
                 };
                 drop((send.send(Ok(vec![resident])), watch));
-                // Pixels take more than the permit covers: few are made or written at once.
+                // Pixels take more than the permit covers, so few are made or written at once.
                 drop((whole, turn));
             });
             return;
@@ -270,7 +277,7 @@ impl RowGroupDecoder {
             return Ok(rows);
         };
         let task = monitor.task(Stage::Keep, None);
-        let Some(kept) = form.make(&rows, limit / FORM_SHARE, &collator.workspace)? else {
+        let Some(kept) = form.make(&rows, limit / FORM_DIVISOR, &collator.workspace)? else {
             return Ok(rows);
         };
         task.done((rows.num_rows() * form.columns()) as u64, kept.get_array_memory_size() as u64);
@@ -283,7 +290,7 @@ impl RowGroupDecoder {
         self.fetch_now(async move { fetcher.read(&part).await })
     }
 
-    /// Waits for bytes. Ends with the epoch, even if the store hangs.
+    /// Waits for bytes. The wait ends with the epoch, even if the store hangs.
     fn fetch_now(&self, read: impl Future<Output = Result<Chunks>> + Send + 'static) -> Result<Chunks> {
         let (send, receive) = bounded(1);
         let end = self.end.clone();
@@ -295,8 +302,8 @@ impl RowGroupDecoder {
         receive.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Closed, "the epoch was left")))
     }
 
-    /// Decodes the rows of a part. The damage may be in the transferred copy: the row group is fetched once more before it
-    /// is an error.
+    /// Decodes the rows of a part. The damage may be in the transferred copy: the row group is fetched once
+    /// more before it is an error.
     fn decode(&self, part: &Part, chunks: Chunks) -> Result<RecordBatch> {
         let Source { fetcher, limit, .. } = &self.source;
         let decode = |chunks| reader::read(fetcher, &self.samples, part, chunks, *limit);
@@ -306,7 +313,8 @@ impl RowGroupDecoder {
         }
     }
 
-    /// Turns a fetched head into rows, in memory of their own: few of the rows that their pages hold.
+    /// Turns a fetched head into rows, in memory of their own, since they are few of the rows that their
+    /// pages hold.
     fn read_head(&self, FetchedHead { head, found }: FetchedHead) -> Result<Resident> {
         let (Source { fetcher, collator, limit, .. }, samples) = (&self.source, &*self.samples);
         let chunks = match found {
@@ -349,7 +357,7 @@ impl RowGroupDecoder {
             }
             FetchOutcome::Bytes(chunks, writer) => (chunks, writer),
         };
-        // A row group is kept whole or not at all.
+        // A row group is kept as a whole or not at all.
         let writer = writer.zip(fetcher.reads.row_cache.as_ref());
         let wanted = writer.as_ref().map_or(part, |(_, row_cache)| row_cache.whole(&part));
         let read = self.decode(&wanted, chunks);
@@ -358,9 +366,9 @@ impl RowGroupDecoder {
         }
         match (read, writer) {
             (Ok(rows), None) => {
-                // Samples of several rows share them, so that there is no order of rows.
+                // Samples of several rows may share rows, so there is no order of rows.
                 let (order, deal) = match deal {
-                    // As large as a column, so there is one.
+                    // The deal is as large as a column, so only one copy of it exists.
                     Some(deal) if samples.are_rows() => (Some(Selection::of_one(deal.into())), None),
                     deal => (None, deal),
                 };
@@ -422,7 +430,7 @@ impl fmt::Debug for RowGroupDecoder {
     }
 }
 
-/// The rows of a part, and those of its row group to keep.
+/// The rows of a part, and the rows of its row group to be kept.
 struct Read {
     resident: Resident,
     keep: Option<(CacheWriter, RecordBatch)>,

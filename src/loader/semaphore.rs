@@ -3,26 +3,27 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Time between two checks whether a permit is free.
+/// The time between two checks whether a permit is free.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Batches that the consumer holds: the present one, and the one before it.
+/// The number of batches that the consumer holds: the present one, and the one before it.
 pub(super) const WITH_CONSUMER: u64 = 2;
 
-/// How many batches may be made or waiting at once, of the epoch under way and the one after it together, and how many
-/// bytes they may take.
+/// Limits how many batches may be made or waiting at once, in the epoch under way and the one after it
+/// together, and how many bytes they may take.
 ///
-/// A thread that waits for a permit checks for one now and then; it is woken only when most of them are free. A consumer
-/// whose steps wake other threads loses its processor to them, for a time slice of milliseconds.
+/// A thread that waits for a permit polls from time to time; it is woken only when most permits are free. A
+/// consumer whose steps wake other threads would lose its processor to them, for a time slice of
+/// milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchSemaphore(Arc<Permits>);
 
 #[derive(Debug)]
 struct Permits {
     state: Mutex<State>,
-    /// This many free ones wake a thread that waits.
+    /// A waiting thread is woken when this many permits are free.
     wake_at: usize,
-    /// Bytes for batches, those with the consumer included.
+    /// The bytes for batches, including those that the consumer holds.
     bytes: u64,
     freed: Condvar,
 }
@@ -30,7 +31,7 @@ struct Permits {
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// Bytes of batches that are made or waiting.
+    /// The bytes of batches that are made or waiting.
     reserved: u64,
 }
 
@@ -87,8 +88,8 @@ impl BatchSemaphore {
         state.reserved.saturating_add(bytes).saturating_add(with_consumer) <= self.0.bytes
     }
 
-    /// Memory for a batch of `bytes` of the epoch whose memory holds `epoch`, if there is enough. An epoch's first batch
-    /// always passes: its consumer waits for it, and returns nothing before.
+    /// Memory for a batch of `bytes` of the epoch whose memory holds `epoch`, if there is enough. The first
+    /// batch of an epoch always passes: its consumer waits for it, and returns nothing before.
     pub(crate) fn acquire_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let mut state = self.0.state();
         let is_first = Arc::strong_count(epoch) == 1;

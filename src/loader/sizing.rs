@@ -14,33 +14,35 @@ use crate::shard::{OrderSpec, Split};
 pub(super) use crate::reader::budget::words;
 use needed::{Needed, listed_while_read};
 
-/// Batches made ahead of the consumer, at least, where memory allows: one ready, and one for a delay on each side.
-const AHEAD: u64 = 3;
+/// The fewest batches made ahead of the consumer, if memory allows: one ready, and one for a delay on each
+/// side.
+const MIN_AHEAD: u64 = 3;
 
-/// Batches are made further ahead where memory allows, up to this many: decoding one row group holds up many small ones,
-/// and one photograph of 40 megapixels takes as long as several large ones.
-const AHEAD_MOST: u64 = 32;
+/// Batches are made further ahead if memory allows, up to this many: decoding one row group holds up many
+/// small batches, and one photograph of 40 megapixels takes as long as several large ones.
+const MAX_AHEAD: u64 = 32;
 
-/// The share of the budget that batches made further ahead may take.
-const AHEAD_SHARE: u64 = 8;
+/// Batches made further ahead may take the budget divided by this.
+const AHEAD_DIVISOR: u64 = 8;
 
-/// The share of the budget that batches may take before fewer are made ahead.
-const BATCHES_SHARE: u64 = 2;
+/// Batches may take the budget divided by this before fewer are made ahead.
+const BATCHES_DIVISOR: u64 = 2;
 
-/// Which batches are made together.
+/// The way in which batches are made together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
-    /// None: making one takes long.
+    /// Each batch is made alone: making one takes long.
     Alone,
-    /// Of rows that lie in the order in which they are dealt: so many rows that a column is more work than handing it out.
+    /// The rows are in the order in which they are dealt: enough batches are made together that the work on a
+    /// column outweighs handing it out.
     Dealt,
-    /// Of rows that lie anywhere: so many that a row group's column is read in one go, and not so many that the consumer
-    /// waits for batches that it does not need yet.
+    /// The rows are anywhere: enough batches are made together that a row group's column is read in one go,
+    /// and few enough that the consumer does not wait for batches that it does not need yet.
     Scattered,
 }
 
 impl Grouping {
-    /// Bytes of the batches that are made together, of rows of `row` bytes.
+    /// The bytes of the batches that are made together, whose rows have `row` bytes.
     fn bytes(self, row: u64) -> u64 {
         const MOST: u64 = 16 << 20;
         const DEALT_ROWS: u64 = 24 << 10;
@@ -52,57 +54,58 @@ impl Grouping {
     }
 }
 
-/// Batches that exist beside those that have a permit: one that waits for a permit, the consumer's present one and the
-/// one before it, and the first one of the next epoch.
-const BEYOND_QUEUE: u64 = 4;
+/// The number of batches that exist beside those that have a permit: one that waits for a permit, the
+/// consumer's present one and the one before it, and the first one of the next epoch.
+const BATCHES_BEYOND_QUEUE: u64 = 4;
 
-/// Bytes that locate a row of a batch in the making: source and row, in the order of the batch and in the order of
-/// reading.
-const PLACES: u64 = 24;
+/// The bytes that locate a row of a batch while it is made: source and row, in the order of the batch and in
+/// the order of reading.
+const PLACE_BYTES: u64 = 24;
 
-/// How often a larger budget is tried before it is suggested: each time the missing bytes are added, of which row groups
-/// get a third or more.
-const TRIES: usize = 64;
+/// How often a larger budget is tried before it is suggested: each time the missing bytes are added, of which
+/// row groups get at least a third.
+const MAX_TRIES: usize = 64;
 
-/// The share of the memory for row groups that a piece should take, of one that is too large to be shuffled as a whole.
-const PIECE_SHARE: u64 = 16;
+/// A piece of a row group that is too large to be shuffled as a whole should take the memory for row groups
+/// divided by this.
+const PIECE_DIVISOR: u64 = 16;
 
-/// The share of the budget that lists may take before those of the next epoch are made late.
-const LISTS_SHARE: u64 = 16;
+/// Lists may take the budget divided by this before those of the next epoch are made late.
+const LISTS_DIVISOR: u64 = 16;
 
-/// Of an epoch's steps, those after which the next one is prepared: as `steps / NEXT_AFTER`; where lists are long, as many
-/// before the end.
-const NEXT_AFTER: u64 = 4;
+/// The next epoch is prepared after an epoch's steps divided by this; if lists are long, that many steps
+/// before its end.
+const NEXT_AFTER_DIVISOR: u64 = 4;
 
 /// The budget, divided.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizing {
     /// The whole budget.
     pub(super) memory: u64,
-    /// For batches.
+    /// The bytes for batches.
     pub(super) batches: u64,
-    /// For row groups: in flight, and in the window.
+    /// The bytes for row groups: in flight, and in the window.
     pub(super) row_groups: u64,
-    /// For the lists of rows that mix a window.
+    /// The bytes for the lists of rows that mix a window.
     pub(super) lists: u64,
     asked: Asked,
-    /// Length of the queue of batches.
+    /// The length of the queue of batches.
     pub(super) ahead: usize,
-    /// Batches that are made together at most.
+    /// The most batches that are made together.
     pub(super) group: usize,
 }
 
-/// Batches as they were requested.
+/// Batches as the user asked for them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batches {
-    /// Rows of one, or samples.
+    /// The rows, or samples, of a batch.
     pub(super) rows: u64,
-    /// Bytes of one.
+    /// The bytes of a batch.
     pub(super) bytes: u64,
     pub(super) grouping: Grouping,
-    /// Whether decoding takes memory of the workspace, for which a part is set aside.
+    /// Whether decoding takes memory from the workspace, for which a part is set aside.
     pub(super) uses_workspace: bool,
-    /// Whether the deals of parts stay as long as these do.
+    /// Whether the deals of parts are kept as long as the parts.
     pub(super) needs_deals: bool,
 }
 
@@ -112,26 +115,26 @@ impl Batches {
         self.bytes / self.rows.max(1)
     }
 
-    /// The same of other numbers of the same rows.
+    /// Batches of another number of the same rows.
     pub(super) fn of_rows(self, rows: u64) -> Self {
         Batches { rows, bytes: self.row_bytes() * rows, ..self }
     }
 
-    /// The same of samples that have up to so many rows.
+    /// Batches of samples that have up to `rows` rows.
     pub(super) fn of_samples(self, rows: u64) -> Self {
         Batches { bytes: self.bytes.saturating_mul(rows), ..self }
     }
 }
 
-/// What a refusal goes by, to suggest a budget that is enough.
+/// The inputs by which an error suggests a budget that is enough.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     batches: Batches,
-    /// Rows of a row group, on average.
+    /// The average number of rows in a row group.
     group_rows: u64,
     /// Row groups may be shuffled in pieces of fewer rows than this.
     pieces_below: u64,
-    /// Bytes that grow with the data set: of the sets of selected rows, of the catalogue.
+    /// The bytes that grow with the data set: for the sets of selected rows and for the catalogue.
     beside: u64,
 }
 
@@ -139,17 +142,17 @@ impl Sizing {
     /// Divides `memory` for batches, with a part for the workspace if decoding uses it.
     ///
     /// # Errors
-    /// Not even the fewest batches fit.
+    /// The budget is too small even for the fewest batches.
     pub(super) fn new(memory: u64, batches: Batches) -> Result<Self> {
         let Batches { rows, bytes, grouping, uses_workspace, .. } = batches;
         let made_together = bytes.max(1);
-        let bytes = made_together.saturating_add(rows.saturating_mul(PLACES));
-        let least = (1 + BEYOND_QUEUE).saturating_mul(bytes);
+        let bytes = made_together.saturating_add(rows.saturating_mul(PLACE_BYTES));
+        let least = (1 + BATCHES_BEYOND_QUEUE).saturating_mul(bytes);
         if least >= memory {
-            let fits = memory / (2 * (1 + BEYOND_QUEUE)) / (bytes / rows).max(1);
+            let fits = memory / (2 * (1 + BATCHES_BEYOND_QUEUE)) / (bytes / rows).max(1);
             let cause = format!(
                 "{} batches of {} each do not fit the memory budget of {}",
-                1 + BEYOND_QUEUE,
+                1 + BATCHES_BEYOND_QUEUE,
                 words(bytes),
                 words(memory)
             );
@@ -160,11 +163,11 @@ impl Sizing {
             };
             return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
         }
-        let fitting = (memory / BATCHES_SHARE / bytes).saturating_sub(BEYOND_QUEUE).max(1);
-        let ahead = (memory / AHEAD_SHARE / bytes).clamp(AHEAD, AHEAD_MOST).min(fitting);
+        let fitting = (memory / BATCHES_DIVISOR / bytes).saturating_sub(BATCHES_BEYOND_QUEUE).max(1);
+        let ahead = (memory / AHEAD_DIVISOR / bytes).clamp(MIN_AHEAD, MAX_AHEAD).min(fitting);
         let group =
             (grouping.bytes(made_together / rows.max(1)) / made_together).clamp(1, (ahead / 2).max(1));
-        let all = (ahead + group - 1 + BEYOND_QUEUE) * bytes;
+        let all = (ahead + group - 1 + BATCHES_BEYOND_QUEUE) * bytes;
         let (ahead, group) = (ahead as usize, group as usize);
         let aside = if uses_workspace { Workspace::set_aside(memory) } else { 0 };
         let row_groups = memory.saturating_sub(all).saturating_sub(aside).max(1);
@@ -173,8 +176,8 @@ impl Sizing {
         Ok(Sizing { memory, batches: all, row_groups, lists: 0, asked, ahead, group })
     }
 
-    /// The same for row groups of which these numbers of rows are read, in the pieces of an order; there may be pieces of fewer rows
-    /// than `pieces_below`.
+    /// The sizing for row groups of which these numbers of rows are read, in the pieces of an order; there
+    /// may be pieces of fewer rows than `pieces_below`.
     pub(super) fn with_rows(self, counts: &[u32], order: &OrderSpec, pieces_below: u64) -> Self {
         let rows: u64 = counts.iter().map(|rows| u64::from(*rows)).sum();
         let pieces: usize = order.cuts().values().map(Vec::len).sum();
@@ -182,16 +185,17 @@ impl Sizing {
         Sizing { asked: Asked { group_rows: rows / groups.max(1), pieces_below, ..self.asked }, ..self }
     }
 
-    /// The same beside what is kept of the data set, which takes `bytes` of what row groups have.
+    /// The sizing with `bytes` taken from the share of row groups, for the data that is kept for the data
+    /// set.
     pub(super) fn beside(self, bytes: u64) -> Self {
         let asked = Asked { beside: bytes, ..self.asked };
         Sizing { row_groups: self.row_groups.saturating_sub(bytes).max(1), asked, ..self }
     }
 
-    /// Refuses what is kept of a data set, if it leaves row groups nothing of this budget.
+    /// Checks that the data that is kept for a data set leaves some of this budget to row groups.
     ///
     /// # Errors
-    /// It does.
+    /// It leaves nothing.
     pub(super) fn check_beside(&self, bytes: u64) -> Result<()> {
         if bytes < self.row_groups {
             return Ok(());
@@ -208,9 +212,9 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// Sets the share of row groups: what the lists leave, but enough for the largest to pass alone, beside which there are no
-    /// lists but its own. Where the footers do not give the lengths of values, batches get half of the budget, as far as the row
-    /// groups leave it to them.
+    /// Sets the share of row groups: the rest after the lists, but enough for the largest row group to pass
+    /// alone, beside which only its own lists exist. If the footers do not give the lengths of values,
+    /// batches get half of the budget, as far as the row groups leave it to them.
     ///
     /// # Errors
     /// The window does not fit, or a row group does not pass even alone.
@@ -229,11 +233,11 @@ impl Sizing {
         if are_lengths_known {
             return Ok(Sizing { row_groups: rest, lists, ..self });
         }
-        let row_groups = rest.min((self.memory / BATCHES_SHARE).max(needed));
+        let row_groups = rest.min((self.memory / BATCHES_DIVISOR).max(needed));
         Ok(Sizing { batches: self.batches + rest - row_groups, row_groups, lists, ..self })
     }
 
-    /// Refuses a window that does not fit, with the number that does.
+    /// Refuses a window that does not fit, with the number of rows that does.
     pub(super) fn check(
         &self,
         reads: &Reads,
@@ -244,7 +248,7 @@ impl Sizing {
         self.needed(reads, samples, order, split).map(drop)
     }
 
-    /// What an order needs of the budget, if it fits.
+    /// The part of the budget that an order needs, if it fits.
     fn needed(
         &self,
         reads: &Reads,
@@ -261,7 +265,8 @@ impl Sizing {
             given().max_by_key(|group| reads.alone(of_group(*group), listed).bytes).map(of_group);
         if let Some(group) = largest_group {
             let alone = reads.alone(group, listed);
-            // Enough for the window as well, or the next refusal would name more.
+            // The suggested budget is enough for the window as well, since the next error would name more
+            // otherwise.
             let whole = alone.bytes.max(self.window_bytes(reads, needed, order));
             let admitted = reads.admit(&alone, &budget, |_| self.total(whole));
             admitted.map_err(|error| {
@@ -327,8 +332,8 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// Bytes of row groups and lists that a window takes; none where one row group after the other passes, or
-    /// where a cache holds all rows.
+    /// The bytes of row groups and lists that a window takes; 0 if row groups pass one at a time, or if a
+    /// cache holds all rows.
     fn window_bytes(&self, reads: &Reads, needed: Needed, order: &OrderSpec) -> u64 {
         let is_mapped = reads.row_cache.as_ref().is_some_and(|row_cache| row_cache.cache().is_mapped());
         match is_alone(needed, order) || (order.is_exact() && is_mapped) {
@@ -337,10 +342,10 @@ impl Sizing {
         }
     }
 
-    /// The next move where a row group of so many rows is too large to be shuffled, unless it is in such
-    /// pieces already, or cannot be cut.
+    /// The next move if a row group of `rows` rows is too large to be shuffled, unless it is in such pieces
+    /// already, or cannot be cut.
     fn pieces_that_fit(&self, reads: &Reads, (group, rows): (usize, u32), listed: u64) -> Option<String> {
-        let share = u128::from(self.row_groups / PIECE_SHARE);
+        let share = u128::from(self.row_groups / PIECE_DIVISOR);
         reads.in_each_piece(group).filter(|whole| u128::from(*whole) <= share)?;
         let bytes = reads.group_cost(group).total().saturating_add(listed.saturating_mul(rows.into()));
         let fit = (u128::from(rows) * share / u128::from(bytes.max(1))).max(1);
@@ -348,7 +353,7 @@ impl Sizing {
         is_smaller.then(|| format!("or have it shuffled in pieces: `piece_rows={fit}`"))
     }
 
-    /// Refuses heads that do not fit while the cache keeps all rows: they stay in memory.
+    /// Refuses heads that do not fit while the cache keeps all rows, since heads stay in memory.
     fn check_heads(&self, reads: &Reads, counts: &[u32]) -> Result<()> {
         let groups = (0..counts.len()).filter(|&group| counts[group] > 0);
         let heads: u64 = groups.clone().map(|group| reads.heads.cost(group as u32).held).sum();
@@ -377,12 +382,12 @@ impl Sizing {
         self.total_from(self.memory, bytes)
     }
 
-    /// The budget of `memory` or more that leaves `bytes` to row groups and lists. The share of batches depends on the budget, so
-    /// budgets are tried.
+    /// The budget of `memory` or more that leaves `bytes` to row groups and lists. The share of batches
+    /// depends on the budget, so budgets are tried.
     fn total_from(&self, memory: u64, bytes: u64) -> u64 {
         let Asked { batches, beside, .. } = self.asked;
         let mut memory = memory.max(bytes);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let left = Sizing::new(memory, batches).map_or(0, |sizing| sizing.row_groups);
             let left = left.saturating_sub(beside);
             if left >= bytes {
@@ -393,20 +398,20 @@ impl Sizing {
         memory
     }
 
-    /// The most that one batch may take: it passes alone, beside those that the consumer holds.
+    /// The most bytes of one batch: it passes alone, beside those that the consumer holds.
     pub(super) fn largest_batch(&self) -> u64 {
-        (self.batches.max(self.memory / BATCHES_SHARE) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
+        (self.batches.max(self.memory / BATCHES_DIVISOR) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
     }
 
-    /// The memory beside what is kept of the data set, which is there already.
+    /// The memory without the data that is kept for the data set, which exists already.
     pub(super) fn promised(&self) -> u64 {
         self.memory.saturating_sub(self.asked.beside)
     }
 
-    /// The step at which the next epoch is prepared, of `steps`.
+    /// The step, of `steps`, at which the next epoch is prepared.
     pub(super) fn next_at(&self, steps: u64) -> u64 {
-        let early = steps / NEXT_AFTER;
-        if self.lists <= self.memory / LISTS_SHARE { early } else { steps - early }
+        let early = steps / NEXT_AFTER_DIVISOR;
+        if self.lists <= self.memory / LISTS_DIVISOR { early } else { steps - early }
     }
 }
 
@@ -416,7 +421,7 @@ fn is_alone(needed: Needed, order: &OrderSpec) -> bool {
     order.pool() == 1 && needed.lanes == 1 && !order.is_exact()
 }
 
-/// The largest number below `limit` that fits, where smaller ones fit as well.
+/// The largest number below `limit` that fits, given that all smaller ones fit as well.
 fn largest(limit: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
     let (mut low, mut high) = (0, limit);
     while high - low > 1 {

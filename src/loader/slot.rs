@@ -1,10 +1,11 @@
 //! The memory of a reused buffer, and its registration with the driver of a device.
 //!
-//! A device copies from memory of which the driver knows that it stays where it is. To register memory takes longer than to
-//! copy it, so it pays for memory that is used by batch after batch: a slot is registered once in its life.
+//! A device copies from memory that its driver knows to stay in place. To register memory takes longer than
+//! to copy it, so it pays for memory that batch after batch uses: a slot is registered once in its life.
 //!
-//! Drivers register whole pages, and none twice. So a slot that is large enough to be registered has its pages to itself.
-//! Whoever registered a slot gets its memory when nobody uses it any longer, and frees it after the registration has ended.
+//! Drivers register whole pages, and no page twice. So a slot that is large enough to be registered has its
+//! pages to itself. The party that registered a slot gets its memory when it is no longer used, and frees it
+//! after the registration has ended.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +15,17 @@ use bytes::BytesMut;
 /// Slots of fewer bytes share pages with other memory, and are not registered: copying them costs little.
 pub(super) const MIN_OF_PAGES: usize = 1 << 20;
 
-/// The largest page of a machine that has devices: 64 KiB, on some of those with aarch64.
+/// The largest page of a machine that has devices: 64 KiB, on some machines with aarch64.
 const PAGE: usize = 64 << 10;
 
 /// The registration of a slot with a driver.
 pub trait Registration: fmt::Debug + Send + Sync {
-    /// Ends the registration, and then frees the memory. Called once, on any thread, when nobody uses the slot any longer.
+    /// Ends the registration, and then frees the memory. It is called once, on any thread, when the slot is
+    /// no longer used.
     fn retire(self: Box<Self>, memory: SlotMemory);
 }
 
-/// The memory of a slot that nobody uses any longer: freed when this is dropped.
+/// The memory of a slot that is no longer used: freed when this is dropped.
 #[derive(Debug, Default)]
 pub struct SlotMemory {
     _anchor: BytesMut,
@@ -34,12 +36,12 @@ pub struct SlotMemory {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) bytes: BytesMut,
-    /// A part of the same allocation, which keeps it while the bytes are taken apart.
+    /// A part of the same allocation, which keeps it alive while the bytes are taken apart.
     anchor: BytesMut,
     pages: Option<Arc<Pages>>,
 }
 
-/// The pages of a slot. They are known by any address in them while the slot is in use.
+/// The pages of a slot. Any address in them identifies them while the slot is in use.
 #[derive(Debug)]
 pub struct Pages {
     address: usize,
@@ -50,10 +52,10 @@ pub struct Pages {
 #[derive(Debug)]
 enum State {
     New,
-    /// Somebody registers it, or could not.
+    /// The pages are being registered, or could not be.
     Claimed,
     Registered(Box<dyn Registration>),
-    /// The slot is gone.
+    /// The slot no longer exists.
     Ended,
 }
 
@@ -72,7 +74,7 @@ impl Slot {
         Slot { bytes: memory, anchor, pages: Some(Arc::new(pages)) }
     }
 
-    /// Its pages, if it has some to itself.
+    /// The pages of the slot, if it has some to itself.
     pub(super) fn pages(&self) -> Option<&Arc<Pages>> {
         self.pages.as_ref()
     }
@@ -92,27 +94,27 @@ impl Drop for Slot {
 }
 
 impl Pages {
-    /// Where they begin.
+    /// The address of the first page.
     pub fn address(&self) -> usize {
         self.address
     }
 
-    /// Bytes of all of them.
+    /// The bytes of all pages.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether they have an address.
+    /// Whether the pages contain an address.
     pub(super) fn hold(&self, address: usize) -> bool {
         (self.address..self.address + self.bytes).contains(&address)
     }
 
-    /// Whether they are registered.
+    /// Whether the pages are registered.
     pub fn are_registered(&self) -> bool {
         matches!(*self.state(), State::Registered(_))
     }
 
-    /// Whether the caller is the one who is to register them: the first who asks.
+    /// Whether the caller is to register the pages: true for the first caller.
     pub fn claim(&self) -> bool {
         let mut state = self.state();
         let is_new = matches!(*state, State::New);
@@ -122,7 +124,7 @@ impl Pages {
         is_new
     }
 
-    /// Notes that they are registered.
+    /// Records that the pages are registered.
     pub fn registered(&self, registration: Box<dyn Registration>) {
         let mut state = self.state();
         match *state {

@@ -1,55 +1,60 @@
-//! How many row groups may be on their way at once while a window fills: few, and more as long as that brings more.
+//! Limits how many row groups may be on their way at once while a window fills: few at first, and more as
+//! long as that is faster.
 //!
-//! Those that are on their way share the link, so that each waits for all beside it, and while few have come the next one is
-//! needed soon. Where the link is the limit, as many as fill it are enough. Where the distance is, more at once bring more. As TCP does
-//! at the beginning of a connection (RFC 5681, *slow start*), we begin with few and measure.
+//! Row groups on their way share the link, so that each waits for all others, and while few have come the
+//! next one is needed soon. If the link is the limit, a number that fills it is enough. If the distance is
+//! the limit, more at once are faster. Like TCP at the beginning of a connection (RFC 5681, *slow start*),
+//! this begins with few and measures.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// Beside the parts that the first batch needs, as many others as `parts / BESIDE_FIRST` are on their way before it has come, and
-/// one more than that at once after it, at first.
-const BESIDE_FIRST: usize = 3;
+/// In addition to the parts that the first batch needs, `parts / BESIDE_FIRST_DIVISOR` others are on their
+/// way before it has come; after it, one more than that at once, at first.
+const BESIDE_FIRST_DIVISOR: usize = 3;
 
-/// The fewest parts at once once the first batch has come, and before if they have [`LITTLE`] together.
-const FEWEST: usize = 3;
+/// The fewest parts at once after the first batch has come, and before it if they have [`MAX_FREE_BYTES`]
+/// together at most.
+const MIN_AT_ONCE: usize = 3;
 
-/// A trial has as many more parts at once as `parts / GROWTH`, rounded up.
-const GROWTH: usize = 2;
+/// A trial has `parts / GROWTH_DIVISOR` more parts at once, rounded up.
+const GROWTH_DIVISOR: usize = 2;
 
-/// Rounds of measuring between a trial that brought nothing and the next one: some requests are late by chance.
+/// The rounds of measuring between a trial that gained nothing and the next one: some requests are late by
+/// chance.
 const ROUNDS_OF_REST: u32 = 3;
 
-/// More parts at once must bring them this much faster to be kept.
+/// The gain in speed that more parts at once must bring to be kept.
 const MIN_RATE_GAIN: f64 = 1.1;
 
-/// After this many times the parts of the first batch there is no limit: the window is full, or so many have come that the next one
-/// is not needed at once.
+/// After this many times the parts of the first batch there is no limit: the window is full, or it holds
+/// enough that the next part is not needed at once.
 const WHILE_FILLING: usize = 16;
 
-/// So many bytes may be on their way in any case: what they take of a link is soon over.
-const LITTLE: u64 = 8 << 20;
+/// Parts of this many bytes together may be on their way in any case: they do not occupy a link for long.
+const MAX_FREE_BYTES: u64 = 8 << 20;
 
-/// The parts of one epoch that were fetched, and how many more may be on their way. One asks, several report.
+/// The parts of one epoch that were fetched, and how many more may be on their way. One task asks, several
+/// report.
 pub(super) struct SlowStart(watch::Sender<State>);
 
 #[derive(Debug, Default)]
 struct State {
     fetched: usize,
-    /// Bytes that were fetched for them; none where their rows were in a cache.
+    /// The bytes that were fetched for these parts; 0 for parts whose rows were in a cache.
     bytes: u64,
-    /// Bytes of all parts that were asked for.
+    /// The bytes of all parts that were asked for.
     asked: u64,
-    /// Parts that the first batch needs, of those that were asked for.
+    /// The number of parts asked for that the first batch needs.
     of_first: usize,
-    /// How many may be on their way once those of the first batch have come.
+    /// How many parts may be on their way after those of the first batch have come.
     at_once: usize,
-    /// The number before this one, and how fast parts came with it (parts a second), if this one is a trial.
+    /// The limit before this one, and the rate in parts a second that it gave, if this one is a trial.
     before: Option<(usize, f64)>,
-    /// Rounds until the next trial.
+    /// The rounds until the next trial.
     rest: u32,
-    /// When the present round of measuring began, and with how many parts fetched.
+    /// The time when the present round of measuring began, and the number of parts fetched by then.
     round: Option<(Instant, usize)>,
 }
 
@@ -58,13 +63,13 @@ impl SlowStart {
         SlowStart(watch::Sender::new(State::default()))
     }
 
-    /// Waits until the `begun`-th part, of so many bytes, may be asked for; the first batch needs those that
-    /// are `is_of_first`.
+    /// Waits until the `begun`-th part, of this many bytes, may be asked for; the first batch needs it if
+    /// `is_of_first`.
     pub(super) async fn may_begin(&self, begun: usize, bytes: u64, is_of_first: bool) {
         if is_of_first {
             self.0.send_modify(|state| *state = state.with_one_more_of_first());
         }
-        // The sender is our own: it is not closed.
+        // The sender is a field of this value, so it is not closed.
         drop(self.0.subscribe().wait_for(|state| state.admits(begun, bytes)).await);
         self.0.send_modify(|state| state.asked = state.asked.saturating_add(bytes));
     }
@@ -76,30 +81,30 @@ impl SlowStart {
 }
 
 impl State {
-    /// The state with one part more that the first batch needs; measuring begins after the last of them.
+    /// The state with one more part that the first batch needs; measuring begins after the last such part.
     fn with_one_more_of_first(&self) -> State {
         let of_first = self.of_first + 1;
         let (fetched, bytes, asked) = (self.fetched, self.bytes, self.asked);
-        let at_once = FEWEST.max(1 + of_first / BESIDE_FIRST);
+        let at_once = MIN_AT_ONCE.max(1 + of_first / BESIDE_FIRST_DIVISOR);
         State { fetched, bytes, asked, of_first, at_once, ..State::default() }
     }
 
-    /// Whether the `begun`-th part, of so many bytes, may be asked for.
+    /// Whether the `begun`-th part, of this many bytes, may be asked for.
     fn admits(&self, begun: usize, bytes: u64) -> bool {
         let at_once = match self.fetched < self.of_first {
-            // On a narrow link the first batch would take as many times as long.
-            true if self.asked.saturating_add(bytes) > LITTLE => 0,
-            true => FEWEST,
+            // On a narrow link the first batch would take that many times as long.
+            true if self.asked.saturating_add(bytes) > MAX_FREE_BYTES => 0,
+            true => MIN_AT_ONCE,
             false => self.at_once,
         };
-        begun <= self.of_first + self.of_first / BESIDE_FIRST
+        begun <= self.of_first + self.of_first / BESIDE_FIRST_DIVISOR
             || begun <= self.fetched + at_once.max(self.of_little())
             || begun > WHILE_FILLING * self.of_first
     }
 
-    /// How many parts have few bytes together.
+    /// The number of parts that have few bytes together.
     fn of_little(&self) -> usize {
-        (LITTLE * self.fetched as u64 / self.bytes.max(1)) as usize
+        (MAX_FREE_BYTES * self.fetched as u64 / self.bytes.max(1)) as usize
     }
 
     fn fetched(&mut self, parts: usize, bytes: u64, now: Instant) {
@@ -126,7 +131,7 @@ impl State {
             }
             _ => {
                 self.before = Some((self.at_once, rate));
-                self.at_once += self.at_once.div_ceil(GROWTH);
+                self.at_once += self.at_once.div_ceil(GROWTH_DIVISOR);
             }
         }
     }
@@ -136,8 +141,9 @@ impl State {
 mod tests {
     use super::*;
 
-    /// Fetches parts of `bytes` as they are admitted, from a store whose rate, in parts a second, follows from how many are on their
-    /// way. Returns how many were at most after those of the first batch had come, and the limit at the end.
+    /// Fetches parts of `bytes` as they are admitted, from a store whose rate, in parts a second, follows
+    /// from the number on their way. Returns the largest number on their way after those of the first batch
+    /// had come, and the limit at the end.
     fn at_once(of_first: usize, parts: usize, bytes: u64, rate: impl Fn(usize) -> f64) -> (usize, usize) {
         let mut state = (0..of_first).fold(State::default(), |state, _| state.with_one_more_of_first());
         let (mut begun, mut now, mut most) = (0, Instant::now(), 0);
@@ -158,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_link_that_few_fill_gets_few() {
-        let (most, end) = at_once(12, 150, LITTLE, |under_way| under_way.min(2) as f64);
+        let (most, end) = at_once(12, 150, MAX_FREE_BYTES, |under_way| under_way.min(2) as f64);
         assert!(end == 5 || end == 8, "{end}");
         assert!(most <= 9, "{most}");
     }
@@ -177,24 +183,24 @@ mod tests {
                 })
                 .count()
         };
-        assert_eq!(after_first(LITTLE, &state), 0);
-        assert_eq!(after_first(LITTLE / 40, &state), 2, "small ones are soon over");
-        let mut came = State { asked: LITTLE, ..state };
-        came.fetched(1, LITTLE, Instant::now());
-        assert!(came.admits(4, LITTLE) && !came.admits(5, LITTLE));
+        assert_eq!(after_first(MAX_FREE_BYTES, &state), 0);
+        assert_eq!(after_first(MAX_FREE_BYTES / 40, &state), 2, "small ones are soon over");
+        let mut came = State { asked: MAX_FREE_BYTES, ..state };
+        came.fetched(1, MAX_FREE_BYTES, Instant::now());
+        assert!(came.admits(4, MAX_FREE_BYTES) && !came.admits(5, MAX_FREE_BYTES));
     }
 
     #[test]
     fn a_long_way_gets_many() {
-        let (_, end) = at_once(4, 64, LITTLE, |under_way| under_way as f64);
+        let (_, end) = at_once(4, 64, MAX_FREE_BYTES, |under_way| under_way as f64);
         assert!(end > 12, "{end}");
-        let (_, end) = at_once(1, 16, LITTLE, |under_way| under_way as f64);
+        let (_, end) = at_once(1, 16, MAX_FREE_BYTES, |under_way| under_way as f64);
         assert!(end >= 4, "{end}");
     }
 
     #[test]
     fn small_parts_and_cached_ones_are_not_held_back() {
-        let (most, _) = at_once(12, 150, LITTLE / 40, |_| 1.0);
+        let (most, _) = at_once(12, 150, MAX_FREE_BYTES / 40, |_| 1.0);
         assert!((38..=41).contains(&most), "{most}");
         let (most, _) = at_once(12, 150, 0, |_| 1.0);
         assert!(most > 130, "{most}");
@@ -202,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_full_window_is_not_held_back() {
-        let (most, _) = at_once(4, 1_000, LITTLE, |_| 1.0);
+        let (most, _) = at_once(4, 1_000, MAX_FREE_BYTES, |_| 1.0);
         assert!(most > 500, "{most}");
     }
 }

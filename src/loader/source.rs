@@ -1,4 +1,4 @@
-//! One source of a loader, which alone is the loader: a data set, an order, and the pipe that reads it.
+//! One source of a loader, which may be its only one: a data set, an order, and the pipe that reads it.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -36,7 +36,7 @@ pub(super) struct Source {
     /// The statistics of opening the data set.
     pub(super) opened: StageStats,
     pub(super) sizing: Sizing,
-    /// The order that was asked last.
+    /// The order that was asked for last.
     pub(super) asked: LastAsked,
     /// The order in force: a restored position brings its own lanes and window.
     pub(super) order: Mutex<OrderSpec>,
@@ -45,18 +45,18 @@ pub(super) struct Source {
     /// The options, with the defaults filled in.
     pub(super) spec: LoaderSpec,
     pub(super) rows: u64,
-    /// Rows of which no sample is made, as each epoch counts them.
+    /// Rows of which no sample is made, which each epoch counts as bad.
     pub(super) left_out: Arc<[BadRow]>,
     pub(super) filter: Option<String>,
-    /// A hash of the rows that are denied.
+    /// A hash of the denied rows.
     pub(super) denied: Option<String>,
-    /// The files of the data set as a position has them, once one is asked for.
+    /// The files of the data set as a position has them, once they are asked for.
     pub(super) files: OnceLock<SavedFiles>,
-    /// About the options; returned once.
+    /// A warning about the options, which is returned once.
     pub(super) warning: Mutex<Option<String>>,
-    /// The form in which the cache keeps images, if there is a cache.
+    /// The choice of the form in which the cache keeps images, if there is a cache.
     pub(super) tiers: Option<Arc<Tiers>>,
-    /// Rows of the data sets before it.
+    /// The number of rows in the data sets before it.
     pub(super) first_number: u64,
 }
 
@@ -71,13 +71,13 @@ fn counted_files(catalog: &Catalog) -> impl Iterator<Item = CountedFile<'_>> {
     catalog.files.iter().map(|file| CountedFile { path: &file.relative, content: file.content_hash() })
 }
 
-/// An epoch that begins.
+/// A pass that begins.
 pub(super) struct Begun {
     /// The number of its iterator.
     pub(super) generation: u64,
-    /// Bad rows that it left out before the row with which it goes on.
+    /// The number of bad rows left out before the row at which it continues.
     pub(super) skipped: u64,
-    /// Its plan, and that of the one that is prepared.
+    /// The key of its plan, and the key of the one that is prepared.
     pub(super) keys: Vec<PrefetchKey>,
 }
 
@@ -111,8 +111,8 @@ impl Source {
         })
     }
 
-    /// Begins a pass; the one after it, if it is named, is prepared. `is_part` means that it is a part of an
-    /// epoch, whose own waits are the consumer's.
+    /// Begins a pass, and prepares the one after it if that is given. `is_part` means that the pass is a part
+    /// of an epoch, which then reports the consumer's waits itself.
     pub(super) fn begin(
         self: &Arc<Self>,
         is_part: bool,
@@ -179,18 +179,19 @@ impl Source {
         })
     }
 
-    /// How to read a pass that is under way from its beginning, once it is done but for that.
+    /// The way to read a pass under way again from its beginning, once only the first row that can be
+    /// delivered is missing.
     fn beginning(self: &Arc<Self>, key: PrefetchKey) -> Beginning {
         let this = Arc::downgrade(self);
         Beginning::Before(Box::new(move || {
             let Some(this) = this.upgrade() else { return Ok(None) };
             let pass = this.begin(true, || Ok(Begun { generation: 0, skipped: 0, keys: vec![key] }))?;
-            // What it counts was counted before.
+            // The rows of this pass were counted before.
             Ok(Some(Pass { monitor: Monitor::new(1, None), ..pass }))
         }))
     }
 
-    /// File, row group and row of the row with this ordinal in the data set, as receipts have it.
+    /// File, row group and row of the row with this ordinal in the data set, which receipts have.
     pub(super) fn row_place(&self, number: u64) -> Option<Place> {
         let catalog = &self.collator.catalog;
         let after = catalog.groups.partition_point(|group| group.first_row <= number);
@@ -200,7 +201,7 @@ impl Source {
         Some(Place::file(file.location.clone()).row_group(group.index).row(row))
     }
 
-    /// How far a pass over it got: its first row in the epoch is row 0 of `first_pass`.
+    /// The progress of a pass over this source: its first row in the epoch is row 0 of `first_pass`.
     pub(super) fn saved(&self, first_pass: u64, rows: u64, skipped: u64) -> SavedSource {
         SavedSource {
             fingerprint: self.fetcher.reads.catalog.fingerprint.to_string(),
@@ -214,7 +215,7 @@ impl Source {
         }
     }
 
-    /// The table that it is, if it is one and nothing else.
+    /// The table that the data set is, if it is a single table.
     fn table(&self) -> Option<&TableVersion> {
         match &*self.fetcher.reads.catalog.tables {
             [table] => Some(table),
@@ -222,7 +223,7 @@ impl Source {
         }
     }
 
-    /// The refusal of a position in another version of the table that it is.
+    /// The error for a position in another version of the table.
     fn other_version(&self, saved: &SavedSource) -> Option<Error> {
         let (saved, here) = (saved.table.as_ref()?, self.table()?);
         let is_another = saved.id == *here.id && saved.version != here.version;
@@ -235,7 +236,7 @@ impl Source {
         })
     }
 
-    /// Its order, from which its rows are known without reading any.
+    /// The order of the source, from which its rows are known without reading any.
     pub(super) fn source_order(&self) -> SourceOrder {
         let order = self.order();
         SourceOrder {
@@ -247,10 +248,10 @@ impl Source {
         }
     }
 
-    /// The order of a saved source, which is at `row` of a pass, if this one can take it over.
+    /// The order of a saved source, which is at `row` of a pass, if this source can adopt it.
     ///
     /// # Errors
-    /// It is another data set, or an order that this source does not have.
+    /// The saved source is another data set, or has an order that this source cannot have.
     pub(super) fn order_of(&self, saved: &SavedSource, row: u64) -> Result<OrderSpec> {
         let fingerprint = self.fetcher.reads.catalog.fingerprint.to_string();
         match &saved.files {
@@ -262,8 +263,8 @@ impl Source {
         self.adopted(&saved.order)
     }
 
-    /// Takes over the rows that a saved order passes over, where none were given. Those that come after row
-    /// `row` of `epoch` have to be passed over here as well.
+    /// Adopts the rows that a saved order passes over, if none were given. Ranges that come after row `row`
+    /// of `epoch` must be passed over here as well.
     pub(super) fn take_skips(
         &self,
         order: &mut OrderSpec,
@@ -287,13 +288,13 @@ impl Source {
         self.sizing.check(&self.fetcher.reads, &self.selected, order, self.split(order))
     }
 
-    /// Ends the pass that is under way: the next one is in this order.
+    /// Ends the pass that is under way: the next one has this order.
     pub(super) fn restored(&self, order: OrderSpec) {
         self.engine.restored();
         *self.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
     }
 
-    /// The order of this loader with the lanes and the window of a saved one, where they were left open.
+    /// The order of this loader with the lanes and the window of a saved one, if they were left open.
     fn adopted(&self, saved: &OrderId) -> Result<OrderSpec> {
         let mut order = self.order();
         let mismatch = |what: &str, saved: u32, here: u32| {
@@ -313,7 +314,7 @@ impl Source {
         Ok(order)
     }
 
-    /// A warning that was not returned yet.
+    /// A warning that has not been returned yet.
     pub(super) fn take_warning(&self) -> Option<String> {
         let row_cache = self.fetcher.reads.row_cache.as_ref();
         row_cache
@@ -323,7 +324,7 @@ impl Source {
             .or_else(|| self.fetcher.reads.store.take_warning())
     }
 
-    /// Values that no vocabulary knew.
+    /// The number of values that were in no vocabulary.
     pub(super) fn unknown_values(&self) -> u64 {
         self.collator.codecs.iter().map(|codec| codec.unknown_values()).sum()
     }
@@ -334,7 +335,7 @@ impl Source {
         self.files.get_or_init(|| SavedFiles::of(catalog.rows(), counted_files(catalog)))
     }
 
-    /// The refusal of a position that was saved with other files.
+    /// The error for a position that was saved with other files.
     fn other_data(&self, saved: &SavedFiles) -> Error {
         let here = self.saved_files();
         if saved == here {

@@ -1,5 +1,5 @@
-//! What a loader and its epochs share: its source, or several and how they are mixed, and how far the
-//! consumer got.
+//! The state that a loader shares with its epochs: its source, or several with the way to mix them, and how
+//! far the consumer got.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::shard::{MixSplit, MixedEpoch, Portion, Run};
 
 /// The sources of a loader.
 pub(super) struct Sources {
-    /// There is one or more.
+    /// The sources, of which there is at least one.
     all: Vec<Arc<Source>>,
-    /// How they are mixed; `None` where one source alone is the loader.
+    /// The way to mix the sources; `None` if a single source is the loader.
     pub(super) mixture: Option<Arc<Mixture>>,
     pub(super) progress: Arc<Progress>,
 }
@@ -34,20 +34,20 @@ pub(super) struct PlannedEpoch {
 #[derive(Clone, Copy)]
 pub(super) struct PassPlace {
     pub(super) source: usize,
-    /// Which pass it is, counted in the epoch.
+    /// The number of the pass in the epoch.
     pub(super) pass: u64,
     pub(super) row: u64,
-    /// Bad rows before it that were left out.
+    /// The number of bad rows before it that were left out.
     pub(super) skipped: u64,
 }
 
 impl Sources {
-    /// A source that is the loader.
+    /// A loader of a single source.
     pub(super) fn one(source: Source) -> Arc<Self> {
         Arc::new(Sources { all: vec![Arc::new(source)], mixture: None, progress: Arc::default() })
     }
 
-    /// Sources that are mixed.
+    /// A loader of sources that are mixed.
     pub(super) fn mixed(sources: impl IntoIterator<Item = Source>, mixture: Mixture) -> Arc<Self> {
         let all = sources.into_iter().map(Arc::new).collect();
         Arc::new(Sources { all, mixture: Some(Arc::new(mixture)), progress: Arc::default() })
@@ -73,7 +73,7 @@ impl Sources {
     }
 
     /// Begins the pass that is the next epoch of the only source. `begins` is called with its place once it
-    /// is sure that it does: a position does not move for one that does not.
+    /// is certain that it begins, so that no position moves otherwise.
     pub(super) fn begin_alone(&self, number: Option<u64>, begins: impl FnOnce(&At, u64)) -> Result<Pass> {
         let source = self.first();
         source.begin(false, || {
@@ -107,7 +107,7 @@ impl Sources {
         if pass + 1 < plan.passes_of(source) {
             keys.push(key(plan, pass + 1, 0));
         } else if mixture.spec.epochs.is_none_or(|epochs| number + 1 < epochs) {
-            // There may be no epoch that far away.
+            // There may be no epoch after this one.
             if let Ok(next) = mixture.planned(run, number + 1)
                 && next.passes_of(source) > 0
             {

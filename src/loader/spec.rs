@@ -1,7 +1,7 @@
 //! The options of a loader as one value, which Rust, Python and the program fill, and which a loader returns.
 //!
-//! An option is written here once. The builder has a method for it, Python passes its keywords as they are, and the program
-//! has its flags: all of them set a field of [`LoaderSpec`], and `build` reads that field.
+//! An option is written here once. The builder has a method for it, Python passes its keywords as they are,
+//! and the program has its flags: all of them set a field of [`LoaderSpec`], and `build` reads that field.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,17 +17,22 @@ use crate::reader::Filter;
 use crate::samples::Samples;
 use crate::shard::{OrderSpec, Shard, Shuffle, Split, Stop};
 
-/// Options of a [`Loader`](crate::Loader), with the names that they have in Python.
+/// The options of a [`Loader`](crate::Loader), with the names that they have in Python.
 ///
 /// [`LoaderBuilder`](crate::LoaderBuilder) sets them one by one, or all at once with
-/// [`spec`](crate::LoaderBuilder::spec). [`Loader::spec`](crate::Loader::spec) returns them with the defaults filled in.
-/// Options that are left out of a serialised spec have their defaults; an unknown name is refused.
+/// [`spec`](crate::LoaderBuilder::spec). [`Loader::spec`](crate::Loader::spec) returns them with the defaults
+/// filled in. Options that are left out of a serialised spec have their defaults; an unknown name is refused.
 ///
-/// In a [mix](crate::Loader::mix), each source has a spec with what concerns its data set alone, and the loader has one
-/// with the rest.
+/// In a [mix](crate::Loader::mix), each source has a spec with the options that concern its data set, and the
+/// loader has one with the rest.
 ///
 /// ```
-/// let text = r#"{"batch_size": 64, "memory": "4GiB", "shuffle": {"seed": 17}, "cache": {"path": "/nvme", "max_bytes": "1TB"}}"#;
+/// let text = r#"{
+///     "batch_size": 64,
+///     "memory": "4GiB",
+///     "shuffle": {"seed": 17},
+///     "cache": {"path": "/nvme", "max_bytes": "1TB"}
+/// }"#;
 /// let spec: forebay::LoaderSpec = serde_json::from_str(text)?;
 /// assert_eq!((spec.batch_size, spec.memory), (64, Some(4 << 30)));
 /// assert_eq!(spec.shuffle, forebay::Shuffle::seeded(17));
@@ -42,14 +47,15 @@ pub struct LoaderSpec {
     /// The structures whose fields are delivered as columns. Default: none.
     #[serde(skip_serializing_if = "Flatten::is_none")]
     pub flatten: Flatten,
-    /// The columns that are delivered under another name, and that name. Default: none.
+    /// The delivered names of columns that are renamed, by their stored names. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rename: BTreeMap<String, String>,
-    /// What is said of each column, by the name under which it is delivered or by a pattern of names. It is written option by
+    /// The options of each column, by its delivered name or by a pattern of names. They are written option by
     /// option, with the names that these have in Python.
     #[serde(flatten, deserialize_with = "read_options", serialize_with = "write_options")]
     pub by_column: BTreeMap<String, ColumnSpec>,
-    /// The columns, or patterns of their names, beside which a mask says which values are there. Default: none.
+    /// The columns, or patterns of their names, that have a mask beside them which says which values are
+    /// present. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub null_mask: Vec<String>,
     /// Whether batches have a column `row_id`. Default: false.
@@ -63,44 +69,47 @@ pub struct LoaderSpec {
     /// Rows that are left out of every epoch. Default: none.
     #[serde(skip_serializing_if = "Deny::is_empty")]
     pub deny: Deny,
-    /// Steps that are passed over, counted through all epochs: ranges of a first step and the step after the last. Default:
-    /// none.
+    /// Steps that are passed over, counted through all epochs: ranges of a first step and the step after the
+    /// last. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip_steps: Vec<(u64, u64)>,
-    /// What one sample is. Default: a row.
+    /// The definition of a sample. Default: a row.
     #[serde(skip_serializing_if = "Samples::are_rows")]
     pub samples: Samples,
-    /// The share of this process. Default: everything.
+    /// The share of this process. Default: all rows.
     pub shard: Shard,
     /// The order of rows. Default: as stored.
     pub shuffle: Shuffle,
-    /// Samples, which are rows by default, of a batch of one rank. Default: [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
+    /// The samples, which are rows by default, in a batch of one rank. Default:
+    /// [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
     pub batch_size: u64,
-    /// Rows of a step over all ranks, which share them so that they differ by a row at most; instead of `batch_size`, which
-    /// then says how many a rank gets at most. Default: `batch_size` for each rank.
+    /// The rows of a step over all ranks, which share them so that they differ by at most one row; instead of
+    /// `batch_size`, which then is the most that a rank gets. Default: `batch_size` for each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global_batch_size: Option<u64>,
-    /// Whether the rows that do not fill a batch on every rank are left out. Default: false, the last batch is shorter.
+    /// Whether the rows that do not fill a batch on every rank are left out. Default: false; the last batch
+    /// is shorter.
     pub drop_last: bool,
-    /// How many epochs there will be. Default: unknown.
+    /// The number of epochs of the run. Default: unknown.
     pub epochs: Option<u64>,
-    /// Bytes for everything in flight; written as a number or as `"4GiB"`. Default: 4 GiB, or half of the memory of the
-    /// machine or container if that is less.
+    /// The budget in bytes for everything in flight; written as a number or as `"4GiB"`. Default: 4 GiB, or
+    /// half of the memory of the machine or container if that is less.
     #[serde(deserialize_with = "sizes::deserialize_optional")]
     pub memory: Option<u64>,
-    /// Threads that decode. Default: the processors that this process may use.
+    /// The number of threads that decode. Default: the processors that this process may use.
     pub threads: Option<usize>,
-    /// What to do with a row that cannot be delivered. Default: raise.
+    /// The policy for rows that cannot be delivered. Default: raise.
     pub on_bad_row: OnBadRow,
     /// The cache of decoded rows on local disk. Default: none.
     pub cache: Option<CacheSpec>,
-    /// The file for a timeline. Default: none.
+    /// The file for a timeline of the loader. Default: none.
     pub trace: Option<PathBuf>,
-    /// Of a mix, other weights from a step of the run on, one for each source. Default: those of the sources throughout.
+    /// In a mix, other weights from a step of the run on, one for each source. Default: the weights of the
+    /// sources throughout.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<(u64, Vec<f64>)>,
-    /// Of a mix, the seed by which the source of each row is drawn, if it is by chance. Default: each step has its
-    /// exact share of each source.
+    /// In a mix, the seed by which the source of each row is drawn, if it is random. Default: each step has
+    /// its exact share of each source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_shares: Option<u64>,
     /// When an epoch of a mix ends. Default: with the first source that ends.
@@ -109,12 +118,13 @@ pub struct LoaderSpec {
     /// Whether a source of a mix that ends before the epoch begins again. Default: true.
     #[serde(skip_serializing_if = "is_true")]
     pub repeat: bool,
-    /// Whether batches of a mix have a column `source` with the number of the source of each row. Default: false.
+    /// Whether batches of a mix have a column `source` with the number of the source of each row. Default:
+    /// false.
     #[serde(skip_serializing_if = "is_false")]
     pub source: bool,
 }
 
-/// The cache of a [`LoaderSpec`]: a folder, and how it is used.
+/// The cache of a [`LoaderSpec`]: a folder, and the way it is used.
 ///
 /// ```
 /// use forebay::{CacheSpec, LoaderSpec, Tier};
@@ -149,9 +159,9 @@ pub struct CacheSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Flatten {
-    /// All that are read, or none.
+    /// All structures that are read, or none.
     All(bool),
-    /// Those of these columns.
+    /// The structures in these columns.
     Columns(Vec<String>),
 }
 
@@ -198,12 +208,12 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl LoaderSpec {
-    /// Rows of a batch by default: in Rust, in Python and in the program.
+    /// The default number of rows in a batch: in Rust, in Python and in the program.
     pub const BATCH_SIZE: u64 = 32;
     /// The most [`threads`](Self::threads): more than any machine has processors only cost memory.
     pub const MAX_THREADS: usize = 1024;
 
-    /// What is said of a column, or of those that a pattern matches, to be changed.
+    /// The options of a column, or of the columns that a pattern matches, to be changed.
     pub fn column(&mut self, name: impl Into<String>) -> &mut ColumnSpec {
         self.by_column.entry(name.into()).or_default()
     }
@@ -222,7 +232,7 @@ impl LoaderSpec {
         self.by_column.iter().filter_map(move |(name, column)| Some((name.as_str(), option(column)?)))
     }
 
-    /// The options that are given for columns, or for patterns of their names: option by option.
+    /// The options that are given for columns, or for patterns of their names, option by option.
     pub(super) fn options_of_columns(&self) -> Vec<(&str, Given<'_>)> {
         let columns = self.by_column.iter();
         let given =
@@ -232,17 +242,17 @@ impl LoaderSpec {
         given
     }
 
-    /// Rows of a rank's batch, at most.
+    /// The most rows in a rank's batch.
     pub(super) fn most_of_a_rank(&self) -> u64 {
         self.global_batch_size.map_or(self.batch_size, |rows| rows.div_ceil(self.shard.world().into()))
     }
 
-    /// Rows of a full step, over all ranks.
+    /// The rows of a full step, over all ranks.
     pub(super) fn global_batch(&self) -> u64 {
         self.global_batch_size.unwrap_or_else(|| self.batch_size.saturating_mul(self.shard.world().into()))
     }
 
-    /// How the ranks share the samples of an order.
+    /// The way in which the ranks share the samples of an order.
     pub(super) fn split(&self, samples: u64, order: &OrderSpec) -> Split {
         Split {
             rows: samples,

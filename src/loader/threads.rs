@@ -1,7 +1,7 @@
-//! The threads of forebay: the only file that starts any.
+//! The threads of forebay, all of which this file starts.
 //!
-//! Those that wait for storage belong to the data set, whose stores keep connections on them; those that decode belong to
-//! a loader; one that assembles batches belongs to an epoch.
+//! The threads that wait for storage belong to the data set, whose stores keep connections on them; those
+//! that decode belong to a loader; the one that assembles batches belongs to an epoch.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use forebay_base::{Error, ErrorKind, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Threads that may block on storage; they hardly use the processor.
-const WAITING: usize = 2;
+/// The number of threads that may block on storage; they hardly use the processor.
+const IO_THREADS: usize = 2;
 
-/// The threads that wait for storage: of one data set, and of its loaders.
+/// The threads that wait for storage, for one data set and its loaders.
 #[derive(Debug)]
 pub(crate) struct IoRuntime {
-    /// `None` only while it is dropped.
+    /// The runtime; `None` only while it is dropped.
     runtime: Option<Runtime>,
     process: Process,
 }
@@ -31,12 +31,12 @@ impl Process {
         Process(std::process::id())
     }
 
-    /// Whether this is a forked child of it.
+    /// Whether this is a forked child of that process.
     fn is_forked(self) -> bool {
         self.0 != std::process::id()
     }
 
-    /// Fails in a forked child: to wait for a thread would never end.
+    /// Fails in a forked child, where waiting for a thread would never end.
     pub(crate) fn check(self) -> Result<()> {
         if self.is_forked() { Err(forked()) } else { Ok(()) }
     }
@@ -45,7 +45,7 @@ impl Process {
 impl IoRuntime {
     pub(crate) fn start() -> Result<Arc<Self>> {
         let runtime = Builder::new_multi_thread()
-            .worker_threads(WAITING)
+            .worker_threads(IO_THREADS)
             .thread_name("forebay-fetch")
             .enable_all()
             .build()
@@ -63,7 +63,7 @@ impl IoRuntime {
         future: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
         let (send, receive) = bounded(1);
-        // If the user's thread was stopped, the receiver is gone.
+        // If the user's thread was stopped, there is no receiver.
         self.handle()?.spawn(async move { drop(send.send(caught_future(future).await)) });
         let ended = receive.recv();
         let ended = ended.map_err(|_| Error::new(ErrorKind::Closed, "the fetching threads were ended"))?;
@@ -87,7 +87,7 @@ impl Drop for IoRuntime {
             std::mem::forget(runtime);
             return;
         }
-        // Never waits: a hung store must not keep a program from ending.
+        // This does not wait: a hung store must not keep a program from ending.
         runtime.shutdown_background();
     }
 }

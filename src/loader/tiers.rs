@@ -1,7 +1,7 @@
 //! The form in which a cache keeps cells: set by the user, or chosen by measurements.
 //!
-//! A choice is made when an epoch begins, from measurements of the one before, and applies to the next one to be
-//! prepared: the epoch after it. Order and position do not depend on it.
+//! A choice is made when an epoch begins, from measurements of the one before, and applies to the next epoch
+//! to be prepared: the one after it. Order and position do not depend on it.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -15,12 +15,12 @@ use crate::column::{CacheForm, Cost};
 use crate::monitor::{Monitor, Stage};
 use crate::reader::reads::Reads;
 
-/// Cells of a row group that are sampled, in each column.
+/// The number of cells of a row group that are sampled in each column.
 const SAMPLED_CELLS: usize = 16;
-/// Shorter epochs measure nothing.
+/// Epochs shorter than this are not measured.
 const MIN_EPOCH_SECONDS: f64 = 0.2;
-/// A consumer that waits for a smaller part of its time needs no other form: the wait may be for the first batch of a
-/// short epoch.
+/// A consumer that waits for a smaller share of its time needs no other form: the wait may be for the first
+/// batch of a short epoch.
 const MIN_WAIT_SHARE: f64 = 0.05;
 /// The disk must deliver cells this many times as fast as they come now.
 const MIN_DISK_SPEEDUP: f64 = 2.0;
@@ -29,13 +29,13 @@ const MAX_DECODING_LEFT: f64 = 0.5;
 /// A form that gives less than this part of the rate of stored cells is abandoned.
 const MIN_RATE_KEPT: f64 = 0.95;
 
-/// The choice of one loader.
+/// The choice of form of one loader.
 #[derive(Debug)]
 pub(super) struct Tiers {
     asked: Tier,
     /// The forms that columns have, best first.
     forms: Vec<Arc<CacheForm>>,
-    /// Columns whose cells are decoded.
+    /// The number of columns whose cells are decoded.
     decoded: u64,
     /// The cost of a row in each form.
     costs: OnceLock<Vec<Cost>>,
@@ -48,50 +48,50 @@ struct Choice {
     /// Whether the choice is final.
     is_final: bool,
     epoch: Option<EpochStart>,
-    /// Rows a second of the last epoch that was held up by decoding cells as they are stored.
+    /// The rate, in rows a second, of the last epoch that was held up by decoding cells as they are stored.
     rate_as_stored: Option<f64>,
 }
 
-/// An epoch when it began.
+/// The state at the beginning of an epoch.
 #[derive(Debug)]
 struct EpochStart {
     at: Instant,
     /// The choice at that time: the form of the epoch after it, which is prepared from then on.
     next_form: Option<Arc<CacheForm>>,
-    /// Its own.
+    /// The form of the epoch itself.
     form: Option<Arc<CacheForm>>,
     counters: Counters,
 }
 
-/// The monitor's counts.
+/// The counts of the monitor.
 #[derive(Clone, Copy, Debug)]
 struct Counters {
-    /// Cells that were decoded.
+    /// The number of cells that were decoded.
     decoded: u64,
-    /// Cells that were converted to another form to be kept.
+    /// The number of cells that were converted to another form to be kept.
     kept: u64,
-    /// Seconds that the consumer waited for batches that were being collated.
+    /// The seconds that the consumer waited for batches that were being collated.
     waited: f64,
 }
 
-/// The input of a choice.
+/// The measurements that a choice is made from.
 struct Measured<'a> {
     /// The cost of a row in each form.
     costs: &'a [Cost],
     rows: u64,
-    /// Rows a second of the last epoch.
+    /// The rate of the last epoch, in rows a second.
     rate: f64,
-    /// Bytes that the entries may take.
+    /// The bytes that the entries may take.
     room: u64,
-    /// Bytes that the page cache keeps.
+    /// The bytes that the page cache keeps.
     page_cache: u64,
-    /// Bytes a second of the disk, where they could be measured.
+    /// The rate of the disk in bytes a second, if it could be measured.
     disk: Option<f64>,
 }
 
 impl Tiers {
-    /// Begins with the requested form; if that is open, with the form in which an earlier run kept cells. `forms` are those
-    /// that columns have, best first; `decoded` is how many columns are decoded.
+    /// Begins with the requested form, or, if that is open, with the form in which an earlier run kept cells.
+    /// `forms` are those that columns have, best first; `decoded` is the number of columns that are decoded.
     pub(super) fn new(asked: Tier, forms: Vec<Arc<CacheForm>>, decoded: u64, reads: &Reads) -> Self {
         let found = || forms.iter().find(|form| asked == Tier::Auto && is_kept(reads, form));
         let form = forms.iter().find(|form| form.tier() == asked).or_else(found).cloned();
@@ -103,17 +103,17 @@ impl Tiers {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The form in which cells are kept and used now; `None`: as they are stored.
+    /// The form in which cells are kept and used now; `None` means as they are stored.
     pub(super) fn form(&self) -> Option<Arc<CacheForm>> {
         self.choice().form.clone()
     }
 
-    /// The same by name.
+    /// The present form by name.
     pub(super) fn tier(&self) -> Tier {
         self.form().map_or(Tier::Rows, |form| form.tier())
     }
 
-    /// Takes over the form of a saved position, if the user left it open.
+    /// Adopts the form of a saved position, if the user left it open.
     pub(super) fn restore(&self, saved: &str) -> Result<()> {
         let saved: Tier = saved.parse().map_err(|error: Error| {
             Error::new(ErrorKind::StateMismatch, format!("the state is damaged: {}", error.cause()))
@@ -136,7 +136,7 @@ impl Tiers {
         }
     }
 
-    /// Chooses where an epoch begins.
+    /// Chooses a form when an epoch begins.
     pub(super) fn epoch_begins(&self, monitor: &Monitor, reads: &Reads, rows: u64) {
         let mut choice = self.choice();
         let counters = Counters::of(monitor);
@@ -203,7 +203,7 @@ impl Measured<'_> {
         })
     }
 
-    /// The first form that saves enough, that the disk can hold, and that it delivers fast enough.
+    /// The first form that saves enough, fits the disk, and is delivered by it fast enough.
     fn choice(&self) -> Option<usize> {
         self.costs.iter().position(|cost| {
             let all = cost.bytes * self.rows as f64;
@@ -228,11 +228,11 @@ mod tests {
     const PIXELS: usize = 0;
     const RESIZED: usize = 1;
 
-    /// Of photographs of 500x375: as pixels, and resized.
+    /// The costs of photographs of 500x375 pixels, as pixels and resized.
     const PHOTOGRAPHS: [Cost; 2] =
         [Cost { bytes: 562_520.0, decoding: 0.0 }, Cost { bytes: 110_000.0, decoding: 1.0 }];
 
-    /// 10,000 photographs that come at 1,000 a second.
+    /// Measurements of 10,000 photographs that come at 1,000 a second.
     fn measured() -> Measured<'static> {
         let costs = &PHOTOGRAPHS;
         Measured { costs, rows: 10_000, rate: 1_000.0, room: 100 * GB, page_cache: 0, disk: Some(2e9) }

@@ -1,4 +1,4 @@
-//! Filling the cache before it is needed.
+//! Fills the cache before it is needed.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -19,30 +19,30 @@ use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 const CLOSED_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Loader {
-    /// Puts the rows of all ranks into the cache, as far as they fit and are not there yet; not those of row
-    /// groups that are larger than memory. Ends the epoch that is under way. `done` is called with the number
-    /// of finished row groups and of all.
+    /// Puts the rows of all ranks into the cache, as far as they fit and are not there yet, except those of
+    /// row groups that are larger than memory. Ends the epoch that is under way. `done` is called with the
+    /// number of finished row groups and of all.
     ///
     /// # Errors
-    /// There is no cache, or those of a mix's sources; a row group cannot be read; the loader was closed.
+    /// There is no cache, or sources of a mix have none; a row group cannot be read; the loader was closed.
     pub fn warm(&self, done: impl FnMut(u64, u64)) -> Result<CacheStats> {
         self.warm_until(false, whenever_one_ends(done))
     }
 
-    /// As [`warm`](Self::warm), but for the row groups that this rank reads in the epoch that is under way or
-    /// comes next. A windowed shuffle gives it others in each epoch.
+    /// Fills the cache like [`warm`](Self::warm), but only with the row groups that this rank reads in the
+    /// epoch that is under way or comes next. A windowed shuffle gives the rank others in each epoch.
     ///
     /// # Errors
-    /// As [`warm`](Self::warm).
+    /// The errors of [`warm`](Self::warm).
     pub fn warm_share(&self, done: impl FnMut(u64, u64)) -> Result<CacheStats> {
         self.warm_until(true, whenever_one_ends(done))
     }
 
-    /// Warms all row groups, or those of this rank's share, until `done` breaks off. It is also called while
-    /// a row group is on its way, and once before the first.
+    /// Warms all row groups, or those of this rank's share, until `done` stops it. `done` is also called
+    /// while a row group is on its way, and once before the first.
     ///
     /// # Errors
-    /// As [`warm`](Self::warm).
+    /// The errors of [`warm`](Self::warm).
     pub fn warm_until(
         &self,
         share: bool,
@@ -77,9 +77,9 @@ impl Loader {
         let scout = move || Walk::scout(&EpochOrder::new(counts.clone(), &spec, 0), split, 0);
         let watch = Watch::new(&source.monitor);
         let mut row_groups = source.row_groups(true)?;
-        // No samples are made.
+        // No samples are made, so heads are not needed.
         row_groups.fetcher.reads.heads = Arc::default();
-        // Only the row groups matter, of whichever epoch.
+        // Only the row groups matter, which are the same in every epoch.
         let samples = source.selected.of_epoch(0);
         let prefetch = Prefetch::start(&row_groups, samples, None, Box::new(scout), || {}, watch.clone());
         let _ended_with_this = prefetch.control.cancel_on_drop();

@@ -1,7 +1,7 @@
-//! One number bounds the bytes in flight.
+//! The budget: one number that bounds the bytes in flight.
 //!
-//! A permit is taken in plan order before a request starts, and stays with its rows until the last one has left
-//! the window: a holder of rows holds their permit.
+//! A permit is taken in plan order before a request starts, and stays with its rows until the last one has
+//! left the window: a holder of rows holds their permit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use forebay_base::{Error, ErrorKind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes that one semaphore permit stands for: fine enough for small row groups, coarse enough that 16 TiB fit a u32.
-const UNIT: u64 = 4096;
+/// The bytes that one semaphore permit stands for: fine enough for small row groups, coarse enough that 16
+/// TiB fit a u32.
+const UNIT_BYTES: u64 = 4096;
 
-/// Bytes that a row group may take beyond the whole budget, where it passes alone: more than half of the 150 MiB that a
-/// loader may take beyond its budget is left for its own code, stacks and buffers.
+/// The bytes that a row group may take beyond the whole budget when it passes alone: more than half of the
+/// 150 MiB that a loader may take beyond its budget is left for its own code, stacks and buffers.
 pub(crate) const ALONE_BEYOND: u64 = 64 << 20;
 
 /// The bytes that row groups in flight may take.
@@ -24,14 +25,15 @@ pub(crate) struct Budget {
     books: Arc<Books>,
 }
 
-/// The units granted. (The semaphore counts what a waiter has been promised so far as taken.)
+/// The units that were granted. (The semaphore counts units as taken that a waiter has only been promised so
+/// far.)
 #[derive(Debug, Default)]
 struct Books {
     granted: AtomicU32,
     peak: AtomicU32,
 }
 
-/// Bytes of the budget, returned when it is dropped.
+/// Bytes of the budget, which are returned when the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     permit: OwnedSemaphorePermit,
@@ -40,11 +42,12 @@ pub(crate) struct Permit {
 
 impl Budget {
     pub(crate) fn new(bytes: u64) -> Self {
-        let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).max(1);
+        let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
         Budget { semaphore: Arc::new(Semaphore::new(units as usize)), units, books: Arc::default() }
     }
 
-    /// Waits for `bytes`. More than the whole budget is granted alone, once everything else has been returned.
+    /// Waits for `bytes`. A request for more than the whole budget is granted alone, once everything else has
+    /// been returned.
     pub(crate) async fn acquire(&self, bytes: u64) -> Option<Permit> {
         let permit = self.semaphore.clone().acquire_many_owned(self.units_of(bytes)).await;
         permit.ok().map(|permit| self.granted(permit))
@@ -63,14 +66,14 @@ impl Budget {
         Some(self.granted(permit))
     }
 
-    /// Bytes that are granted at present.
+    /// The bytes that are granted at present.
     pub(crate) fn used(&self) -> u64 {
-        u64::from(self.books.granted.load(SeqCst)) * UNIT
+        u64::from(self.books.granted.load(SeqCst)) * UNIT_BYTES
     }
 
-    /// The most bytes that were granted at once so far.
+    /// The most bytes that have been granted at once.
     pub(crate) fn peak(&self) -> u64 {
-        u64::from(self.books.peak.load(Relaxed)) * UNIT
+        u64::from(self.books.peak.load(Relaxed)) * UNIT_BYTES
     }
 
     /// Whether `bytes` more could be granted at present.
@@ -80,7 +83,7 @@ impl Budget {
 
     /// All bytes that can be granted.
     pub(crate) fn bytes(&self) -> u64 {
-        u64::from(self.units) * UNIT
+        u64::from(self.units) * UNIT_BYTES
     }
 
     /// The most bytes that one row group may take.
@@ -88,11 +91,12 @@ impl Budget {
         self.bytes() + ALONE_BEYOND
     }
 
-    /// Refuses a row group, or `what` is read of one, that takes `bytes` for its `purpose` and would not keep the bound even alone.
-    /// `memory_for` returns the budget that is enough for a number of bytes.
+    /// Refuses a row group, or the part of one that `what` names, if it takes `bytes` for its `purpose` and
+    /// would exceed the bound even alone. `memory_for` returns the budget that is enough for a number of
+    /// bytes.
     ///
     /// # Errors
-    /// It does not keep the bound.
+    /// It would exceed the bound.
     pub(crate) fn admit(
         &self,
         (what, purpose): (&str, &str),
@@ -116,36 +120,36 @@ impl Budget {
 
     /// The bytes that a permit for `bytes` takes.
     pub(crate) fn rounded(bytes: u64) -> u64 {
-        bytes.max(1).next_multiple_of(UNIT)
+        bytes.max(1).next_multiple_of(UNIT_BYTES)
     }
 
     fn units_of(&self, bytes: u64) -> u32 {
-        u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).clamp(1, self.units)
+        u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.units)
     }
 }
 
 impl Permit {
-    /// Returns all but `bytes`, when decoding needs less than the estimate.
+    /// Returns all but `bytes`, if decoding needs less than the estimate.
     pub(crate) fn shrink(&mut self, bytes: u64) {
-        let keep = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX).max(1);
+        let keep = usize::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX).max(1);
         self.give_back(self.permit.num_permits().saturating_sub(keep));
     }
 
-    /// A permit for `bytes` of it, or for all but a little if it has no more.
+    /// Splits off a permit for `bytes`, or for all but a little if this one has no more.
     pub(crate) fn split(&mut self, bytes: u64) -> Option<Permit> {
-        let units = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX);
+        let units = usize::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX);
         let units = units.min(self.permit.num_permits().saturating_sub(1));
         let permit = self.permit.split(units).filter(|_| units > 0)?;
         Some(Permit { permit, books: self.books.clone() })
     }
 
-    /// The bytes that it stands for.
+    /// The bytes that the permit stands for.
     pub(crate) fn bytes(&self) -> u64 {
-        self.permit.num_permits() as u64 * UNIT
+        self.permit.num_permits() as u64 * UNIT_BYTES
     }
 
     fn give_back(&mut self, units: usize) {
-        // In this order, so that no byte is counted as granted twice.
+        // The order of these steps ensures that no byte is counted as granted twice.
         self.books.granted.fetch_sub(units as u32, SeqCst);
         drop(self.permit.split(units));
     }
@@ -157,7 +161,7 @@ impl Drop for Permit {
     }
 }
 
-/// Bytes in words, rounded up so that a number that is quoted back is enough.
+/// Bytes in words, rounded up so that a number that a user gives back is enough.
 pub(crate) fn words(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (unit, name) in UNITS {
@@ -174,7 +178,7 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
-    /// A permit, where one is granted at once.
+    /// A permit, if it is granted at once.
     fn take(budget: &Budget, bytes: u64) -> Option<Permit> {
         futures::FutureExt::now_or_never(budget.acquire(bytes)).flatten()
     }

@@ -1,11 +1,12 @@
-//! Small items of a stream together, as many as follow each other without a wait.
+//! Joins small items of a stream, as many as follow each other without a wait.
 
 use std::task::Poll;
 
 use futures::{Stream, StreamExt, stream};
 
-/// Joins neighbours that cost `most` together at most: one at first, then up to two, four and so on, so that the first ones do
-/// not wait for many. An item that costs more is alone, and none waits for one that is not ready.
+/// Joins neighbours that cost `most` together at most: one at first, then up to two, four and so on, so that
+/// the first ones do not wait for many. An item that costs more stays alone, and no item waits for one that
+/// is not ready.
 pub(super) fn bunches<T>(
     items: impl Stream<Item = T> + Send,
     cost: impl Fn(&T) -> u64,

@@ -1,7 +1,7 @@
-//! Of column chunks the pages that hold the rows to be read, where these are few.
+//! The pages of column chunks that hold the rows to be read, if these are few.
 //!
-//! Only of columns without lists, each page of which says in its header how many rows it has: an index that is wrong is then
-//! noticed. The others are read whole.
+//! This applies only to columns without lists, where each page header has the number of rows, so that a wrong
+//! index is noticed. Other columns are read as a whole.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,26 +16,27 @@ use parquet::arrow::arrow_reader::RowSelection;
 use super::cost::Cost;
 use super::pages::StoredPage;
 
-/// Pages are read by themselves if that leaves out so large a part of their chunk's bytes.
-const LEFT_OUT: u64 = 4;
+/// Pages are read one by one if that leaves out at least the chunk's bytes divided by this.
+const LEFT_OUT_DIVISOR: u64 = 4;
 
-/// For each column chunk of a row group that a projection reads, in the order of the file's leaf columns, the pages to read;
-/// `None` for all.
+/// The pages to read of each column chunk of a row group that a projection reads, in the order of the file's
+/// leaf columns; `None` for all pages.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupPages(Arc<[Option<ChunkPages>]>);
 
 /// Some of the pages of a column chunk.
 #[derive(Debug)]
 pub(crate) struct ChunkPages {
-    /// The bytes to fetch: the dictionary, if there is one that is needed, and runs of pages.
+    /// The bytes to fetch: the dictionary, if one is needed, and runs of pages.
     pieces: Box<[Range<u64>]>,
     /// The rows of each page in the row group.
     rows: Box<[Range<u32>]>,
 }
 
 impl GroupPages {
-    /// The pages that hold `rows`; `None` where all are to be read. `locations` has those of a leaf column, where they are
-    /// known. If `rows` follow from them, they are read by pages in any case, whose headers then prove them.
+    /// The pages that hold `rows`; `None` if all are to be read. `locations` has the pages of a leaf column,
+    /// if they are known. With `in_any_case` pages are read one by one even if that saves little: for rows
+    /// that follow from the locations, which the page headers then prove.
     pub(crate) fn of<'a>(
         catalog: &Catalog,
         projection: &Projection,
@@ -52,7 +53,7 @@ impl GroupPages {
             ChunkPages::of(locations, &chunk, rows, in_any_case)
         };
         let mut pages: Vec<Option<ChunkPages>> = chunks(footer, group, projection).map(of).collect();
-        // The leaves of a structure are read alike.
+        // All leaves of a structure are read in the same way.
         let leaves = columns.leaves(projection);
         let mut rest = &mut pages[..];
         for leaves in leaves.chunk_by(|one, other| root(*one) == root(*other)) {
@@ -65,7 +66,7 @@ impl GroupPages {
         Ok(pages.iter().any(Option::is_some).then_some(GroupPages(pages.into())))
     }
 
-    /// What it takes to read them, and the chunks that are read whole.
+    /// The cost of reading these pages, and the chunks that are read as a whole.
     pub(crate) fn cost(
         &self,
         catalog: &Catalog,
@@ -77,7 +78,7 @@ impl GroupPages {
         let mut cost = Cost { held: catalog.constant_bytes_of(group, projection, rows), ..Cost::default() };
         let mut memory = PageMemory::default();
         for ((_, chunk), pages) in chunks(footer, group, projection).zip(self.0.iter()) {
-            // Of pages only the wanted rows are decoded.
+            // Only the wanted rows of pages are decoded.
             let (chunk, held) = match pages {
                 Some(pages) => {
                     let share = |rows: u64| chunk.share(pages.bytes(), rows);
@@ -92,8 +93,8 @@ impl GroupPages {
         Ok(Cost { decoding: memory.bytes(), ..cost })
     }
 
-    /// What any rows of a row group take at least: the columns that are read whole, since their pages cannot
-    /// be read one by one. `None` if those of no column can.
+    /// The least cost of any rows of a row group: that of the columns that are read as a whole, since their
+    /// pages cannot be read one by one. `None` if no column's pages can.
     pub(crate) fn least_cost(footer: &Footer, projection: &Projection, group: &Group) -> Option<Cost> {
         let (mut cost, mut memory, mut any) = (Cost::default(), PageMemory::default(), false);
         let columns = &footer.columns;
@@ -109,7 +110,7 @@ impl GroupPages {
         any.then(|| Cost { decoding: memory.bytes(), ..cost })
     }
 
-    /// The bytes to fetch of a row group in place of its chunks, in the same order.
+    /// The bytes to fetch of a row group instead of its whole chunks, in the same order.
     pub(crate) fn ranges(&self, whole: Vec<Range<u64>>) -> Vec<Range<u64>> {
         let of = |(whole, pages): (Range<u64>, &Option<ChunkPages>)| match pages {
             Some(pages) => pages.pieces.to_vec(),
@@ -118,7 +119,7 @@ impl GroupPages {
         whole.into_iter().zip(self.0.iter()).flat_map(of).collect()
     }
 
-    /// What was fetched beside the first bytes of each chunk.
+    /// The ranges that were fetched in addition to the first bytes of each chunk.
     pub(super) fn joined(&self) -> impl Iterator<Item = &Range<u64>> {
         self.0.iter().flatten().flat_map(|pages| pages.pieces.iter().skip(1))
     }
@@ -130,7 +131,8 @@ impl GroupPages {
 }
 
 impl ChunkPages {
-    /// Those that hold `rows`; `None` if there is little to leave out, unless it is to be in any case.
+    /// The pages that hold `rows`; `None` if there is little to leave out, unless they must be read one by
+    /// one.
     fn of(
         locations: &PageLocations,
         chunk: &ColumnChunk<'_>,
@@ -154,27 +156,27 @@ impl ChunkPages {
             }
         }
         let read: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
-        let is_worth_it = chunk.length - read.min(chunk.length) >= chunk.length / LEFT_OUT;
+        let is_worth_it = chunk.length - read.min(chunk.length) >= chunk.length / LEFT_OUT_DIVISOR;
         let rows = kept.into_iter().map(|page| locations.rows_of(page)).collect();
         (is_worth_it || in_any_case).then_some(ChunkPages { pieces: pieces.into(), rows })
     }
 
-    /// The bytes that were fetched of it.
+    /// The ranges of the chunk that were fetched.
     pub(super) fn pieces(&self) -> &[Range<u64>] {
         &self.pieces
     }
 
-    /// Their bytes together, and those of the dictionary.
+    /// The bytes of all ranges, and those of the dictionary.
     fn bytes(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.end - piece.start).sum()
     }
 
-    /// Rows of all of its pages together.
+    /// The number of rows in all of these pages.
     pub(super) fn row_count(&self) -> u64 {
         self.rows.iter().map(|rows| rows.len() as u64).sum()
     }
 
-    /// The rows to decode, counted among those of its pages.
+    /// The rows to decode, counted among those of these pages.
     pub(super) fn selection(&self, rows: &RowSelection) -> RowSelection {
         let mut pages = self.rows.iter().peekable();
         let (mut before, mut at) = (0, 0);
@@ -203,10 +205,10 @@ impl ChunkPages {
         RowSelection::from_consecutive_ranges(ranges.into_iter(), self.row_count() as usize)
     }
 
-    /// Holds the headers of pages against the index.
+    /// Compares the headers of pages with the index.
     ///
     /// # Errors
-    /// `Corrupt` where a page has other rows than the index says.
+    /// `Corrupt` if a page has other rows than the index says.
     pub(super) fn check(&self, pages: &[StoredPage]) -> Result<()> {
         let data = pages.iter().filter(|stored| stored.page.kind != Kind::Dictionary);
         let values: Vec<u64> = data.map(|stored| u64::from(stored.page.values)).collect();

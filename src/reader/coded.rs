@@ -12,7 +12,7 @@ use crate::column::CodeValues;
 pub(crate) struct CodedColumns(Vec<Option<Arc<dyn CodeValues>>>);
 
 impl CodedColumns {
-    /// Of each column of the projection; `None` where none has codes.
+    /// The codes of each column of the projection; `None` if no column has codes.
     pub(crate) fn new(columns: Vec<Option<Arc<dyn CodeValues>>>) -> Option<Self> {
         columns.iter().any(Option::is_some).then_some(CodedColumns(columns))
     }
@@ -22,7 +22,8 @@ impl CodedColumns {
         self.0.get(column)?.as_deref()
     }
 
-    /// The codes of each of a file's columns at `roots`, ascending, that holds texts or binary values as all other files do.
+    /// The codes of each of a file's columns at `roots`, in ascending order, for columns that hold texts or
+    /// binary values like those of all other files.
     pub(super) fn of_roots(
         &self,
         projection: &Projection,

@@ -1,19 +1,19 @@
-//! What it takes to read a row group, or a part of one.
+//! The memory that it takes to read a row group, or a part of one.
 
 /// Bytes of a row group, or of a piece of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Of its column chunks, or their pages.
+    /// The bytes of its column chunks, or of their pages.
     pub(crate) stored: u64,
-    /// Beside these and its rows, while these are made: for large pages that are decompressed, then for the second copy of a
-    /// column that is brought into the order of a shuffle.
+    /// The further bytes while its rows are made: for large pages that are decompressed, then for the second
+    /// copy of a column that is brought into the order of a shuffle.
     pub(crate) decoding: u64,
-    /// Of its rows in memory, at most.
+    /// The most bytes of its rows in memory.
     pub(crate) held: u64,
 }
 
 impl Cost {
-    /// With that of something else.
+    /// The sum of this cost and another.
     pub(crate) fn with(self, other: Cost) -> Cost {
         Cost {
             stored: self.stored.saturating_add(other.stored),
@@ -22,12 +22,12 @@ impl Cost {
         }
     }
 
-    /// What is returned once its rows are made.
+    /// The bytes that are returned once its rows are made.
     pub(crate) fn passing(self) -> u64 {
         self.stored.saturating_add(self.decoding)
     }
 
-    /// All together.
+    /// The sum of all bytes.
     pub(crate) fn total(self) -> u64 {
         self.passing().saturating_add(self.held)
     }

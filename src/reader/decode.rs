@@ -1,4 +1,4 @@
-//! From the fetched bytes of parts and heads to their rows.
+//! Turns the fetched bytes of parts and heads into rows.
 
 use forebay_arrow::array::RecordBatch;
 use forebay_base::Result;
@@ -10,8 +10,8 @@ use super::rows;
 use crate::samples::{EpochSamples, Head};
 use crate::shard::Part;
 
-/// Decodes the fetched bytes. The bytes that the rows may take are bounded by `limit`, and a little more for a row group
-/// that passes alone.
+/// Decodes the fetched bytes. The rows may take at most `limit` bytes, and a little more if the row group
+/// passes alone.
 pub(crate) fn read(
     fetcher: &Fetcher,
     samples: &EpochSamples,
@@ -28,7 +28,8 @@ pub(crate) fn read(
     rows::read_fetched(catalog, projection, rows, limit_for(limit))
 }
 
-/// The same for several parts, whose rows follow each other. Where one of them cannot be decoded, this does not say which.
+/// Decodes several parts, whose rows follow each other. If one of them cannot be decoded, the error does not
+/// say which.
 pub(crate) fn read_together(
     fetcher: &Fetcher,
     samples: &EpochSamples,
@@ -48,7 +49,7 @@ pub(crate) fn read_together(
     rows::read_parts(catalog, projection, parts.collect(), limit_for(limit))
 }
 
-/// The rows of a head, as [`read`] decodes those of a part.
+/// The rows of a head, decoded like those of a part by [`read`].
 pub(crate) fn read_head(
     fetcher: &Fetcher,
     samples: &EpochSamples,
@@ -64,7 +65,7 @@ pub(crate) fn read_head(
     rows::read_fetched(catalog, projection, rows, limit_for(limit))
 }
 
-/// What a part is decoded to, from all selected rows of its row group.
+/// The rows of a part, cut from all selected rows of its row group.
 pub(crate) fn cut(samples: &EpochSamples, rows: &RecordBatch, part: &Part) -> RecordBatch {
     let Part { start, rows: count, .. } = samples.decoded(part);
     rows.slice(start as usize, count as usize)

@@ -1,13 +1,13 @@
-//! Row groups in plan order: from a list of parts to their bytes. The last async file.
+//! Fetches row groups in plan order: from a list of parts to their bytes. This is the last async file.
 //!
-//! Permits are taken one after the other, then several row groups are fetched at once and come out in plan order again
-//! (`buffered`, never `buffer_unordered`): order is planned, not restored. How many requests that makes at once is
-//! settled by the store, from what it measures.
+//! Permits are taken one after the other; then several row groups are fetched at once and come out in plan
+//! order again (`buffered`, never `buffer_unordered`): order is planned, not restored. The store settles the
+//! number of requests at once, from measurements.
 //!
-//! Small row groups go together as bunches, as long as nothing has to be waited for.
+//! Small row groups are fetched together as bunches, as long as nothing has to be waited for.
 //!
-//! A footer that was not read yet is read before the permit is taken, which is for what it says; and some parts ahead, or
-//! each file would cost a round trip more.
+//! A footer that has not been read yet is read before the permit is taken, since it determines the size of
+//! the permit; it is read some parts ahead, since each file would cost another round trip otherwise.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -33,49 +33,52 @@ use crate::monitor::{Phase, RowGroupWatch, Stage, Watch};
 use crate::samples::Head;
 use crate::shard::Part;
 
-/// Local row groups that take less than this together, as stored and as rows, are fetched and decoded together: a task, a
-/// read and a lock of each cost more than the work on some ten rows.
+/// Local row groups that take less than this together, as stored and as rows, are fetched and decoded
+/// together: a task, a read and a lock for each would cost more than the work on some ten rows.
 const BUNCH_BYTES: u64 = 4 << 20;
-/// The same of stores over the network, which may be slow: the first of them waits for the last.
+/// The same limit for stores over the network, which may be slow: the first row group of a bunch waits for
+/// the last.
 const REMOTE_BUNCH_BYTES: u64 = 128 << 10;
-/// The share of the memory for row groups that such a bunch takes at most.
-const BUNCH_SHARE: u64 = 256;
+/// A bunch takes at most the memory for row groups divided by this.
+const BUNCH_DIVISOR: u64 = 256;
 
-/// Bytes of local row groups that are read at once, beside two of any size: memory that a disk has no use for.
+/// The bytes of local row groups that are read at once, apart from two of any size: a disk does not need more
+/// memory.
 const LOCAL_BYTES_AT_ONCE: u64 = 64 << 20;
-/// Row groups that are looked at to know how large they are.
-const SAMPLED: usize = 16;
+/// The number of row groups that are examined to find out how large they are.
+const SAMPLED_GROUPS: usize = 16;
 
 /// The input of fetching.
 #[derive(Clone)]
 pub(crate) struct Fetcher {
     pub(crate) reads: Reads,
     pub(crate) budget: Budget,
-    /// Whether the rows of a row group that cannot be read are to be skipped, each counted, instead of ending the epoch.
+    /// Whether the rows of a row group that cannot be read are skipped, and each counted, instead of ending
+    /// the epoch.
     pub(crate) lenient: bool,
-    /// The row groups of which some pages are read.
+    /// The row groups of which only some pages are read.
     pub(crate) pages: Option<Arc<HashMap<usize, GroupPages>>>,
 }
 
 /// The progress of fetching, which distinguishes a wait for storage from a wait for memory.
 #[derive(Debug)]
 pub(crate) struct Gauge {
-    /// Parts that were granted their memory.
+    /// The number of parts that were granted their memory.
     granted: AtomicU64,
-    /// The bytes that the next one waits for; 0 while none does.
+    /// The bytes that the next part waits for; 0 while none waits.
     asked: AtomicU64,
     watch: Watch,
-    /// The writes that hold memory beside the epoch.
+    /// The writes to the cache that hold memory beside the epoch.
     behind: Option<Arc<WriteBehind>>,
 }
 
 impl Gauge {
-    /// The gauge of what `watch` notes.
+    /// A gauge of the progress that `watch` records.
     pub(crate) fn new(watch: Watch) -> Self {
         Gauge { granted: AtomicU64::new(0), asked: AtomicU64::new(0), watch, behind: None }
     }
 
-    /// The same of an epoch beside which rows are being written.
+    /// The gauge of an epoch beside which rows are being written.
     pub(crate) fn beside(self, behind: Option<Arc<WriteBehind>>) -> Self {
         Gauge { behind, ..self }
     }
@@ -85,8 +88,8 @@ impl Gauge {
         self.behind.is_some()
     }
 
-    /// Whether fetching waits for memory that `budget` does not have, after all parts that were granted memory, `arrived` of
-    /// them, have arrived. Rows that are being written then have to release theirs.
+    /// Whether fetching waits for memory that `budget` does not have, after all `arrived` parts that were
+    /// granted memory have arrived. Rows that are being written then have to release theirs.
     pub(crate) fn is_stuck(&self, arrived: u64, budget: &Budget) -> bool {
         let asked = self.asked.load(Acquire);
         let is_stuck = asked > 0 && self.granted.load(Acquire) == arrived && !budget.has(asked);
@@ -100,12 +103,12 @@ impl Gauge {
 /// A part whose turn to be fetched has come.
 struct Granted {
     part: Part,
-    /// Whether its footer was read.
+    /// Whether the part's footer could be read.
     footer: Result<()>,
-    /// `None` once the budget was closed.
+    /// The permit; `None` once the budget was closed.
     permit: Option<Permit>,
     watch: RowGroupWatch,
-    /// The bytes that were asked for.
+    /// The bytes that the permit was asked for.
     cost: u64,
 }
 
@@ -113,14 +116,14 @@ struct Granted {
 pub(crate) struct Fetched {
     pub(crate) part: Part,
     pub(crate) found: FetchOutcome,
-    /// The heads that its samples run on into.
+    /// The heads into which its samples continue.
     pub(crate) heads: Vec<FetchedHead>,
     pub(crate) permit: Permit,
-    /// Its record in the monitor.
+    /// The record of the part in the monitor.
     pub(crate) watch: RowGroupWatch,
 }
 
-/// The result of fetching a head: its rows are not kept.
+/// The result of fetching a head, whose rows are not kept.
 pub(crate) struct FetchedHead {
     pub(crate) head: Head,
     pub(crate) found: FetchOutcome,
@@ -128,11 +131,11 @@ pub(crate) struct FetchedHead {
 
 /// The result of fetching a part.
 pub(crate) enum FetchOutcome {
-    /// The bytes of its row group's column chunks, and the writer for their rows.
+    /// The bytes of the row group's column chunks, and the writer for their rows.
     Bytes(Chunks, Option<CacheWriter>),
-    /// The rows of its row group, and the writer for another form of them.
+    /// The rows of the row group, and the writer for another form of them.
     Rows(Kept, Option<CacheWriter>),
-    /// Nothing, with the reason: its rows are to be skipped.
+    /// No rows, with the reason: they are to be skipped.
     Lost(Error),
 }
 
@@ -142,7 +145,7 @@ impl FetchOutcome {
         matches!(self, FetchOutcome::Bytes(_, Some(_)) | FetchOutcome::Rows(_, Some(_)))
     }
 
-    /// Bytes that were fetched.
+    /// The number of bytes that were fetched.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             FetchOutcome::Bytes(chunks, _) => chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
@@ -152,18 +155,18 @@ impl FetchOutcome {
 }
 
 impl Fetcher {
-    /// The same with another cache of rows, or with the present one in another form.
+    /// The fetcher with another cache of rows, or with the present one in another form.
     pub(crate) fn with_cache(&self, row_cache: Option<RowCache>) -> Self {
         Fetcher { reads: Reads { row_cache, ..self.reads.clone() }, ..self.clone() }
     }
 
-    /// The same from another view of the store.
+    /// The fetcher with another view of the store.
     pub(crate) fn with_store(&self, store: Store) -> Self {
         Fetcher { reads: Reads { store, ..self.reads.clone() }, ..self.clone() }
     }
 
-    /// Fetches `parts`; passes them to `begin` as they come, small neighbours together, and the result to `pass_on`, in
-    /// order, until that reports that the receiver is gone.
+    /// Fetches `parts`: passes them to `begin` as they come, small neighbours together, and the results to
+    /// `pass_on`, in order, until that reports that there is no receiver.
     pub(crate) async fn run<T: Send + 'static, B: Future<Output = T> + Send>(
         &self,
         parts: impl stream::Stream<Item = Part> + Send,
@@ -203,27 +206,27 @@ impl Fetcher {
         }
     }
 
-    /// Row groups that are fetched at once.
+    /// The number of row groups that are fetched at once.
     pub(crate) fn at_once(&self) -> usize {
         let at_once = self.reads.store.row_groups_at_once();
         if !self.reads.store.is_local() {
             return at_once;
         }
-        let sampled = (0..self.reads.catalog.groups.len()).take(SAMPLED);
+        let sampled = (0..self.reads.catalog.groups.len()).take(SAMPLED_GROUPS);
         let largest = sampled.map(|group| self.reads.stored(group)).max().unwrap_or(0);
         let fitting = usize::try_from(LOCAL_BYTES_AT_ONCE / largest.max(1)).unwrap_or(at_once);
         fitting.max(2).min(at_once)
     }
 
-    /// The bytes of a bunch of small row groups.
+    /// The most bytes of a bunch of small row groups.
     fn bunch_bytes(&self) -> u64 {
         let most = match (&self.reads.row_cache, self.reads.store.is_local()) {
-            // Of a cache each row group is asked for by itself.
+            // A cache is asked for each row group separately.
             (Some(_), _) => 0,
             (None, true) => BUNCH_BYTES,
             (None, false) => REMOTE_BUNCH_BYTES,
         };
-        most.min(self.budget.bytes() / BUNCH_SHARE)
+        most.min(self.budget.bytes() / BUNCH_DIVISOR)
     }
 
     /// Fetches parts, up to the first that fails.
@@ -258,7 +261,8 @@ impl Fetcher {
         (fetched, failure)
     }
 
-    /// Reads the column chunks of a part's row group, if its footer was read, and they were not.
+    /// Reads the column chunks of a part's row group, if its footer could be read and the chunks have not
+    /// been read yet.
     async fn fetch(
         &self,
         granted: Granted,
@@ -308,7 +312,7 @@ impl Fetcher {
         Ok(Fetched { part, found: found?, heads: heads?, permit, watch })
     }
 
-    /// Fetches a head, if it was not read: from the cache, if its row group is there by now.
+    /// Fetches a head that has not been read yet: from the cache, if its row group is there by now.
     async fn fetch_head(&self, head: Head, read: Option<Result<Chunks>>) -> Result<FetchedHead> {
         if let (None, Some(kept)) = (&read, self.kept_head(head).await) {
             return Ok(FetchedHead { head, found: FetchOutcome::Rows(kept, None) });
@@ -324,12 +328,12 @@ impl Fetcher {
         Ok(FetchedHead { head, found })
     }
 
-    /// The rows of a head's row group, where they take no memory of this process.
+    /// The rows of a head's row group, if they take no memory of this process.
     async fn kept_head(&self, head: Head) -> Option<Kept> {
         let row_cache = self.reads.row_cache.clone().filter(|row_cache| row_cache.cache().is_mapped())?;
         let Reads { store, catalog, projection, .. } = self.reads.clone();
         let find = move || row_cache.found_beside(&store, &catalog, &projection, head.group as usize);
-        // The cache is never the reason for an error.
+        // The cache never causes an error.
         tokio::task::spawn_blocking(find).await.ok().flatten()
     }
 
@@ -338,30 +342,30 @@ impl Fetcher {
         self.reads.read_pages(head.group as usize, self.head_pages(head)).await
     }
 
-    /// The pages that are read for a head, where these are not all.
+    /// The pages that are read for a head, if these are not all.
     pub(crate) fn head_pages(&self, head: Head) -> Option<&GroupPages> {
         let all =
             || self.pages.as_ref().filter(|_| self.reads.row_cache.is_none())?.get(&(head.group as usize));
         self.reads.heads.pages(head.group).or_else(all)
     }
 
-    /// Who is to fetch a part's row group.
+    /// Finds out who is to fetch a part's row group.
     async fn turn(&self, part: &Part) -> Lookup {
         let row_cache = self.reads.row_cache.clone().filter(|_| self.reads.pieces.of(part).is_none());
         let (Some(row_cache), group) = (row_cache, part.group as usize) else { return Lookup::Miss(None) };
         let Reads { store, catalog, projection, .. } = self.reads.clone();
         let asked = tokio::task::spawn_blocking(move || row_cache.turn(&store, &catalog, &projection, group));
-        // The cache is never the reason for an error.
+        // The cache never causes an error.
         asked.await.unwrap_or(Lookup::Miss(None))
     }
 
-    /// Whether a failure costs no more than the rows of its row group: a file that is gone, or damage. A file with other
-    /// content always costs more.
+    /// Whether a failure costs only the rows of its row group: a file that no longer exists, or damage. A
+    /// file with other content always costs more.
     pub(crate) fn may_lose(&self, error: &Error) -> bool {
         self.lenient && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
     }
 
-    /// The pages that are read for a part, where these are not all: of what a cache keeps they are.
+    /// The pages that are read for a part, if these are not all; a cache needs all.
     pub(crate) fn pages_of(&self, part: &Part) -> Option<&GroupPages> {
         let piece = self.reads.pieces.of(part).map(|piece| &piece.pages);
         let found =
@@ -369,8 +373,8 @@ impl Fetcher {
         piece.or_else(found)
     }
 
-    /// The same of several row groups. Where no column outlives the others, ranges that follow each other are one: a column
-    /// chunk of a small row group is some hundred bytes.
+    /// The ranges to read of several row groups. If no column outlives the others, adjacent ranges are
+    /// joined: a column chunk of a small row group is some hundred bytes.
     fn ranges_of_several(&self, wanted: &[(usize, Option<&GroupPages>)]) -> Result<Vec<Vec<Range<u64>>>> {
         let (mut leaves, are_kept) =
             (ProjectedLeaves::new(&self.reads.projection), self.reads.projection.keeps_bytes());
@@ -389,7 +393,7 @@ impl Fetcher {
         ranges.collect()
     }
 
-    /// Reads the column chunks of several row groups whose footers were read, or of some their pages.
+    /// Reads the column chunks, or some of their pages, of several row groups whose footers were read.
     async fn read_several(&self, wanted: &[(usize, Option<&GroupPages>)]) -> Vec<Result<Chunks>> {
         if !self.reads.store.is_local() {
             return join_all(wanted.iter().map(|&(group, pages)| self.reads.read_pages(group, pages))).await;
@@ -406,7 +410,7 @@ impl Fetcher {
             let files: Vec<&File> = files.iter().map(|file| &self.reads.catalog.files[*file]).collect();
             self.reads.store.read_local(&files, reads, self.reads.projection.keeps_bytes()).await
         };
-        // Where one of them fails, reading one by one shows which it was.
+        // If one of them fails, reading them one by one shows which one it was.
         read.await.unwrap_or_default().into_iter().map(Ok).collect()
     }
 
@@ -416,7 +420,7 @@ impl Fetcher {
     }
 }
 
-/// Row groups that were fetched wait for their place from now on.
+/// Records that fetched row groups wait for their place from now on.
 fn note_fetched(fetched: &mut [Fetched]) {
     let (mut row_groups, mut bytes) = (0, 0);
     for Fetched { found, heads, .. } in &*fetched {
@@ -430,7 +434,7 @@ fn note_fetched(fetched: &mut [Fetched]) {
     RowGroupWatch::all_go_on(fetched.iter_mut().map(|fetched| &mut fetched.watch), Phase::Fetched);
 }
 
-/// The same bytes with ranges that follow each other as one.
+/// The same bytes, with adjacent ranges joined.
 fn joined(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::with_capacity(1);
     for range in ranges {
@@ -442,11 +446,11 @@ fn joined(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     joined
 }
 
-/// Row groups that are fetched in a task of their own, while those before them wait to be decoded. A future that is not
-/// polled makes no progress, and would look like a slow store. Dropping it ends it.
+/// Row groups that are fetched in a task of their own while those before them wait to be decoded. A future
+/// that is not polled makes no progress, and would look like a slow store. Dropping this ends the task.
 struct UnderWay<T>(JoinHandle<Outcome<T>>);
 
-/// What became of a bunch: what was made of the parts before the first failure, and the failure.
+/// The outcome of a bunch: the result of the parts before the first failure, and the failure.
 type Outcome<T> = (Option<T>, Option<Error>);
 
 impl<T: Send + 'static> UnderWay<T> {

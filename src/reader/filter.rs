@@ -1,7 +1,7 @@
 //! Filters over columns: the DNF lists that pyarrow, Petastorm and Hugging Face use, or expressions.
 //!
-//! A filter is used twice: on a row group's statistics, to leave out row groups that cannot match, and on rows. The two
-//! must agree, so statistics decide only where no value, null or NaN could contradict them.
+//! A filter is used twice: on a row group's statistics, to leave out row groups that cannot match, and on
+//! rows. The two must agree, so statistics decide only where no value, null or NaN could contradict them.
 //!
 //! | file | subject |
 //! |---|---|
@@ -52,19 +52,21 @@ use prune::SeenGroup;
 use term::Test;
 use truth::Outcomes;
 
-/// Which rows are read: those for which all terms of at least one of several lists hold, or for which an
-/// [expression](crate::filter::Expr) is true.
+/// A filter of the rows to read: those for which all terms of at least one of several lists hold, or for
+/// which an [expression](crate::filter::Expr) is true.
 ///
-/// A comparison with null never holds, not even `!=` and `not in`; one with NaN holds for `!=` and `not in` alone.
-/// pyarrow does the same, except that `not in` holds for null there. Narrow floats are compared as 64-bit ones: no
-/// stored 32-bit float equals 0.1.
+/// A comparison with null never holds, not even `!=` and `not in`; one with NaN holds for `!=` and `not in`
+/// alone. pyarrow does the same, except that `not in` holds for null there. Narrow floats are compared as
+/// 64-bit ones, so no stored 32-bit float equals 0.1.
 ///
 /// ```
 /// use forebay::Filter;
 /// use forebay::filter::{Op, Term};
 ///
-/// let large = Filter::all_of([Term::new("width", Op::GreaterEq, 224), Term::new("height", Op::GreaterEq, 224)]);
-/// let either = Filter::any_of([vec![Term::new("split", Op::Eq, "train")], vec![Term::new("score", Op::Greater, 0.9)]]);
+/// let large = [Term::new("width", Op::GreaterEq, 224), Term::new("height", Op::GreaterEq, 224)];
+/// let large = Filter::all_of(large);
+/// let (train, good) = (Term::new("split", Op::Eq, "train"), Term::new("score", Op::Greater, 0.9));
+/// let either = Filter::any_of([vec![train], vec![good]]);
 /// assert_eq!(large.columns(), ["width", "height"]);
 /// assert_eq!(either.columns(), ["split", "score"]);
 /// ```
@@ -72,7 +74,7 @@ use truth::Outcomes;
 #[serde(transparent)]
 pub struct Filter(Form);
 
-/// A filter as it is kept and compared: a part of what identifies an order.
+/// A filter as it is stored and compared: a part of the identity of an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Form {
@@ -82,24 +84,24 @@ enum Form {
 
 /// The rows of a row group that statistics of its pages do not rule out.
 pub(crate) struct PrunedRows {
-    /// They match.
+    /// Rows that are known to match.
     pub(crate) all: RowSet,
-    /// They have to be checked.
+    /// Rows that have to be checked.
     pub(crate) some: RowSet,
 }
 
 impl Filter {
-    /// Rows for which all of the terms hold.
+    /// A filter for rows for which all of the terms hold.
     pub fn all_of(terms: impl IntoIterator<Item = Term>) -> Self {
         Filter::any_of([terms.into_iter().collect()])
     }
 
-    /// Rows for which all terms of at least one list hold.
+    /// A filter for rows for which all terms of at least one list hold.
     pub fn any_of(lists: impl IntoIterator<Item = Vec<Term>>) -> Self {
         Filter(Form::AnyOf(lists.into_iter().collect()))
     }
 
-    /// The columns that it compares, each once, in the order in which they are first named.
+    /// The columns that the filter compares, each once, in the order in which they are first named.
     pub fn columns(&self) -> Vec<String> {
         let mut named = Vec::new();
         match &self.0 {
@@ -115,13 +117,13 @@ impl Filter {
         names
     }
 
-    /// A string that is the same for the same filter: part of what identifies an order.
+    /// A string that is the same for equal filters: a part of the identity of an order.
     pub fn canonical(&self) -> String {
         // Values are finite and keys are strings, so this cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Bytes that its values take, with those of its copies while the rows are selected.
+    /// The bytes that the filter's values take, including copies of them while the rows are selected.
     pub(crate) fn bytes(&self) -> u64 {
         const COPIES: u64 = 3;
         let mut bytes = 0;
@@ -129,8 +131,8 @@ impl Filter {
         bytes.saturating_mul(COPIES)
     }
 
-    /// Whether the filter makes sense for a data set: `UnknownColumn`, or `Invalid` for an empty list of terms, a value that
-    /// does not fit the column's type or the operator, NaN and infinity.
+    /// Checks that the filter makes sense for a data set. Fails with `UnknownColumn`, or with `Invalid` for
+    /// an empty list of terms, a value that does not fit the column's type or the operator, NaN and infinity.
     pub fn validate(&self, catalog: &Catalog) -> Result<()> {
         match &self.0 {
             Form::AnyOf(lists) => check::lists(lists, catalog),
@@ -138,8 +140,8 @@ impl Filter {
         }
     }
 
-    /// Which rows of a row group, an index into [`Catalog::groups`], match as far as its file's constants and `footer` say:
-    /// the whole footer, with statistics. The filter must be valid for the catalogue.
+    /// Whether rows of a row group, an index into [`Catalog::groups`], match as far as the constants of its
+    /// file and `footer` show: the whole footer, with statistics. The filter must be valid for the catalogue.
     pub fn prune(&self, catalog: &Catalog, group: usize, footer: Option<&ParquetMetaData>) -> RowGroupMatch {
         let Some(group) = catalog.groups.get(group) else {
             return RowGroupMatch::Some;
@@ -147,8 +149,8 @@ impl Filter {
         self.decide(SeenGroup { catalog, group, footer, index: None, row: None })
     }
 
-    /// The rows of a row group that match, and those that may, as far as its index says: neither is to be read where it is
-    /// empty. As [`prune`](Self::prune).
+    /// The rows of a row group that match and those that may, as far as statistics and `index` show; `None`
+    /// if they decide nothing. See [`prune`](Self::prune).
     pub(crate) fn prune_rows(
         &self,
         catalog: &Catalog,
@@ -180,7 +182,7 @@ impl Filter {
         Some(PrunedRows { all: of(RowGroupMatch::All), some: of(RowGroupMatch::Some) })
     }
 
-    /// The parts of indexes that may decide rows of a row group, as the whole footer of its file says.
+    /// The parts of indexes that may decide rows of a row group, according to the whole footer of its file.
     pub(crate) fn index_parts(
         &self,
         catalog: &Catalog,
@@ -195,7 +197,7 @@ impl Filter {
         self.outcomes(&prune::Seen { constants, stored: Some(stored) }).rows()
     }
 
-    /// Every comparison of a column with a value.
+    /// Calls `each` for every comparison of a column with a value.
     fn terms<'a>(&'a self, each: &mut dyn FnMut(Test<'a>)) {
         match &self.0 {
             Form::AnyOf(lists) => lists.iter().flatten().for_each(|term| each(term.test())),
@@ -203,7 +205,7 @@ impl Filter {
         }
     }
 
-    /// The columns that are compared with values for being equal, or not.
+    /// The columns that are compared with values by equality or inequality.
     fn equalities(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         self.terms(&mut |term| {
@@ -214,7 +216,7 @@ impl Filter {
         names
     }
 
-    /// Whether rows of a file with these constants may match, as far as the constants say.
+    /// Whether rows of a file with these constants may match, as far as the constants show.
     pub(crate) fn keeps(&self, constants: &[Constant]) -> bool {
         self.outcomes(&prune::Seen { constants, stored: None }).yes
     }
@@ -230,13 +232,13 @@ impl Filter {
         lists.iter().map(all).fold(Outcomes::NO, |any, one| any | one)
     }
 
-    /// For each row of a batch, which must have the filter's columns, whether it matches. The rows have no place, so all of
-    /// them are those of one nameless file, from its first.
+    /// Says for each row of a batch, which must have the filter's columns, whether it matches. The rows have
+    /// no place, so they count as the rows of one nameless file, from its first.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanBuffer> {
         self.matching(&Rows { batch, file: "", first: 0, live: None })
     }
 
-    /// For each row whether it matches.
+    /// Says for each row whether it matches.
     pub(crate) fn matching(&self, rows: &Rows<'_>) -> Result<BooleanBuffer> {
         let lists = match &self.0 {
             Form::AnyOf(lists) => lists,
@@ -253,7 +255,7 @@ impl Filter {
         Ok(any)
     }
 
-    /// The rows of a batch that match, for [`read_part`](super::rows::read_part), and how many they are.
+    /// The rows of a batch that match, for [`read_part`](super::rows::read_part), and their number.
     pub fn select(&self, batch: &RecordBatch) -> Result<(RowSelection, u64)> {
         let matching = self.evaluate(batch)?;
         let rows = matching.set_slices().map(|(from, to)| from..to);

@@ -1,4 +1,4 @@
-//! Heads: the first rows of row groups that samples run on into, which are read with the row group before.
+//! Heads: the first rows of row groups into which samples continue; they are read with the row group before.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,16 @@ use super::chunk_pages::GroupPages;
 use super::cost::Cost;
 use crate::samples::{Head, SampleIndex};
 
-/// The heads of a data set, by the row group that they are read with.
+/// The heads of a data set, by the row group with which they are read.
 #[derive(Default)]
 pub(crate) struct Heads {
     of: HashMap<u32, Box<[(Head, Cost)]>>,
-    /// The pages that hold them, where these are not all of their row group.
+    /// The pages that hold the heads, if these are not all pages of their row group.
     pages: HashMap<usize, GroupPages>,
 }
 
 impl Heads {
-    /// Of each row group the selected rows of it that are a head, of any row group.
+    /// For each row group, its selected rows that are in a head of any row group.
     pub(crate) fn wanted(samples: &SampleIndex) -> Vec<RowSet> {
         let groups = samples.most().len();
         let mut most = vec![0; groups];
@@ -34,7 +34,8 @@ impl Heads {
         most.into_iter().enumerate().map(of_group).collect()
     }
 
-    /// Those of all row groups; `pages` has the pages of those of [`wanted`](Self::wanted) that are read by pages.
+    /// The heads of all row groups; `pages` has the pages of those [`wanted`](Self::wanted) rows that are
+    /// read page by page.
     pub(crate) fn new(
         samples: &SampleIndex,
         catalog: &Catalog,
@@ -63,23 +64,23 @@ impl Heads {
         Ok(Heads { of, pages })
     }
 
-    /// Those that are read with a row group.
+    /// The heads that are read with a row group.
     pub(crate) fn of(&self, group: u32) -> impl Iterator<Item = Head> + '_ {
         self.of.get(&group).into_iter().flatten().map(|(head, _)| *head)
     }
 
-    /// What it takes to read those of a row group.
+    /// The cost of reading the heads of a row group.
     pub(crate) fn cost(&self, group: u32) -> Cost {
         let costs = self.of.get(&group).into_iter().flatten().map(|(_, cost)| *cost);
         costs.fold(Cost::default(), Cost::with)
     }
 
-    /// The pages that hold those of which a row group is one, where these are not all.
+    /// The pages that hold the heads in a row group, if these are not all of its pages.
     pub(crate) fn pages(&self, group: u32) -> Option<&GroupPages> {
         self.pages.get(&(group as usize))
     }
 
-    /// Memory that it takes.
+    /// The memory that this takes.
     pub(crate) fn bytes(&self) -> u64 {
         let entry = size_of::<(u32, Box<[(Head, Cost)]>)>() + size_of::<(Head, Cost)>();
         (self.of.len() * entry) as u64

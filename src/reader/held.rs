@@ -1,10 +1,10 @@
-//! Fetched bytes as the Parquet crate reads them: a part of a file, at the place that it has there.
+//! Fetched bytes as the Parquet crate reads them: a part of a file, at its offset in the file.
 
 use bytes::{Buf, Bytes};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
-/// A part of a file that is in memory, at the place that it has in the file.
+/// A part of a file in memory, at its offset in the file.
 pub(crate) struct Held {
     pub(crate) start: u64,
     pub(crate) bytes: Bytes,

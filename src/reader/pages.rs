@@ -1,13 +1,14 @@
-//! Reads every page header of a column chunk before it is decoded: whether the pages agree with the footer, and how much
-//! memory the decoder will take.
+//! Reads every page header of a column chunk before it is decoded, to check that the pages agree with the
+//! footer, and to compute how much memory the decoder will take.
 //!
-//! The Parquet crate trusts a page header's sizes and allocates, and its Gzip and Brotli decoders write as much as the
-//! stream gives. A few bytes can thus become gigabytes, so the sizes in the headers are added up first, and a stream that
-//! could exceed its claim is decompressed once without keeping the output. No byte of a chunk is left out, but for what an old
-//! writer makes it necessary to fetch behind its last page.
+//! The Parquet crate trusts a page header's sizes and allocates, and its Gzip and Brotli decoders write as
+//! much as the stream gives. A few bytes can thus become gigabytes, so the sizes in the headers are added up
+//! first, and a stream that could exceed its claim is decompressed once without keeping the output. Every
+//! byte of a chunk is checked, except those after its last page that have to be fetched because of an old
+//! writer.
 //!
-//! Where a header tells what the data tell as well, the data decide: rows and nulls of pages of version 2 are counted by their
-//! levels ([`body`]).
+//! If a header states what the data also show, the data decide: rows and nulls of pages of version 2 are
+//! counted by their levels ([`body`]).
 
 mod body;
 mod lengths;
@@ -31,51 +32,52 @@ pub(super) use self::refusals::too_large;
 
 use self::refusals::corrupt;
 
-/// Bytes that one byte of Deflate expands to at most.
+/// The most bytes that one byte of Deflate expands to.
 const GZIP_RATIO: u64 = 1032;
 
-/// Bytes that one byte of LZ4 expands to at most.
+/// The most bytes that one byte of LZ4 expands to.
 const LZ4_RATIO: u64 = 255;
 
-/// The most bytes that a Snappy stream's length takes.
+/// The most bytes that the length in a Snappy stream takes.
 const SNAPPY_LENGTH_BYTES: usize = 5;
 
-/// The first bytes of a page of LZ4 in its frame format. Such a page's real size is not in its page header.
+/// The first bytes of a page of LZ4 in its frame format. The page header does not have the real size of such
+/// a page.
 const LZ4_FRAME: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 
-/// Bytes that a decompressor is asked for at a time when its output is only counted.
+/// The number of bytes asked of a decompressor at a time when its output is only counted.
 const COUNTING_STEP: usize = 64 << 10;
 
-/// Bytes of the widest number, as it is stored.
+/// The bytes of the widest stored number.
 const WIDEST_NUMBER: u64 = 16;
 
-/// The fewest bytes that a value in a dictionary page takes, if its width is not of a fixed number of bytes: those of a
-/// 32-bit number, or of the length of a string.
+/// The fewest bytes that a value in a dictionary page takes, if its type has no fixed number of bytes: those
+/// of a 32-bit number, or of the length of a string.
 const SMALLEST_DICTIONARY_VALUE: u64 = 4;
 
 /// The memory that decoding one column chunk takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Demand {
-    /// Bytes of memory, if every value is as long as its page suggests.
+    /// The bytes of memory, if every value is as long as its page suggests.
     pub(super) bytes: u64,
-    /// The longest that one value can be that repeats a part of the value before it (`DELTA_BYTE_ARRAY`), else 0. The
-    /// bytes of such values are not in `bytes`, because pages do not give them.
+    /// The greatest length of a value that repeats a part of the value before it (`DELTA_BYTE_ARRAY`),
+    /// else 0. The bytes of such values are not in `bytes`, because pages do not give them.
     pub(super) longest_repeated: u64,
 }
 
-/// The application name of Arrow's C++ library before 3.0, which compressed all pages of version 2 and flagged each as
-/// not compressed (ARROW-10353).
+/// The application name of Arrow's C++ library before 3.0, which compressed all pages of version 2 and
+/// flagged each as uncompressed (ARROW-10353).
 const WRONG_FLAGS: &str = "parquet-cpp version";
 
-/// What is asked of a leaf column for each of its pages.
+/// The properties of a leaf column that each of its pages is checked against.
 pub(super) struct Leaf {
     physical: Type,
-    /// Bytes of a value in a dictionary, at least.
+    /// The fewest bytes of a value in a dictionary.
     smallest: u64,
-    /// Bytes of a value once it is decoded: of a dictionary, and of a row.
+    /// The bytes of a value once it is decoded: in a dictionary, and in a row.
     width: u64,
     of_row: u64,
-    /// The highest repetition and definition level.
+    /// The highest repetition level; below, the highest definition level.
     max_repetition: i16,
     max_definition: i16,
 }
@@ -95,7 +97,7 @@ impl Leaf {
 
 /// A column chunk that is to be decoded.
 pub(super) struct Chunk<'a> {
-    /// Its column.
+    /// The column of the chunk.
     pub(super) leaf: &'a Leaf,
     pub(super) about: &'a ColumnChunk<'a>,
     pub(super) bytes: &'a [u8],
@@ -103,24 +105,24 @@ pub(super) struct Chunk<'a> {
     pub(super) created_by: Option<&'a str>,
 }
 
-/// A page, and where its content is in its chunk.
+/// A page, and the place of its content in its chunk.
 #[derive(Debug)]
 pub(super) struct StoredPage {
     pub(super) page: Page,
-    /// Where its content begins.
+    /// The offset at which its content begins.
     begin: usize,
     /// Whether its values are compressed, whatever its flag says.
     pub(super) is_compressed: bool,
 }
 
 impl StoredPage {
-    /// Where its content is.
+    /// The range of its content.
     #[inline]
     pub(super) fn body(&self) -> Range<usize> {
         self.begin..self.begin + self.page.compressed as usize
     }
 
-    /// Whether it has byte arrays whose lengths are in front of all of them.
+    /// Whether it has byte arrays whose lengths all precede them.
     pub(super) fn has_lengths_in_front(&self) -> bool {
         let encodings = [Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY];
         encodings.iter().any(|encoding| *encoding as i32 == self.page.encoding)
@@ -140,15 +142,17 @@ struct Sum {
     demand: Demand,
     values: u64,
     uncompressed: u64,
-    /// The offsets of flags that deny a compression.
+    /// The offsets of flags that wrongly say that a page is uncompressed.
     wrong_flags: Vec<usize>,
 }
 
 impl Chunk<'_> {
-    /// Checks the pages, which take the place of those in `pages`, and adds up the memory that decoding `rows` rows takes.
+    /// Checks the pages, which replace those in `pages`, and adds up the memory that decoding `rows` rows
+    /// takes.
     ///
-    /// Fails with `TooLarge` if one page alone takes more than `limit` bytes, and with `Corrupt` for headers that contradict the
-    /// bytes, the footer or themselves, and for pages of a kind that has no place among those of values.
+    /// Fails with `TooLarge` if one page alone takes more than `limit` bytes, and with `Corrupt` for headers
+    /// that contradict the bytes, the footer or themselves, and for pages of a kind that cannot be among
+    /// those of values.
     pub(super) fn check(&self, rows: u64, limit: u64, pages: &mut Vec<StoredPage>) -> Result<Checked> {
         let mut sum = Sum::default();
         pages.clear();
@@ -163,10 +167,10 @@ impl Chunk<'_> {
         let decoded = if self.leaf.max_repetition > 0 { sum.values } else { rows.min(sum.values) };
         let mut demand = sum.demand;
         demand.bytes = demand.bytes.saturating_add(decoded.saturating_mul(self.leaf.of_row));
-        // As the footer is counted: a row group that was admitted is not refused here.
+        // The memory is counted like in the footer, so a row group that was admitted is not refused here.
         demand.bytes =
             demand.bytes.saturating_add(self.about.levels()).saturating_add(self.about.padding(rows));
-        // What the footer says of pages was counted before.
+        // The sizes of pages in the footer were counted before.
         let said = self.about.uncompressed.max(self.bytes.len() as u64);
         demand.bytes = demand.bytes.saturating_add(sum.uncompressed.saturating_sub(said));
         let mended = (!sum.wrong_flags.is_empty()).then(|| {
@@ -192,7 +196,7 @@ impl Chunk<'_> {
         let compression = self.about.compression();
         let uncompressed = u64::from(page.uncompressed);
         if uncompressed > limit && compression != Compression::UNCOMPRESSED {
-            // More than the footer says of all pages is damage, for which no memory is enough.
+            // A page larger than the footer says of all pages is damaged, so no memory is enough.
             return Err(match uncompressed > self.most_uncompressed() {
                 true => self.other_bytes(uncompressed),
                 false => too_large(uncompressed, limit),
@@ -213,15 +217,16 @@ impl Chunk<'_> {
             }
         }
         if is_compressed {
-            // In bounds: levels are no longer than the page.
+            // This is in bounds, since levels are no longer than the page.
             let stream = &body[page.levels as usize..];
             check_stream(compression, stream, (page.uncompressed - page.levels).into(), limit)?;
         }
         Ok(StoredPage { page, begin, is_compressed })
     }
 
-    /// Whether a page's values are compressed. A page of version 2 may say that they are not although the column has a
-    /// codec: that is wrong if it takes fewer bytes than it has, or if its writer always wrote so.
+    /// Whether a page's values are compressed. A page of version 2 may say that they are not although the
+    /// column has a codec: that is wrong if its stored bytes are fewer than its uncompressed ones, or if its
+    /// writer always wrote so.
     fn is_compressed(&self, at: usize, page: &Page, sum: &mut Sum) -> Result<bool> {
         if self.about.compression() == Compression::UNCOMPRESSED {
             return Ok(false);
@@ -242,7 +247,7 @@ impl Chunk<'_> {
         if values.saturating_mul(self.leaf.smallest) > uncompressed {
             return Err(corrupt(format!("a dictionary of {values} values in {uncompressed} bytes")));
         }
-        // There are no others.
+        // There are no other encodings of dictionaries.
         if ![Encoding::PLAIN as i32, Encoding::PLAIN_DICTIONARY as i32].contains(&page.encoding) {
             return Err(corrupt(format!(
                 "a dictionary in encoding {}, which dictionaries do not have",
@@ -263,11 +268,11 @@ impl Chunk<'_> {
             )));
         }
         let Leaf { max_repetition, max_definition, .. } = *self.leaf;
-        // Both fit, as their sum does.
+        // Both parts are in bounds, since their sum is.
         let (levels, values) = (&body[..page.levels as usize], page.values as usize);
         let (repetition, definition) = levels.split_at(page.repetition as usize);
         for (runs, max) in [(repetition, max_repetition), (definition, max_definition)] {
-            // Some writers have zeros of no bits there.
+            // Some writers put zeros of no bits there.
             if max == 0 && !runs.is_empty() {
                 levels::check(runs, max, values)?;
             }
@@ -290,7 +295,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// Whether the pages together agree with the footer.
+    /// Checks that the pages together agree with the footer.
     fn compare(&self, sum: &Sum) -> Result<()> {
         let values = self.about.values;
         if sum.values != values {
@@ -302,12 +307,12 @@ impl Chunk<'_> {
         }
     }
 
-    /// The most bytes that the pages may have together once they are decompressed: what a row group is granted of the memory
-    /// budget counts on it.
+    /// The most bytes that the pages may have together once they are decompressed; the share of the memory
+    /// budget that a row group is granted relies on it.
     fn most_uncompressed(&self) -> u64 {
         let most = match self.leaf.physical {
             Type::BYTE_ARRAY => 0,
-            // Numbers are as long as they are many, whatever the footer says.
+            // The bytes of numbers follow from their count, whatever the footer says.
             _ => self.about.values.saturating_mul(2 * self.leaf.width.max(WIDEST_NUMBER) + LEVEL_BYTES),
         };
         self.about.uncompressed.max(self.bytes.len() as u64).max(most)
@@ -318,13 +323,13 @@ impl Chunk<'_> {
     }
 }
 
-/// Checks that a stream gives no more than it claims, unless it is too short for this to matter; and no less, where
-/// the Parquet crate would take zeros for the rest.
+/// Checks that a stream gives no more than it claims, unless it is too short for this to matter; and no less,
+/// if the Parquet crate would take zeros for the rest.
 fn check_stream(compression: Compression, body: &[u8], claimed: u64, limit: u64) -> Result<()> {
     let length = body.len() as u64;
     let worst = |ratio| length.saturating_mul(ratio);
     let given = match compression {
-        // It begins with its length, on which alone the decoder relies.
+        // A Snappy stream begins with its length, and the decoder relies on that alone.
         Compression::SNAPPY if claimed > 0 => {
             let length = snappy_length(body).unwrap_or(0);
             if length < claimed {
@@ -362,7 +367,8 @@ fn snappy_length(stream: &[u8]) -> Option<u64> {
     None
 }
 
-/// How many bytes a stream gives, up to one more than `claimed`. The decoder will refuse a stream that breaks off.
+/// The number of bytes that a stream gives, up to one more than `claimed`. The decoder will refuse a stream
+/// that breaks off.
 fn counted(stream: impl Read, claimed: u64) -> u64 {
     let mut stream = stream.take(claimed + 1);
     let mut step = vec![0; COUNTING_STEP];
@@ -403,7 +409,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Checks a chunk of texts: `values` of them, one a row.
+    /// Checks a chunk with `values` texts, one in each row.
     fn look(compression: Compression, values: i64, bytes: &[u8], limit: u64) -> Result<Checked> {
         let about = about(Type::BYTE_ARRAY, compression, values, 16 << 20);
         let bytes = Bytes::copy_from_slice(bytes);
@@ -430,7 +436,7 @@ mod tests {
         out.push(rest as u8);
     }
 
-    /// Integer fields with consecutive ids from 1 on, 32 bits by what their type says.
+    /// Integer fields with consecutive ids from 1 on, declared as 32-bit.
     fn integers(values: &[u64]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for value in values {
@@ -440,7 +446,7 @@ mod tests {
         bytes
     }
 
-    /// A page of one kind with sizes as claimed.
+    /// A page of a kind, with sizes as claimed.
     fn page(kind: u64, uncompressed: u64, values: u64, body: &[u8]) -> Vec<u8> {
         let mut bytes = integers(&[kind, uncompressed, body.len() as u64]);
         bytes.push(if kind == DICTIONARY { 0x4c } else { 0x2c });
@@ -450,7 +456,7 @@ mod tests {
         bytes
     }
 
-    /// A data page of version 2: `flag` is the type that its flag is written with.
+    /// A data page of version 2: `flag` is the type that its compression flag is written with.
     fn page_v2(uncompressed: u64, [values, nulls, rows]: [u64; 3], flag: u8, body: &[u8]) -> Vec<u8> {
         let mut bytes = integers(&[3, uncompressed, body.len() as u64]);
         bytes.push(0x5c);
@@ -486,10 +492,10 @@ mod tests {
         assert_eq!(kind(Compression::LZ4, &page(0, 100, 1, &lz4), limit), ErrorKind::TooLarge);
     }
 
-    /// The Parquet crate would take zeros for what is missing.
+    /// The Parquet crate would take zeros for the missing bytes.
     #[test]
     fn a_snappy_stream_that_gives_less_than_it_claims_is_refused() {
-        // Its length, then a literal of 8 bytes.
+        // The length, then a literal of 8 bytes.
         let stream = [&[8, 7 << 2][..], &[1; 8]].concat();
         assert!(look(Compression::SNAPPY, 1, &page(0, 8, 1, &stream), u64::MAX).is_ok());
         for claimed in [7, 9, 16] {
@@ -578,7 +584,7 @@ mod tests {
             let error = look(Compression::UNCOMPRESSED, 2, &bytes, u64::MAX).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{counts:?}");
         }
-        // Rows and nulls are only claimed there: the values decide.
+        // Rows and nulls are only claimed in the header: the values decide.
         for counts in [[2, 1, 2], [2, 0, 1], [2, 0, 0], [2, 0, 3], [2, 3, 2]] {
             let bytes = page_v2(8, counts, TRUE, &[0; 8]);
             assert!(look(Compression::UNCOMPRESSED, 2, &bytes, u64::MAX).is_ok(), "{counts:?}");
@@ -607,7 +613,7 @@ mod tests {
         }
     }
 
-    /// Arrow before 3.0 said of every page of version 2 that it is not compressed.
+    /// Arrow before 3.0 flagged every page of version 2 as uncompressed.
     #[test]
     fn a_flag_that_denies_a_compression_is_mended() {
         let stream = [&[8, 7 << 2][..], &[1; 8]].concat();
@@ -624,13 +630,13 @@ mod tests {
         let right = page_v2(8, [1, 0, 1], TRUE, &stream);
         assert_eq!(mended(&denied, None).as_deref(), Some(&right[..]));
         assert_eq!(mended(&right, None), None);
-        // As many bytes as claimed are taken as uncompressed, except from that writer.
+        // A page with exactly the claimed bytes is taken as uncompressed, except from that writer.
         let same = page_v2(10, [1, 0, 1], FALSE, &[&[10, 7 << 2][..], &[1; 8]].concat());
         assert_eq!(mended(&same, Some("parquet-cpp-arrow version 3.0.0")), None);
         assert!(mended(&same, Some("parquet-cpp version 1.5.1-SNAPSHOT")).is_some());
     }
 
-    /// The memory that a row group is granted is what the footer says.
+    /// The memory that a row group is granted follows from the footer.
     #[test]
     fn more_bytes_than_the_footer_says_are_refused() {
         let zstd = Compression::ZSTD(ZstdLevel::default());

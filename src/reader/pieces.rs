@@ -1,5 +1,5 @@
-//! Row groups in pieces: rows that follow each other, in pages of their own. So a row group is read that is larger than memory,
-//! where rows are delivered as they are stored.
+//! Row groups in pieces: consecutive rows, in pages of their own. In this way a row group can be read that is
+//! larger than memory, if rows are delivered as they are stored.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,39 +15,40 @@ pub(crate) struct Pieces(HashMap<usize, Box<[Piece]>>);
 /// A piece of a row group.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// Its first row among those that are selected of the row group.
+    /// The first row of the piece among the selected rows of the row group.
     pub(crate) start: u32,
-    /// How many it has of them.
+    /// The number of selected rows in the piece.
     pub(crate) rows: u32,
     pub(crate) cost: Cost,
-    /// Those that have its rows.
+    /// The pages that have the rows of the piece.
     pub(crate) pages: GroupPages,
 }
 
 impl Pieces {
-    /// Pieces that have all selected rows of each of their row groups, in order.
+    /// Pieces that cover all selected rows of each of their row groups, in order.
     pub(crate) fn new(pieces: HashMap<usize, Box<[Piece]>>) -> Self {
         Pieces(pieces)
     }
 
-    /// Whether all row groups are read whole.
+    /// Whether all row groups are read as a whole.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The piece that has the rows of a part, which must be in one; `None` if its row group is read whole.
+    /// The piece with the rows of a part, which must be within one; `None` if the row group is read as a
+    /// whole.
     pub(crate) fn of(&self, part: &Part) -> Option<&Piece> {
         let pieces = self.of_group(part.group as usize)?;
         let after = pieces.partition_point(|piece| piece.start <= part.start);
         pieces.get(after.checked_sub(1)?)
     }
 
-    /// The pieces of a row group; `None` if it is read whole.
+    /// The pieces of a row group; `None` if it is read as a whole.
     pub(crate) fn of_group(&self, group: usize) -> Option<&[Piece]> {
         self.0.get(&group).map(|pieces| &**pieces)
     }
 
-    /// Where each piece but the first of a row group begins.
+    /// For each row group, the beginnings of its pieces except the first.
     pub(crate) fn cuts(&self) -> HashMap<u32, Vec<u32>> {
         let starts = |pieces: &[Piece]| pieces.iter().skip(1).map(|piece| piece.start).collect();
         self.0.iter().map(|(&group, pieces)| (group as u32, starts(pieces))).collect()

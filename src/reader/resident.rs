@@ -1,4 +1,4 @@
-//! The rows of a part at hand, for as long as batches are made of them.
+//! The rows of a part in memory, for as long as batches are made of them.
 
 mod beyond;
 mod current;
@@ -21,7 +21,7 @@ use crate::shard::Part;
 
 pub(crate) use self::current::Rows;
 
-/// The rows of one part at hand, with the permit that covers them.
+/// The rows of one part in memory, with the permit that covers them.
 #[derive(Debug)]
 pub(crate) struct Resident {
     pub(crate) part: Part,
@@ -29,18 +29,18 @@ pub(crate) struct Resident {
     /// The reason why none of the rows can be delivered; they are nulls then.
     pub(crate) lost: Option<Error>,
     numbers: RowNumbers,
-    /// The samples that its rows make, where one is not a row.
+    /// The samples that its rows make, if a sample is not a row.
     samples: Option<ResidentSamples>,
-    /// Where its rows begin among those at hand, which several small parts share.
+    /// The index of its first row among the rows in memory, which several small parts share.
     base: u32,
-    /// The row at each place of the part's deal; `None` where both are the same.
+    /// The row at each place of the part's deal; `None` if row and place are the same.
     deal: Option<Box<[u32]>>,
     /// Whether the columns that the collator brings into the order of the deal are in it.
     is_dealt: bool,
-    /// Shared with who writes the rows to disk.
+    /// The permit, which is shared with the task that writes the rows to disk.
     permit: Option<Arc<Permit>>,
     beyond: Beyond,
-    /// Gets mapped rows again if they were changed.
+    /// Fetches mapped rows again if they were changed.
     renewer: Option<Arc<dyn Renew>>,
 }
 
@@ -56,19 +56,20 @@ impl Resident {
         Resident::alone(samples, part, rows).under(fetcher, permit)
     }
 
-    /// The same with a permit, which covers the rows from now on, and no longer the bytes that they were read from.
+    /// The rows with a permit, which from now on covers the rows instead of the bytes that they were read
+    /// from.
     fn under(self, fetcher: &Fetcher, mut permit: Permit) -> Self {
         // The plan relies on the estimate, not on the actual bytes of this row group.
         permit.shrink(fetcher.reads.own_cost(&self.part).held);
         Resident { permit: Some(Arc::new(permit)), ..self }
     }
 
-    /// The same without a permit.
+    /// The rows of a part without a permit.
     pub(crate) fn alone(samples: &EpochSamples, part: Part, rows: RecordBatch) -> Self {
         Resident::among(samples, part, (Rows::new(rows, None), 0))
     }
 
-    /// The same where the rows of the part are among others, from one on.
+    /// The rows of a part that are among others, from row `base` on.
     fn among(samples: &EpochSamples, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
         let (rows, numbers) = (CurrentRows::new(rows), RowNumbers::Part(samples.rows_of(&part)));
         Resident {
@@ -86,9 +87,10 @@ impl Resident {
         }
     }
 
-    /// Parts that were decoded together, to rows that follow each other.
+    /// Parts that were decoded together, to consecutive rows.
     ///
-    /// Each gives back its own memory of the budget, although all keep the rows: few, or they would not be together.
+    /// Each part returns its own memory to the budget, although all of them keep the rows alive: parts are
+    /// few and small, or they would not be together.
     pub(crate) fn together(
         fetcher: &Fetcher,
         samples: &EpochSamples,
@@ -105,7 +107,7 @@ impl Resident {
         parts.collect()
     }
 
-    /// The rows that were kept of a part's row group; `renewer` gets them again if they are mapped and changed.
+    /// The cached rows of a part's row group; `renewer` fetches them again if they are mapped and changed.
     pub(crate) fn kept(
         fetcher: &Fetcher,
         samples: &EpochSamples,
@@ -117,17 +119,18 @@ impl Resident {
         Resident::new(fetcher, samples, part, kept.rows.clone(), permit).exchanged(kept, renewer)
     }
 
-    /// The same rows, from the cache.
+    /// The same rows, but from the cache.
     pub(crate) fn exchanged(self, kept: &Kept, renewer: Arc<dyn Renew>) -> Self {
         let rows = Rows::new(self.cut(&kept.rows), kept.mapped.clone());
         let renewer = rows.is_mapped().then_some(renewer);
         Resident { rows: CurrentRows::new(rows), renewer, ..self }
     }
 
-    /// The same, picked by places in a deal. Where it `is_dealt`, narrow columns are in that order, all others as stored.
+    /// The same rows, picked by places in a deal. If `is_dealt`, narrow columns are in that order, and all
+    /// others as stored.
     pub(crate) fn dealt(self, deal: Option<Box<[u32]>>, is_dealt: bool) -> Self {
         match self.samples {
-            // It is the samples that are dealt.
+            // Samples are dealt, not rows.
             Some(ResidentSamples::Part(samples, _)) => {
                 Resident { samples: Some(ResidentSamples::Part(samples, deal)), ..self }
             }
@@ -135,7 +138,7 @@ impl Resident {
         }
     }
 
-    /// Its rows, from all selected rows of its row group.
+    /// The rows of this part, cut from all selected rows of its row group.
     fn cut(&self, rows: &RecordBatch) -> RecordBatch {
         match self.samples {
             Some(_) => rows.clone(),
@@ -143,7 +146,7 @@ impl Resident {
         }
     }
 
-    /// Appends the rows of the sample at a place of the deal, where a sample is not a row.
+    /// Appends the rows of the sample at a place of the deal, if a sample is not a row.
     pub(crate) fn rows_of_sample(&self, place: u32, rows: &mut SampleRows) {
         match &self.samples {
             None => rows.rows.push(place),
@@ -160,12 +163,12 @@ impl Resident {
         }
     }
 
-    /// Whether its samples are not rows.
+    /// Whether its samples are other than rows.
     pub(crate) fn has_samples(&self) -> bool {
         self.samples.is_some()
     }
 
-    /// The same where all columns are in the order of the deal, and nobody asks which row one of them was.
+    /// The same rows without the deal: all columns are in its order, and the original rows are not needed.
     pub(crate) fn without_deal(self) -> Self {
         let deal = self.deal.filter(|_| !self.is_dealt);
         Resident { deal, ..self }
@@ -176,7 +179,7 @@ impl Resident {
         self.deal.as_ref().map_or(place, |deal| deal[place as usize])
     }
 
-    /// Where the row at a place of the deal is among those at hand.
+    /// The index in memory of the row at a place of the deal.
     pub(crate) fn row_at(&self, place: u32) -> u32 {
         self.base + self.row_of_part(place)
     }
@@ -186,35 +189,35 @@ impl Resident {
         self.is_dealt
     }
 
-    /// Where the row at a place of the deal is in narrow columns.
+    /// The index in narrow columns of the row at a place of the deal.
     pub(crate) fn dealt_row_at(&self, place: u32) -> u32 {
         if self.is_dealt { self.base + place } else { self.row_at(place) }
     }
 
-    /// The rows where they are used: memory that they do not take is given back.
+    /// The rows where they are used: memory that they do not take is returned.
     pub(crate) fn at_hand(mut self) -> Self {
         let is_mapped = matches!(self.rows, CurrentRows::Mapped(_));
         self.permit.take_if(|_| is_mapped);
         self
     }
 
-    /// The rows as they are at present.
+    /// The rows at their present place.
     pub(crate) fn rows(&self) -> Arc<Rows> {
         self.rows.with(Arc::clone)
     }
 
-    /// Looks at the rows as they are at present.
+    /// Applies `look` to the rows at their present place.
     pub(crate) fn with_rows<T>(&self, look: impl FnOnce(&Arc<Rows>) -> T) -> T {
         self.rows.with(look)
     }
 
-    /// The rows at the given places in memory of their own, after `changed`, where they were looked for, turned out to be changed. Who asks
-    /// for the rows from now on gets them from where they were kept anew, or from memory if there is some.
+    /// The rows at the given places in memory of their own, after the rows in `changed` turned out to be
+    /// changed. Later requests for rows get them from the new cache entry, or from memory if there is enough.
     pub(crate) fn renewed(&self, changed: &Arc<Rows>, wanted: &[u32]) -> Result<Resident> {
         let (Some(renewer), CurrentRows::Mapped(rows)) = (&self.renewer, &self.rows) else {
             return Err(Error::new(ErrorKind::Internal, "rows in memory of their own were changed"));
         };
-        // Other threads that found the same wait here, so that only one fetches.
+        // Other threads that find the same change wait here, so that only one fetches.
         let mut rows = lock(rows);
         if !Arc::ptr_eq(&rows, changed) && !rows.is_mapped() {
             drop(rows);
@@ -233,12 +236,12 @@ impl Resident {
         resident.detach(&wanted)
     }
 
-    /// The memory of the budget that the rows take.
+    /// The permit for the memory that the rows take.
     pub(crate) fn memory(&self) -> Option<Arc<Permit>> {
         self.permit.clone()
     }
 
-    /// The bytes of the budget that are returned when it is released.
+    /// The bytes of the budget that are returned when this is released.
     pub(crate) fn permitted(&self) -> u64 {
         let renewed = self.with_rows(|rows| rows.permit.as_ref().map_or(0, Permit::bytes));
         let of_heads = self.beyond.permit.as_ref().map_or(0, Permit::bytes);
@@ -260,8 +263,8 @@ impl Resident {
         })
     }
 
-    /// The rows at the given places in memory of their own, so that the row group's can be given back. Not of mapped rows,
-    /// which take none.
+    /// The rows at the given places in memory of their own, so that the memory of the row group can be
+    /// returned. Mapped rows take none, so they are not copied.
     pub(crate) fn detach(&self, wanted: &[u32]) -> Result<Resident> {
         let rows = self.rows();
         let stored = UInt32Array::from_iter_values(wanted.iter().map(|&place| self.row_at(place)));
@@ -293,41 +296,41 @@ impl Resident {
 /// The ordinals of rows in their row group.
 #[derive(Clone, Debug)]
 enum RowNumbers {
-    /// Those of a part.
+    /// The rows of a part.
     Part(PartRows),
-    /// Those of a few rows that were taken from a part, in any order.
+    /// A few rows that were taken from a part, in any order.
     Taken(Arc<[u32]>),
 }
 
 /// The rows of each sample of a part.
 #[derive(Debug)]
 enum ResidentSamples {
-    /// As they are planned, and the sample at each place of the part's deal.
+    /// The samples as they are planned, and the sample at each place of the part's deal.
     Part(PartSamples, Option<Box<[u32]>>),
-    /// Of a few that were taken from a part: those of each, which are counted among those of all of them.
+    /// A few samples that were taken from a part: the rows of each, as indices into the rows of all of them.
     Taken(Box<[SampleRows]>),
 }
 
-/// The rows of other row groups that samples run on into.
+/// The rows of other row groups into which samples continue.
 #[derive(Debug, Default)]
 struct Beyond {
-    /// The heads of the row groups, each with the number that its first row counts on with.
+    /// The heads of the row groups, each with the number at which its first row continues the count.
     heads: Box<[(u32, Arc<Resident>)]>,
-    /// Covers those that are in memory.
+    /// The permit for the heads that are in memory.
     permit: Option<Permit>,
 }
 
-/// Gets the rows of a part again, after their entry in the cache was changed while they were used.
+/// Fetches the rows of a part again, after their entry in the cache was changed while they were used.
 pub(crate) trait Renew: fmt::Debug + Send + Sync {
-    /// The rows, in private memory, without a permit; and their new entry, if they were kept again. Waits for the store
-    /// if it has to.
+    /// Fetches the rows into private memory, without a permit, and returns their new entry if they were
+    /// cached again. Waits for the store if necessary.
     fn renew(&self, part: Part) -> Result<(Resident, Option<Kept>)>;
 
-    /// Memory for rows that are not kept, if there is enough.
+    /// A permit for rows that are not cached, if there is enough memory.
     fn room(&self, part: Part) -> Option<Permit>;
 }
 
-/// Rows of nulls.
+/// A batch of nulls.
 fn nulls(fetcher: &Fetcher, rows: u32) -> Result<RecordBatch> {
     let fields = fetcher.reads.projection.schema().fields().iter();
     let fields: Fields = fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();

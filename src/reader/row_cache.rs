@@ -1,8 +1,8 @@
 //! The row cache, as one loader uses it: under one selection of columns and rows.
 //!
-//! Entries hold all selected rows of a row group, so that they serve every lane, rank and order. The file of a row group
-//! is identified by its address, size, version and footer. Cells in entries may have another [form](CacheForm); if rows
-//! are not kept in the wanted form, those with stored cells are used to make it.
+//! Entries hold all selected rows of a row group, so that they serve every lane, rank and order. The file of
+//! a row group is identified by its address, size, version and footer. Cells in entries may have another
+//! [form](CacheForm); if rows are not cached in the wanted form, it is made from those with stored cells.
 
 mod gate;
 
@@ -22,57 +22,59 @@ use crate::cache::{CLAIM_PATIENCE, Claim, DiskCache, Entry, Guard, Key};
 use crate::column::CacheForm;
 use crate::shard::Part;
 
-/// The share of the memory for row groups that rows may take while they are used and wait to be written. A disk that is
-/// slower than the epoch then keeps fewer rows, and holds up nothing.
-const BEHIND_SHARE: u64 = 4;
+/// Rows that are used while they wait to be written may take the memory for row groups divided by this. A
+/// disk that is slower than the epoch then caches fewer rows, but holds up nothing.
+const BEHIND_DIVISOR: u64 = 4;
 
-/// A disk that takes this long for a piece of an entry releases memory too late for an epoch that waits for it.
-const LATE: Duration = Duration::from_millis(200);
+/// A disk that takes this long for a piece of an entry releases memory too late for an epoch that waits for
+/// it.
+const LATE_WRITE: Duration = Duration::from_millis(200);
 
-/// How long nothing is written to such a disk.
-const REST: Duration = Duration::from_secs(60);
+/// The time during which nothing is written to such a disk.
+const REST_TIME: Duration = Duration::from_secs(60);
 
-/// How long a loader that ends waits for what it writes. A disk that hangs must not keep a program from ending.
-const LAST_WRITES: Duration = Duration::from_secs(1);
+/// The time that a loader that ends waits for its writes. A disk that hangs must not keep a program from
+/// ending.
+const LAST_WRITES_TIME: Duration = Duration::from_secs(1);
 
-/// Rows kept on local disk.
+/// The cache of rows on local disk, as one loader uses it.
 #[derive(Clone)]
 pub(crate) struct RowCache {
     cache: DiskCache,
     /// The selection of rows: the filter, if there is one.
     content: Arc<str>,
-    /// The form in which cells are kept; `None`: as stored.
+    /// The form in which cells are cached; `None` means as they are stored.
     form: Option<Arc<CacheForm>>,
-    /// Selected rows of each row group.
+    /// The selected rows of each row group.
     counts: Arc<[u32]>,
     behind: Arc<WriteBehind>,
     gate: Arc<Gate>,
-    /// Until the loader is closed: its rows are in use.
+    /// A file that marks the cache as in use until the loader is closed.
     held: Arc<Mutex<Option<File>>>,
 }
 
-/// Rows whose writing waits or is under way while they are used already.
+/// The rows that wait to be written or are being written while they are already used.
 #[derive(Debug)]
 pub(crate) struct WriteBehind {
-    /// Bytes of them.
+    /// The bytes of these rows.
     bytes: AtomicU64,
     most: u64,
-    /// How often the epoch asked for their memory.
+    /// The number of times that the epoch asked for their memory.
     asked: AtomicU64,
     /// The time until which nothing is written behind an epoch.
     resting: Mutex<Option<Instant>>,
 }
 
-/// The right, and the duty, to keep the rows of a row group that is being fetched.
+/// The right, and the duty, to cache the rows of a row group that is being fetched.
 pub(crate) struct CacheWriter {
     guard: Guard,
     behind: Arc<WriteBehind>,
-    /// After the guard, which removes what is not finished.
+    /// The pass; it is dropped after the guard, which removes unfinished files.
     pass: Pass,
 }
 
 impl RowCache {
-    /// `filter` and `denied` select the rows that are kept; `memory` is the loader's memory for row groups.
+    /// `filter` and `denied` select the rows that are cached; `memory` is the loader's memory for row groups.
     pub(crate) fn new(
         cache: DiskCache,
         filter: Option<&str>,
@@ -80,22 +82,22 @@ impl RowCache {
         counts: Arc<[u32]>,
         memory: u64,
     ) -> Self {
-        let behind = Arc::new(WriteBehind::new(memory / BEHIND_SHARE));
+        let behind = Arc::new(WriteBehind::new(memory / BEHIND_DIVISOR));
         let mut content = filter.map_or(String::new(), |filter| format!(" where {filter}"));
         content.extend(denied.map(|denied| format!(" without {denied}")));
         let held = Arc::new(Mutex::new(cache.hold()));
         RowCache { cache, content: content.into(), form: None, counts, behind, gate: Arc::default(), held }
     }
 
-    /// The same for another share of the memory.
+    /// The cache with another share of the memory.
     pub(crate) fn within(&self, memory: u64) -> Self {
-        RowCache { behind: Arc::new(WriteBehind::new(memory / BEHIND_SHARE)), ..self.clone() }
+        RowCache { behind: Arc::new(WriteBehind::new(memory / BEHIND_DIVISOR)), ..self.clone() }
     }
 
     /// Ends all writing of this loader, and waits for what is being written, for a second at most.
     pub(crate) fn close(&self) {
         if !self.gate.is_closed() {
-            self.gate.close(LAST_WRITES);
+            self.gate.close(LAST_WRITES_TIME);
             self.cache.note_use();
             *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
@@ -108,18 +110,18 @@ impl RowCache {
         }
     }
 
-    /// The same rows in another form.
+    /// The cache of the same rows in another form.
     pub(crate) fn in_form(&self, form: Option<Arc<CacheForm>>) -> Self {
         RowCache { form, ..self.clone() }
     }
 
-    /// The form in which cells are kept; `None`: as stored.
+    /// The form in which cells are cached; `None` means as they are stored.
     pub(crate) fn form(&self) -> Option<&CacheForm> {
         self.form.as_deref()
     }
 
-    /// Who is to fetch a row group. Waits for another thread or process that fetches it, so it must not be called on a
-    /// runtime's own threads.
+    /// Decides who is to fetch a row group. Waits for another thread or process that fetches it, so it must
+    /// not be called on a runtime's own threads.
     pub(crate) fn turn(
         &self,
         store: &Store,
@@ -135,8 +137,9 @@ impl RowCache {
         }
     }
 
-    /// As [`turn`](Self::turn) for rows whose entry was changed while they were used: in private memory, so that these are
-    /// final. Does not wait, since those that fetch may wait for the same threads.
+    /// Decides like [`turn`](Self::turn), for rows whose entry was changed while they were used: it returns
+    /// them in private memory, so that these are final. It does not wait, since the threads that fetch may be
+    /// waiting for this one.
     pub(crate) fn turn_again(
         &self,
         store: &Store,
@@ -166,7 +169,8 @@ impl RowCache {
         self.cache.get(&self.key(store, catalog, projection, group)).map(Kept::new)
     }
 
-    /// The rows of a row group that are mapped, if they are there now. Each row group is counted when its own turn comes.
+    /// The mapped rows of a row group, if they are there now. Each row group is counted when its own turn
+    /// comes.
     pub(crate) fn found_beside(
         &self,
         store: &Store,
@@ -178,9 +182,9 @@ impl RowCache {
         entry.is_mapped().then(|| Kept::new(entry))
     }
 
-    /// This process is to keep a row group. If cells are to be in another form, it is made from the rows that are kept as
-    /// stored. Those are read into memory, since the new entry gets a checksum of its own, which would make a changed byte
-    /// valid.
+    /// This process is to cache a row group. If cells are wanted in another form, it is made from the rows
+    /// that are cached as stored. Those are read into memory, since the new entry gets a checksum of its own,
+    /// which would make a changed byte valid.
     fn ours(
         &self,
         (guard, pass): (Guard, Pass),
@@ -197,7 +201,7 @@ impl RowCache {
         }
     }
 
-    /// The key of a row group's rows.
+    /// The cache key of a row group's rows.
     pub(crate) fn key(&self, store: &Store, catalog: &Catalog, projection: &Projection, group: usize) -> Key {
         let found = &catalog.groups[group];
         let file = &catalog.files[found.file];
@@ -210,13 +214,13 @@ impl RowCache {
         }
         let form = self.form.as_ref().map_or("", |form| form.key());
         let count = u64::from(self.counts[group]);
-        // All rows are all rows, however they were selected.
+        // If all rows are selected, it does not matter how.
         let content = if count == found.rows { "" } else { &*self.content };
         let rows = format!("{count} of {}{content}{form}", found.rows);
         Key::new(&store.address(file), file.size, &version, found.index, &rows, projection.schema())
     }
 
-    /// Rows whose writing waits or is under way.
+    /// The rows that wait to be written or are being written.
     pub(crate) fn behind(&self) -> Arc<WriteBehind> {
         self.behind.clone()
     }
@@ -226,24 +230,25 @@ impl RowCache {
         &self.cache
     }
 
-    /// All selected rows of a part's row group, which are kept together.
+    /// All selected rows of a part's row group, which are cached together.
     pub(crate) fn whole(&self, part: &Part) -> Part {
         Part { group: part.group, start: 0, rows: self.counts[part.group as usize] }
     }
 }
 
-/// Who is to fetch a row group.
+/// The decision who is to fetch a row group.
 pub(crate) enum Lookup {
-    /// The rows are here, and are to be kept in the wanted form if there is a [`CacheWriter`].
+    /// The rows are here, and are to be cached in the wanted form if there is a [`CacheWriter`].
     Hit(Kept, Option<CacheWriter>),
-    /// The caller is to fetch them, and to keep them if there is a [`CacheWriter`].
+    /// The caller is to fetch the rows, and to cache them if there is a [`CacheWriter`].
     Miss(Option<CacheWriter>),
 }
 
 /// All selected rows of a row group, from the cache.
 pub(crate) struct Kept {
     pub(crate) rows: RecordBatch,
-    /// Their entry, if they take no memory of this process: it knows whether they were changed in their file.
+    /// The cache entry, if the rows take no memory of this process: it knows whether they were changed in
+    /// their file.
     pub(crate) mapped: Option<Entry>,
 }
 
@@ -254,14 +259,14 @@ impl Kept {
 }
 
 impl CacheWriter {
-    /// Keeps `rows`, and returns the kept ones; `None` if they were not kept.
+    /// Caches `rows`, and returns the cached ones; `None` if they could not be cached.
     pub(crate) fn exchange(self, rows: &RecordBatch) -> Option<Kept> {
         self.guard.exchange(rows).map(Kept::new)
     }
 
-    /// A task that keeps `rows` while they are used; `None` if the disk is too far behind. The memory of the rows
-    /// counts as used until the task is done. If the epoch needs that memory, the task ends early, and the rows are not
-    /// kept.
+    /// A task that caches `rows` while they are used; `None` if the disk is too far behind. The memory of the
+    /// rows counts as used until the task is done. If the epoch needs that memory, the task ends early, and
+    /// the rows are not cached.
     pub(crate) fn behind(
         self,
         rows: RecordBatch,
@@ -288,7 +293,7 @@ impl CacheWriter {
             }
             goes_on();
             drop((rows, memory));
-            behind.done(bytes, is_wanted() && slowest.get() > LATE);
+            behind.done(bytes, is_wanted() && slowest.get() > LATE_WRITE);
         })
     }
 }
@@ -298,7 +303,7 @@ impl WriteBehind {
         WriteBehind { bytes: AtomicU64::new(0), most, asked: AtomicU64::new(0), resting: Mutex::new(None) }
     }
 
-    /// The epoch needs the memory of these rows to continue.
+    /// Reports that the epoch needs the memory of these rows to continue.
     pub(crate) fn let_go(&self) {
         if self.bytes.load(Relaxed) > 0 {
             self.asked.fetch_add(1, Relaxed);
@@ -311,7 +316,7 @@ impl WriteBehind {
             return false;
         }
         let before = self.bytes.fetch_add(bytes, Relaxed);
-        // One is always admitted, or large row groups would never be kept.
+        // One is always admitted, or large row groups would never be cached.
         let fits = before == 0 || before + bytes <= self.most;
         if !fits {
             self.bytes.fetch_sub(bytes, Relaxed);
@@ -319,11 +324,11 @@ impl WriteBehind {
         fits
     }
 
-    /// Rows were written, or not; `too_late` says that the epoch waited for their memory.
+    /// Reports that rows were written, or not; `too_late` says that the epoch waited for their memory.
     fn done(&self, bytes: u64, too_late: bool) {
         self.bytes.fetch_sub(bytes, Relaxed);
         if too_late {
-            *self.resting() = Some(Instant::now() + REST);
+            *self.resting() = Some(Instant::now() + REST_TIME);
         }
     }
 
@@ -346,7 +351,7 @@ mod tests {
         RecordBatch::try_from_iter([("id", ids)]).unwrap()
     }
 
-    /// The right to keep group `group`, behind an epoch.
+    /// The right to cache group `group`, behind an epoch.
     fn writer(cache: &DiskCache, behind: &Arc<WriteBehind>, group: usize) -> CacheWriter {
         let key = Key::new("file", 1, "v", group, "all", &rows().schema());
         match cache.claim(&key, CLAIM_PATIENCE) {

@@ -1,4 +1,4 @@
-//! From the bytes of row groups to their rows. The first file in which nothing waits for I/O.
+//! Turns the bytes of row groups into their rows. This is the first file in which nothing waits for I/O.
 
 mod arrange;
 mod chunks;
@@ -27,19 +27,19 @@ use super::coded::CodedColumns;
 use super::numbers::{CheckedChunk, Column};
 use super::pages::{self, Checked, Leaf, StoredPage};
 
-/// What a user can do about a row group that is damaged.
+/// The advice for a damaged row group.
 const IF_DAMAGED: &str = "write or copy the file again, or leave out what cannot be read with `on_bad_row`";
 
 /// Fetched rows of a row group.
 pub(super) struct FetchedRows<'a> {
     /// An index into [`Catalog::groups`].
     pub(super) group: usize,
-    /// Rows outside of it are not decoded; `None` takes all.
+    /// The rows to decode; `None` for all.
     pub(super) selection: Option<&'a RowSelection>,
-    /// Exactly the bytes of [`Catalog::byte_ranges`] for the group and the projection, which may be joined, or of
-    /// [`GroupPages::ranges`].
+    /// Exactly the bytes of [`Catalog::byte_ranges`] for the group and the projection, which may be joined,
+    /// or of [`GroupPages::ranges`].
     pub(super) chunks: Vec<(Range<u64>, Bytes)>,
-    /// The pages that were fetched, where these are not all. They hold the selection.
+    /// The pages that were fetched, if these are not all. They hold the selection.
     pub(super) pages: Option<&'a GroupPages>,
     /// The columns that may come as codes.
     pub(super) coded: Option<&'a CodedColumns>,
@@ -47,12 +47,13 @@ pub(super) struct FetchedRows<'a> {
 
 /// Decodes one row group to one batch with the projected columns, in the projection's order.
 ///
-/// `group` is an index into [`Catalog::groups`]. `chunks` are exactly the bytes of [`Catalog::byte_ranges`] for the same
-/// group and projection. Rows outside of `selection` are not decoded; `None` takes all. Views into pages that are stored
-/// without compression point into `chunks`, and keep them alive.
+/// `group` is an index into [`Catalog::groups`]. `chunks` are exactly the bytes of [`Catalog::byte_ranges`]
+/// for the same group and projection. Rows outside of `selection` are not decoded; `None` takes all. Views
+/// into pages that are stored without compression point into `chunks`, and keep them alive.
 ///
-/// Fails with `TooLarge`, before it allocates, if decoding would take more than `limit_bytes`; with `Corrupt`, naming the
-/// column, if the bytes are damaged; with `Unsupported` for an encoding that is not read.
+/// Fails with `TooLarge`, before it allocates, if decoding would take more than `limit_bytes`; with
+/// `Corrupt`, naming the column, if the bytes are damaged; with `Unsupported` for an encoding that is not
+/// supported.
 pub fn read_part(
     catalog: &Catalog,
     projection: &Projection,
@@ -65,7 +66,7 @@ pub fn read_part(
     read_fetched(catalog, projection, rows, limit_bytes)
 }
 
-/// As [`read_part`], of all pages or some.
+/// Decodes like [`read_part`], from all pages or from some.
 pub(super) fn read_fetched(
     catalog: &Catalog,
     projection: &Projection,
@@ -79,8 +80,8 @@ pub(super) fn read_fetched(
 
 /// Decodes several row groups to one batch, one after the other; each of them may take `limit_bytes`.
 ///
-/// Fails where one of them cannot be decoded, which [`read_part`] does better, and with `Internal` where they are not stored
-/// alike.
+/// Fails if one of them cannot be decoded, for which [`read_part`] gives a better error, and with `Internal`
+/// if they are not stored alike.
 pub(super) fn read_parts(
     catalog: &Catalog,
     projection: &Projection,
@@ -113,7 +114,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let columns = &footer.columns;
     let roots = columns.roots(projection.columns());
     let leaves = columns.leaves(projection);
-    // The rows of a selection are few, or those of a row group that is dealt in two parts.
+    // The rows of a selection are few, or are those of a row group that is dealt in two parts.
     let are_whole = readers.iter().all(|reader| reader.selection.is_none());
     let codes = readers[0].coded.map(|coded| coded.of_roots(projection, columns, &roots));
     let codes = |root: usize| codes.as_ref()?[roots.binary_search(&root).ok()?];
@@ -129,7 +130,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     for reader in &mut readers {
         steps.push(guarded(|| reader.check(&checked, limit, &mut numbers))?);
     }
-    // Of row groups whose pages were read one by one no other is read with them.
+    // A row group whose pages were read one by one is read alone.
     let by_pages = readers[0].pages.filter(|_| readers.len() == 1);
     if by_pages.is_none() && readers.iter().any(|reader| reader.pages.is_some()) {
         return Err(Error::new(ErrorKind::Internal, "row groups of some pages are read together"));
@@ -153,7 +154,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
         };
         let array = readers[0].pages_of(*leaf, pages, steps[0], limit);
         let array = array.map_err(|error| error.at(readers[0].column_place(*leaf)))?;
-        // A structure grows leaf by leaf.
+        // A structure is assembled leaf by leaf.
         arrays[at] = Some(match arrays[at].take().filter(|_| last_root == Some(root)) {
             Some(before) => united(&before, &array).map_err(|error| {
                 let cause = "fields of a structure disagree which of its values are there";
@@ -168,7 +169,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     if !left.is_empty() {
         let batches = readers.iter().zip(&steps).map(|(reader, step)| reader.others(&left, *step, limit));
         let mut batches = batches.collect::<Result<Vec<_>>>()?;
-        // Whatever says what is wrong better did so.
+        // If another check could say better what is wrong, it has done so.
         if let Some((reader, leaf)) = readers.iter().find_map(|reader| Some((reader, reader.damaged?))) {
             let cause = "its levels or values end early, or make no sense";
             return Err(Error::new(ErrorKind::Corrupt, cause).at(reader.column_place(leaf)));
@@ -193,15 +194,15 @@ struct RowGroupReader<'a> {
     file: &'a File,
     footer: &'a Footer,
     selection: Option<&'a RowSelection>,
-    /// Those that were read by pages have all of their pages under the range of the first.
+    /// The fetched chunks. The joined pages of a chunk are under the range of the first page.
     chunks: Vec<(Range<u64>, Bytes)>,
     pages: Option<&'a GroupPages>,
     coded: Option<&'a CodedColumns>,
-    /// A leaf column that cannot be right, should the Parquet crate decode it.
+    /// A leaf column that must be damaged, even if the Parquet crate decodes it.
     damaged: Option<usize>,
-    /// How many pages each leaf column has that is read, by leaf.
+    /// The number of pages of each leaf column that is read, by leaf.
     page_counts: Vec<(usize, usize)>,
-    /// Whether the Parquet crate takes texts for UTF-8 without a look.
+    /// Whether there are texts that the Parquet crate takes for UTF-8 without a check.
     has_unseen_texts: bool,
 }
 
@@ -231,7 +232,7 @@ impl<'a> RowGroupReader<'a> {
         })
     }
 
-    /// The rows to decode.
+    /// The number of rows to decode.
     fn rows(&self) -> Result<usize> {
         match self.selection {
             Some(selection) => Ok(selection.row_count()),
@@ -240,10 +241,11 @@ impl<'a> RowGroupReader<'a> {
         }
     }
 
-    /// Checks all pages of the column chunks at `leaves`, and appends them to `numbers`, of which those that cannot go on
-    /// become `None`. Chunks with wrong flags are exchanged for ones with right flags.
+    /// Checks all pages of the column chunks at `leaves`, and appends them to `numbers`; columns there that
+    /// cannot continue become `None`. Chunks with wrong flags are replaced by chunks with correct ones.
     ///
-    /// Returns the rows to decode at a time: all, unless repeated values could then exceed the limit.
+    /// Returns the number of rows to decode at a time: all, unless repeated values could then exceed the
+    /// limit.
     fn check(
         &mut self,
         leaves: &[(usize, Leaf)],
@@ -309,20 +311,20 @@ impl<'a> RowGroupReader<'a> {
         for (range, bytes) in mended {
             match self.chunks.iter_mut().find(|(have, _)| *have == range) {
                 Some(chunk) => chunk.1 = bytes,
-                // A part of what was fetched: it is found before that.
+                // The chunk is a part of a larger fetched range, which begins before it.
                 None => {
                     let after = self.chunks.partition_point(|(have, _)| have.start <= range.start);
                     self.chunks.insert(after, (range, bytes));
                 }
             }
         }
-        // Pages that were put together are under the first of them, and no longer where they were fetched.
+        // Joined pages are under the range of the first one, no longer under those that were fetched.
         let joined = self.pages.map(GroupPages::joined).into_iter().flatten();
         joined.for_each(|piece| self.chunks.retain(|(have, _)| have != piece));
         Ok(step)
     }
 
-    /// The fetched pages of a chunk as one.
+    /// Joins the fetched pages of a chunk.
     fn joined(&self, pages: &ChunkPages) -> Result<Bytes> {
         let pieces = pages.pieces().iter().map(|piece| self.bytes(piece));
         let mut pieces = pieces.collect::<Result<Vec<_>>>()?;
@@ -332,7 +334,8 @@ impl<'a> RowGroupReader<'a> {
         }
     }
 
-    /// Decodes the pages of a leaf column that were read by themselves, with the Parquet crate: its column with that leaf alone.
+    /// Decodes the pages of a leaf column that were read one by one, with the Parquet crate: the column with
+    /// that leaf alone.
     fn pages_of(&self, leaf: usize, pages: &ChunkPages, step: usize, limit: u64) -> Result<ArrayRef> {
         let columns = &self.footer.columns;
         let root = columns.parquet.get_column_root_idx(leaf);
@@ -391,7 +394,7 @@ impl<'a> RowGroupReader<'a> {
         Ok(batch)
     }
 
-    /// Decodes the columns at `roots`, ascending, of the file.
+    /// Decodes the file's columns at `roots`, in ascending order.
     fn decode(&self, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
         guarded(|| self.decode_as(&self.footer.columns.schema, roots, step, limit))
     }
@@ -407,7 +410,7 @@ impl<'a> RowGroupReader<'a> {
         decode(row_group, schema, (roots, fields), self.selection.cloned(), limits, chunks)
     }
 
-    /// The leaf columns to decode, by their place among all those of the columns `roots`; `None` for all.
+    /// The leaf columns to decode, as indices among all leaves of the columns `roots`; `None` for all.
     fn fields_of(&self, roots: &[usize]) -> Option<Vec<usize>> {
         if self.projection.is_whole() {
             return None;
@@ -418,7 +421,7 @@ impl<'a> RowGroupReader<'a> {
         Some(all.filter(|(_, leaf)| read.binary_search(leaf).is_ok()).map(|(place, _)| place).collect())
     }
 
-    /// How many pages a leaf column has.
+    /// The number of pages of a leaf column.
     fn page_count(&self, leaf: usize) -> Result<usize> {
         let found = self.page_counts.binary_search_by_key(&leaf, |(of, _)| *of);
         let found = found.map(|at| self.page_counts[at].1);
@@ -431,27 +434,28 @@ impl<'a> RowGroupReader<'a> {
         Ok(fetched.slice_ref(bytes))
     }
 
-    /// The same where they were fetched, with all that was fetched with them: nothing counts who looks at them.
+    /// The fetched bytes that contain a range, and the range's own bytes: no request is counted.
     fn fetched(&self, range: &Range<u64>) -> Result<(&Bytes, &[u8])> {
         let part = |(have, bytes): &'_ (Range<u64>, Bytes)| {
             let from = usize::try_from(range.start.checked_sub(have.start)?).ok()?;
             let to = usize::try_from(range.end.checked_sub(have.start)?).ok()?;
             (to <= bytes.len()).then_some(from..to)
         };
-        // The last that begins early enough, or, where chunks overlap, one before it.
+        // This is the last range that begins early enough, or, if chunks overlap, one before it.
         let after = self.chunks.partition_point(|(have, _)| have.start <= range.start);
         let found = self.chunks[..after].iter().rev().find_map(|chunk| Some((&chunk.1, part(chunk)?)));
         found.map(|(fetched, part)| (fetched, &fetched[part])).ok_or_else(|| not_fetched(range))
     }
 
-    /// The same failure with the column that it comes from: the first of those at `roots` that cannot be decoded by itself.
+    /// Adds to an error the column that it comes from: the first of those at `roots` that cannot be decoded
+    /// by itself.
     fn blame(&self, error: Error, roots: &[usize], step: usize, limit: u64) -> Error {
         let columns = self.projection.columns().iter();
         let columns =
             columns.filter(|column| matches!(self.footer.columns.origin(**column), Origin::Stored(_)));
         let guilty = columns.copied().find_map(|column| {
             let of_column = self.footer.columns.roots(&[column]);
-            // Of the others not all pages may have been fetched.
+            // Not all pages of other columns may have been fetched.
             of_column.iter().all(|root| roots.contains(root)).then_some(())?;
             let alone = self.decode(&of_column, step, limit).err()?;
             let name = self.catalog.schema.field(column).name().as_str();
@@ -466,8 +470,8 @@ impl<'a> RowGroupReader<'a> {
     }
 }
 
-/// Decodes the only row group of `metadata`, which has the columns at `roots` of `schema` alone, or of their leaves those at
-/// `leaves`: its selected rows, of all `rows` so many at a time, to at most `limit` bytes if these are fewer.
+/// Decodes the only row group of `metadata`, which has only the columns at `roots` of `schema`, or only their
+/// leaves at `leaves`: its selected rows, `step` of all `rows` at a time, to at most `limit` bytes.
 fn decode(
     metadata: ParquetMetaData,
     schema: &SchemaRef,

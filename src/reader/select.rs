@@ -1,9 +1,10 @@
-//! Selects the rows of each row group: those that are not deleted, and of them those that a filter selects.
+//! Selects the rows of each row group: those that are not deleted and that a filter selects.
 //!
-//! Known before the first epoch begins, because the number of selected rows decides the plan: with it `len()` is exact
-//! and all ranks have equally many steps, whatever the filter. Row groups, and pages, that statistics decide are not read; of the
-//! others the filter's columns are, once, and the result is kept on disk. Statistics are not kept: the footers of files that their constants do not decide
-//! are read again for them.
+//! The selection is known before the first epoch begins, because the number of selected rows determines the
+//! plan: with it `len()` is exact and all ranks have the same number of steps, whatever the filter. Row
+//! groups and pages that statistics decide are not read; of the others the filter's columns are read once,
+//! and the result is kept on disk. Statistics are not kept: the footers of files that their constants do not
+//! decide are read again for them.
 
 mod lengths;
 mod pages;
@@ -40,37 +41,37 @@ pub(crate) use pieces::{pieces, pieces_at};
 pub(crate) use values::values;
 pub(crate) use windows::windows;
 
-/// Bytes of local columns for which a scan is dear enough that its result is kept.
-const DEAR_LOCAL: u64 = 4 << 20;
+/// A scan of at least this many bytes of local columns costs so much that its result is kept.
+const MIN_KEPT_LOCAL_BYTES: u64 = 4 << 20;
 
-/// Bytes of indexes that are read at once, of one file.
+/// The bytes of indexes of one file that are read at once.
 const INDEX_BYTES_AT_ONCE: u64 = 16 << 20;
 
-/// Reads the columns that decide which rows are selected. All of them must be known with certainty, so no row group may be
-/// skipped.
+/// Reads the columns that determine which rows are selected. All of them must be known with certainty, so no
+/// row group may be skipped.
 #[derive(Clone)]
 pub(crate) struct Scanner {
     reads: Reads,
     budget: Budget,
-    /// Bytes that the rows of a row group may take.
+    /// The bytes that the rows of a row group may take.
     limit: u64,
-    /// The `memory` that a loader needs whatever rows it selects, which is what a refusal names.
+    /// The `memory` that a loader needs whatever rows it selects, which an error names.
     least: u64,
 }
 
 impl Scanner {
-    /// Scans the data set of `reads` within `limit` bytes.
+    /// A scanner of the data set of `reads` within `limit` bytes.
     pub(crate) fn new(reads: &Reads, limit: u64, least: u64) -> Self {
         Scanner { reads: reads.clone(), budget: Budget::new(limit), limit, least }
     }
 
-    /// The same of these columns.
+    /// The scanner with these columns.
     pub(crate) fn of_columns<S: AsRef<str>>(&self, names: &[S]) -> Result<Self> {
         let projection = Arc::new(self.catalog().project(names)?);
         Ok(Scanner { reads: self.reads.of_columns(projection), ..self.clone() })
     }
 
-    /// What is scanned.
+    /// The catalogue that is scanned.
     pub(crate) fn catalog(&self) -> &Arc<Catalog> {
         &self.reads.catalog
     }
@@ -100,7 +101,7 @@ pub(crate) fn live_rows(catalog: &Catalog) -> Result<Vec<RowSet>> {
     Ok(live)
 }
 
-/// Of the `live` rows of each row group those that `filter` selects. `scanner` reads the filter's columns.
+/// The `live` rows of each row group that `filter` selects. `scanner` reads the filter's columns.
 pub(crate) async fn matching(filter: &Filter, live: Vec<RowSet>, scanner: &Scanner) -> Result<Vec<RowSet>> {
     let Reads { catalog, store, .. } = &scanner.reads;
     let keeper = {
@@ -122,7 +123,7 @@ pub(crate) async fn matching(filter: &Filter, live: Vec<RowSet>, scanner: &Scann
             scanner.reads.stored(group) / all.max(1) * some
         }
     });
-    let is_dear = cost.sum::<u64>() >= if store.is_local() { DEAR_LOCAL } else { 1 };
+    let is_dear = cost.sum::<u64>() >= if store.is_local() { MIN_KEPT_LOCAL_BYTES } else { 1 };
     let selected: Vec<RowSet> = stream::iter(live.into_iter().zip(decided).enumerate())
         .map(|(group, (live, decided))| async move {
             match decided {
@@ -156,25 +157,25 @@ pub(crate) async fn matching(filter: &Filter, live: Vec<RowSet>, scanner: &Scann
     Ok(selected)
 }
 
-/// Whether it costs enough to read the `selected` rows that the result is kept.
+/// Whether reading the `selected` rows costs so much that the result is kept.
 fn is_dear(scanner: &Scanner, selected: &[RowSet]) -> bool {
     let read = selected.iter().enumerate().filter(|(_, rows)| rows.count() > 0);
     let cost: u64 = read.map(|(group, _)| scanner.reads.stored(group)).sum();
-    cost >= if scanner.reads.store.is_local() { DEAR_LOCAL } else { 1 }
+    cost >= if scanner.reads.store.is_local() { MIN_KEPT_LOCAL_BYTES } else { 1 }
 }
 
-/// Runs work that waits for the local disk, and may come to nothing.
+/// Runs work that waits for the local disk; a failure counts as no result.
 async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Option<T> + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()?
 }
 
-/// What is known of a row group's rows before they are read.
+/// The knowledge about a row group's rows before they are read.
 enum Decided {
     None,
     All,
-    /// Nothing.
+    /// Nothing is decided.
     Open,
-    /// Of some of its rows, and the pages that hold those to be read, if these are not all.
+    /// Some of its rows are decided; also the pages that hold the rows to be read, if these are not all.
     Rows(PrunedRows, Option<GroupPages>),
 }
 
@@ -188,8 +189,8 @@ impl From<RowGroupMatch> for Decided {
     }
 }
 
-/// Decides row groups without their rows, as far as that goes: by the constants of their files, then by their statistics, then
-/// by the indexes of their pages.
+/// Decides row groups without reading their rows, as far as possible: by the constants of their files, then
+/// by their statistics, then by the indexes of their pages.
 async fn prune(filter: &Filter, scanner: &Scanner) -> Result<Vec<Decided>> {
     let Reads { catalog, store, .. } = &scanner.reads;
     let groups = 0..catalog.groups.len();
@@ -233,7 +234,7 @@ async fn prune_file(
         }
     }
     let first = catalog.groups_of(file).start;
-    // As many as take little memory.
+    // As many indexes as take little memory are read at once.
     let length =
         |parts: &[IndexPart]| parts.iter().map(|part| part.range.end - part.range.start).sum::<u64>();
     let mut rest = &open[..];
@@ -252,7 +253,7 @@ async fn prune_file(
             bytes = others;
             let at = &catalog.groups[*group];
             let index = GroupIndex::read(parts, own, at, footer);
-            // Where nothing is left out, nothing depends on the index.
+            // If nothing is left out, the result does not depend on the index.
             if let Some(rows) =
                 filter.prune_rows(catalog, *group, footer, &index).filter(|it| !it.some.is_all())
             {
@@ -276,7 +277,7 @@ async fn scan(
     let catalog = &scanner.reads.catalog;
     let (_permit, batch);
     if scanner.reads.projection.columns().is_empty() {
-        // By the places of rows alone.
+        // The places of rows alone decide.
         batch = without_columns(live.count())?;
     } else {
         (_permit, batch) = columns_of(scanner, group, &live, pages).await?;
@@ -297,7 +298,7 @@ async fn columns_of(
     pages: Option<&GroupPages>,
 ) -> Result<(Option<Permit>, RecordBatch)> {
     let part = Part { group: group as u32, start: 0, rows: live.count() };
-    // A budget of twice the bytes is enough: batches take little of it.
+    // A budget of twice the bytes is enough, since batches take little of it.
     let alone = scanner.reads.alone((group, live.count()), 0);
     scanner.reads.admit(&alone, &scanner.budget, |bytes| bytes.saturating_mul(2).max(scanner.least))?;
     let permit = scanner.budget.acquire(scanner.reads.cost(&part).total()).await;
@@ -309,7 +310,7 @@ async fn columns_of(
     Ok((permit, batch))
 }
 
-/// A batch of that many rows.
+/// A batch of `rows` rows without columns.
 fn without_columns(rows: u32) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
     RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).or_fail()

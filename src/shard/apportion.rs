@@ -1,23 +1,25 @@
-//! Whole units from weights: how many units of each step a source gets, exact in each step and over all of them.
+//! Turns weights into whole units: how many units of each step a source gets, exact in each step and over all
+//! of them.
 //!
-//! A source of weight `w` is owed `w·n` of a step's `n` units, which is seldom a whole number. It gets that number rounded down
-//! or up, so that after any number of steps it has less than one unit too few or too many. Which ones are rounded up is the
-//! schedule of as many processors as there are units left, to which each source may go once in a step: that of PD² (Anderson
-//! and Srinivasan, "Mixed Pfair/ERfair scheduling of asynchronous periodic tasks", 2004), which is known to keep the bound
-//! for any weights.
+//! A source of weight `w` is owed `w·n` of the `n` units of a step, which is seldom a whole number. It gets
+//! that number rounded down or up, such that after any number of steps it has less than one unit too few or
+//! too many. The units that rounding down leaves are scheduled like processors, to each of which a source may
+//! go once in a step: by PD² (Anderson and Srinivasan, "Mixed Pfair/ERfair scheduling of asynchronous
+//! periodic tasks", 2004), which is known to keep this bound for any weights.
 //!
-//! Weights are whole numbers here. After as many steps as their sum all shares are exact, so that the shares of any step
-//! follow from its number alone.
+//! Weights are whole numbers here. All shares are exact after a number of steps equal to the sum of the
+//! weights, so the shares of any step follow from its number alone.
 
 use std::cmp::Reverse;
 
 use forebay_base::{Error, Result};
 
-/// The largest sum of weights: others are rounded to such parts. What it costs to find a step grows with it.
-const PARTS: u64 = 100_000;
+/// The largest sum of weights; weights with a larger sum are rounded to parts of this one. The cost of
+/// finding a step grows with it.
+const MAX_PARTS: u64 = 100_000;
 
-/// The most digits after the point for which weights are taken as they are written.
-const DIGITS: i32 = 5;
+/// The most digits after the decimal point for which weights are taken exactly as written.
+const MAX_DIGITS: i32 = 5;
 
 /// The weights of sources, as whole numbers without a common divisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,11 +29,11 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// Weights as they are written: `0.7` and `0.3` are 7 and 3 parts of 10. Those that are not such parts of 100,000 are
-    /// rounded to them.
+    /// Takes weights as they are written: `0.7` and `0.3` are 7 and 3 parts of 10. Weights that would need
+    /// more than 100,000 parts are rounded to that many.
     ///
     /// # Errors
-    /// One is negative or not finite, or all are 0.
+    /// A weight is negative or not finite, or all are 0.
     pub(crate) fn new(weights: &[f64]) -> Result<Self> {
         if let Some((source, weight)) =
             (0..).zip(weights).find(|(_, weight)| !weight.is_finite() || **weight < 0.0)
@@ -49,9 +51,9 @@ impl Weights {
             let near = |scaled: f64| (scaled - scaled.round()).abs() <= scaled * 1e-9;
             scaled.map(|scaled| near(scaled).then(|| scaled.round() as u64)).collect()
         };
-        let fits = |parts: &Vec<u64>| parts.iter().sum::<u64>() <= PARTS;
-        let written = (sum <= PARTS as f64)
-            .then(|| (0..=DIGITS).filter_map(|digits| whole(10f64.powi(digits))).map(reduced).find(fits));
+        let fits = |parts: &Vec<u64>| parts.iter().sum::<u64>() <= MAX_PARTS;
+        let written = (sum <= MAX_PARTS as f64)
+            .then(|| (0..=MAX_DIGITS).filter_map(|digits| whole(10f64.powi(digits))).map(reduced).find(fits));
         Ok(Weights::of(written.flatten().unwrap_or_else(|| rounded(weights, sum))))
     }
 
@@ -60,7 +62,8 @@ impl Weights {
         Weights { sum: parts.iter().sum(), parts }
     }
 
-    /// The weights of those for which `keeps` holds; the others have none. `None` where nobody has any.
+    /// The weights of the sources for which `keeps` holds, and 0 for the others. `None` if that leaves no
+    /// weight.
     pub(super) fn only(&self, keeps: impl Fn(usize) -> bool) -> Option<Self> {
         let kept = self.parts.iter().enumerate().map(|(source, part)| if keeps(source) { *part } else { 0 });
         let kept = Weights::of(kept.collect());
@@ -72,33 +75,33 @@ impl Weights {
         self.parts.len()
     }
 
-    /// The weight of a source, of [`sum`](Self::sum).
+    /// The weight of a source, as a part of [`sum`](Self::sum).
     pub(crate) fn part(&self, source: usize) -> u64 {
         self.parts[source]
     }
 
-    /// All weights together.
+    /// The sum of all weights.
     pub(crate) fn sum(&self) -> u64 {
         self.sum
     }
 }
 
-/// The parts of 100,000 that are nearest to weights: none of those that have a weight gets nothing.
+/// The weights rounded to parts of 100,000. A source that has a weight gets at least one part.
 fn rounded(weights: &[f64], sum: f64) -> Vec<u64> {
     let part = |weight: &f64| match *weight {
         0.0 => 0,
-        weight => ((weight / sum * PARTS as f64).round() as u64).max(1),
+        weight => ((weight / sum * MAX_PARTS as f64).round() as u64).max(1),
     };
     let mut parts: Vec<u64> = weights.iter().map(part).collect();
-    // The largest one takes what rounding leaves, so that the sum is that.
+    // The largest part absorbs the rounding error, so that the sum is exact.
     if let Some(largest) = (0..parts.len()).max_by_key(|&source| (parts[source], Reverse(source))) {
         let others = parts.iter().sum::<u64>() - parts[largest];
-        parts[largest] = PARTS.saturating_sub(others).max(1);
+        parts[largest] = MAX_PARTS.saturating_sub(others).max(1);
     }
     parts
 }
 
-/// Whole numbers divided by what divides them all.
+/// Divides whole numbers by their greatest common divisor.
 fn reduced(parts: Vec<u64>) -> Vec<u64> {
     let divisor = parts.iter().fold(0, |divisor, part| gcd(divisor, *part)).max(1);
     parts.into_iter().map(|part| part / divisor).collect()
@@ -108,28 +111,28 @@ pub(super) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Goes through the steps, each of `units` units, and says how many every source gets.
+/// Goes through the steps, each of `units` units, and says how many units each source gets.
 #[derive(Clone, Debug)]
 pub(super) struct Apportionment {
-    /// Units of each source in every step.
+    /// The units of each source in every step, rounded down.
     down: Vec<u64>,
-    /// What it is owed beyond them, in parts of `period`.
+    /// The units that each source is owed beyond `down` in a step, in parts of `period`.
     owed: Vec<u64>,
-    /// Steps after which all shares are exact.
+    /// The number of steps after which all shares are exact.
     period: u64,
-    /// Units of a step that rounding down leaves.
+    /// The units of a step that are left when all shares are rounded down.
     left: usize,
-    /// Steps so far.
+    /// The number of steps taken so far.
     step: u64,
-    /// How often each share was rounded up in this period.
+    /// How often the share of each source was rounded up in this period.
     up: Vec<u64>,
 }
 
-/// The urgency of a source: the least goes first.
+/// The urgency of a source; the smallest value goes first.
 type Urgency = (u64, bool, Reverse<u64>, usize);
 
 impl Apportionment {
-    /// From the first step on.
+    /// Starts at the first step.
     pub(super) fn new(weights: &Weights, units: u64) -> Self {
         let products = weights.parts.iter().map(|&part| u128::from(part) * u128::from(units));
         let sum = u128::from(weights.sum);
@@ -143,7 +146,7 @@ impl Apportionment {
         Apportionment { down, owed, period, left, step: 0, up }
     }
 
-    /// The same before step `step`.
+    /// Moves to just before step `step`.
     pub(super) fn at(mut self, step: u64) -> Self {
         self.step = step - step % self.period;
         self.up.fill(0);
@@ -158,18 +161,19 @@ impl Apportionment {
         self.step * self.down[source] + self.step / self.period * self.owed[source] + self.up[source]
     }
 
-    /// How many sources there are.
+    /// The number of sources.
     pub(super) fn sources(&self) -> usize {
         self.down.len()
     }
 
-    /// The step before which sources have at most so many units each, and after which one of them has more, or, with `all`, each
-    /// of them. `None` where that never is.
+    /// The last step before which sources have at most the given numbers of units each, and after which one
+    /// of them has more, or, with `all`, each of them. `None` if that never happens.
     pub(super) fn last_before(&self, limits: &[(usize, u64)], all: bool) -> Option<u64> {
         let near = |&(source, units): &(usize, u64)| {
             let each =
                 u128::from(self.down[source]) * u128::from(self.period) + u128::from(self.owed[source]);
-            // A unit more than it is owed at most: before this step it has no more than that.
+            // A source has at most one unit more than it is owed, so before this step it has no more than its
+            // limit.
             let near = (u128::from(units.saturating_sub(1)) * u128::from(self.period)).checked_div(each);
             near.map(|near| u64::try_from(near).unwrap_or(u64::MAX).saturating_sub(1))
         };
@@ -196,7 +200,7 @@ impl Apportionment {
         units
     }
 
-    /// Goes on by a step, and names the sources whose shares are rounded up in it.
+    /// Advances by a step, and reports the sources whose shares are rounded up in it.
     fn advance(&mut self, mut rounded_up: impl FnMut(usize)) {
         if self.left > 0 {
             let at = self.step % self.period;
@@ -214,8 +218,9 @@ impl Apportionment {
         }
     }
 
-    /// How urgent it is that a source gets its next unit at this step of the period: by its deadline; then by whether the
-    /// window of the one after it overlaps; then by when a chain of such windows ends. `None` where it would be too early.
+    /// How urgent it is that a source gets its next unit at this step of the period: first by its deadline,
+    /// then by whether the window of the following unit overlaps, then by when a chain of such windows ends.
+    /// `None` if the unit would come too early.
     fn urgency(&self, source: usize, at: u64) -> Option<Urgency> {
         let (owed, period) = (self.owed[source], self.period);
         let next = self.up[source] + 1;

@@ -1,7 +1,8 @@
 //! A list that is read from its front, in blocks of equal size.
 //!
-//! The lists that mix a window can be larger than narrow rows themselves. A block is freed as soon as it was read, and
-//! reused by the next list: lists of one piece each would leave holes of odd sizes, which an allocator keeps.
+//! The lists that mix a window can be larger than narrow rows themselves. A block is freed as soon as it has
+//! been read, and the next list reuses it: lists in one piece each would leave holes of odd sizes, which an
+//! allocator keeps.
 
 use std::collections::VecDeque;
 
@@ -9,24 +10,24 @@ use forebay_base::processor;
 
 use super::draw::{Draws, Exchange};
 
-/// Items of a block: 1 MiB of rows that are packed into 4 bytes.
+/// Items in a block: 1 MiB of rows that are packed into 4 bytes each.
 const BLOCK: usize = 1 << 18;
 
 /// A list that is read from its front.
 #[derive(Debug)]
 pub(super) struct Blocks<T> {
-    /// All full but the last one.
+    /// The blocks; all but the last one are full.
     blocks: VecDeque<Vec<T>>,
-    /// Items of the first block that were taken.
+    /// Items of the first block that have been taken.
     taken: usize,
     /// Items that are left.
     len: usize,
-    /// Items that it was made for.
+    /// Items that the list was made for.
     capacity: usize,
 }
 
 impl<T: Copy> Blocks<T> {
-    /// An empty list for this many items.
+    /// An empty list with room for this many items.
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Blocks { blocks: VecDeque::new(), taken: 0, len: 0, capacity }
     }

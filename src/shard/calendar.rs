@@ -1,8 +1,8 @@
 //! Which residents of a pool give rows in a tick: for a lane that is dealt tick by tick.
 //!
-//! A part with fewer rows than ticks to stay gives none in most of them. To ask every resident in every tick would cost as
-//! much as the pool has parts, for the few rows of a tick. But as soon as such a part gives a row, it is known in which tick
-//! it gives the next one, and there it waits in the calendar:
+//! A part that has fewer rows left than its stay has ticks gives no row in most of them. To ask every
+//! resident in every tick would cost as much as the pool has parts, for the few rows of a tick. But as soon
+//! as such a part gives a row, the tick of its next row is known, and there it waits in the calendar:
 //!
 //! ```text
 //! tick 40   part 31 ─► part 27          a chain of the parts that give a row in this tick
@@ -11,8 +11,8 @@
 //! tick 43   part 25 ─► part 36 ─► part 33
 //! ```
 //!
-//! The chains run through two arrays as long as the pool. Parts with more rows are asked in every tick. So a tick costs what it
-//! deals, whatever the size of the pool.
+//! The chains run through two arrays as long as the pool. Parts with more rows are asked in every tick. So
+//! the cost of a tick depends on the rows that it deals, not on the size of the pool.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,15 +25,15 @@ const NONE: u32 = u32::MAX;
 /// The shares of a lane's parts in one tick after the other.
 #[derive(Debug)]
 pub(super) struct Calendar {
-    /// The tick that comes next.
+    /// The number of the next tick.
     tick: usize,
     /// The residents that give rows in every tick, with their shares of the tick that was dealt last.
     steady: VecDeque<Due>,
-    /// For each tick to come, one of the other parts that give a row then.
+    /// For each tick to come, the first of the parts that wait to give a row in it.
     first: Ring<u32>,
-    /// How those parts wait, by part.
+    /// The place and the successor of each waiting part.
     waiting: Ring<Waiting>,
-    /// Those of them that gave a row in the tick that was dealt last, in no order.
+    /// The waiting parts that gave a row in the tick that was dealt last, in no order.
     due: Vec<Due>,
 }
 
@@ -46,18 +46,19 @@ pub(super) struct Due {
 
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// The first place that was not dealt.
+    /// The first place that has not been dealt.
     place: u32,
     /// Another part that waits for the same tick, or `NONE`.
     next: u32,
 }
 
-/// What is kept for so many consecutive parts or ticks, wherever they begin: each is at its number modulo the length.
+/// Values for consecutive parts or ticks, as many as its length, wherever they begin: each is stored at its
+/// number modulo the length.
 #[derive(Debug)]
 struct Ring<T>(Box<[T]>);
 
 impl Calendar {
-    /// Before a tick, with the parts that entered earlier.
+    /// The calendar just before a tick, with the parts that entered earlier.
     pub(super) fn new(lane: &Lane, tick: usize) -> Self {
         // No part waits for a tick after the last part has entered.
         let residents = lane.pool().min(lane.parts().len());
@@ -78,7 +79,7 @@ impl Calendar {
         self.tick
     }
 
-    /// Deals the next tick, in which a part enters, and returns how many rows that are.
+    /// Deals the next tick, in which a part enters, and returns the number of its rows.
     pub(super) fn deal(&mut self, lane: &Lane) -> u64 {
         let tick = self.tick;
         self.tick += 1;
@@ -110,7 +111,7 @@ impl Calendar {
         due
     }
 
-    /// Takes note of a resident that has dealt the places before this one.
+    /// Records a resident that has dealt all places before `place`.
     fn enter(&mut self, lane: &Lane, part: usize, place: u32) {
         match lane.is_steady(part) {
             true => self.steady.push_back(Due { part: part as u32, places: place..place }),
@@ -118,7 +119,8 @@ impl Calendar {
         }
     }
 
-    /// Lets a part wait for the tick that deals this place, unless it has no such place, or all parts have entered by then.
+    /// Lets a part wait for the tick that deals this place, unless the part has no such place, or all parts
+    /// have entered by then.
     fn wait(&mut self, lane: &Lane, part: usize, place: u32) {
         if place == lane.parts()[part].rows {
             return;

@@ -1,10 +1,12 @@
-//! The course of an epoch over several sources: how many rows each of them gives to each step.
+//! The course of an epoch over several sources: how many rows each source gives to each step.
 //!
-//! An epoch is a list of stages. In most of them all steps are full, and their rows are shared by weights that stay the same. A
-//! stage ends where the weights change, or before the step that would take more rows of a source than it has: that step has
-//! the source's last rows and as many of the others as belong to them, so it is shorter, as the last step of a loader is.
+//! An epoch is a list of stages. In most of them all steps are full, and their rows are shared by weights
+//! that stay the same. A stage ends where the weights change, or before the step that would take more rows of
+//! a source than it has. That step has the last rows of the source and a matching number of rows of the
+//! others, so it is shorter, like the last step of a loader.
 //!
-//! Rows of a source are counted through the epoch: row `r` is row `r mod n` of the source's pass `r / n`, if it has `n` rows.
+//! Rows of a source are counted through the epoch: row `r` is row `r mod n` of the source's pass `r / n`, if
+//! it has `n` rows.
 
 use std::sync::Arc;
 
@@ -18,34 +20,36 @@ use super::random_shares::StepShares;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stop {
-    /// When the first source has no more rows. What the others have left is not read.
+    /// When the first source has no more rows. The remaining rows of the others are not read.
     #[default]
     First,
-    /// When each source has given all of its rows. Those that end before are repeated, or left out from then on.
+    /// When each source has given all of its rows. Sources that end earlier are repeated, or left out from
+    /// then on.
     Last,
 }
 
-/// What decides the course of every epoch.
+/// The inputs that decide the course of every epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CourseRule {
     /// Rows of each source.
     pub(crate) rows: Vec<u64>,
     /// Rows of a full step.
     pub(crate) global_batch: u64,
-    /// Rows that are shared out together: a divisor of the global batch.
+    /// Rows that are apportioned together: a divisor of the global batch.
     pub(crate) unit: u64,
     pub(crate) stop: Stop,
     /// Whether a source that ends before the epoch begins again.
     pub(crate) repeat: bool,
     /// Whether steps that are not full are left out.
     pub(crate) drop_last: bool,
-    /// The weights from a step of the run on; the first ones from step 0.
+    /// The weights from a step of the run on, in order; the first entry is for step 0.
     pub(crate) schedule: Vec<(u64, Weights)>,
-    /// The seed by which shares are drawn, if they are by chance. All epochs draw the same ones, so they have as many steps.
+    /// The seed by which shares are drawn, if they are random. All epochs draw the same shares, so they have
+    /// the same number of steps.
     pub(crate) random_shares: Option<u64>,
 }
 
-/// A step: of each source the rows before it, and its own.
+/// A step: the rows of each source before it, and its own rows of each source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MixedStep {
     pub(crate) before: Vec<u64>,
@@ -55,7 +59,7 @@ pub(crate) struct MixedStep {
 /// Consecutive steps.
 #[derive(Clone, Debug)]
 struct Stage {
-    /// The number of its first step in the epoch, and the rows before it.
+    /// The number of its first step in the epoch, and the rows of each source before it.
     first: u64,
     before: Vec<u64>,
     steps: u64,
@@ -66,11 +70,11 @@ struct Stage {
 enum Shares {
     /// Full steps.
     Full(StepShares),
-    /// One step of these rows.
+    /// One step of these rows of each source.
     Short(Vec<u64>),
 }
 
-/// The steps of an epoch.
+/// The stages of an epoch, from which its steps follow.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     stages: Vec<Stage>,
@@ -81,22 +85,24 @@ pub(crate) struct Course {
 }
 
 impl CourseRule {
-    /// The weights at a step of the run, of the sources for which `keeps` holds, and the step at which others follow.
+    /// The weights at a step of the run, of the sources for which `keeps` holds, and the step at which other
+    /// weights follow.
     fn weights(&self, step: u64, keeps: impl Fn(usize) -> bool) -> (Option<Weights>, Option<u64>) {
         let next = self.schedule.partition_point(|(from, _)| *from <= step);
         let weights = next.checked_sub(1).and_then(|at| self.schedule[at].1.only(keeps));
         (weights, self.schedule.get(next).map(|(from, _)| *from))
     }
 
-    /// The last step of the run from which other weights hold.
+    /// The last step of the run at which the weights change.
     pub(crate) fn last_change(&self) -> u64 {
         self.schedule.last().map_or(0, |(from, _)| *from)
     }
 
-    /// The course of an epoch that begins at a step of the run, with `taken` rows of each source given already.
+    /// The course of an epoch that begins at a step of the run, with `taken` rows of each source already
+    /// given.
     ///
     /// # Errors
-    /// It has no step, or no end.
+    /// The epoch has no step, or no end.
     pub(crate) fn course(&self, begin: u64, taken: &[u64]) -> Result<Course> {
         let mut making = Making { rule: self, begin, taken: taken.to_vec(), stages: Vec::new(), steps: 0 };
         match self.stop {
@@ -120,9 +126,9 @@ struct Making<'a> {
 
 /// How a stage of full steps ended.
 enum End {
-    /// Other weights follow.
+    /// Other weights follow at the next step.
     Changed,
-    /// The next step would take too many rows of a source: the units of all in that step.
+    /// The next step would take too many rows of a source; these are the units of all sources in that step.
     At(Vec<u64>),
 }
 
@@ -148,7 +154,8 @@ impl Making<'_> {
         self.steps += steps;
     }
 
-    /// Full steps by these weights: as many as `most` says of the shares, or until others follow.
+    /// Adds full steps by these weights: as many as `most` says for the shares, or until other weights
+    /// follow.
     fn full(
         &mut self,
         weights: &Weights,
@@ -171,7 +178,7 @@ impl Making<'_> {
         }
     }
 
-    /// A step of the last rows of a source, and of as many of the others as belong to them.
+    /// Adds a step of the last rows of a source, with a matching number of rows of the others.
     fn short(&mut self, ending: usize, units: &[u64], up: bool) {
         let (unit, last) = (self.rule.unit, self.left(ending));
         let share = |source: usize| {
@@ -190,7 +197,8 @@ impl Making<'_> {
         }
     }
 
-    /// Of the sources that get units, the one whose remaining rows are the smallest share of them, or the largest.
+    /// Among the sources that get units, the one whose remaining rows are the smallest share of its units, or
+    /// the largest.
     fn ending(&self, units: &[u64], of: impl Fn(usize) -> bool, smallest: bool) -> Option<usize> {
         let gets = |source: &usize| units[*source] > 0 && of(*source);
         let product = |source: usize, other: usize| u128::from(self.left(source)) * u128::from(units[other]);
@@ -201,7 +209,7 @@ impl Making<'_> {
         })
     }
 
-    /// Steps for which no source needs more rows than it has.
+    /// The number of steps for which no source needs more rows than it has.
     fn within(&self, shares: &StepShares) -> u64 {
         let limits = (0..self.taken.len()).map(|source| (source, self.left(source) / self.rule.unit));
         shares.last_before(&limits.collect::<Vec<_>>(), false).unwrap_or(0)
@@ -250,11 +258,11 @@ impl Making<'_> {
             if let (Some(source), None) = (idle, change) {
                 return Err(never_ends(*source, "at the end"));
             }
-            // The step before the one with which the last of them ends.
+            // The step before the one in which the last of these sources ends.
             let most = |this: &Self, shares: &StepShares| {
                 let limit = |&source: &usize| (source, this.left(source).div_ceil(this.rule.unit) - 1);
                 let limits: Vec<_> = awaited.iter().map(limit).collect();
-                // One that has no weight yet gets it with a change.
+                // A source without a weight can only get one with a change of weights.
                 shares.last_before(&limits, true).unwrap_or(u64::MAX)
             };
             if let End::At(units) = self.full(&weights, change, most) {
@@ -278,12 +286,12 @@ fn never_ends(source: usize, when: &str) -> Error {
 }
 
 impl Course {
-    /// Its steps.
+    /// The number of steps.
     pub(crate) fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Rows of each source, with those before the beginning.
+    /// Rows of each source, including those before the beginning.
     pub(crate) fn rows(&self) -> &[u64] {
         &self.rows
     }
@@ -294,7 +302,7 @@ impl Course {
         self.enter(at, step)
     }
 
-    /// The steps from the one on that has row `row` of a source, and its number.
+    /// The steps from the one that has row `row` of a source, and the number of that step.
     pub(crate) fn from_row(self: &Arc<Self>, source: usize, row: u64) -> (u64, Steps) {
         let end = |at: usize| self.stages.get(at + 1).map_or(self.rows[source], |stage| stage.before[source]);
         let at = (0..self.stages.len()).find(|at| end(*at) > row).unwrap_or(self.stages.len());
@@ -308,7 +316,7 @@ impl Course {
         (step, self.enter(at, step))
     }
 
-    /// The step that comes after `rows` rows of all sources together, which are those of whole steps.
+    /// The step that follows `rows` rows of all sources together; `rows` must end a step.
     pub(crate) fn step_of(&self, rows: u64) -> u64 {
         let sum = |rows: &[u64]| rows.iter().sum::<u64>();
         let at = self.stages.partition_point(|stage| sum(&stage.before) <= rows);
@@ -352,7 +360,7 @@ impl Steps {
         &self.before
     }
 
-    /// Begins the stage, at the present step.
+    /// Begins a stage at the present step.
     fn begin(&mut self) {
         let Some(stage) = self.course.stages.get(self.stage) else {
             self.before.clone_from(&self.course.rows);

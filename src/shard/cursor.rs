@@ -9,16 +9,16 @@ use super::lane::{Pick, Rule};
 use super::packed::Packed;
 use super::slots::Slots;
 
-/// What was not taken yet of the slot that a lane is in.
+/// The rows of a lane's present slot that have not been taken yet.
 #[derive(Debug)]
 pub(super) struct Cursor {
-    /// Which lane of the order it is.
+    /// The number of the lane in the order.
     number: u32,
     /// The slot that was dealt last; `None` before the first, and where rows are computed one by one.
     slot: Option<Slot>,
 }
 
-/// A slot of a lane, with its rows that were not taken yet.
+/// A slot of a lane, with its rows that have not been taken yet.
 #[derive(Debug)]
 struct Slot {
     number: usize,
@@ -29,21 +29,22 @@ struct Slot {
 
 #[derive(Debug)]
 enum SlotRows {
-    /// Of one part, the places from the first on.
+    /// The slot has one part: its places from `next` on.
     Run { next: u32, rows: usize },
-    /// Of several parts, each of which is dealt in order: the next place of each.
+    /// The slot has several parts, each of which is dealt in order: the next place of each part.
     Ordered { sources: Sources, next: Vec<u32> },
-    /// Resident and place, mixed.
+    /// The slot is mixed: a list of residents and places.
     Mixed(Packed),
 }
 
 impl Cursor {
-    /// Nothing is computed before rows are taken.
+    /// A cursor before the first row; nothing is computed until rows are taken.
     pub(super) fn new(number: u32) -> Self {
         Cursor { number, slot: None }
     }
 
-    /// Appends these rows of the lane, all of the present slot: of a pool as places in the parts' deals, else as stored rows.
+    /// Appends these rows of the lane, all of the present slot: in a pool as places in the deals of the
+    /// parts, otherwise as stored rows.
     pub(super) fn take(&mut self, deals: &Deals, slots: &Slots, rows: Range<u64>, picks: &mut Vec<Pick>) {
         let lane = slots.lane().clone();
         match &lane.rule {
@@ -61,7 +62,7 @@ impl Cursor {
             }
             Rule::Pool { .. } => {
                 let left = (slots.rows().end - rows.start) as usize;
-                // Dealt again where the same rows are taken a second time.
+                // A slot is dealt again when its rows are taken a second time.
                 let present = |slot: &Slot| slot.number == slots.number() && slot.rows.len() >= left;
                 let slot = match self.slot.take().filter(present) {
                     Some(slot) => slot,
@@ -96,10 +97,10 @@ impl Slot {
         Slot { number, first, rows }
     }
 
-    /// Leaves the next `count` rows out.
+    /// Passes over the next `count` rows.
     fn pass_over(&mut self, count: usize, picks: &mut Vec<Pick>) {
         if let SlotRows::Run { next, rows } = &mut self.rows {
-            // Not one by one: a walk may begin far into a large part.
+            // One addition, not a loop: a walk may begin far into a large part.
             *next += count as u32;
             *rows -= count;
         } else if count > 0 {

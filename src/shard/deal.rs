@@ -1,12 +1,13 @@
 //! The deal of each part: its rows in the order in which an epoch delivers them.
 //!
-//! A lane's plan says how many rows a part gives in each slot, and which: the next ones of the part's permutation. So whoever
-//! has the rows of a part at hand can bring them into this order at once, while they are in the processor's cache, and a
-//! batch then takes neighbours from each part of the window, however large the window is.
+//! A lane's plan says how many rows a part gives in each slot, and which: the next rows of the part's
+//! permutation. So a reader of the part can bring its rows into this order at once, while they are in the
+//! processor's cache, and a batch then takes neighbours from each part of the window, however large the
+//! window is.
 //!
-//! The deal has the final order, so that it is then enough to know which part comes next ([`Sources`]): a slot is mixed as
-//! soon as the first of its parts is read. Where a part has few rows for each tick, which are near each other anyway, its
-//! shares are left to the slot's own shuffle.
+//! The deal has the final order, so from then on it is enough to know which part comes next ([`Sources`]): a
+//! slot is mixed as soon as the first of its parts is read. If a part has few rows for each tick, which are
+//! near each other anyway, its shares are left to the slot's own shuffle.
 //!
 //! ```text
 //! part 3, 8 rows     permuted 5 2 7 0 4 1 6 3         in the last slot, whose shuffle takes them as 1 0 3 2
@@ -25,36 +26,37 @@ use super::packed::Packed;
 use super::part_map::PartMap;
 use super::split::Split;
 
-/// The deals of one epoch's parts, for those who walk over the epoch and those who read its parts.
+/// The deals of one epoch's parts, shared by the walks over the epoch and the readers of its parts.
 pub struct Deals {
     plan: Box<dyn Fn() -> EpochOrder + Send + Sync>,
     order: OnceLock<EpochOrder>,
     /// Where the epoch is begun.
     start: OnceLock<Start>,
-    /// Parts that entered and were not read yet: their lane, and their ordinal in it.
+    /// Parts that have entered and have not been read yet: the lane, and the ordinal in it.
     entered: Mutex<PartMap<(u32, u32)>>,
-    /// Slots that several parts share and whose order is known ahead, by lane and number.
+    /// Slots that several parts share and whose order is known ahead, by lane and number of the slot.
     merged: Mutex<HashMap<(u32, usize), SharedMerged>>,
 }
 
-/// Where an epoch is begun: at its beginning, or where a position was restored.
+/// Where an epoch is begun: at its first row, or where a position was restored.
 struct Start {
     split: Split,
-    /// The global row.
+    /// The first row, in the global order.
     row: u64,
-    /// The slot of each lane, once it is asked for.
+    /// The slot of each lane at which it begins, computed when it is first needed.
     slots: Box<[OnceLock<usize>]>,
 }
 
-/// The order of a slot, made by who needs it first while others wait.
+/// The order of a slot, made by the first thread that needs it while others wait.
 type SharedMerged = Arc<Mutex<Option<Merged>>>;
 
-/// The order of a slot, taken apart: each part's share goes to who reads the part, the rest to who deals the slot.
+/// The order of a slot, taken apart: the share of each part goes to the reader of the part, the rest to the
+/// walk that deals the slot.
 struct Merged {
     sources: Option<Sources>,
-    /// Of each resident the places in its permutation, in the order in which they are dealt.
+    /// For each resident, the places in its permutation in the order in which they are dealt.
     shares: Vec<Option<Box<[u32]>>>,
-    /// How many of them were not taken.
+    /// The number of shares that have not been taken.
     shares_left: usize,
 }
 
@@ -78,7 +80,7 @@ impl Deals {
         })
     }
 
-    /// Takes note of where the epoch is begun.
+    /// Records where the epoch is begun.
     pub(super) fn begin(&self, split: Split, row: u64) {
         self.start.get_or_init(|| {
             let slots = (0..self.order().lanes()).map(|_| OnceLock::new()).collect();
@@ -94,8 +96,8 @@ impl Deals {
         lock(&self.entered).insert(part, (lane, ordinal));
     }
 
-    /// The deal of a part that entered: for each place the row of the part. `None` where rows are dealt as they are stored,
-    /// or one by one from all parts.
+    /// The deal of a part that has entered: for each place the row of the part. `None` where rows are dealt
+    /// as they are stored, or one by one from all parts.
     pub fn take(&self, part: &Part) -> Option<Box<[u32]>> {
         let (lane, ordinal) = lock(&self.entered).remove(part)?;
         self.deal(lane, ordinal)
@@ -133,12 +135,13 @@ impl Deals {
     /// Which residents the rows of a merged slot come from.
     pub(super) fn sources(&self, lane: &Lane, number: u32, slot: usize) -> Sources {
         let sources = self.merged(lane, number, slot, |merged| merged.sources.take());
-        // Taken before: the walk went back.
+        // The slot's sources have been taken before: the walk went back.
         let again = || Merged::new(lane, slot).sources;
         sources.or_else(again).unwrap_or(Sources::Narrow(Blocks::with_capacity(0)))
     }
 
-    /// What `take` takes of a slot, which is mixed by who needs it first and forgotten by who takes the last of it.
+    /// Applies `take` to the order of a slot, which is made at its first use and forgotten once all of it has
+    /// been taken.
     fn merged<T>(&self, lane: &Lane, number: u32, slot: usize, take: impl FnOnce(&mut Merged) -> T) -> T {
         let shared = lock(&self.merged).entry((number, slot)).or_default().clone();
         let mut merged = lock(&shared);
@@ -162,10 +165,10 @@ pub(super) fn slot_draws(lane: &Lane, slot: usize) -> Draws {
 }
 
 impl Start {
-    /// The slot of a lane at which it is begun.
+    /// The slot of a lane at which the epoch begins in it.
     fn slot(&self, number: u32, lane: &Lane) -> usize {
         *self.slots[number as usize].get_or_init(|| {
-            // A row that is repeated to keep steps equal may be the one before the start.
+            // A row that is repeated to keep the number of steps equal may be the one before the start.
             let row = self.split.lane_position(number.into(), self.row).saturating_sub(1);
             lane.slot_of(row)
         })
@@ -198,7 +201,7 @@ impl Merged {
     }
 }
 
-/// Gives each place to its resident's share, and the resident to the list.
+/// Appends each place to the share of its resident, and the resident to the list.
 fn part_off<T: Copy>(
     mut rows: Packed,
     shares: &mut [Vec<u32>],
@@ -215,7 +218,7 @@ fn part_off<T: Copy>(
     }
 }
 
-/// Rows of a slot that are parted off together, in the first-level cache.
+/// Rows of a slot that are taken apart together: they fit the first-level cache.
 const PARTED_AT_ONCE: usize = 1 << 10;
 
 impl Sources {
@@ -235,7 +238,7 @@ impl Sources {
         }
     }
 
-    /// Appends to `out` what `item` makes of the next `count`.
+    /// Appends `item` of each of the next `count` residents to `out`.
     pub(super) fn take<X>(&mut self, count: usize, out: &mut Vec<X>, item: impl FnMut(u32) -> X) {
         match self {
             Sources::Few(list) => take(list, count, out, item),

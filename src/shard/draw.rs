@@ -1,9 +1,10 @@
 //! Random numbers that are the same on every machine, forever.
 //!
-//! The order of an epoch is part of the contract, so its generator is spelled out here and pinned by golden tests
-//! rather than taken from a crate that may improve its algorithms: SplitMix64 (Steele, Lea and Flood, "Fast splittable
-//! pseudorandom number generators", OOPSLA 2014) for the stream, Lemire's multiply-shift ("Fast random integer
-//! generation in an interval", 2019) for bounded integers, Fisher-Yates for permutations.
+//! The order of an epoch is part of the contract, so its generator is spelled out here and pinned by golden
+//! tests rather than taken from a crate that may improve its algorithms: SplitMix64 (Steele, Lea and Flood,
+//! "Fast splittable pseudorandom number generators", OOPSLA 2014) for the stream, Lemire's multiply-shift
+//! ("Fast random integer generation in an interval", 2019) for bounded integers, Fisher-Yates for
+//! permutations.
 
 /// The purpose of a stream of numbers, which keeps the streams of one seed independent.
 #[derive(Clone, Copy)]
@@ -31,22 +32,26 @@ pub(super) fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The key of the row `row` (ordinal in the data set) in `epoch` of `seed`, from which its augmentation is drawn.
+/// The key of the row `row` (its ordinal in the data set) in `epoch` of `seed`, from which its augmentation
+/// is drawn.
 pub fn row_key(seed: u64, epoch: u64, row: u64) -> u64 {
     Draws::keyed(seed, Purpose::Augment, &[epoch, row]).next()
 }
 
-/// The key of a rank's batch that ends with the row `end` of the order of `epoch`, for what is drawn once for a batch.
+/// The key of a rank's batch that ends with the row `end` of the order of `epoch`, for draws that are made
+/// once for a batch.
 pub(crate) fn batch_key(seed: u64, epoch: u64, end: u64, rank: u32) -> u64 {
     Draws::keyed(seed, Purpose::Batch, &[epoch, end, rank.into()]).next()
 }
 
-/// The key of a row that comes again in its epoch, of its first one: for the `repeat`-th time after it.
+/// The key of a row that is repeated in its epoch, from the key of its first occurrence: for the `repeat`-th
+/// time after it.
 pub(crate) fn repeat_key(key: u64, repeat: u32) -> u64 {
     if repeat == 0 { key } else { row_key(key, u64::MAX, repeat.into()) }
 }
 
-/// A number for a column by the name under which it is stored: what the column draws depends on nothing else of it.
+/// A number for a column, from the name under which it is stored: the draws of the column depend on nothing
+/// else about it.
 pub fn column_tag(name: &str) -> u64 {
     let words = name.as_bytes().chunks(size_of::<u64>()).map(|chunk| {
         let mut word = [0; size_of::<u64>()];
@@ -57,7 +62,8 @@ pub fn column_tag(name: &str) -> u64 {
     Draws::keyed(0, Purpose::Column, &parts).next()
 }
 
-/// The key of what a column draws for a row, of the row's key and the column's [tag](column_tag).
+/// The key for the draws of a column in a row, from the key of the row and the [tag](column_tag) of the
+/// column.
 pub fn column_key(key: u64, tag: u64) -> u64 {
     Draws::keyed(key, Purpose::Column, &[tag]).next()
 }
@@ -91,13 +97,13 @@ impl Draws {
         self.shuffle_within(items);
     }
 
-    /// The same for items that are not side by side.
+    /// Shuffles items that are not side by side.
     pub(super) fn shuffle_within<I: Exchange + ?Sized>(&mut self, items: &mut I) {
         let mut end = items.count();
-        // What is drawn does not depend on the items: with many draws at hand, the processor waits for the places of several
-        // at once.
+        // The draws do not depend on the items: with many draws at hand, the processor waits for the places
+        // of several items at once.
         let mut drawn = [0; DRAWN_AHEAD];
-        while end > FAR {
+        while end > MIN_FAR_ITEMS {
             let begin = end - DRAWN_AHEAD;
             for (i, j) in (begin..end).rev().zip(&mut drawn) {
                 *j = self.below(i as u64 + 1) as usize;
@@ -112,17 +118,17 @@ impl Draws {
     }
 }
 
-/// From this many items on, a list is too large for the second-level cache.
-const FAR: usize = 1 << 18;
+/// From this number of items on, a list is too large for the second-level cache.
+const MIN_FAR_ITEMS: usize = 1 << 18;
 const DRAWN_AHEAD: usize = 64;
 
-/// Items of which two can be exchanged.
+/// A collection in which two items can be exchanged.
 pub(super) trait Exchange {
     fn count(&self) -> usize;
 
     fn exchange(&mut self, i: usize, j: usize);
 
-    /// Item `i` will be exchanged soon.
+    /// A hint that item `i` will be exchanged soon.
     fn soon(&self, _i: usize) {}
 }
 
@@ -167,7 +173,12 @@ mod tests {
 
     #[test]
     fn long_lists_are_shuffled_as_short_ones() {
-        for n in [FAR, FAR + 1, FAR + DRAWN_AHEAD, FAR + 3 * DRAWN_AHEAD + 5] {
+        for n in [
+            MIN_FAR_ITEMS,
+            MIN_FAR_ITEMS + 1,
+            MIN_FAR_ITEMS + DRAWN_AHEAD,
+            MIN_FAR_ITEMS + 3 * DRAWN_AHEAD + 5,
+        ] {
             let mut draws = Draws::keyed(2, Purpose::Rows, &[n as u64]);
             let mut expected: Vec<u32> = (0..n as u32).collect();
             (1..n).rev().for_each(|i| expected.swap(i, draws.below(i as u64 + 1) as usize));

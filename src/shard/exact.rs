@@ -1,12 +1,13 @@
-//! A uniform-looking permutation of any number of rows that is evaluated one row at a time.
+//! A permutation of any number of rows that looks uniform and is evaluated one row at a time.
 //!
-//! A balanced Feistel network over the smallest even number of bits that holds the domain, walked until the result
-//! falls inside it (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). It needs no memory and
-//! any position of it is found at once, so that resuming in the middle of a billion rows costs nothing.
+//! It is a balanced Feistel network over the smallest even number of bits that holds the domain, walked until
+//! the result falls inside it (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). It
+//! needs no memory, and any position is found at once, so resuming in the middle of a billion rows costs
+//! nothing.
 
 use super::draw::{Draws, Purpose, mix};
 
-/// Luby and Rackoff need 4 rounds for a strong pseudorandom permutation; small domains want more.
+/// Luby and Rackoff need 4 rounds for a strong pseudorandom permutation; small domains need more.
 const ROUNDS: usize = 8;
 
 /// A permutation of `0..rows`.
@@ -24,8 +25,8 @@ impl Permutation {
         Permutation { rows, half_bits: bits.div_ceil(2).max(1), keys: std::array::from_fn(|_| draws.next()) }
     }
 
-    /// The row at position `i` of the order. The walk visits at most 4 candidates on average, because the network's
-    /// domain is less than 4 times the rows.
+    /// The row at position `i` of the order. The walk visits at most 4 candidates on average, because the
+    /// network's domain is less than 4 times the rows.
     pub(super) fn at(&self, i: u64) -> u64 {
         debug_assert!(i < self.rows);
         let mut candidate = self.network(i);

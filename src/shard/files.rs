@@ -1,42 +1,42 @@
-//! Which files a position was saved with: enough to say what was added, removed or changed since, in a few
-//! hundred bytes however many files there are.
+//! The files that a position was saved with: enough to say which were added, removed or changed since, in a
+//! few hundred bytes however many files there are.
 //!
 //! Each file has a digest of its path and content. It is counted in one bucket of each of two tables, chosen
-//! by its path, where the digests of all files are added up by exclusive or. A bucket of then and the one of
-//! now differ by the digests of what is not the same: if that is the digest of a file that is there now, it
-//! was added. A file that changed is in buckets that differ in both tables, which hardly any other file is.
+//! by its path, and a bucket holds the exclusive or of the digests of its files. A saved bucket and a present
+//! one then differ by the digests of the files that are not the same: if the difference is the digest of a
+//! present file, that file was added. A file that changed is in buckets that differ in both tables, which
+//! hardly any other file is.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Tables, and buckets of each.
+/// The number of tables, and below it the number of buckets in each.
 const TABLES: usize = 2;
 const BUCKETS: usize = 32;
 
 /// Names of files that a message lists.
 const NAMES_SHOWN: usize = 3;
 
-/// The files of a data set as a position has them: how many there are, and sums by which it is found what
-/// changed.
+/// The files of a data set as a position has them: their number, and sums that show which files changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SavedFiles {
-    /// Files of the data set.
+    /// The number of files of the data set.
     pub files: u64,
-    /// Rows in them.
+    /// The number of rows in the files.
     pub rows: u64,
-    /// The buckets of one table after those of the other, with eight hexadecimal digits each.
+    /// The buckets of one table after another, as eight hexadecimal digits each.
     sums: String,
 }
 
-/// A file that is counted.
+/// A file, as it is counted in the sums.
 pub(crate) struct CountedFile<'a> {
-    /// Relative to what was opened.
+    /// The path of the file, relative to the location that was opened.
     pub(crate) path: &'a str,
-    /// A hash of what it holds.
+    /// A hash of the content of the file.
     pub(crate) content: u64,
 }
 
@@ -45,7 +45,7 @@ impl CountedFile<'_> {
         xxh3_64_with_seed(self.path.as_bytes(), self.content) as u32
     }
 
-    /// Its bucket in each table.
+    /// The bucket of the file in each table.
     fn buckets(&self) -> [usize; TABLES] {
         let hash = xxh3_64(self.path.as_bytes());
         [0, 1].map(|table| table * BUCKETS + (hash >> (32 * table)) as usize % BUCKETS)
@@ -62,7 +62,7 @@ impl SavedFiles {
         SavedFiles { files: count, rows, sums: sums.map(|sum: u32| format!("{sum:08x}")).concat() }
     }
 
-    /// What is not the same in `here` and its `files`, in words.
+    /// Describes the differences between the saved files and `here`, whose files are `files`.
     pub(crate) fn differences(&self, here: &SavedFiles, files: &[CountedFile<'_>]) -> String {
         let mut words = format!(
             "it was saved with {} and {}, and here there are {} and {}",
@@ -92,7 +92,7 @@ impl SavedFiles {
         words
     }
 
-    /// The sums in which both differ; `None` if one of them is damaged.
+    /// The differences between both sums; `None` if one of them is damaged.
     fn apart(&self, other: &SavedFiles) -> Option<Vec<u32>> {
         let sums = |files: &SavedFiles| -> Option<Vec<u32>> {
             let sum = |at: usize| u32::from_str_radix(files.sums.get(8 * at..8 * at + 8)?, 16).ok();
@@ -102,11 +102,11 @@ impl SavedFiles {
     }
 }
 
-/// What was found of the differences.
+/// The files that explain the differences.
 struct Found {
-    /// Files that were added, by their number.
+    /// The numbers of the files that were added.
     added: BTreeSet<usize>,
-    /// What of the sums they do not account for.
+    /// The part of the sums that these files do not account for.
     rest: Vec<u32>,
 }
 

@@ -1,31 +1,36 @@
-//! Texts in a position: whole where they are short, and else a hash of them.
+//! Texts in a position: short ones as they are, long ones as a hash.
 //!
-//! A filter may list thousands of values, and a position is to be kept with each checkpoint. To compare two filters their hashes
-//! are enough; the text is there so that the rows of a run can be asked of a position alone.
+//! A filter may list thousands of values, and a position is kept with each checkpoint. Hashes are enough to
+//! compare two filters; the text is kept so that the rows of a run can be found from a position alone.
 
 use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Bytes of the longest text that is kept whole: a position with a filter and samples of this length, and with all the steps that it
-/// may pass over, has less than 64 KiB.
-const LONGEST: usize = 2 << 10;
+/// The length in bytes of the longest text that is kept as it is: a position with a filter and samples of
+/// this length, and with all the steps that it may pass over, has less than 64 KiB.
+const MAX_TEXT_BYTES: usize = 2 << 10;
 
-/// Begins a hash. No text in canonical form does.
-const HASH: &str = "xxh3-128:";
+/// The prefix of a hash. No text in canonical form begins with it.
+const HASH_PREFIX: &str = "xxh3-128:";
 
-/// A text as a position has it. Of one that a position had already it is the same.
+/// A text in the form in which a position has it. The form of a text that comes from a position is unchanged.
 pub(crate) fn kept_text(text: String) -> String {
-    if text.len() > LONGEST { format!("{HASH}{:032x}", xxh3_128(text.as_bytes())) } else { text }
+    if text.len() > MAX_TEXT_BYTES {
+        format!("{HASH_PREFIX}{:032x}", xxh3_128(text.as_bytes()))
+    } else {
+        text
+    }
 }
 
-/// The text that a position has, of its `what`.
+/// The text that a position has for `what`.
 ///
-/// Fails with `StateMismatch` if it has a hash of it alone.
+/// Fails with `StateMismatch` if the position has only a hash of it.
 pub(crate) fn whole_text<'a>(text: &'a str, what: &str) -> Result<&'a str> {
-    if !text.starts_with(HASH) {
+    if !text.starts_with(HASH_PREFIX) {
         return Ok(text);
     }
-    let cause = format!("the state has a hash of its {what} alone, for it has more than {LONGEST} bytes");
+    let cause =
+        format!("the state has a hash of its {what} alone, for it has more than {MAX_TEXT_BYTES} bytes");
     Err(Error::new(ErrorKind::StateMismatch, cause)
         .hint("build the loader as it was then, restore the state, and ask it with `which`"))
 }
@@ -36,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_long_text_is_a_hash_and_stays_the_same() {
-        let short = "{\"in\":[1]}".repeat(LONGEST / 10);
+        let short = "{\"in\":[1]}".repeat(MAX_TEXT_BYTES / 10);
         assert_eq!(kept_text(short.clone()), short);
         assert_eq!(whole_text(&short, "filter").unwrap(), short);
         let long = short.clone() + &short;

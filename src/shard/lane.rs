@@ -1,18 +1,19 @@
 //! The row order of one lane: a rolling pool, planned rather than drawn.
 //!
-//! A lane is a sequence of [parts](Part), each a run of rows of one row group. A pool of `P` parts rolls over them:
-//! part `j` enters at tick `j`, stays for `P` ticks, and deals an even share of its (permuted) rows in each of them. In
-//! one tick every resident part therefore gives the same fraction of itself, which mixes as well as drawing at random
-//! from the whole pool, but each part leaves after a known number of ticks. Hence the three properties that a pool of
-//! random draws does not have:
+//! A lane is a sequence of [parts](Part), each a run of rows of one row group. A pool of `P` parts rolls over
+//! them: part `j` enters at tick `j`, stays for `P` ticks, and deals an even share of its (permuted) rows in
+//! each of them. In one tick every resident part therefore gives the same fraction of itself, which mixes as
+//! well as drawing at random from the whole pool, but each part leaves after a known number of ticks. Hence
+//! the three properties that a pool of random draws does not have:
 //!
-//! * what is resident at any point is a run of at most `P` consecutive parts, so resuming reads no more than starting;
-//! * how many rows were dealt before any tick is a sum over `P` residents, so seeking is arithmetic;
-//! * whole row groups are released, not single rows, so memory is what the plan says.
+//! * the residents at any point are a run of at most `P` consecutive parts, so resuming reads no more than
+//!   starting;
+//! * the number of rows dealt before any tick is a sum over `P` residents, so seeking is arithmetic;
+//! * whole row groups are released, not single rows, so the plan determines the memory that is needed.
 //!
-//! Before the pool is full, and when no parts are left to enter, ticks are merged into one *opening* and one *closing*
-//! slot, in which all rows that are due are mixed at once. A lane with at most `P` parts is one slot: a uniform
-//! permutation.
+//! Before the pool is full, and when no parts are left to enter, ticks are merged into one *opening* and one
+//! *closing* slot, in which all rows that are due are mixed at once. A lane with at most `P` parts is a
+//! single slot: a uniform permutation.
 //!
 //! ```text
 //! part 0  ■■■■■■■■                          each ■ is one tick's share of the part's rows; P = 8
@@ -22,9 +23,10 @@
 //!         └opening┘└─ one slot per tick ─┘└closing┘
 //! ```
 //!
-//! Epoch 0 has nothing fetched ahead of it, and a whole pool would have to be read before its first row is dealt. There
-//! the pool [deals while it fills](Opening::Growing): the opening merges the ticks in which an eighth of the pool enters
-//! (or 32 parts, if that is less), and the first parts stay for fewer ticks than `P`, so that rows are dealt at a steady rate from then on.
+//! Nothing is fetched ahead of epoch 0, and a whole pool would have to be read before its first row is dealt.
+//! There the pool [deals while it fills](Opening::Growing): the opening merges the ticks in which an eighth
+//! of the pool enters (or 32 parts, if that is less), and the first parts stay for fewer ticks than `P`, so
+//! that rows are dealt at a steady rate from then on.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,7 +41,7 @@ pub struct Part {
     pub group: u32,
     /// First row, counted among the group's selected rows.
     pub start: u32,
-    /// How many selected rows, at least 1.
+    /// The number of selected rows, at least 1.
     pub rows: u32,
 }
 
@@ -52,31 +54,32 @@ pub struct Pick {
     pub row: u32,
 }
 
-/// Where the pool [deals while it fills](Opening::Growing), the first row waits for one of so many parts of it. With a
-/// smaller number the first batches are of more parts and come later.
+/// Where the pool [deals while it fills](Opening::Growing), the first row waits for this fraction of it: for
+/// one part in eight. With a smaller divisor the first batches mix more parts and come later.
 const OPENING_SHARE: usize = 8;
 
-/// The most parts that it waits for: of so many, a batch is well mixed.
+/// The most parts that the first row waits for: a batch from this many parts is well mixed.
 const LARGEST_OPENING: usize = 32;
 
-/// The fewest ticks that a part stays, also at the beginning, in a pool of at least so many parts.
+/// The fewest ticks that a part stays, even at the beginning, in a pool that has at least this many parts.
 const SHORTEST_STAY: usize = 8;
 
-/// From this many rows on average, the order of a part's share of a tick is known when the part enters. Shorter ones lie
-/// within few lines of the processor's cache anyway.
+/// From this average number of rows in a part's share of a tick, the order of the share is known when the
+/// part enters. Shorter shares lie within few lines of the processor's cache anyway.
 const LONG_SHARE: u64 = 8;
 
 /// How a pool is filled at the beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// As a whole, before the first row is dealt: the best mixing, without a wait if the window was fetched during the
-    /// previous epoch.
+    /// The whole pool is filled before the first row is dealt: the best mixing, without a wait if the window
+    /// was fetched during the previous epoch.
     Full,
-    /// While it deals. The part that enters at tick `j` stays for `S + j` ticks, if that is less than in a full pool. From
-    /// tick `S` on, half of the parts that entered are in the pool. Each deals `1 / (S + j)` of its rows in a tick, together
-    /// `ln 2` of a part: 1.44 rows are read for each that is dealt, and the pool grows by the rest.
+    /// The pool deals while it fills. The part that enters at tick `j` stays for `S + j` ticks, if that is
+    /// less than in a full pool. From tick `S` on, half of the parts that have entered are in the pool. Each
+    /// deals `1 / (S + j)` of its rows in a tick, together `ln 2` of a part: 1.44 rows are read for each row
+    /// that is dealt, and the pool grows by the difference.
     Growing {
-        /// Parts that the pool will hold: no more than there are.
+        /// Parts that the pool will hold, at most the number of parts of the lane.
         most: usize,
     },
 }
@@ -85,18 +88,19 @@ pub(super) enum Opening {
 #[derive(Debug)]
 pub(super) struct Lane {
     parts: Arc<[Part]>,
-    /// Rows in the parts before each, and after the last: one longer than `parts`.
+    /// The rows in the parts before each part, and after the last: one element longer than `parts`.
     pub(super) before: Arc<[u64]>,
     pub(super) rule: Rule,
 }
 
 #[derive(Debug)]
 pub(super) enum Rule {
-    /// One part after the other; rows in stored order.
+    /// One part after the other, with the rows in stored order.
     Stored,
-    /// The rolling pool described above.
+    /// The rolling pool that the module describes.
     Pool { pool: u32, opening: Opening, seed: u64, epoch: u64, lane: u64, phases: Vec<u32> },
-    /// Every `lanes`-th row of a permutation of all rows, from `lane` on. The parts are all groups, whole.
+    /// Every `lanes`-th row of a permutation of all rows, from row `lane` on. The parts are all row groups,
+    /// each as a whole.
     Exact { permutation: Permutation, lane: u64, lanes: u64, rows: u64 },
 }
 
@@ -127,7 +131,7 @@ impl Lane {
         &self.parts
     }
 
-    /// Rows in the lane.
+    /// The number of rows in the lane.
     pub(super) fn rows(&self) -> u64 {
         match self.rule {
             Rule::Exact { rows, .. } => rows,
@@ -135,7 +139,7 @@ impl Lane {
         }
     }
 
-    /// How many slots the lane is dealt in.
+    /// The number of slots in which the lane is dealt.
     pub(super) fn slots(&self) -> usize {
         let (parts, opening) = (self.parts.len(), self.opening());
         if self.rows() == 0 {
@@ -147,7 +151,7 @@ impl Lane {
         }
     }
 
-    /// Parts in the pool at most.
+    /// The most parts that are in the pool at a time.
     pub(super) fn pool(&self) -> usize {
         match self.rule {
             Rule::Stored => 1,
@@ -156,7 +160,7 @@ impl Lane {
         }
     }
 
-    /// The ticks that the first slot merges.
+    /// The number of ticks that the first slot merges.
     fn opening(&self) -> usize {
         match self.rule {
             Rule::Pool { opening, pool, .. } => opening.ticks(pool as usize),
@@ -164,7 +168,7 @@ impl Lane {
         }
     }
 
-    /// The ticks that a part stays.
+    /// The number of ticks that a part stays.
     fn stay(&self, part: usize) -> usize {
         match self.rule {
             Rule::Pool { opening, pool, .. } => opening.stay(part, pool as usize),
@@ -172,11 +176,11 @@ impl Lane {
         }
     }
 
-    /// How many parts have left when a tick begins: the first ones.
+    /// The number of parts that have left when a tick begins; they are the first ones.
     pub(super) fn left(&self, tick: usize) -> usize {
         let whole_stay = (tick + 1).saturating_sub(self.pool());
         let left = match self.rule {
-            // Part j is gone once 2 j + S ticks are over.
+            // Part j has left once 2 j + S ticks are over.
             Rule::Pool { opening: Opening::Growing { most }, .. } => {
                 whole_stay.max((tick + 2).saturating_sub(first_stay(most)) / 2)
             }
@@ -185,7 +189,7 @@ impl Lane {
         left.min(self.parts.len())
     }
 
-    /// The tick after the last.
+    /// The tick after the last one.
     fn end(&self) -> usize {
         self.parts.len().checked_sub(1).map_or(0, |last| last + self.stay(last))
     }
@@ -204,7 +208,7 @@ impl Lane {
         }
     }
 
-    /// Whether a slot is one tick of those between the opening and the closing slot, in which a part enters.
+    /// Whether a slot is a single tick between the opening and the closing slot, in which a part enters.
     pub(super) fn is_tick(&self, slot: usize) -> bool {
         slot > 0 && self.ticks(slot).end <= self.parts.len()
     }
@@ -222,14 +226,14 @@ impl Lane {
         dealt(ticks.start)..dealt(ticks.end)
     }
 
-    /// Whether a part's deal has its rows in the order in which the slot delivers them: where a part gives many, or nothing
-    /// of another part comes in between.
+    /// Whether a part's deal has its rows in the order in which the slot delivers them: where a part gives
+    /// many rows, or no rows of other parts come in between.
     pub(super) fn is_ordered(&self, slot: usize) -> bool {
         self.ticks(slot).len() > 1 || self.has_long_shares() || self.residents(slot).len() == 1
     }
 
-    /// The ordered slots that a part gives rows to. Where shares are short, a slot of one tick is ordered if it has one
-    /// resident, which has just entered.
+    /// The ordered slots that a part gives rows to. Where shares are short, a slot of one tick is ordered if
+    /// it has one resident, which has just entered.
     pub(super) fn ordered_slots(&self, part: usize) -> impl Iterator<Item = usize> {
         let (first, last) = (self.slot_at(part), self.slot_at(part + self.stay(part) - 1));
         let between = if self.has_long_shares() { first + 1..last } else { 0..0 };
@@ -243,17 +247,17 @@ impl Lane {
         if parts <= opening { 0 } else { (tick.min(parts) + 1).saturating_sub(opening) }
     }
 
-    /// Whether the parts of a tick give so many rows each that their order in it is worth knowing ahead.
+    /// Whether the parts of a tick give enough rows each that it pays to know their order in advance.
     fn has_long_shares(&self) -> bool {
         self.rows() >= LONG_SHARE * self.parts.len() as u64 * self.pool() as u64
     }
 
-    /// Whether the lane's parts are those of all other lanes too.
+    /// Whether all lanes share the parts of this one.
     pub(super) fn shares_parts(&self) -> bool {
         matches!(self.rule, Rule::Exact { .. })
     }
 
-    /// Rows of a part that are dealt in its first `age` ticks.
+    /// The rows of a part that are dealt in its first `age` ticks.
     pub(super) fn dealt(&self, part: usize, age: usize) -> u32 {
         let rows = self.parts[part].rows;
         let stay = self.stay(part);
@@ -266,12 +270,13 @@ impl Lane {
         }
     }
 
-    /// Whether a part has a row or more for each tick that it stays.
+    /// Whether a part has at least one row for each tick that it stays.
     pub(super) fn is_steady(&self, part: usize) -> bool {
         self.parts[part].rows as usize >= self.stay(part)
     }
 
-    /// The age of a part in the tick that deals this place: the last for which `dealt` is not above it.
+    /// The age of a part in the tick that deals this place: the last age for which `dealt` is at most the
+    /// place.
     pub(super) fn age(&self, part: usize, place: u32) -> usize {
         let (rows, stay) = (u64::from(self.parts[part].rows), self.stay(part) as u64);
         let phase = match &self.rule {
@@ -281,7 +286,7 @@ impl Lane {
         (((u64::from(place) + 1) * stay - phase - 1) / rows) as usize
     }
 
-    /// The lane's row (its position in the order) at which a slot begins; for `slots()`, the end.
+    /// The lane's row (its position in the order) at which a slot begins; for `slots()`, the end of the lane.
     pub(super) fn slot_start(&self, slot: usize) -> u64 {
         if slot == 0 {
             return 0;
@@ -290,7 +295,7 @@ impl Lane {
             return self.rows();
         }
         let tick = self.ticks(slot).start;
-        // Parts that have left are dealt whole; the younger ones partly.
+        // Parts that have left are dealt as a whole; the younger ones in part.
         let whole = self.left(tick);
         let partly: u64 =
             (whole..tick.min(self.parts.len())).map(|part| u64::from(self.dealt(part, tick - part))).sum();
@@ -300,7 +305,7 @@ impl Lane {
     /// The slot that deals the lane's row `at`.
     pub(super) fn slot_of(&self, at: u64) -> usize {
         let (mut low, mut high) = (0, 1);
-        // Most often the epoch is at its beginning.
+        // In most cases the epoch is at its beginning.
         while high < self.slots() && self.slot_start(high) <= at {
             (low, high) = (high, 2 * high);
         }
@@ -314,7 +319,7 @@ impl Lane {
 }
 
 impl Opening {
-    /// The ticks that the first slot merges, of a pool of `pool` parts.
+    /// The number of ticks that the first slot of a pool of `pool` parts merges.
     fn ticks(self, pool: usize) -> usize {
         match self {
             Opening::Full => pool,
@@ -322,7 +327,7 @@ impl Opening {
         }
     }
 
-    /// The ticks that a part stays in the pool.
+    /// The number of ticks that a part stays in the pool.
     fn stay(self, part: usize, pool: usize) -> usize {
         match self {
             Opening::Full => pool,
@@ -331,18 +336,18 @@ impl Opening {
     }
 }
 
-/// The ticks of the opening of a pool that deals while it fills with up to `most` parts.
+/// The number of ticks in the opening of a pool that deals while it fills with up to `most` parts.
 fn merged(most: usize) -> usize {
     most.div_ceil(OPENING_SHARE).min(LARGEST_OPENING)
 }
 
-/// How many ticks the first part stays in such a pool, if it is not smaller: twice those of the opening. By then rows are
-/// dealt at a steady rate, and until then at little less.
+/// The number of ticks that the first part stays in such a pool, unless the pool is smaller: twice those of
+/// the opening. By then rows are dealt at a steady rate, and until then at nearly that rate.
 fn first_stay(most: usize) -> usize {
     SHORTEST_STAY.max(2 * merged(most))
 }
 
-/// All groups as parts, shared by the lanes of an exact shuffle.
+/// All row groups as parts, shared by the lanes of an exact shuffle.
 #[derive(Debug)]
 pub(super) struct ExactParts {
     parts: Arc<[Part]>,

@@ -1,7 +1,8 @@
 //! The lanes of an epoch, each made when it is first asked for.
 //!
-//! Whoever asks for a step needs a few lanes of it. To make all of them takes longer than to permute the row groups, and several
-//! times the memory: a lane keeps its parts, with the rows before each and the phase of each.
+//! A step needs only a few lanes. To make all of them takes longer than to permute the row groups, and
+//! several times the memory: a lane keeps its parts, the number of rows before each part, and the phases of
+//! all parts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,24 +19,24 @@ pub(super) struct Lanes {
     rule: Rule,
 }
 
-/// How a lane is made.
+/// How the lanes are made.
 #[derive(Debug)]
 enum Rule {
-    /// A run of the sequence.
+    /// Each lane is a run of the sequence.
     Cut { sequence: Sequence, begins: Box<[Begin]>, spec: OrderSpec, epoch: u64 },
-    /// Every `lanes`-th row of a permutation of all rows.
+    /// Each lane is every `lanes`-th row of a permutation of all rows.
     Exact { all: ExactParts, permutation: Permutation },
 }
 
-/// Row groups, or pieces of them, in the order in which the lanes have them.
+/// Row groups, or pieces of them, in the order in which they are dealt to the lanes.
 #[derive(Debug)]
 enum Sequence {
-    /// Whole row groups, and the rows of each row group of the data set.
+    /// Whole row groups, and the number of rows of each row group of the data set.
     Groups(Box<[u32]>, Arc<[u32]>),
     Parts(Box<[Part]>),
 }
 
-/// Where a lane begins: in which item of the sequence, and after how many rows of it.
+/// Where a lane begins: the item of the sequence, and the rows of that item that come before.
 #[derive(Clone, Copy, Debug)]
 struct Begin {
     item: u32,
@@ -43,7 +44,7 @@ struct Begin {
 }
 
 impl Lanes {
-    /// Those of `epoch` over row groups that have `selected[g]` rows each.
+    /// The lanes of `epoch` over row groups that have `selected[g]` rows each.
     pub(super) fn new(selected: &Arc<[u32]>, rows: u64, spec: &OrderSpec, epoch: u64) -> Self {
         let groups = || (0..).zip(&**selected).filter(|(_, rows)| **rows > 0);
         let whole = |(group, &rows): (u32, &u32)| Part { group, start: 0, rows };
@@ -72,7 +73,7 @@ impl Lanes {
         Lanes { made, rule: Rule::Cut { sequence, begins, spec: spec.clone(), epoch } }
     }
 
-    /// How many there are.
+    /// The number of lanes.
     pub(super) fn len(&self) -> usize {
         self.made.len()
     }
@@ -135,7 +136,7 @@ impl Sequence {
         begins.into()
     }
 
-    /// What lies between the beginnings of two lanes.
+    /// The parts between the beginnings of two lanes.
     fn between(&self, from: Begin, to: Begin) -> Vec<Part> {
         let last = to.item as usize + usize::from(to.row > 0);
         let part = |item: usize| {

@@ -1,4 +1,4 @@
-//! Several sources in one order: the epochs of a mix, and what each rank gets of each source.
+//! Several sources in one order: the epochs of a mix, and each rank's rows of each source.
 //!
 //! ```text
 //! weights ─ course ─► rows of each source in each step
@@ -7,9 +7,10 @@
 //!      row r of a source comes from lane r mod L ─ shared among the ranks as the lanes are
 //! ```
 //!
-//! Each pass over a source is an epoch of that source, with an order of its own. The lanes go on from pass to pass: where
-//! pass 0 ends with lane 4, pass 1 begins with lane 5. So the steps that are full hold as many rows of each lane, also where a
-//! pass ends in them, and a rank keeps to its lanes. Which rows a step holds depends on neither rank nor world.
+//! Each pass over a source is an epoch of that source, with an order of its own. The lanes continue from pass
+//! to pass: where pass 0 ends with lane 4, pass 1 begins with lane 5. So full steps have the same number of
+//! rows of each lane, even if a pass ends in them, and a rank keeps to its lanes. The rows of a step depend
+//! on neither rank nor world.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -21,16 +22,16 @@ use super::course::{Course, CourseRule, MixedStep, Steps};
 use super::spec::Shard;
 use super::split::{LaneSpan, Share, Split};
 
-/// Where the plan of a run begins: at its first step, or where its batches became others.
+/// Where the plan of a run begins: at its first step, or at the step where its batches changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Origin {
-    /// The epoch, and the number of its first step in the run.
+    /// The epoch, and the number of the plan's first step in the run.
     pub(crate) epoch: u64,
     pub(crate) step: u64,
-    /// Of each source the number of its first pass in the epoch.
+    /// The number of each source's first pass in the epoch.
     pub(crate) passes: Vec<u64>,
-    /// Of each source the rows that the epoch gave before.
+    /// The rows of each source that the epoch gave before.
     pub(crate) taken: Vec<u64>,
 }
 
@@ -40,11 +41,11 @@ pub(crate) struct MixedEpoch {
     pub(crate) course: Arc<Course>,
     /// Rows of each source.
     pub(crate) sizes: Arc<[u64]>,
-    /// The number of its first step in the run.
+    /// The number of the epoch's first step in the run.
     pub(crate) first_step: u64,
-    /// Of each source the number of its first pass.
+    /// The number of each source's first pass.
     pub(crate) passes: Vec<u64>,
-    /// Of each source the rows that came before the first step of the course.
+    /// The rows of each source that came before the first step of the course.
     pub(crate) taken: Vec<u64>,
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct Run {
 }
 
 impl Origin {
-    /// The beginning of a run over so many sources.
+    /// The beginning of a run over this number of sources.
     pub(crate) fn of_sources(sources: usize) -> Self {
         Origin { epoch: 0, step: 0, passes: vec![0; sources], taken: vec![0; sources] }
     }
@@ -66,7 +67,7 @@ impl Run {
     /// The plan of an epoch.
     ///
     /// # Errors
-    /// It has no step, or no end; or it is further away than numbers reach.
+    /// The epoch has no step, or no end, or its steps exceed the range of numbers.
     pub(crate) fn epoch(&self, number: u64) -> Result<MixedEpoch> {
         let sources = self.rule.rows.len();
         let mut origin = self.origin.clone();
@@ -88,7 +89,7 @@ impl Run {
                 }
                 return Ok(MixedEpoch { course, sizes, first_step: step, passes, taken });
             }
-            // Once the weights stay the same, so do the epochs.
+            // Once the weights stay the same, all epochs are the same.
             let are_alike = step >= self.rule.last_change() && taken.iter().all(|taken| *taken == 0);
             let times = if are_alike { number - epoch } else { 1 };
             let goes_on = |passes: u64, source: usize| {
@@ -105,10 +106,10 @@ impl Run {
 }
 
 impl Run {
-    /// The epoch of a step of the run, and the step's number in it.
+    /// The epoch of a step of the run, and the step's number in that epoch.
     ///
     /// # Errors
-    /// As [`epoch`](Self::epoch), for those before it.
+    /// The errors of [`epoch`](Self::epoch) for the epochs up to that of the step.
     pub(crate) fn locate(&self, step: u64) -> Result<(u64, u64)> {
         let mut number = 0;
         loop {
@@ -119,7 +120,7 @@ impl Run {
                 return Ok((number, into));
             }
             let are_alike = first >= self.rule.last_change() && epoch.taken.iter().all(|taken| *taken == 0);
-            // An epoch that the plan begins in anew may lie in between.
+            // An epoch in the middle of which the plan begins anew may lie in between.
             let until = self.origin.epoch.checked_sub(number).filter(|more| *more > 0).unwrap_or(u64::MAX);
             number += if are_alike { (into / steps).min(until) } else { 1 };
         }
@@ -127,34 +128,35 @@ impl Run {
 }
 
 impl MixedEpoch {
-    /// The step that comes next once the epoch has given so many rows: 0 where it is about to begin.
+    /// The step that comes next once the epoch has given `row` rows: 0 if the epoch is about to begin.
     pub(crate) fn step_of(&self, row: u64) -> u64 {
         let row = if row == 0 { self.taken.iter().sum() } else { row };
         self.course.step_of(row)
     }
 
-    /// Rows of each source that came before a step.
+    /// The rows of each source that came before a step.
     pub(crate) fn taken_before(&self, step: u64) -> Vec<u64> {
         self.course.steps_from(step).next().map_or(self.course.rows().to_vec(), |step| step.before)
     }
 
-    /// How many passes over a source it begins.
+    /// The number of passes over a source that the epoch begins.
     pub(crate) fn passes_of(&self, source: usize) -> u64 {
         self.course.rows()[source].div_ceil(self.sizes[source].max(1))
     }
 
-    /// The rows of a step that a rank gets of a source: each pass, counted in this epoch, with its share.
+    /// The rows of a source in a step that a rank gets: the share of each pass, with the pass counted from
+    /// the epoch's first.
     pub(crate) fn share(&self, step: &MixedStep, source: usize, split: &MixSplit) -> Vec<(u64, Share)> {
         let mine = split.mine(step);
         let is_empty = mine.iter().all(|(from, to)| from == to);
-        // One row more keeps the steps equal: an earlier one of an own lane.
+        // A repeated row keeps the number of steps equal: an earlier row of one of the rank's lanes.
         if is_empty && step.rows.iter().position(|rows| *rows > 0) == Some(source) {
             return vec![self.repeated(step, source, split)];
         }
         self.cut(step, source, mine[source], split)
     }
 
-    /// The passes over a source that a step has rows of.
+    /// The passes over a source that contribute rows to a step.
     fn passes_in(&self, step: &MixedStep, source: usize) -> RangeInclusive<u64> {
         let (before, size) = (step.before[source], self.sizes[source].max(1));
         before / size..=(before + step.rows[source]).saturating_sub(1) / size
@@ -214,7 +216,7 @@ impl MixedEpoch {
     }
 }
 
-/// The rule by which the rows of a step are shared among the ranks.
+/// The rule by which the ranks share the rows of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MixSplit {
     pub(crate) shard: Shard,
@@ -223,7 +225,7 @@ pub(crate) struct MixSplit {
 }
 
 impl MixSplit {
-    /// Rows that are shared out together: as many of each lane, where lanes divide steps.
+    /// Rows that are apportioned together: where ranks keep to lanes, the same number from each lane.
     pub(crate) fn unit(&self) -> u64 {
         super::apportion::gcd(self.global_batch, self.lanes.into())
     }
@@ -233,7 +235,7 @@ impl MixSplit {
         self.lanes.is_multiple_of(self.shard.world()) && self.unit() == u64::from(self.lanes)
     }
 
-    /// The rows of each source in a step, sorted by lane, that are this rank's: from and to.
+    /// This rank's rows of each source in a step, sorted by lane: the first row, and the row after the last.
     fn mine(&self, step: &MixedStep) -> Vec<(u64, u64)> {
         let (rank, world) = (u64::from(self.shard.rank()), u64::from(self.shard.world()));
         let lanes = u64::from(self.lanes);
@@ -249,7 +251,8 @@ impl MixSplit {
             };
             return step.before.iter().zip(&step.rows).map(mine).collect();
         }
-        // Dealt one by one, so that no rank has more than a row more than another, of any source or of all.
+        // Rows are dealt one by one, so that the ranks differ by at most one row, in each source and in
+        // total.
         let before_rank = |rows: u64, rank: u64| rows / world * rank + (rows % world).min(rank);
         let mut first = 0;
         let mine = |rows: &u64| {
@@ -262,12 +265,12 @@ impl MixSplit {
     }
 }
 
-/// How many of the rows before `row` are rows of `lane`.
+/// The number of rows before `row` that are rows of `lane`.
 fn lane_position(lane: u64, lanes: u64, row: u64) -> u64 {
     (row + lanes - 1 - lane) / lanes
 }
 
-/// One source of an epoch, and one pass over it.
+/// One source of an epoch of a mix, and one pass over it.
 #[derive(Clone, Debug)]
 pub(crate) struct Portion {
     pub(crate) epoch: Arc<MixedEpoch>,
@@ -278,7 +281,7 @@ pub(crate) struct Portion {
 impl PartialEq for Portion {
     fn eq(&self, other: &Self) -> bool {
         let key = |one: &Self| (one.epoch.first_step, one.epoch.passes[one.source], one.source, one.split);
-        // Of one run: epochs that begin at the same step are the same.
+        // Within one run, epochs that begin at the same step are the same.
         key(self) == key(other)
             && self.epoch.taken == other.epoch.taken
             && self.epoch.course.rows() == other.epoch.course.rows()
@@ -288,7 +291,7 @@ impl PartialEq for Portion {
 impl Eq for Portion {}
 
 impl Portion {
-    /// This rank's shares of a pass from one of its rows on. `pass` counts all passes over the source.
+    /// This rank's shares of a pass, from one of its rows on. `pass` counts all passes over the source.
     pub(super) fn shares(&self, pass: u64, start: u64) -> PortionShares {
         let pass = pass.saturating_sub(self.epoch.passes[self.source]);
         let first = pass * self.epoch.sizes[self.source];
@@ -296,19 +299,19 @@ impl Portion {
         PortionShares { portion: self.clone(), pass, steps }
     }
 
-    /// The most lanes that this rank reads of a pass.
+    /// The most lanes of a pass that this rank reads.
     pub(super) fn lanes_of_a_rank(&self, split: &Split) -> u64 {
         let (lanes, world) = (u64::from(self.split.lanes), u64::from(self.split.shard.world()));
         if self.split.by_lanes() {
             return lanes / world;
         }
-        // Where shares are cut across lanes they begin and end in others' lanes.
-        (split.lanes_of_a_rank() + BESIDE).min(lanes)
+        // Where shares are cut across lanes, they begin and end in lanes of other ranks.
+        (split.lanes_of_a_rank() + NEIGHBOUR_LANES).min(lanes)
     }
 }
 
-/// Lanes beside a rank's own that it may begin or end in, as the rows of a step are not always as many.
-const BESIDE: u64 = 2;
+/// Lanes beside a rank's own in which its share may begin or end, since steps differ in their number of rows.
+const NEIGHBOUR_LANES: u64 = 2;
 
 /// The shares of one pass, in order.
 #[derive(Clone, Debug)]

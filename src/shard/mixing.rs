@@ -1,4 +1,5 @@
-//! How well an order mixes: of how many row groups the rows of a batch are, beside those of a batch drawn uniformly.
+//! How well an order mixes: the number of row groups in a batch, beside that of a batch that is drawn
+//! uniformly.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,35 +10,36 @@ use super::order_spec::OrderSpec;
 use super::spec::{Shard, Shuffle};
 use super::split::Split;
 
-/// Steps that stand for an epoch.
-const SAMPLES: u64 = 16;
+/// The number of steps that stand for an epoch.
+const SAMPLED_STEPS: u64 = 16;
 
-/// Pools after each other that stand for an order that has more: as many as there are steps that stand for it, so that few of these
-/// are where the order begins or ends, and mixes otherwise.
-const POOLS: u64 = SAMPLES;
+/// The number of consecutive pools that stand for an order with more: equal to the number of steps, so that
+/// few of the steps are at the beginning or the end of the order, where it mixes differently.
+const SAMPLED_POOLS: u64 = SAMPLED_STEPS;
 
-/// The row groups of which the rows of a rank's batch are, on average over some steps of an epoch.
+/// The number of row groups that a rank's batch has rows of, on average over some steps of an epoch.
 pub fn row_groups_of_a_batch(order: &EpochOrder, split: Split) -> f64 {
-    // A last step that is short would say little.
+    // A short last step would say little.
     let steps = (split.rows / split.global_batch).max(1);
-    let samples = steps.min(SAMPLES);
+    let samples = steps.min(SAMPLED_STEPS);
     let groups = |sample| row_groups_of_step(order, split, (2 * sample + 1) * steps / (2 * samples));
     (0..samples).map(groups).sum::<u64>() as f64 / samples as f64
 }
 
-/// The row groups of which the rows of a rank's batch are in one step.
+/// The number of row groups that a rank's batch has rows of in one step.
 pub(crate) fn row_groups_of_step(order: &EpochOrder, split: Split, step: u64) -> u64 {
     let order = order.clone();
-    // Places: which rows of a part they are does not matter here, and takes a permutation of each part.
+    // The walk draws places: the rows behind them do not matter here, and would need a permutation of each
+    // part.
     let mut walk = Deals::new(move || order.clone()).walk(split, step * split.global_batch);
     let batch = walk.next().unwrap_or_default();
     batch.parts.iter().map(|part| part.group).collect::<HashSet<_>>().len() as u64
 }
 
-/// The parts of which the rows of a rank's batch are, on average, where all parts have so many rows: a rank reads so many
-/// lanes, each with a pool of so many parts, and has no more than `most` parts in an epoch.
+/// The average number of parts that a rank's batch has rows of, where each part has `rows` rows: the rank
+/// reads `lanes` lanes, each with a pool of `pool` parts, and has no more than `most` parts in an epoch.
 pub(crate) fn parts_of_a_batch(rows: u64, pool: u64, lanes: u64, batch: u64, most: u64) -> f64 {
-    let parts = (POOLS * lanes * pool).min(most).max(batch.div_ceil(rows)).max(1);
+    let parts = (SAMPLED_POOLS * lanes * pool).min(most).max(batch.div_ceil(rows)).max(1);
     let counts: Arc<[u32]> = (0..parts).map(|_| rows as u32).collect();
     let window = Shuffle::seeded(0).window_rows(rows * pool);
     let spec = OrderSpec::new(&window, &counts, lanes as u32, 0);
@@ -47,10 +49,11 @@ pub(crate) fn parts_of_a_batch(rows: u64, pool: u64, lanes: u64, batch: u64, mos
     row_groups_of_a_batch(&EpochOrder::new(counts, &spec, 1), split)
 }
 
-/// How many classes `drawn` of `rows` rows would show on average, drawn uniformly without putting any back, given the
-/// number of rows of each class.
+/// The average number of classes in `drawn` of `rows` rows that are drawn uniformly without replacement,
+/// given the number of rows of each class.
 pub fn expected_distinct(classes: impl IntoIterator<Item = u64>, rows: u64, drawn: u64) -> f64 {
-    // The chance that none is drawn is a product of `drawn` factors that change little: the middle one stands for all.
+    // The chance that no row of a class is drawn is a product of `drawn` factors that differ little: the
+    // middle one stands for all.
     let middle = rows as f64 - (drawn.saturating_sub(1)) as f64 / 2.0;
     let shown = |of_class: u64| {
         if drawn + of_class > rows {
@@ -89,7 +92,7 @@ mod tests {
         assert!((4.0..uniform - 5.0).contains(&windowed), "{windowed}, {uniform}");
     }
 
-    /// A permutation of them would take minutes.
+    /// A permutation of these rows would take minutes.
     #[test]
     fn a_large_row_group_is_not_permuted_to_know_how_it_is_mixed() {
         let counts = [4_000_000_000];

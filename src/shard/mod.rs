@@ -1,8 +1,9 @@
 //! The plan: the order of an epoch, and the share of each rank. Arithmetic only.
 //!
-//! Both are planned here, before anything is read, as a pure function of a few integers: the selected rows of each row group,
-//! a seed, an epoch, the number of lanes and the size of a lane's pool (its shuffle buffer, in row groups). There is no I/O,
-//! no clock and no thread, so a plan can be tested by law, printed, simulated and resumed without touching data.
+//! Order and shares are planned here, before anything is read, as a pure function of a few integers: the
+//! selected rows of each row group, a seed, an epoch, the number of lanes and the size of a lane's pool (its
+//! shuffle buffer, in row groups). There is no I/O, no clock and no thread, so a plan can be tested by law,
+//! printed, simulated and resumed without touching data.
 //!
 //! ```text
 //! row groups ─ permute ─► one long row sequence ─ cut by rows ─► L lanes ─ shuffle buffer ─► L row orders
@@ -11,15 +12,18 @@
 //!            step k      : rows [k·B, (k+1)·B) of it, shared among the ranks lane by lane
 //! ```
 //!
-//! * [`draw`] makes the random numbers, [`lane`] the order of one lane, [`slots`] go through it with a
-//!   [`calendar`],
-//!   and a [`cursor`] takes their rows, [`packed`] into a list where they are mixed,
-//! * [`order`] permutes the row groups of an epoch, [`lanes`] makes its lanes where they are asked for, [`deal`] the
-//!   order in which each part gives its rows,
-//! * [`split`] gives each rank its share of each step, [`skips`] passes steps over, [`walk`] joins them into the steps of one rank,
-//! * [`apportion`] makes whole rows of weights, [`random_shares`] those by chance, [`course`] the steps of an epoch over several sources, and [`mix`] their shares,
-//! * [`position`] says how far an epoch got, with [texts](kept_text) that are not too long for it, [`mixing`] how well an order mixes,
-//! * [`part_map`] looks parts up.
+//! * [`draw`] makes the random numbers and [`lane`] the order of one lane; [`slots`] goes through a lane with
+//!   a [`calendar`], and a [`cursor`] takes its rows, from a [`packed`] list of [`blocks`] where they are
+//!   mixed,
+//! * [`order`] permutes the row groups of an epoch, [`lanes`] makes its lanes when they are asked for, and
+//!   [`deal`] has the order in which each part gives its rows,
+//! * [`split`] gives each rank its share of each step, [`skips`] passes over steps, and [`walk`] joins them
+//!   into the steps of one rank,
+//! * [`apportion`] turns weights into whole rows, [`random_shares`] does so at random, [`course`] has the
+//!   steps of an epoch over several sources, and [`mix`] their shares,
+//! * [`position`] says how far an epoch got, with long texts [shortened](kept_text) and the [files](files) it
+//!   was saved with, and [`mixing`] how well an order mixes,
+//! * [`part_map`] looks up parts.
 
 mod apportion;
 mod blocks;

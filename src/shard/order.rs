@@ -14,7 +14,7 @@ pub struct EpochOrder {
     lanes: Arc<Lanes>,
     rows: u64,
     pub(super) skips: Skips,
-    /// The pass over one of the sources of a mix that it is.
+    /// The pass over a source of a mix that this order belongs to.
     pub(super) portion: Option<(Portion, u64)>,
 }
 
@@ -28,14 +28,15 @@ impl EpochOrder {
         EpochOrder { lanes, rows, skips: spec.skips(epoch), portion }
     }
 
-    /// The same lanes in an order that has [them](OrderSpec::of_lanes), of the same epoch.
+    /// An order with the same lanes, for a spec that agrees in [everything that lanes depend
+    /// on](OrderSpec::of_lanes) and the same epoch.
     #[must_use]
     pub(crate) fn with_lanes_of(&self, spec: &OrderSpec, epoch: u64) -> Self {
         let portion = spec.portion.clone().map(|portion| (portion, epoch));
         EpochOrder { skips: spec.skips(epoch), portion, ..self.clone() }
     }
 
-    /// How many lanes there are.
+    /// The number of lanes.
     pub(super) fn lanes(&self) -> usize {
         self.lanes.len()
     }
@@ -45,7 +46,7 @@ impl EpochOrder {
         self.lanes.lane(number)
     }
 
-    /// Selected rows of the data set.
+    /// The number of selected rows of the data set.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -70,7 +71,7 @@ mod tests {
         let part = |group, start, rows| Part { group, start, rows };
         let wanted = [part(0, 0, 83), part(0, 83, 83), part(0, 166, 84), part(2, 0, 100), part(3, 0, 7)];
         assert_eq!(parts, HashSet::from(wanted));
-        // Without row groups that are larger, it is the order that it is without the option.
+        // If no row group is larger, the order is the same as without the option.
         let whole = OrderSpec::new(&Shuffle::seeded(5).window_rows(160), &rows, 1, 1);
         let same = OrderSpec::new(&shuffle.piece_rows(250), &rows, 1, 1);
         let parts = |spec| EpochOrder::new(rows, spec, 1).lane(0).parts().to_vec();

@@ -1,4 +1,4 @@
-//! What the order of an epoch depends on.
+//! The inputs that determine the order of an epoch.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::skips::{SkippedRows, Skips};
 use super::spec::{Mixing, Shuffle};
 use super::split::Split;
 
-/// Everything that the order of an epoch depends on, beside the epoch itself.
+/// Everything that determines the order of an epoch, beside its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderSpec {
     pub(crate) mixing: Mixing,
@@ -17,20 +17,20 @@ pub struct OrderSpec {
     /// Parts in a lane's pool.
     pub(crate) pool: u32,
     pub(crate) lanes: u32,
-    /// The most rows of a row group that is shuffled as a whole.
+    /// The most rows of a row group that is shuffled in one piece.
     pub(crate) piece_rows: Option<u64>,
-    /// Of row groups that are read in pieces, the selected rows with which each piece but the first begins. In stored order
-    /// it changes nothing but the parts; a shuffle takes each piece for a row group.
+    /// For each row group that is read in pieces, the selected rows at which its pieces begin, except the
+    /// first. In stored order this changes nothing but the parts; a shuffle treats each piece as a row group.
     cuts: Arc<HashMap<u32, Vec<u32>>>,
-    /// Rows of its epochs that are passed over.
+    /// The rows of its epochs that are passed over.
     pub(crate) skipped: Arc<[SkippedRows]>,
-    /// Where it is one of the sources of a mix, what of it comes in which step.
+    /// If the data set is a source of a mix, the rows that it gives to each step.
     pub(super) portion: Option<Portion>,
 }
 
 impl OrderSpec {
-    /// What `shuffle` means for a data set whose row groups have `selected[g]` rows each: `lanes` and `window_rows` are
-    /// taken where it leaves them open.
+    /// The order that `shuffle` describes for a data set whose row groups have `selected[g]` rows each;
+    /// `lanes` and `window_rows` are the values of what it leaves open.
     pub fn new(shuffle: &Shuffle, selected: &[u32], lanes: u32, window_rows: u64) -> Self {
         let rows: u64 = selected.iter().map(|&rows| u64::from(rows)).sum();
         let piece_rows = shuffle.piece_rows.filter(|_| shuffle.mixing == Mixing::Window);
@@ -38,7 +38,8 @@ impl OrderSpec {
         let pieces: usize = cuts.values().map(Vec::len).sum();
         let groups = selected.iter().filter(|rows| **rows > 0).count() as u64 + pieces as u64;
         let window = shuffle.window_rows.unwrap_or(window_rows);
-        // Rounded to whole row groups of average size; a pool of all of them is a uniform permutation already.
+        // The window is rounded to whole row groups of average size; a pool of all of them is a uniform
+        // permutation already.
         let pool = (u128::from(window) * u128::from(groups) + u128::from(rows) / 2) / u128::from(rows.max(1));
         let pool = match shuffle.mixing {
             Mixing::Window => pool.clamp(1, u128::from(groups.max(1))) as u32,
@@ -56,13 +57,15 @@ impl OrderSpec {
         }
     }
 
-    /// The same order with row groups in pieces: for each of them the selected rows with which one begins, ascending.
+    /// The same order with row groups in pieces: for each of these row groups the selected rows at which
+    /// pieces begin, ascending.
     #[must_use]
     pub(crate) fn with_cuts(self, cuts: HashMap<u32, Vec<u32>>) -> Self {
         OrderSpec { cuts: Arc::new(cuts), ..self }
     }
 
-    /// The row groups that are in pieces, with the selected rows with which each piece but the first begins.
+    /// The row groups that are in pieces, with the selected rows at which their pieces begin, except the
+    /// first.
     pub(crate) fn cuts(&self) -> &HashMap<u32, Vec<u32>> {
         &self.cuts
     }
@@ -79,13 +82,13 @@ impl OrderSpec {
         OrderSpec { lanes: portion.split.lanes, portion: Some(portion), ..self }
     }
 
-    /// The same order by itself.
+    /// The same order of the data set alone, outside of a mix.
     #[must_use]
     pub(crate) fn alone(self) -> Self {
         OrderSpec { portion: None, ..self }
     }
 
-    /// What the lanes of an epoch depend on, beside its number.
+    /// The inputs that determine the lanes of an epoch, beside its number.
     #[must_use]
     pub(crate) fn of_lanes(&self) -> Self {
         OrderSpec { portion: None, skipped: Arc::default(), ..self.clone() }
@@ -96,7 +99,7 @@ impl OrderSpec {
         self.portion.as_ref().map_or(split.lanes_of_a_rank(), |portion| portion.lanes_of_a_rank(split))
     }
 
-    /// Steps of an epoch from one of its rows on: the same on every rank, but for those of a mix.
+    /// The number of steps of an epoch from one of its rows on: the same on every rank, except in a mix.
     pub(crate) fn steps(&self, epoch: u64, split: &Split, start: u64) -> u64 {
         match &self.portion {
             Some(portion) => portion.shares(epoch, start).count() as u64,
@@ -109,12 +112,12 @@ impl OrderSpec {
         Skips::of_epoch(&self.skipped, epoch)
     }
 
-    /// Interleaved lanes.
+    /// The number of interleaved lanes.
     pub fn lanes(&self) -> u32 {
         self.lanes
     }
 
-    /// The same order through a pool of another size.
+    /// The same order with a pool of another size.
     #[must_use]
     pub fn with_pool(&self, pool: u32) -> Self {
         OrderSpec { pool, ..self.clone() }
@@ -130,12 +133,12 @@ impl OrderSpec {
         self.mixing == Mixing::Window
     }
 
-    /// Row groups that a lane's pool holds.
+    /// The number of row groups that a lane's pool holds.
     pub fn pool(&self) -> u32 {
         self.pool
     }
 
-    /// Parts, each cut where a piece of its row group begins.
+    /// Cuts parts where pieces of their row groups begin.
     pub(super) fn in_pieces(&self, parts: Vec<Part>) -> Vec<Part> {
         if self.cuts.is_empty() {
             return parts;
@@ -153,7 +156,7 @@ impl OrderSpec {
     }
 }
 
-/// Where row groups of more than `most` selected rows are cut, into pieces that differ by a row at most.
+/// Where to cut row groups of more than `most` selected rows, into pieces that differ by at most one row.
 fn even_cuts(selected: &[u32], most: u64) -> HashMap<u32, Vec<u32>> {
     let larger = selected.iter().enumerate().filter(|(_, rows)| u64::from(**rows) > most);
     let cuts = larger.map(|(group, &rows)| {

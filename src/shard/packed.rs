@@ -1,7 +1,7 @@
-//! The rows of a slot as a list to be mixed: each a part and a place in its [deal](super::deal).
+//! The rows of a slot as a list to be mixed; each is a part and a place in its [deal](super::deal).
 //!
-//! Of narrow rows such lists would be larger than the rows: so part and place are packed into 4 bytes where they
-//! fit, and a list gives back [what was taken](Blocks) from it.
+//! For narrow rows such a list would be larger than the rows, so part and place are packed into 4 bytes where
+//! they fit, and the list frees the [blocks](Blocks) that have been taken.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::lane::Lane;
 /// A list of residents of a slot, each with a place in its deal, side by side.
 #[derive(Debug)]
 pub(super) struct Packed {
-    /// Bits of a place.
+    /// The number of bits of a place.
     bits: u32,
     list: PackedList,
 }
@@ -28,7 +28,7 @@ impl Packed {
         Packed::new(residents.len(), residents.clone().map(share))
     }
 
-    /// The shares of some of so many residents, one after the other.
+    /// The shares of some of the residents, of which there are `residents`, one after the other.
     pub(super) fn new(residents: usize, shares: impl Iterator<Item = (u32, Range<u32>)> + Clone) -> Self {
         let bits_of = |numbers: u64| u64::BITS - numbers.saturating_sub(1).leading_zeros();
         let places = shares.clone().map(|(_, places)| places.end).max().unwrap_or(1);
@@ -68,7 +68,7 @@ impl Packed {
         }
     }
 
-    /// Appends to `out` what `item` makes of the next `count`: of a resident and a place.
+    /// Appends `item` of each of the next `count` pairs of a resident and a place to `out`.
     pub(super) fn take<X>(&mut self, count: usize, out: &mut Vec<X>, mut item: impl FnMut(u32, u32) -> X) {
         let (bits, mask) = (self.bits, (1u64 << self.bits) - 1);
         match &mut self.list {

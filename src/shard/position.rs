@@ -15,15 +15,15 @@ use super::skips::SkippedRows;
 use super::spec::Shuffle;
 use super::split::Split;
 
-/// The formats of a [`Position`] that are written: that of one data set, and that of a mix.
+/// The versions of a [`Position`] that are written: of one data set, and of a mix.
 const VERSION: u32 = 3;
 const MIX_VERSION: u32 = 2;
 
-/// The largest number of an epoch: the one after it has a number too, by which a position says that it is
-/// complete.
+/// The largest number of an epoch: the epoch after it still needs a number, by which a position says that
+/// this one is complete.
 pub(crate) const LAST_EPOCH: u64 = u64::MAX - 1;
 
-/// How far an epoch got: in JSON types only, and the same on every rank.
+/// How far an epoch got: made of JSON types only, and the same on every rank.
 ///
 /// A position resumes on any number of processes: it counts rows of the global order, which does not depend
 /// on the ranks that read them. Save it with the model, as JSON for example, and give it to
@@ -45,16 +45,16 @@ pub(crate) const LAST_EPOCH: u64 = u64::MAX - 1;
 #[serde(try_from = "Map<String, Value>", into = "Written")]
 #[non_exhaustive]
 pub struct Position {
-    /// Format of this record: of a loader of one data set, or of a mix.
+    /// The version of this record: of a loader of one data set, or of a mix.
     pub version: u32,
     /// The epoch that is under way, or about to begin.
     pub epoch: u64,
-    /// Rows of it that were handed over, of all sources and ranks together.
+    /// The rows of the epoch that were handed over, over all sources and ranks.
     pub row: u64,
-    /// Each source, which is the data set where there is one alone.
+    /// The sources; a loader of one data set has a single one.
     pub sources: Vec<SavedSource>,
-    /// The batches of the loader that was asked, by which its steps are counted; another loader may have
-    /// others.
+    /// The batches of the loader that saved this position, by which its steps are counted; another loader may
+    /// have others.
     pub split: SavedSplit,
     /// The rule by which sources are mixed, and the next step.
     pub(crate) mix: Option<SavedMix>,
@@ -65,27 +65,27 @@ pub struct Position {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SavedSource {
-    /// Fingerprint of its data set.
+    /// The fingerprint of the data set.
     pub fingerprint: String,
-    /// The files of the data set, to say what is not the same where it is another one.
+    /// The files of the data set, for a message that says what changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<SavedFiles>,
-    /// The version of the table that the data set is, if it is one.
+    /// The version of the table, if the data set is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<SavedTable>,
-    /// The order that it counts in.
+    /// The order in which `rows` is counted.
     pub order: OrderId,
-    /// The number of its first pass in the epoch.
+    /// The number of the source's first pass in the epoch.
     pub first_pass: u64,
-    /// Rows of it that the epoch has given.
+    /// The rows of the source that the epoch has given.
     pub rows: u64,
-    /// Bad rows that the rank that saved it had left out of the pass that is under way until then. It is the
-    /// one field in which ranks may differ: it counts against the limit of
-    /// [`OnBadRow::Skip`](crate::OnBadRow::Skip), and no order depends on it.
+    /// The bad rows that the saving rank had left out of the present pass. This is the only field in which
+    /// ranks may differ: it counts against the limit of [`OnBadRow::Skip`](crate::OnBadRow::Skip), and no
+    /// order depends on it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skipped: u64,
-    /// The form in which a cache kept images, if there was one: it does not change the order, but may change
-    /// pixels slightly.
+    /// The form in which a cache kept images, if there was a cache: it does not change the order, but may
+    /// change pixels slightly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_tier: Option<String>,
 }
@@ -95,25 +95,25 @@ pub struct SavedSource {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SavedTable {
-    /// The identity of the table through all of its versions.
+    /// The identity of the table, the same in all of its versions.
     pub id: String,
-    /// The number of the version, which is opened with
-    /// [`OpenOptions::version`](crate::OpenOptions::version) to go on from there.
+    /// The number of the version. Open it with [`OpenOptions::version`](crate::OpenOptions::version) to
+    /// continue from the position.
     pub version: u64,
 }
 
-/// What a position of a mix has beside its sources.
+/// The part of a position that only a mix has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SavedMix {
     /// The number of the next step, counted through all epochs.
     pub(crate) step: u64,
     pub(crate) stop: Stop,
     pub(crate) repeat: bool,
-    /// The weights, as parts, by the step from which they hold.
+    /// The weights, as whole parts, with the step from which each list holds.
     pub(crate) schedule: Vec<(u64, Vec<u64>)>,
-    /// The seed by which the source of each row is drawn, if it is by chance.
+    /// The seed by which the source of each row is drawn, if it is random.
     pub(crate) random_shares: Option<u64>,
-    /// The step from which steps have been as they are, if that is not the first one.
+    /// The step since which the batches have been the same, if that is not the first one.
     pub(crate) origin: Option<Origin>,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct SavedMix {
 pub struct SavedSplit {
     /// Rows of a full step, over all ranks.
     pub global_batch_size: u64,
-    /// Number of ranks.
+    /// The number of ranks.
     pub world: u32,
     /// Whether rows that do not fill a step are left out.
     pub drop_last: bool,
@@ -147,7 +147,7 @@ impl From<Split> for SavedSplit {
 enum Written {
     One(OfOne),
     Mix(OfMix),
-    /// Without a source, which no loader reads.
+    /// A position without a source, which no loader reads.
     Nothing {},
 }
 
@@ -230,7 +230,7 @@ impl TryFrom<Map<String, Value>> for Position {
     fn try_from(fields: Map<String, Value>) -> Result<Self, String> {
         let is_mix = fields.contains_key("mix");
         let (name, reads) = if is_mix { ("mix", MIX_VERSION) } else { ("version", VERSION) };
-        // Before all others: those of another version are not known.
+        // The version is checked first, since the fields of another version are unknown.
         if let Some(version) = fields.get(name).filter(|version| **version != reads) {
             return Err(format!(
                 "the state has format version {version}, and this release reads version {reads}"
@@ -252,33 +252,33 @@ impl TryFrom<Map<String, Value>> for Position {
     }
 }
 
-/// An order by name: everything that decides it beside the data set.
+/// An order by its parameters: everything that determines it beside the data set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrderId {
     /// `stored`, `window` or `exact`.
     pub shuffle: String,
-    /// Seed of order and augmentation.
+    /// The seed of order and augmentation.
     pub seed: u64,
-    /// Row groups in a lane's pool.
+    /// The number of row groups in a lane's pool.
     pub pool: u32,
-    /// Interleaved lanes.
+    /// The number of interleaved lanes.
     pub lanes: u32,
-    /// Rows that the filter selects.
+    /// The number of rows that the filter selects.
     pub rows: u64,
-    /// The filter in canonical form, or a hash of it where it is long.
+    /// The filter in canonical form, or a hash of it if it is long.
     pub filter: Option<String>,
-    /// A hash of the rows that are denied, if some are.
+    /// A hash of the denied rows, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<String>,
-    /// What a sample is, in canonical form or a hash of that, if it is not a row; all rows are counted in
-    /// samples then.
+    /// The definition of a sample in canonical form, or a hash of it, if a sample is not a row; then all rows
+    /// are counted in samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
-    /// The most rows of a row group that is shuffled as a whole, if larger ones are in pieces.
+    /// The most rows of a row group that is shuffled in one piece, if larger ones are cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) piece_rows: Option<u64>,
-    /// Rows that are passed over: epoch, first row, and the row after the last.
+    /// The ranges of rows that are passed over: the epoch, the first row, and the row after the last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) skipped: Vec<SkippedRows>,
 }
@@ -299,7 +299,7 @@ impl OrderId {
         }
     }
 
-    /// The shuffle of a loader that takes a position of this order, and its window from it.
+    /// The shuffle of a loader that resumes in this order, with its window.
     pub(crate) fn shuffle(&self) -> Result<Shuffle> {
         let mixing = serde_json::from_value(self.shuffle.as_str().into()).map_err(|_| {
             let cause =
@@ -312,7 +312,7 @@ impl OrderId {
 }
 
 impl OrderId {
-    /// Refuses an order in which other rows are denied than in this one, which was saved.
+    /// Refuses to resume a saved order if `here` denies other rows.
     pub(crate) fn check_denied(&self, here: &OrderId) -> Result<()> {
         if self.denied == here.denied {
             return Ok(());
@@ -338,7 +338,7 @@ impl Position {
         Position { version, epoch, row, sources, split, mix }
     }
 
-    /// Whether it is of a mix, be it of one source.
+    /// Whether this is a position of a mix, even one of a single source.
     pub fn is_mix(&self) -> bool {
         self.mix.is_some()
     }
@@ -348,8 +348,9 @@ impl Position {
         self.mix.as_ref().map(|mix| mix.step)
     }
 
-    /// Refuses a position of another format than that of a loader with so many sources, which mixes them as `here` says;
-    /// or of sources that are mixed in another way. The batches may differ, and weights from its step on.
+    /// Refuses a position whose format does not fit a loader of `sources` sources, mixed as `here` says, or
+    /// whose sources are mixed in another way. Batches may differ, and so may weights from the position's
+    /// step on.
     pub(crate) fn check(&self, sources: usize, here: Option<&SavedMix>) -> Result<()> {
         let (what, other) = if self.is_mix() { ("mix", "loader") } else { ("loader", "mix") };
         if self.is_mix() != here.is_some() {
@@ -418,7 +419,7 @@ impl Position {
 
 impl SavedSource {
     /// Refuses a source that does not have the given data set and order, at `row` of a pass over it. Lanes
-    /// and pool may differ, if the caller is ready to take them over from the position.
+    /// and pool may differ if the caller is ready to adopt those of the position.
     pub(crate) fn check(&self, row: u64, fingerprint: &str, order: &OrderId) -> Result<()> {
         if self.fingerprint != fingerprint {
             return differs("data set", "loader", &self.fingerprint, &fingerprint);
@@ -440,8 +441,8 @@ impl SavedSource {
             let words = |samples: &Option<String>| samples.clone().unwrap_or_else(|| "rows".into());
             return differs("samples", "loader", &words(&saved.samples), &words(&here.samples));
         }
-        // Between epochs no row of the next one has come, so that it may leave out others than the last one
-        // did.
+        // Between epochs no row of the next one has come yet, so it may leave out other rows than the last
+        // epoch did.
         let may_deny_others = row == 0;
         if saved.denied != here.denied && !may_deny_others {
             return differs("denied rows", "loader", &or_none(&saved.denied), &or_none(&here.denied))
@@ -459,7 +460,7 @@ impl SavedSource {
     }
 }
 
-/// The refusal of a position that was saved with something else than what is here.
+/// The error for a position that was saved with another value than the present one.
 fn differs(what: &str, of: &str, saved: &dyn fmt::Display, here: &dyn fmt::Display) -> Result<()> {
     let cause = format!("the state was saved with {what} {saved}, this {of} has {here}");
     Err(Error::new(ErrorKind::StateMismatch, cause)

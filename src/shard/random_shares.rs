@@ -1,18 +1,20 @@
-//! Units of sources by chance: each unit of a step is of a source with a probability that is its weight.
+//! Shares by chance: each unit of a step comes from a source with a probability that is the source's weight.
 //!
-//! Where each step has its exact share, a batch has 70 and 30 of 100 rows for ever. Here it has so many on average, and each
-//! unit may be of any source. Sources of a block of steps are apportioned and shuffled: so a step is drawn without
-//! replacement from as many units as [`BLOCK`] steps have, which is close to independent draws, and all shares are exact at
-//! the end of each block. Any step is found from the number of its block.
+//! With exact shares in each step, weights of 0.7 and 0.3 give every batch exactly 70 and 30 of 100 rows.
+//! Here it has these numbers on average, and each unit may come from any source. The sources of a block of
+//! steps are apportioned and then shuffled: a step is drawn without replacement from the units of [`BLOCK`]
+//! steps, which is close to independent draws, and all shares are exact at the end of each block. Any step is
+//! found from the number of its block.
 
 use super::apportion::{Apportionment, Weights};
 use super::draw::{Draws, Purpose};
 
-/// Steps of which the sources are shuffled together. The variance of a share is `1 / BLOCK` less than that of independent
-/// draws.
+/// The number of steps whose sources are shuffled together. The variance of a share is `1 / BLOCK` less than
+/// that of independent draws.
 pub(crate) const BLOCK: u64 = 32;
 
-/// Goes through the steps, each of `units` units, and says how many every source gets: exactly, or by chance.
+/// Goes through the steps, each of `units` units, and says how many units each source gets: exactly, or by
+/// chance.
 #[derive(Clone, Debug)]
 pub(super) enum StepShares {
     Exact(Apportionment),
@@ -22,10 +24,10 @@ pub(super) enum StepShares {
 /// Shares by chance.
 #[derive(Clone, Debug)]
 pub(super) struct RandomShares {
-    /// Of blocks.
+    /// The exact shares of each block.
     blocks: Apportionment,
     units: u64,
-    /// Seed, and the step at which these shares begin.
+    /// The seed, and the step at which these shares begin.
     key: (u64, u64),
     step: u64,
     /// The source of each unit of the block that the next step is in.
@@ -33,7 +35,8 @@ pub(super) struct RandomShares {
 }
 
 impl StepShares {
-    /// From the first step on: by chance where there is a seed. `first` tells one sequence of steps from another.
+    /// Starts at the first step; the shares are random if there is a seed. `first` distinguishes sequences of
+    /// steps.
     pub(super) fn new(weights: &Weights, units: u64, seed: Option<u64>, first: u64) -> Self {
         match seed {
             None => StepShares::Exact(Apportionment::new(weights, units)),
@@ -45,7 +48,7 @@ impl StepShares {
         }
     }
 
-    /// The same before step `step`.
+    /// Moves to just before step `step`.
     pub(super) fn at(self, step: u64) -> Self {
         match self {
             StepShares::Exact(shares) => StepShares::Exact(shares.at(step)),
@@ -69,19 +72,20 @@ impl StepShares {
         }
     }
 
-    /// The step before which a source has at most `units`, and after which it has more; `None` where it gets none.
+    /// The last step before which a source has at most `units`, and after which it has more; `None` if it
+    /// gets none.
     pub(super) fn last_within(&self, source: usize, units: u64) -> Option<u64> {
         self.last_before(&[(source, units)], false)
     }
 
-    /// The step before which sources have at most so many units each, and after which one of them has more, or, with `all`,
-    /// each of them. `None` where that never is.
+    /// The last step before which sources have at most the given numbers of units each, and after which one
+    /// of them has more, or, with `all`, each of them. `None` if that never happens.
     pub(super) fn last_before(&self, limits: &[(usize, u64)], all: bool) -> Option<u64> {
         let random = match self {
             StepShares::Exact(shares) => return shares.last_before(limits, all),
             StepShares::Random(random) => random,
         };
-        // It is in the block with which it comes to be.
+        // The step is in the block in which the limits are exceeded.
         let block = random.blocks.last_before(limits, all)?;
         let mut shares = RandomShares::clone(random).at(block.saturating_mul(BLOCK));
         loop {

@@ -1,8 +1,8 @@
-//! Steps that are passed over: rows of the order of one epoch that nobody gets.
+//! Steps that are passed over: rows of an epoch's order that no rank gets.
 //!
-//! The order stays as it is: an epoch is walked in segments, from one passed range to the next, and a position counts all rows
-//! before it. A step never reaches into a passed range: it is cut short there, as the last one is at the end of the epoch,
-//! where a position of other batches is off their grid.
+//! The order stays the same: an epoch is walked in segments, from one passed range to the next, and a
+//! position counts all rows before it. A step never reaches into a passed range: it is cut short there, like
+//! the last step of an epoch. That happens where a position of other batches lies between the steps of these.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::split::{Share, Split};
 
-/// The most ranges that an order has: a position holds them all.
-const MOST: usize = 1_000;
+/// The most ranges that an order has, since a position holds them all.
+const MAX_RANGES: usize = 1_000;
 
 /// Rows of an epoch's order that are passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -37,8 +37,8 @@ impl From<SkippedRows> for [u64; 3] {
 }
 
 impl SkippedRows {
-    /// The rows of ranges of steps, which are counted through all epochs from the first step of epoch 0: ascending, those
-    /// that touch joined.
+    /// The rows of ranges of steps, which are counted through all epochs from the first step of epoch 0. The
+    /// result ascends, and ranges that touch are joined.
     ///
     /// # Errors
     /// A range is empty, there are too many, or no step of an epoch is left.
@@ -71,25 +71,26 @@ impl SkippedRows {
                 at = end;
             }
         }
-        if rows.len() > MOST {
+        if rows.len() > MAX_RANGES {
             return Err(Error::invalid(format!("skip_steps has {} ranges", rows.len()))
-                .hint(format!("a position holds up to {MOST}; leave single rows out with `deny`")));
+                .hint(format!("a position holds up to {MAX_RANGES}; leave single rows out with `deny`")));
         }
         Ok(rows.into())
     }
 }
 
-/// The rows of one epoch that are passed over: ascending, and apart.
+/// The rows of one epoch that are passed over, as ascending ranges that do not touch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Skips(Arc<[Range<u64>]>);
 
 impl Skips {
-    /// Those of an epoch.
+    /// The passed rows of one epoch.
     pub(super) fn of_epoch(all: &[SkippedRows], epoch: u64) -> Self {
         Skips(all.iter().filter(|rows| rows.epoch == epoch).map(|rows| rows.from..rows.to).collect())
     }
 
-    /// The first row from `row` on that is not passed over, and the end of its segment, if a passed range follows.
+    /// The first row from `row` on that is not passed over, and the end of its segment if a passed range
+    /// follows.
     fn segment(&self, row: u64) -> (u64, Option<u64>) {
         let at = self.0.partition_point(|range| range.end <= row);
         match self.0.get(at) {
@@ -99,7 +100,7 @@ impl Skips {
         }
     }
 
-    /// A split of the segment alone that ends there.
+    /// The split of the single segment that ends at `end`.
     fn within(split: &Split, end: Option<u64>) -> Split {
         match end {
             Some(rows) => Split { rows, drop_last: false, ..*split },
@@ -113,7 +114,7 @@ impl Skips {
         Skips::within(split, end).share(start)
     }
 
-    /// Steps from the global row `start` to the end of the epoch: the same on every rank.
+    /// The number of steps from the global row `start` to the end of the epoch: the same on every rank.
     pub(crate) fn steps(&self, split: &Split, start: u64) -> u64 {
         let (mut steps, mut at) = (0, start);
         loop {

@@ -1,7 +1,8 @@
-//! The slots of a lane, one after the other: where each begins and ends in the lane's order, and who is resident.
+//! The slots of a lane, one after the other: where each begins and ends in the lane's order, and which parts
+//! are resident.
 //!
-//! Where a slot begins is a sum over its residents. Whoever goes from slot to slot adds the rows of each instead, which the
-//! [calendar](super::calendar) counts. Only a jump takes the sum.
+//! The beginning of a slot is a sum over its residents. A walk from slot to slot instead adds the rows of
+//! each slot, which the [calendar](super::calendar) counts. Only a jump needs the sum.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,23 +10,23 @@ use std::sync::Arc;
 use super::calendar::{Calendar, Due};
 use super::lane::Lane;
 
-/// Rows for each part of the pool that a seek goes over from slot to slot. A jump costs about as much as these: it sums up the
-/// pool some 30 times, and fills a new calendar.
-const NEAR: u64 = 16;
+/// A seek over at most this many rows for each part of the pool goes from slot to slot. A jump costs about as
+/// much: it sums up the pool some 30 times, and fills a new calendar.
+const NEAR_ROWS_PER_PART: u64 = 16;
 
 /// The slots of a lane, of which one is present.
 #[derive(Debug)]
 pub(super) struct Slots {
     lane: Arc<Lane>,
-    /// `None` before the first.
+    /// The number of the present slot; `None` before the first.
     number: Option<usize>,
     rows: Range<u64>,
-    /// As of the end of the present slot, if that is a tick.
+    /// The calendar at the end of the present slot, if that is a tick.
     calendar: Option<Calendar>,
 }
 
 impl Slots {
-    /// Before the first slot. Nothing is computed before it is asked for.
+    /// Slots before the first one; nothing is computed until it is asked for.
     pub(super) fn new(lane: Arc<Lane>) -> Self {
         Slots { lane, number: None, rows: 0..0, calendar: None }
     }
@@ -34,7 +35,7 @@ impl Slots {
         &self.lane
     }
 
-    /// The present slot; before the first, 0.
+    /// The number of the present slot; 0 before the first.
     pub(super) fn number(&self) -> usize {
         self.number.unwrap_or(0)
     }
@@ -44,7 +45,7 @@ impl Slots {
         self.rows.clone()
     }
 
-    /// The parts that must be at hand while it does.
+    /// The parts that must be at hand while the slot is dealt.
     pub(super) fn residents(&self) -> Range<usize> {
         self.number.map_or(0..0, |number| self.lane.residents(number))
     }
@@ -54,10 +55,11 @@ impl Slots {
         self.calendar.as_ref().map_or_else(Vec::new, Calendar::due)
     }
 
-    /// Moves to the slot that deals the lane's row `at`: from slot to slot if it is near, at the cost of the rows in between.
+    /// Moves to the slot that deals the lane's row `at`: from slot to slot if it is near, at a cost that
+    /// grows with the rows in between.
     pub(super) fn seek(&mut self, at: u64) {
         debug_assert!(at < self.lane.rows());
-        let near = self.rows.start..=self.rows.end + NEAR * self.lane.pool() as u64;
+        let near = self.rows.start..=self.rows.end + NEAR_ROWS_PER_PART * self.lane.pool() as u64;
         let mut next = match self.number {
             Some(number) if near.contains(&at) => number + 1,
             _ => {
@@ -96,7 +98,7 @@ mod tests {
     use super::super::spec::Shuffle;
     use super::*;
 
-    /// Lanes of every kind, of row groups with at most `most` rows.
+    /// Lanes of every kind, over row groups with at most `most` rows.
     fn lanes(most: u64) -> Vec<Arc<Lane>> {
         let mut draws = Draws::keyed(most, Purpose::Rows, &[]);
         let groups: Vec<u32> = (0..150).map(|_| draws.below(most + 1) as u32).collect();
@@ -108,7 +110,7 @@ mod tests {
         orders.flat_map(|order| [0, 1].map(|lane| order.lane(lane).clone())).collect()
     }
 
-    /// That the present slot is what is computed for it alone.
+    /// Asserts that the present slot equals the one that is computed directly.
     fn check(slots: &Slots) {
         let (lane, number) = (slots.lane(), slots.number());
         assert_eq!(slots.rows(), lane.slot_start(number)..lane.slot_start(number + 1), "slot {number}");

@@ -3,7 +3,7 @@
 use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// The share of one rank: `rank` of `world` training processes. Default: the only process.
+/// The share of one rank: `rank` of `world` training processes. The default is a single process.
 ///
 /// ```
 /// use forebay::Shard;
@@ -20,7 +20,7 @@ pub struct Shard {
     world: u32,
 }
 
-/// A share as it was written, before it is checked.
+/// A share as it was deserialised, before it is checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
@@ -52,19 +52,19 @@ impl Shard {
         Ok(Shard { rank, world })
     }
 
-    /// This process among [`world`](Self::world), from 0.
+    /// The number of this process among [`world`](Self::world) processes, from 0.
     pub fn rank(self) -> u32 {
         self.rank
     }
 
-    /// How many processes share the data set.
+    /// The number of processes that share the data set.
     pub fn world(self) -> u32 {
         self.world
     }
 }
 
 impl Default for Shard {
-    /// The only process.
+    /// The share of a single process.
     fn default() -> Self {
         Shard { rank: 0, world: 1 }
     }
@@ -74,9 +74,10 @@ impl Default for Shard {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mixing {
-    /// As stored.
+    /// No shuffle: rows come as they are stored.
     Stored,
-    /// A shuffle buffer of several row groups, which come in random order; the default of a shuffle that is given.
+    /// A shuffle buffer of several row groups, which come in random order; the default when a shuffle is
+    /// asked for.
     #[default]
     Window,
     /// A uniform permutation of all rows.
@@ -84,7 +85,7 @@ pub(crate) enum Mixing {
 }
 
 impl Mixing {
-    /// Its name: in Rust, in Python and in saved positions.
+    /// The name of the mixing in Rust, in Python and in saved positions.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Mixing::Stored => "stored",
@@ -121,17 +122,17 @@ impl Shuffle {
     /// The ways to mix rows, by name.
     pub const MIXINGS: [&str; 3] = [Mixing::Window.name(), Mixing::Exact.name(), Mixing::Stored.name()];
 
-    /// Row groups in random order, and their rows shuffled within a window of [`window_rows`](Self::window_rows): a shuffle
-    /// buffer whose draws are planned.
+    /// Puts row groups in random order, and shuffles their rows within a window of
+    /// [`window_rows`](Self::window_rows): a shuffle buffer whose draws are planned.
     ///
-    /// In epoch 0 rows are drawn while the window fills, so that the first batch does not wait for all of it: the first
-    /// batches come from few row groups.
+    /// In epoch 0 rows are drawn while the window fills, so that the first batch does not wait for the whole
+    /// window: the first batches come from few row groups.
     pub fn seeded(seed: u64) -> Self {
         Shuffle { mixing: Mixing::Window, seed, window_rows: None, lanes: None, piece_rows: None }
     }
 
-    /// A uniform permutation of all rows. Each batch needs rows of every row group, so without a row cache all rows
-    /// have to fit the memory budget.
+    /// A uniform permutation of all rows. Each batch needs rows of every row group, so without a row cache
+    /// all rows have to fit the memory budget.
     pub fn exact(seed: u64) -> Self {
         Shuffle { mixing: Mixing::Exact, ..Shuffle::seeded(seed) }
     }
@@ -141,28 +142,32 @@ impl Shuffle {
         Shuffle { mixing: Mixing::Stored, ..Shuffle::seeded(0) }
     }
 
-    /// Rows in the window of each lane. Rounded to whole row groups of average size, at least one.
+    /// Sets the rows in the window of each lane. They are rounded to whole row groups of average size, at
+    /// least one.
     ///
-    /// Default: as many rows as 1 GiB of memory holds once Parquet is decoded (images still compressed): a constant of
-    /// the data set and the columns, never of the machine. Other orders have no window, and are refused with one.
+    /// The default is the number of rows that 1 GiB of memory holds once Parquet is decoded (images still
+    /// compressed): a constant of the data set and the columns, never of the machine. Other orders have no
+    /// window and refuse one.
     #[must_use]
     pub fn window_rows(self, rows: u64) -> Self {
         Shuffle { window_rows: Some(rows), ..self }
     }
 
-    /// Row groups of more rows are shuffled in pieces of at most so many, each of which is read by itself: for row groups that
-    /// take too much memory as a whole. Pieces of a row group are cut as evenly as its rows allow, and come in random order
-    /// like row groups; the window counts them. Each page that has rows of a piece is read for it, so that a piece should
-    /// have some pages of rows; a column of lists is read whole for each.
+    /// Cuts row groups of more than `rows` rows into pieces of at most that many, each of which is read by
+    /// itself: for row groups that take too much memory as a whole. The pieces of a row group are as even as
+    /// its rows allow, and come in random order like row groups; the window counts pieces. Reading a piece
+    /// reads each page that has rows of it, so a piece should have several pages of rows; a column of lists
+    /// is read as a whole for each piece.
     ///
-    /// Default: row groups are not cut. It is a part of the order, and of a position.
+    /// By default row groups are not cut. The cut is a part of the order, and of a position.
     #[must_use]
     pub fn piece_rows(self, rows: u64) -> Self {
         Shuffle { piece_rows: Some(rows), ..self }
     }
 
-    /// How many interleaved lanes make the epoch's order. The order stays the same on any world size as long as this
-    /// does; a rank reads nothing twice where the world size divides it. Default: the world size of the first start.
+    /// Sets the number of interleaved lanes that make up the order of an epoch. The order is the same in any
+    /// world as long as this number is; a rank reads nothing twice where the world size divides it. The
+    /// default is the world size of the first start.
     #[must_use]
     pub fn lanes(self, lanes: u32) -> Self {
         Shuffle { lanes: Some(lanes), ..self }
@@ -179,7 +184,7 @@ impl Shuffle {
         Shuffle { lanes: Some(lanes), window_rows: self.window_rows.or(default), ..self }
     }
 
-    /// Refuses numbers that can never work.
+    /// Refuses numbers that cannot work for any data set.
     pub(crate) fn validate(&self) -> Result<()> {
         if self.window_rows == Some(0) {
             return Err(Error::invalid("window_rows is 0")

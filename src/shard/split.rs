@@ -1,9 +1,9 @@
 //! The share of each rank in each step.
 //!
-//! A step is the next rows of the global order, as many as the global batch has. Sorted by lane, it is cut into `world`
-//! shares, equal or a row apart, so that a rank keeps to the same lanes in every step: to its own lanes alone where the
-//! numbers divide, and to as few neighbours as possible where they do not. Which rows a step holds depends on neither rank
-//! nor world, only on the global batch.
+//! A step is the next rows of the global order, `global_batch` of them. Sorted by lane, it is cut into
+//! `world` shares that differ by at most one row, so that a rank keeps to the same lanes in every step: to
+//! its own lanes alone where the numbers divide, and to as few neighbouring lanes as possible where they do
+//! not. The rows of a step depend on neither rank nor world, only on the global batch.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub struct Split {
     pub lanes: u32,
     /// The rank and the world.
     pub shard: Shard,
-    /// Rows of a full step, over all ranks: as many as there are ranks, or more.
+    /// The rows of a full step, over all ranks: at least one for each rank.
     pub global_batch: u64,
     /// Whether rows that do not fill a step are left out.
     pub drop_last: bool,
@@ -40,40 +40,40 @@ pub struct LaneSpan {
 pub struct Share {
     /// Rows of the lanes, in this order.
     pub spans: Vec<LaneSpan>,
-    /// How many of them are repeats, delivered so that no rank is without a batch.
+    /// The number of repeated rows, delivered so that no rank is without a batch.
     pub padded: u64,
     /// The global row at which the next step begins.
     pub end: u64,
 }
 
 impl Split {
-    /// Rows that a rank gets in any step, at most.
+    /// The most rows that a rank gets in any step.
     pub fn batch(&self) -> u64 {
         self.global_batch.div_ceil(self.shard.world().into())
     }
 
-    /// The first row of a full step, sorted by lane, that is `rank`'s.
+    /// The first row of `rank` in a full step that is sorted by lane.
     fn first_row(&self, rank: u64) -> u64 {
         (u128::from(self.global_batch) * u128::from(rank) / u128::from(self.shard.world())) as u64
     }
 
-    /// Steps from the global row `start` to the end of the epoch: the same on every rank.
+    /// The number of steps from the global row `start` to the end of the epoch: the same on every rank.
     pub fn steps(&self, start: u64) -> u64 {
         let left = self.rows.saturating_sub(start);
         if self.drop_last { left / self.global_batch } else { left.div_ceil(self.global_batch) }
     }
 
-    /// Rows at the end of the epoch that no rank gets.
+    /// The number of rows at the end of the epoch that no rank gets.
     pub fn dropped(&self, start: u64) -> u64 {
         let left = self.rows.saturating_sub(start);
         if self.drop_last { left % self.global_batch } else { 0 }
     }
 
-    /// Lanes that a rank reads in full steps, at most: whichever rank it is, and wherever steps begin.
+    /// The most lanes that any rank reads in full steps, wherever steps begin.
     pub fn lanes_of_a_rank(&self) -> u64 {
         let (lanes, world) = (u64::from(self.lanes), u64::from(self.shard.world()));
         let (each, more) = (self.global_batch / lanes, self.global_batch % lanes);
-        // Of a step's rows, those in the lanes before one: some lanes have a row more, in turns.
+        // The most rows of a step in the lanes before `lane`: some lanes have one row more, in turns.
         let most = |lane: u64| each * lane + more.min(lane);
         let least = |lane: u64| each * lane + more.saturating_sub(lanes - lane);
         let reads = |rank: u64| {
@@ -97,7 +97,8 @@ impl Split {
             let mine = self.first_row(rank)..self.first_row(rank + 1);
             return Some(Share { spans: self.cut(start, end, mine), padded: 0, end });
         }
-        // The last, short step. By whole lanes where they divide, so that no rank opens a neighbour's lane for a row.
+        // The last, short step is cut by whole lanes if they divide among the ranks, so that no rank opens
+        // another rank's lane for a single row.
         let lanes = u64::from(self.lanes);
         let before =
             |rank: u64| (0..rank * (lanes / world)).map(|lane| self.lane_rows(lane, start, end)).sum::<u64>();
@@ -108,7 +109,8 @@ impl Split {
             left * rank / world..left * (rank + 1) / world
         };
         if mine.is_empty() {
-            // Fewer rows than ranks: an earlier row of an own lane once more keeps the steps equal.
+            // There are fewer rows than ranks: the repeat of an earlier row of the rank's own lane keeps the
+            // number of steps equal.
             let lane = rank * lanes / world;
             let last = lane_position(lane, lanes, end);
             let from = last.saturating_sub(1);
@@ -121,7 +123,7 @@ impl Split {
         Some(Share { spans: self.cut(start, end, mine), padded: 0, end })
     }
 
-    /// How many of the global rows before `global` are rows of `lane`.
+    /// The number of the first `global` rows that are rows of `lane`.
     pub(super) fn lane_position(&self, lane: u64, global: u64) -> u64 {
         lane_position(lane, self.lanes.into(), global)
     }
@@ -131,7 +133,7 @@ impl Split {
         lane_position(lane, lanes, end) - lane_position(lane, lanes, start)
     }
 
-    /// The rows `mine` of the global rows `start..end` sorted by lane.
+    /// The rows `mine` of the global rows `start..end`, when those are sorted by lane.
     fn cut(&self, start: u64, end: u64, mine: Range<u64>) -> Vec<LaneSpan> {
         let lanes = u64::from(self.lanes);
         let mut spans = Vec::new();
@@ -163,7 +165,7 @@ fn last_below(lanes: u64, is_true: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// How many of the global rows before `global` are rows of `lane`.
+/// The number of the first `global` rows that are rows of `lane`.
 fn lane_position(lane: u64, lanes: u64, global: u64) -> u64 {
     (global + lanes - 1 - lane) / lanes
 }

@@ -21,14 +21,14 @@ pub struct PlannedStep {
     pub entering: Vec<Part>,
     /// Parts that rows of the batch come from, in the order of first use.
     pub parts: Vec<Part>,
-    /// The rows of the batch: an index into `parts`, and a row in that part, or a place in its deal where the walk is one of
-    /// [`Deals::walk`].
+    /// The rows of the batch: an index into `parts`, and a row of that part, or a place in its deal if
+    /// [`Deals::walk`] made the walk.
     pub picks: Vec<(u32, u32)>,
     /// Parts that no later step needs.
     pub leaving: Vec<Part>,
-    /// How many rows.
+    /// The number of rows in the batch.
     pub rows: u64,
-    /// How many of them are repeats.
+    /// The number of repeated rows among them.
     pub padded: u64,
     /// The global row at which the next step begins.
     pub end: u64,
@@ -36,28 +36,28 @@ pub struct PlannedStep {
 
 /// An iterator over the [steps](PlannedStep) of one rank.
 ///
-/// Two walks over one order give the same steps: a reader runs ahead with a [scout](Walk::scout), which skips the
-/// drawing of rows, while the consumer of its parts follows with a walk of its own.
+/// Two walks over one order give the same steps: a reader runs ahead with a [scout](Walk::scout), which does
+/// not draw rows, while the consumer of its parts follows with a walk of its own.
 #[derive(Debug)]
 pub struct Walk {
     shares: Peekable<Shares>,
-    /// Of each lane, once it is read.
+    /// The state of each lane that has been read.
     lanes: Vec<Option<LaneState>>,
-    /// Whether a lane has begun.
+    /// Whether each lane has begun.
     has_begun: bool,
     deals: Arc<Deals>,
     draw: Draw,
     scratch: Vec<Pick>,
-    /// Where a lane's parts are among the step's, from the span's first resident on.
+    /// The index of a lane's part among the step's parts, from the span's first resident on.
     places: Vec<u32>,
 }
 
 /// The rank's share of each step.
 #[derive(Debug)]
 enum Shares {
-    /// Steps of the same rows, but for those that are passed over.
+    /// Steps of equal size, except at ranges that are passed over.
     Even { split: Split, skips: Skips, start: u64 },
-    /// Those in which there are rows of this source of a mix.
+    /// The steps that have rows of this source of a mix.
     Portion(PortionShares),
 }
 
@@ -76,16 +76,16 @@ impl Iterator for Shares {
     }
 }
 
-/// What a walk draws, beside the parts.
+/// The draws of a walk, in addition to the parts.
 #[derive(Debug)]
 enum Draw {
     /// Nothing.
     Parts,
-    /// Nothing, and notes the parts that enter.
+    /// Nothing, but it records the parts that enter.
     NotedParts,
-    /// Places in the deals of parts.
+    /// Places in the deals of the parts.
     Places,
-    /// Rows of parts, through the deals of those that are resident, by lane and ordinal.
+    /// Rows of the parts, through the deals of the residents, by lane and ordinal.
     Rows(HashMap<(u32, u32), Option<Box<[u32]>>>),
 }
 
@@ -96,13 +96,13 @@ struct LaneState {
 }
 
 impl Walk {
-    /// From the global row `start` on.
+    /// A walk that starts at the global row `start`.
     pub fn new(order: &EpochOrder, split: Split, start: u64) -> Self {
         let order = order.clone();
         Walk::over(Deals::new(move || order.clone()), split, start, Draw::Rows(HashMap::new()))
     }
 
-    /// The same walk with the `picks` of every step left empty: enough to know what to read.
+    /// The same walk with the `picks` of every step left empty: enough to know which parts to read.
     pub fn scout(order: &EpochOrder, split: Split, start: u64) -> Self {
         Walk { draw: Draw::Parts, ..Walk::new(order, split, start) }
     }
@@ -199,7 +199,7 @@ impl Deals {
         Walk::over(self.clone(), split, start, Draw::Places)
     }
 
-    /// A walk that draws no rows, and takes note of the parts that enter.
+    /// A walk that draws no rows and records the parts that enter.
     pub fn scout(self: &Arc<Self>, split: Split, start: u64) -> Walk {
         self.begin(split, start);
         Walk::over(self.clone(), split, start, Draw::NotedParts)
@@ -211,8 +211,8 @@ fn without(range: &Range<usize>, other: &Range<usize>) -> impl Iterator<Item = u
     (range.start..range.end.min(other.start)).chain(range.start.max(other.end)..range.end)
 }
 
-/// Adds a lane's picks to a step, each with its part's place among the step's parts. All `places` are `NOT_YET` before and
-/// after.
+/// Adds a lane's picks to a step, each with the index of its part among the step's parts. All `places` are
+/// `NOT_YET` before and after.
 fn list(picks: &[Pick], parts: &[Part], places: &mut Vec<u32>, step: &mut PlannedStep) {
     const NOT_YET: u32 = u32::MAX;
     let ends = picks.iter().fold(None, |ends, pick| {

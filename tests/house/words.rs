@@ -1,6 +1,6 @@
 //! The words of comments: a comment is a plain sentence that is understood where it stands, at the width of
-//! the code, and a type name means one thing. Only the folders below are checked; a folder is added when its
-//! comments are done.
+//! the code, and a type name means one thing. Only the folders below are checked; a folder is added to a list
+//! when its comments or its type names are done.
 #![allow(clippy::unwrap_used, reason = "a test stops at the first failure")]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,31 @@ use std::path::Path;
 use crate::paths::rust_files;
 
 /// The folders and files whose comments are done, from the root of the repository.
-const DONE: [&str; 12] = [
+const DONE: [&str; 20] = [
+    "crates/arrow",
+    "crates/base",
+    "crates/cli",
+    "crates/delta",
+    "crates/image",
+    "crates/petastorm",
+    "crates/store",
+    "python/src",
+    "src/batch",
+    "src/batch.rs",
+    "src/cache",
+    "src/lib.rs",
+    "src/loader",
+    "src/monitor",
+    "src/reader",
+    "src/samples",
+    "src/samples.rs",
+    "src/shard",
+    "src/shuffle.rs",
+    "tests",
+];
+
+/// The folders and files whose type names are done, from the root of the repository.
+const NAMED: [&str; 12] = [
     "crates/arrow",
     "crates/base",
     "crates/cli",
@@ -26,7 +50,13 @@ const DONE: [&str; 12] = [
 ];
 
 /// Paths within these folders whose comments are not done yet.
-const NOT_YET: [&str; 3] = ["crates/cli/src/inspect", "crates/cli/src/synth", "tests/house"];
+const NOT_YET: [&str; 5] = [
+    "crates/cli/src/inspect",
+    "crates/cli/src/synth",
+    "crates/store/src/snapshot",
+    "crates/store/src/source/tables",
+    "tests/house",
+];
 
 /// The longest line with a comment, in characters.
 const MAX_WIDTH: usize = 110;
@@ -70,7 +100,7 @@ const CONVENTIONS: [&str; 1] = ["Args"];
 #[test]
 fn comments_are_understood_where_they_stand() {
     let mut found = Vec::new();
-    for (file, text) in done() {
+    for (file, text) in texts(&DONE) {
         for comment in comments(&text) {
             let words = EXCEPTIONS
                 .iter()
@@ -88,7 +118,7 @@ fn comments_are_understood_where_they_stand() {
 #[test]
 fn comments_are_as_wide_as_the_code() {
     let mut found = Vec::new();
-    for (file, text) in done() {
+    for (file, text) in texts(&DONE) {
         for (number, line) in text.lines().enumerate() {
             let comment = line.trim_start();
             if comment.starts_with("//") && line.chars().count() > MAX_WIDTH && !is_table(comment) {
@@ -102,7 +132,7 @@ fn comments_are_as_wide_as_the_code() {
 #[test]
 fn a_type_name_means_one_thing() {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (file, text) in done() {
+    for (file, text) in texts(&NAMED) {
         for name in text.lines().filter_map(defined) {
             places.entry(name.to_owned()).or_default().push(file.clone());
         }
@@ -172,17 +202,17 @@ fn defined(line: &str) -> Option<&str> {
     (matches!(kind, "struct" | "enum" | "union" | "trait") && end > 0).then(|| &rest[..end])
 }
 
-/// The Rust files that are done, with their texts.
-fn done() -> Vec<(String, String)> {
+/// The Rust files of `places`, with their texts.
+fn texts(places: &[&str]) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    for place in DONE {
+    for place in places {
         let path = root.join(place);
         if path.is_dir() {
             let below = rust_files(&path).into_iter();
             files.extend(below.map(|(name, text)| (format!("{place}/{name}"), text)));
         } else {
-            files.push((place.to_owned(), fs::read_to_string(&path).unwrap()));
+            files.push(((*place).to_owned(), fs::read_to_string(&path).unwrap()));
         }
     }
     files.retain(|(file, _)| !NOT_YET.iter().any(|path| file.starts_with(path)));

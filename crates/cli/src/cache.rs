@@ -76,11 +76,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let console = Console::new(args.json.as_deref())?;
     if args.warm.is_empty() && !args.folder.is_dir() {
         if args.folder.exists() {
-            return Err(Error::invalid("this is no folder")
+            return Err(Error::invalid("this is not a folder")
                 .at(Place::file(args.folder.display().to_string()))
                 .hint("give the folder of a cache"));
         }
-        return Err(Error::new(ErrorKind::NotFound, "there is no such folder")
+        return Err(Error::new(ErrorKind::NotFound, "folder not found")
             .at(Place::file(args.folder.display().to_string()))
             .hint("a loader with a cache creates it, and so does --warm"));
     }

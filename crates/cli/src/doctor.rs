@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 impl Args {
     fn check(&self) -> Result<()> {
         match self.step_ms.is_some_and(|step| step.is_zero()) {
-            true => Err(Error::invalid("--step-ms is 0").hint("leave it out where there is no accelerator")),
+            true => Err(Error::invalid("--step-ms is 0").hint("leave it out if there is no accelerator")),
             false => Ok(()),
         }
     }

@@ -76,7 +76,7 @@ sampling and tables are kept; comments, thumbnails and colour profiles are not. 
 scans, of which loaders decode no parts, is written with a scan for each component.";
 
 pub(crate) fn pack(args: &PackArgs) -> Result<()> {
-    debug_assert!(args.coefficients, "the one form there is");
+    debug_assert!(args.coefficients, "coefficients are the only packed form");
     run(&args.common, Repack::Pack { beside: args.keep_images }, "packing")
 }
 

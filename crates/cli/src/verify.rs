@@ -61,7 +61,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 Some(_) => "as it should be: a fault was planted",
                 None => "please report it, with what `forebay verify` printed",
             };
-            Err(Error::new(ErrorKind::Internal, "what came is not what was planned").hint(next))
+            Err(Error::new(ErrorKind::Internal, "the delivered rows are not those that were planned")
+                .hint(next))
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use crate::deletion::DeletionVector;
 use crate::protocol::Protocol;
 
-/// One action. Those that say nothing about rows are none of these.
+/// One action of a log. Actions that say nothing about rows have no variant.
 #[derive(Debug)]
 pub(crate) enum Action {
     Add(Add),
@@ -18,7 +18,7 @@ pub(crate) enum Action {
     Sidecar(Sidecar),
 }
 
-/// A file that is live.
+/// An action that makes a file live.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Add {
@@ -30,12 +30,12 @@ pub(crate) struct Add {
     pub(crate) stats: Option<String>,
     #[serde(default)]
     pub(crate) deletion_vector: Option<Vector>,
-    /// The rows of the file, where a checkpoint has them apart from the other statistics.
+    /// The number of rows of the file, if a checkpoint has it apart from the other statistics.
     #[serde(skip)]
     pub(crate) rows: Option<u64>,
 }
 
-/// A file that is live no more.
+/// An action that ends the life of a file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Remove {
@@ -56,7 +56,7 @@ pub(crate) struct Vector {
     pub(crate) cardinality: u64,
 }
 
-/// What a table is.
+/// The metadata of a table: its identity, schema and properties.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Metadata {
@@ -86,7 +86,7 @@ impl From<Vector> for DeletionVector {
     }
 }
 
-/// A line of the log: an object with one of these.
+/// A line of the log: an object with a single action.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
@@ -102,15 +102,15 @@ struct Line {
     sidecar: Option<Sidecar>,
 }
 
-/// Null as what there is without a value.
+/// Treats null like a missing value.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(input: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(input)?.unwrap_or_default())
 }
 
-/// Takes each action of a file with one in each line.
+/// Passes each action of a file, which has one in each line, to `take`.
 ///
 /// # Errors
-/// `Corrupt`, with the line, for one that cannot be read; as `take` does.
+/// `Corrupt`, with the line, for an action that cannot be read; errors of `take`.
 pub(crate) fn each(bytes: &[u8], mut take: impl FnMut(Action) -> Result<()>) -> Result<()> {
     for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -134,7 +134,7 @@ pub(crate) fn each(bytes: &[u8], mut take: impl FnMut(Action) -> Result<()>) -> 
     Ok(())
 }
 
-/// The statistics of a file, as far as they are of use.
+/// The statistics of a file, as far as they are needed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Statistics {
@@ -143,8 +143,8 @@ struct Statistics {
 }
 
 impl Add {
-    /// The rows of the file with those that are deleted, where the log has them. Statistics that make no
-    /// sense are as good as none.
+    /// The number of rows of the file, including deleted ones, if the log has it. Statistics that make no
+    /// sense are ignored.
     pub(crate) fn row_count(&self) -> Option<u64> {
         self.rows.or_else(|| serde_json::from_str::<Statistics>(self.stats.as_deref()?).ok()?.num_records)
     }

@@ -29,13 +29,13 @@ const READ: [&[&str]; 11] = [
 /// The columns of sidecars, which older checkpoints lack.
 const SIDECAR: &[&str] = &["sidecar", "path"];
 
-/// Rows that are decoded at once.
+/// The number of rows that are decoded at once.
 const AT_ONCE: usize = 4_096;
 
-/// Takes each action of a checkpoint or a sidecar.
+/// Passes each action of a checkpoint or a sidecar to `take`.
 ///
 /// # Errors
-/// `Corrupt` for a file that is damaged, or whose columns are none of a checkpoint; as `take` does.
+/// `Corrupt` for a file that is damaged, or whose columns are not those of a checkpoint; errors of `take`.
 pub(crate) fn each(bytes: Bytes, mut take: impl FnMut(Action) -> Result<()>) -> Result<()> {
     let read = caught(|| {
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
@@ -118,7 +118,7 @@ impl<'a> AddColumns<'a> {
         let parsed = parsed.as_ref().filter(|parsed| parsed.array.is_valid(row));
         let vector = vector.as_ref().filter(|vector| vector.array.is_valid(row));
         let rows = parsed.map(|parsed| parsed.number("numRecords", row)).transpose()?.flatten();
-        // A structure of nulls alone stands for none.
+        // Some writers store a structure of nulls instead of a null.
         let vector = match vector.map(|vector| vector.text("storageType", row)).transpose()?.flatten() {
             Some(storage_type) => vector.map(|vector| of_vector(vector, storage_type, row)).transpose()?,
             None => None,
@@ -157,7 +157,7 @@ impl<'a> Members<'a> {
         Ok(Members { name: name.to_owned(), array })
     }
 
-    /// The rows that are there.
+    /// The rows in which the structure exists.
     fn rows(&self) -> impl Iterator<Item = usize> + use<'a> {
         let array = self.array;
         (0..array.len()).filter(|row| array.is_valid(*row))
@@ -167,7 +167,7 @@ impl<'a> Members<'a> {
         self.array.column_by_name(field)
     }
 
-    /// The column, if it is there and has a value in the row.
+    /// The column of a field, if it exists and has a value in the row.
     fn at(&self, field: &str, row: usize) -> Option<&'a ArrayRef> {
         self.column(field).filter(|column| column.is_valid(row))
     }
@@ -269,7 +269,7 @@ mod tests {
         assert!(refused(sound.slice(..sound.len() - 1)).contains("cannot be read"));
         assert!(refused(written(vec![paths(), sizes(vec![1, -2])])).contains("add.size has another type"));
         assert!(refused(written(vec![sizes(vec![1, 2])])).contains("add.path has another type or no value"));
-        // Any byte may be another: an error or other values, and no panic.
+        // Any byte may be changed: that gives an error or other values, and no panic.
         for at in 0..sound.len() {
             let mut bytes = sound.to_vec();
             bytes[at] ^= 0x55;

@@ -120,7 +120,7 @@ impl DeletionVector {
 }
 
 impl fmt::Display for DeletionVector {
-    /// What tells it from any other of its table.
+    /// Identifies the vector among all others of its table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DeletionVector { storage, text, offset, .. } = self;
         match offset {

@@ -3,8 +3,7 @@
 //! A Delta table is a folder of Parquet files and a log, `_delta_log`, that says which of them are live. This
 //! crate folds the log: from the names of its files it chooses those that a version needs, and from their
 //! bytes it makes a [`Table`] with the live files, their partition values and deleted rows, and the columns
-//! with their names in the files. It reads nothing itself: whoever uses it lists the folder and fetches the
-//! bytes.
+//! with their names in the files. It does no I/O: its user lists the folder and fetches the bytes.
 //!
 //! ```text
 //! names of _delta_log ─► Segment ─► bytes ─► Replay ─► Table ─► bytes of deletion vectors ─► ranges of rows
@@ -17,7 +16,7 @@
 //! Tables of reader versions 1, 2 and 3 with the features in [`SUPPORTED_FEATURES`]; any other feature is
 //! refused by its name. Commits as JSON; checkpoints in one file, in several parts, and of the second version
 //! with sidecars; deletion vectors in the log and in files; columns that are found by name or by id. A log is
-//! untrusted: whatever it holds gives a [`Table`] or an error with its place.
+//! untrusted: any content gives a [`Table`] or an error with its place.
 
 mod action;
 mod bitmap;

@@ -1,24 +1,24 @@
 //! The names of files in a log.
 
-/// The digits of a version in a name.
+/// The number of digits of a version in a name.
 const DIGITS: usize = 20;
 
-/// What a file of the log is.
+/// A kind of file in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFile {
-    /// What one version changed.
+    /// The changes of one version.
     Commit(u64),
-    /// All of a version, or a part of it.
+    /// The whole content of a version, or a part of it.
     Checkpoint {
         /// The version.
         version: u64,
-        /// Which part it is, and how many there are; `None` where it is whole.
+        /// The number of this part, and the number of parts; `None` if the checkpoint is in one file.
         part: Option<(u32, u32)>,
     },
 }
 
 impl LogFile {
-    /// The file of this name; `None` for any other, such as checksums and hints.
+    /// The kind of the file with this name; `None` for any other, such as checksums and hints.
     pub(crate) fn of(name: &str) -> Option<Self> {
         let (digits, rest) = name.split_at_checked(DIGITS)?;
         let version = number(digits)?;

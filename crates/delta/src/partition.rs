@@ -9,10 +9,10 @@ use forebay_arrow::array::{
 };
 use forebay_arrow::datatypes::*;
 
-/// A column of one row with the value of a text; `None` where the text is no such value, or no partition
-/// column has such a type.
+/// A column of one row with the value that a text stands for; `None` if the text is not a value of the type,
+/// or no partition column can have the type.
 pub(crate) fn value(data_type: &DataType, text: Option<&str>) -> Option<ArrayRef> {
-    // No value and an empty one are the same to Delta.
+    // Delta does not distinguish a null from an empty value.
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Some(new_null_array(data_type, 1));
     };
@@ -58,7 +58,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Microseconds since 1970. One without a zone is of UTC, where it is a moment.
+/// Microseconds since 1970. A text without a zone is in UTC if the column holds moments.
 fn moment(text: &str, is_moment: bool) -> Option<i64> {
     if let Ok(at) = DateTime::parse_from_rfc3339(text) {
         return is_moment.then(|| at.timestamp_micros());
@@ -69,7 +69,7 @@ fn moment(text: &str, is_moment: bool) -> Option<i64> {
     Some(at.and_utc().timestamp_micros())
 }
 
-/// A decimal without its point; `None` where it has more digits behind it than the scale.
+/// A decimal without its point; `None` if it has more digits after the point than the scale.
 fn decimal(text: &str, scale: i8) -> Option<i128> {
     let (number, exponent) = match text.split_once(['e', 'E']) {
         Some((number, exponent)) => (number, exponent.parse::<i32>().ok()?),
@@ -97,7 +97,7 @@ fn decimal(text: &str, scale: i8) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-/// Bytes that are written as characters of their numbers, some of them as `\u0001`.
+/// Bytes that are written as the characters with their numbers, some of them as `\u0001`.
 fn binary(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -2,10 +2,10 @@
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-/// The path below the table's folder `root` that a text of its log stands for.
+/// The path below the table's folder `root` that a text in its log stands for.
 ///
 /// # Errors
-/// `Unsupported` for a path out of the table, `Corrupt` for one that is none.
+/// `Unsupported` for a path outside of the table, `Corrupt` for a text that is not a path.
 pub(crate) fn below(text: &str, root: &str) -> Result<String> {
     let whole = decoded(text);
     let relative = match is_absolute(&whole) {
@@ -55,7 +55,7 @@ fn inside<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     below?.strip_prefix('/')
 }
 
-/// A text with its `%41` as what they stand for; as it is where that is no text.
+/// A text with escapes such as `%41` decoded; unchanged if the result is not UTF-8.
 fn decoded(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();

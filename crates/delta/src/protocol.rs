@@ -1,4 +1,4 @@
-//! What a reader of a table must be able to do.
+//! The requirements of a table on its readers.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub const SUPPORTED_FEATURES: [&str; 8] = [
     "vacuumProtocolCheck",
 ];
 
-/// The version of readers from which tables name their features.
+/// From this reader version on, tables name their features.
 const WITH_FEATURES: i64 = 3;
 
 /// The protocol of a table.
@@ -30,7 +30,7 @@ pub(crate) struct Protocol {
 }
 
 impl Protocol {
-    /// Refuses what is not supported, by its name.
+    /// Refuses a requirement that is not supported, by its name.
     pub(crate) fn check(&self) -> Result<()> {
         if self.min_reader_version > WITH_FEATURES {
             let cause = format!(
@@ -54,7 +54,7 @@ impl Protocol {
         }
     }
 
-    /// The features that readers must have.
+    /// The features that a reader must support.
     pub(crate) fn features(&self) -> impl Iterator<Item = &str> {
         let named = self.reader_features.iter().flatten().map(String::as_str);
         let implied = (self.min_reader_version == 2).then_some("columnMapping");

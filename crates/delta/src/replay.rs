@@ -17,18 +17,19 @@ use crate::{checkpoint, path};
 /// The property of a table that says how its columns are found.
 const MAPPING: &str = "delta.columnMapping.mode";
 
-/// A log that is folded. What a newer file of it says comes before what an older one says, so they are taken
-/// from the newest to the oldest.
+/// A log that is being folded. Newer files of the log take precedence over older ones, so they are taken from
+/// the newest to the oldest.
 #[derive(Debug, Default)]
 pub struct Replay {
     /// The folder of the table, as an absolute path or URL.
     root: String,
     protocol: Option<Protocol>,
     metadata: Option<Metadata>,
-    /// What was said of a file and its deleted rows: hashes, which are far fewer bytes than paths.
+    /// Hashes of the files, with their deleted rows, that an action named: hashes take far fewer bytes than
+    /// paths.
     seen: HashSet<u128>,
     files: Vec<File>,
-    /// The values of partition columns by their names in the log, each once.
+    /// The values of partition columns by their names in the log, with the number of each different set.
     partitions: HashMap<BTreeMap<String, Option<String>>, u32>,
 }
 
@@ -38,20 +39,20 @@ impl Replay {
         Replay { root: root.to_owned(), ..Replay::default() }
     }
 
-    /// Takes a commit. One that was taken later is older.
+    /// Takes a commit. Each call must pass an older one.
     ///
     /// # Errors
-    /// `Corrupt`, with the line, where it cannot be read; `Unsupported` for a file out of the table.
+    /// `Corrupt`, with the line, if the commit cannot be read; `Unsupported` for a file outside of the table.
     pub fn commit(&mut self, bytes: &[u8]) -> Result<()> {
-        // A commit says one thing of each file: what it adds is not what it removes.
+        // A commit has only one action for each file: it does not add and remove the same one.
         action::each(bytes, |action| self.take(action).map(|_| ()))
     }
 
-    /// Takes a file of the checkpoint: `name` tells JSON from Parquet. Returns the names of the sidecars that
-    /// it refers to.
+    /// Takes a file of the checkpoint; its `name` distinguishes JSON from Parquet. Returns the names of the
+    /// sidecars that it refers to.
     ///
     /// # Errors
-    /// As [`commit`](Self::commit).
+    /// The errors of [`commit`](Self::commit).
     pub fn checkpoint(&mut self, name: &str, bytes: Bytes) -> Result<Vec<String>> {
         let mut sidecars = Vec::new();
         let take = |action| {
@@ -65,14 +66,14 @@ impl Replay {
         Ok(sidecars)
     }
 
-    /// Takes an action; returns the name of the sidecar that it refers to.
+    /// Takes an action; returns the name of the sidecar that it refers to, if it does.
     fn take(&mut self, action: Action) -> Result<Option<String>> {
         match action {
             Action::Add(add) => self.add(add)?,
             Action::Remove(remove) => {
                 self.is_new(&remove.path, remove.deletion_vector.as_ref());
             }
-            // The newest are those of the version.
+            // The first one taken is the newest, and so that of the version.
             Action::Metadata(metadata) => drop(self.metadata.get_or_insert(metadata)),
             Action::Protocol(protocol) => drop(self.protocol.get_or_insert(protocol)),
             Action::Sidecar(sidecar) => {
@@ -86,7 +87,7 @@ impl Replay {
         Ok(None)
     }
 
-    /// Whether nothing newer was said of a file with these deleted rows.
+    /// Whether no newer action named a file with these deleted rows.
     fn is_new(&mut self, path: &str, vector: Option<&Vector>) -> bool {
         let mut hash = Xxh3::new();
         hash.update(path.as_bytes());
@@ -114,20 +115,19 @@ impl Replay {
         Ok(())
     }
 
-    /// Refuses a table that asks for what is not supported, as soon as that is known: before its files are
-    /// read.
+    /// Refuses a table with unsupported requirements as soon as these are known, before its files are read.
     ///
     /// # Errors
-    /// `Unsupported`, by the name of the feature.
+    /// `Unsupported`, with the name of the feature.
     pub fn check(&self) -> Result<()> {
         self.protocol.as_ref().map_or(Ok(()), Protocol::check)
     }
 
-    /// The version that the log makes.
+    /// The version that results from the log.
     ///
     /// # Errors
-    /// `Unsupported` for features and types that are not read, by name; `Corrupt` where the log lacks the
-    /// protocol or the schema, where they cannot be read, and for a file that is live twice.
+    /// `Unsupported`, by name, for features and types that are not supported; `Corrupt` if the log lacks the
+    /// protocol or the schema, if these cannot be read, and for a file that is live twice.
     pub fn finish(mut self, version: u64) -> Result<Table> {
         let lacks =
             |what: &str| Error::new(ErrorKind::Corrupt, format!("the log lacks the {what} of the table"));
@@ -166,7 +166,8 @@ impl Replay {
     }
 }
 
-/// The time of a commit in milliseconds since 1970 where it has one itself: then that of its file may be any.
+/// The time of a commit in milliseconds since 1970, if the commit states it; the time of its file may then be
+/// any.
 pub fn commit_time(bytes: &[u8]) -> Option<i64> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -178,7 +179,7 @@ pub fn commit_time(bytes: &[u8]) -> Option<i64> {
     struct First {
         commit_info: Info,
     }
-    // It is the first action of such a commit.
+    // The time is in the first action of such a commit.
     let first = bytes.split(|byte| *byte == b'\n').next()?;
     serde_json::from_slice::<First>(first).ok()?.commit_info.in_commit_timestamp
 }

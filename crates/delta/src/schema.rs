@@ -1,4 +1,4 @@
-//! The columns of a table: as they are delivered, and what they are called in its files.
+//! The columns of a table: as they are delivered, and their names in its files.
 
 use std::sync::Arc;
 
@@ -6,47 +6,49 @@ use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use serde_json::{Map, Value};
 
-/// The key of the number of a column in its metadata, and of its name in the files.
+/// The key of a column's number in its metadata; below, that of its name in the files.
 const ID: &str = "delta.columnMapping.id";
 const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
 
-/// How the columns of a table are found in its files.
+/// The way in which the columns of a table are found in its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// By the names that the table gives them.
+    /// By the same names as in the table.
     AsNamed,
-    /// By names of their own.
+    /// By separate names, which the schema gives.
     ByName,
-    /// By their numbers.
+    /// By their numbers in the schema.
     ById,
 }
 
 /// A column of a table.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// As it is delivered. Strings and binary are views; everything but the keys of maps may be null.
+    /// The field as it is delivered. Strings and binary are views; everything except the keys of maps may be
+    /// null.
     pub field: FieldRef,
-    /// What it is called in the files.
+    /// The name of the column in the files.
     pub stored: StoredName,
-    /// Whether its values are in the log.
+    /// Whether the values of the column are in the log.
     pub is_partition: bool,
 }
 
-/// What a field is called in the files of a table.
+/// The name of a field in the files of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredName {
-    /// The name that the table gives it.
+    /// The name in the table.
     pub name: String,
     /// The name in the files.
     pub stored: String,
-    /// The number in the files.
+    /// The number of the field in the files.
     pub id: Option<i32>,
-    /// Inside it: the fields of a structure, the item of a list, the key and the value of a map.
+    /// The names inside the field: the fields of a structure, the item of a list, the key and the value of a
+    /// map.
     pub inner: Vec<StoredName>,
 }
 
 impl Found {
-    /// By the value of the table's property for it.
+    /// The way for a value of the table's property.
     pub(crate) fn of(mode: Option<&str>) -> Result<Self> {
         match mode {
             None | Some("none") => Ok(Found::AsNamed),
@@ -63,7 +65,8 @@ impl Found {
 /// The columns of a schema as the log has it.
 ///
 /// # Errors
-/// `Corrupt` for a text that is no schema; `Unsupported`, with the column, for types that are not read.
+/// `Corrupt` for a text that is not a schema; `Unsupported`, with the column, for types that are not
+/// supported.
 pub(crate) fn columns(text: &str, partition: &[String], found: Found) -> Result<Vec<Column>> {
     let schema: Value = serde_json::from_str(text).map_err(|error| malformed(&error.to_string()))?;
     let fields = fields_of(&schema).ok_or_else(|| malformed("it has no fields"))?;

@@ -1,4 +1,4 @@
-//! Which files of a log a version needs.
+//! Chooses the files of a log that a version needs.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use crate::name::LogFile;
 pub struct LogEntry {
     /// Its name in the folder of the log.
     pub name: String,
-    /// When it was written, in milliseconds since 1970.
+    /// The time when it was written, in milliseconds since 1970.
     pub modified: i64,
 }
 
-/// The files of a log that make one version: a checkpoint, and the commits behind it.
+/// The files of a log that make one version: a checkpoint, and the commits after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The version that they make.
     pub version: u64,
     /// The commits from the newest to the oldest, by their places in the listing.
     pub commits: Vec<Commit>,
-    /// The parts of the checkpoint, by their places in the listing; none where the commits begin with the
-    /// first.
+    /// The parts of the checkpoint, by their places in the listing; empty if the commits begin with the first
+    /// one.
     pub checkpoint: Vec<usize>,
 }
 
@@ -51,8 +51,8 @@ impl Segment {
     /// The files of the newest version, or of the one that is wanted.
     ///
     /// # Errors
-    /// `NotFound` for a log without a version, and for one that it does not have, or does not have any more;
-    /// `Corrupt` where a commit is missing.
+    /// `NotFound` for a log without a version, and for a version that it does not have, or no longer has;
+    /// `Corrupt` if a commit is missing.
     pub fn of(entries: &[LogEntry], wanted: Option<u64>) -> Result<Self> {
         let commits = commits(entries);
         let checkpoints = checkpoints(entries);
@@ -99,7 +99,7 @@ impl Segment {
     }
 }
 
-/// The oldest version that can be made of what there is.
+/// The oldest version that can be made from the listed files.
 fn oldest(commits: &[Commit], checkpoints: &BTreeMap<u64, Vec<usize>>) -> Option<u64> {
     match commits.first().map(|commit| commit.version) {
         Some(0) => Some(0),
@@ -142,7 +142,7 @@ mod tests {
         names.iter().map(|of| LogEntry { name: name(of), modified: 0 }).collect()
     }
 
-    /// The version, those of the commits, and the places of the checkpoint's parts; or the refusal.
+    /// The version, those of the commits, and the places of the checkpoint's parts; or the error.
     fn segment(names: &[&str], wanted: Option<u64>) -> Result<(u64, Vec<u64>, Vec<usize>), String> {
         let made = Segment::of(&entries(names), wanted).map_err(|error| error.to_string())?;
         Ok((made.version, made.commits.iter().map(|commit| commit.version).collect(), made.checkpoint))

@@ -14,15 +14,15 @@ use crate::schema::{Column, Found};
 pub struct Table {
     /// The version.
     pub version: u64,
-    /// The identity of the table through all of its versions.
+    /// The identity of the table, the same in all of its versions.
     pub id: String,
-    /// The version of readers that it asks for.
+    /// The version that it requires of readers.
     pub min_reader_version: i64,
-    /// The features that it asks of readers, by name.
+    /// The features that it requires of readers, by name.
     pub features: Vec<String>,
     /// The columns in order.
     pub columns: Vec<Column>,
-    /// How they are found in the files.
+    /// The way in which the columns are found in the files.
     pub found: Found,
     /// The partition columns by the names that the table gives them, in the order of the partitions.
     pub partition_columns: Vec<String>,
@@ -39,21 +39,21 @@ pub struct Table {
 pub struct File {
     /// The path below the folder of the table.
     pub path: Box<str>,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Its partition, by its place among those of the table.
+    /// Its partition, as an index into those of the table.
     pub partition: u32,
-    /// Rows with those that are deleted, where the log has them.
+    /// The number of rows, including deleted ones, if the log has it.
     pub rows: Option<u64>,
-    /// Which of them are deleted.
+    /// The deletion vector of the file, if rows are deleted.
     pub deletion: Option<Box<DeletionVector>>,
 }
 
 impl Table {
-    /// The values of the partition columns in a partition, each a column of one row.
+    /// The values of the partition columns in a partition, each as a column of one row.
     ///
     /// # Errors
-    /// `Corrupt`, with the column, for a text that is no value of it.
+    /// `Corrupt`, with the column, for a text that is not a value of its type.
     pub fn values(&self, partition: &[Option<String>]) -> Result<Vec<ArrayRef>> {
         let each = self.partition_columns.iter().zip(partition).map(|(name, text)| {
             let column = self.columns.iter().find(|column| column.field.name() == name);
@@ -67,7 +67,7 @@ impl Table {
         each.collect()
     }
 
-    /// The rows that are live, where the log has the rows of each file.
+    /// The number of live rows, if the log has the number of rows of each file.
     pub fn rows(&self) -> Option<u64> {
         self.files.iter().try_fold(0u64, |sum, file| {
             let deleted = file.deletion.as_ref().map_or(0, |deletion| deletion.count());

@@ -1,17 +1,18 @@
 //! Memory that a thread keeps from one image to the next.
 
-/// Bytes that a buffer may skip, so that it begins where a 16-bit number may.
+/// The bytes that a buffer may skip, so that it begins at an address suitable for a 16-bit number.
 const SLACK: usize = align_of::<u16>() - 1;
 
-/// Bytes whose content is meaningless until written: grown, never cleared. They begin where a 16-bit number may.
+/// Bytes whose content is meaningless until written: the buffer grows, and is never cleared. It begins at an
+/// address suitable for a 16-bit number.
 #[derive(Default)]
 pub(super) struct Buffer(Vec<u8>);
 
 impl Buffer {
-    /// `bytes` bytes of arbitrary content.
+    /// Lends `bytes` bytes of arbitrary content.
     pub(super) fn take(&mut self, bytes: usize) -> &mut [u8] {
         if self.bytes() < bytes as u64 {
-            // Nothing of the old content is needed, so it is not copied.
+            // The old content is not needed, so it is not copied.
             self.0 = Vec::new();
             self.0 = vec![0; bytes + SLACK];
         }
@@ -24,7 +25,7 @@ impl Buffer {
         &self.0[self.start()..][..bytes]
     }
 
-    /// Bytes that it holds.
+    /// The number of bytes that it holds.
     pub(super) fn bytes(&self) -> u64 {
         self.0.len().saturating_sub(SLACK) as u64
     }

@@ -6,7 +6,8 @@ use super::geometry::{Corner, corner};
 use super::pixel_type::{Layout, PixelType};
 use super::spec::{Image, Size};
 
-/// Moves an image of the size `shown` from the start of its slot to its place on the canvas, and fills the rest of that.
+/// Moves an image of the size `shown` from the start of its slot to its place on the canvas, and fills the
+/// rest of the canvas.
 pub(super) fn spread_image(image: &Image, shown: Size, slot: &mut [u8]) {
     match image.pixel_type() {
         PixelType::U8 => spread_type(image, shown, slot, |value| [value as u8]),
@@ -31,7 +32,7 @@ fn spread_type<const BYTES: usize>(
         return spread(slot, (shown, corner), canvas, fill);
     }
     let area = |size: Size| size.height as usize * size.width as usize * BYTES;
-    // The last plane goes first, so that none is overwritten before it is moved.
+    // The last plane is moved first, so that no plane is overwritten before it is moved.
     for (plane, fill) in fill.chunks_exact(BYTES).enumerate().rev() {
         let from = plane * area(shown);
         slot.copy_within(from..from + area(shown), plane * area(canvas));
@@ -39,14 +40,14 @@ fn spread_type<const BYTES: usize>(
     }
 }
 
-/// Moves the rows of an image of the size `shown` from the start of a plane to their places on the canvas,
-/// where it begins at the corner, and fills the rest with a pixel.
+/// Moves the rows of an image of the size `shown` from the start of a plane to their places on the canvas, on
+/// which it begins at the corner, and fills the rest with a pixel.
 pub(super) fn spread(plane: &mut [u8], (shown, corner): (Size, Corner), canvas: Size, pixel: &[u8]) {
     let (from, to) = (shown.width as usize * pixel.len(), canvas.width as usize * pixel.len());
     let (left, top) = (corner.left as usize * pixel.len(), corner.top as usize);
     let height = shown.height as usize;
     if from < to || top > 0 {
-        // The last row goes first, so that none is overwritten before it is moved.
+        // The last row is moved first, so that no row is overwritten before it is moved.
         for row in (0..height).rev() {
             let begin = (top + row) * to;
             plane.copy_within(row * from..(row + 1) * from, begin + left);

@@ -1,4 +1,4 @@
-//! One encoded image into its slot: the way that its bytes need.
+//! Decodes one encoded image into its slot, by the decoder of its format.
 
 use forebay_base::{Error, Result};
 
@@ -12,22 +12,25 @@ use super::{kept, packed, raster, raw};
 
 /// Decodes one encoded image into its slot, transformed as `image` says.
 ///
-/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, the result of [`Image::keep`] for
-/// one with the same spec, or that of [`pack`](crate::pack); or raw pixels, if [`Image::raw`] says so. `slot`
-/// takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native byte order; it
-/// needs no alignment. `key` decides the random draws: equal arguments give equal pixels on every thread.
+/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, the result of
+/// [`Image::keep`] for one with the same spec, or that of [`pack`](crate::pack); or raw pixels, if
+/// [`Image::raw`] says so. `slot` takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order
+/// and native byte order; it needs no alignment. `key` decides the random draws: equal arguments give equal
+/// pixels on every thread.
 ///
 /// Decoders and intermediate buffers belong to the calling thread and are reused for its next image.
 ///
 /// # Errors
-/// [`BadRow`](crate::ErrorKind::BadRow) for an image that is damaged in the part of it that is decoded, [`TooLarge`](crate::ErrorKind::TooLarge) for an image beyond
-/// [`Image::max_pixels`], or whose decoding would take more memory than that allows, [`Invalid`](crate::ErrorKind::Invalid) for a slot of another length. The slot's content is
-/// unspecified after an error.
+/// [`BadRow`](crate::ErrorKind::BadRow) for an image that is damaged in the part of it that is decoded,
+/// [`TooLarge`](crate::ErrorKind::TooLarge) for an image beyond [`Image::max_pixels`], or whose decoding
+/// would take more memory than that allows, [`Invalid`](crate::ErrorKind::Invalid) for a slot of another
+/// length. The slot's content is unspecified after an error.
 pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()> {
     decode_within(&Workspace::of_one(image.max_pixels), image, encoded, key, slot)
 }
 
-/// [`decode_into`] that takes the memory for it from a workspace, also for an image that follows another one.
+/// Decodes like [`decode_into`], but takes the memory from a workspace; the image may also follow another
+/// one.
 pub fn decode_within<'a>(
     workspace: &Workspace,
     image: &Image,
@@ -62,9 +65,9 @@ pub fn decode_within<'a>(
     })
 }
 
-/// Whether decoding needs bytes that cannot change meanwhile: decoders read a header more than once, and memory that
-/// they allocate after the first time must suffice after the second. Nothing is allocated by what
-/// pixels are.
+/// Whether decoding needs bytes that cannot change meanwhile: decoders read a header more than once, and the
+/// memory that they allocate after the first time must suffice after the second. Pixels do not affect what is
+/// allocated.
 pub fn needs_stable(image: &Image, encoded: &[u8]) -> bool {
     image.raw.is_none() && !kept::is_pixels(encoded)
 }

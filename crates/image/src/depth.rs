@@ -1,21 +1,22 @@
-//! Bits of a channel while an image is cropped, resized and turned: 8, or 16 where a file has more than 8.
+//! The bits of a channel while an image is cropped, resized and turned: 8, or 16 if a file has more than 8.
 //!
-//! A file of 8 bits is worked on in 8 bits, whatever is delivered, and each of its levels is widened at the end: 255 becomes
-//! 65535. So a column may mix both kinds, and a JPEG costs the same as ever.
+//! A file of 8 bits is processed in 8 bits, whatever is delivered, and each of its levels is widened at the
+//! end: 255 becomes
+//! 65535. So a column may mix both kinds, and a JPEG costs no more.
 
-/// The number of a 16-bit level for each 8-bit one: black stays 0, and white is white.
+/// The factor from an 8-bit level to a 16-bit one: black stays 0, and white is white.
 pub(super) const WIDENING: u16 = 257;
 
 /// Bits of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
     Eight,
-    /// In native byte order.
+    /// Sixteen bits in native byte order.
     Sixteen,
 }
 
 impl Depth {
-    /// Bytes of one channel of one pixel.
+    /// The bytes of one channel of one pixel.
     pub(super) const fn bytes(self) -> usize {
         match self {
             Depth::Eight => size_of::<u8>(),
@@ -26,10 +27,10 @@ impl Depth {
 
 /// A channel of a pixel as it is stored in a buffer.
 pub(super) trait Level: Copy {
-    /// Its number.
+    /// The level as a number.
     fn value(self) -> f32;
 
-    /// The level of a whole number that it can hold.
+    /// The level for a whole number that it can hold.
     fn of(value: f32) -> Self;
 }
 
@@ -43,7 +44,7 @@ impl Level for u8 {
     }
 }
 
-/// Bytes of a 16-bit number, which no buffer need align.
+/// The bytes of a 16-bit number, which buffers need not align.
 impl Level for [u8; 2] {
     fn value(self) -> f32 {
         f32::from(u16::from_ne_bytes(self))

@@ -1,11 +1,12 @@
-//! What decides how an image is shown: its key, or the image that it follows.
+//! Determines how an image is shown: by its key, or by the image that it follows.
 
 use super::drawn::Drawn;
 use super::draws::RowKey;
 use super::frame::Frame;
 use super::spec::Image;
 
-/// What decides how an image is shown: the key of its draws, and what is shown of the image that it follows.
+/// Determines how an image is shown: the key of its draws, and the geometry of the image that it follows, if
+/// any.
 #[derive(Clone, Copy, Debug)]
 pub struct Drawing<'a> {
     key: RowKey,
@@ -13,7 +14,7 @@ pub struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    /// For an image that follows another one, of which so much is shown.
+    /// For an image that follows another one with this geometry.
     pub fn following(key: RowKey, of: &'a Drawn) -> Self {
         Drawing { key, of: Some(of) }
     }

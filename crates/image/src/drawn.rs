@@ -1,33 +1,33 @@
-//! The crop, resize and flips of one image, for what belongs to it.
+//! The crop, resize and flips of one image, for data that belongs to it.
 //!
-//! [`Frame::draw`] decides for the image and for all that follows it, so that they cannot disagree. All coordinates are of
-//! the image as it is seen: turned first where its orientation is applied.
+//! [`Frame::draw`] decides for the image and for everything that follows it, so that they cannot disagree.
+//! All coordinates are in the image as it is seen: after it was turned, if its orientation is applied.
 
 use super::frame::Frame;
 use super::geometry::{Corner, Mirror};
 use super::rotation::Turn;
 use super::spec::{Image, Size};
 
-/// The geometry of one image: where each of its points is in the pixels that are delivered.
+/// The geometry of one image: the place of each of its points in the delivered pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drawn {
     pub(super) frame: Frame,
     /// The size of the image before it is cropped.
     seen: Size,
-    /// The size in which it is delivered.
+    /// The size in which the image is delivered.
     target: Size,
 }
 
 impl Drawn {
-    /// The most numbers that it consists of.
+    /// The most numbers that the geometry consists of.
     const NUMBERS: usize = 9;
 
-    /// The numbers that it consists of for images of a spec: the last one is that of turned images alone.
+    /// The number of numbers of the geometry for images of a spec: only turned images have the last one.
     pub fn numbers_of(image: &Image) -> usize {
         if image.rotates() { Drawn::NUMBERS } else { Drawn::NUMBERS - 1 }
     }
 
-    /// That of an image of this size before it is cropped.
+    /// The geometry of an image with this size before it is cropped.
     pub(super) fn new(frame: Frame, seen: Size) -> Drawn {
         Drawn { frame, seen, target: frame.target }
     }
@@ -42,13 +42,13 @@ impl Drawn {
         (self.seen.width, self.seen.height)
     }
 
-    /// The size in which it is delivered: that of the result, or less of it where images keep their shape.
+    /// The size in which the image is delivered: the size of the result, or less if images keep their shape.
     pub fn target(&self) -> Size {
         self.target
     }
 
-    /// A box (left, top, right, bottom) of the image in the pixels that are delivered, before these are turned. It may reach
-    /// out of them.
+    /// The place of a box (left, top, right, bottom) of the image in the delivered pixels, before these are
+    /// turned. It may extend beyond them.
     pub fn corners(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
         let Mirror { across, down } = self.frame.mirror;
         let (width, height) = (f64::from(self.target.width), f64::from(self.target.height));
@@ -59,14 +59,14 @@ impl Drawn {
         [left + x, top + y, right + x, bottom + y]
     }
 
-    /// The part of such a box that is visible; one that is not becomes empty, at the border.
+    /// The visible part of such a box; one that is not visible becomes empty, at the border.
     pub fn clipped(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
         let (x, y) = self.begin();
         let (end_x, end_y) = (x + f64::from(self.target.width), y + f64::from(self.target.height));
         [left.clamp(x, end_x), top.clamp(y, end_y), right.clamp(x, end_x), bottom.clamp(y, end_y)]
     }
 
-    /// Where the image begins on its canvas.
+    /// The place on the canvas where the image begins.
     fn begin(&self) -> (f64, f64) {
         let Corner { top, left } = self.frame.corner;
         (f64::from(left), f64::from(top))
@@ -77,8 +77,8 @@ impl Drawn {
         self.frame.turn.as_ref()
     }
 
-    /// The box that holds a clipped one once it is turned, where images are turned. It may reach out of the pixels that are
-    /// delivered.
+    /// The box around a clipped one after it was turned, if images are turned. It may extend beyond the
+    /// delivered pixels.
     pub fn turned(&self, [left, top, right, bottom]: [f64; 4]) -> Option<[f64; 4]> {
         let turn = self.turn()?;
         let (x, y) = self.begin();
@@ -91,8 +91,8 @@ impl Drawn {
         Some([across(least)? + x, down(least)? + y, across(most)? + x, down(most)? + y])
     }
 
-    /// A point of the image in the pixels that are delivered. It names a pixel by its number, so the mirror image of 0 is the
-    /// number of the last one, as in torchvision.
+    /// The place of a point of the image in the delivered pixels. A point names a pixel by its number, so the
+    /// mirror image of 0 is the number of the last one, as in torchvision.
     pub fn point(&self, x: f64, y: f64) -> (f64, f64) {
         let Mirror { across, down } = self.frame.mirror;
         let (x, y) = self.resized(x, y);
@@ -104,7 +104,7 @@ impl Drawn {
         (x + last_x / 2.0 + left, y + last_y / 2.0 + top)
     }
 
-    /// A point of the image in the resized crop.
+    /// The place of a point of the image in the resized crop.
     fn resized(&self, x: f64, y: f64) -> (f64, f64) {
         let shown = &self.frame.sampling;
         (
@@ -113,8 +113,8 @@ impl Drawn {
         )
     }
 
-    /// Top, left, height and width of the part that is shown, whether it is mirrored left to right and top to bottom,
-    /// height and width of the image, and the degrees by which it is turned.
+    /// Top, left, height and width of the part that is shown, whether it is mirrored left to right and top to
+    /// bottom, height and width of the image, and the degrees by which it is turned.
     pub fn numbers(&self) -> [f32; Drawn::NUMBERS] {
         let Frame { sampling: shown, mirror, .. } = &self.frame;
         [

@@ -1,10 +1,11 @@
 //! The random numbers of one row: a function of its key alone.
 //!
-//! SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 17, with the
-//! constants of Vigna's public-domain `splitmix64.c`). Its n-th number is a hash of `key + n * gamma`, so a row needs no
-//! state from the rows before it, and neighbouring keys give unrelated numbers.
+//! SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 17,
+//! with the constants of Vigna's public-domain `splitmix64.c`). Its n-th number is a hash of
+//! `key + n * gamma`, so a row needs no state from the rows before it, and neighbouring keys give unrelated
+//! numbers.
 
-/// Key of the random draws for one row: the caller derives it from (seed, epoch, row, column).
+/// The key of the random draws for one row: the caller derives it from (seed, epoch, row, column).
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -21,10 +22,11 @@ pub struct RowKey(pub u64);
 /// The golden ratio as an odd 64-bit fraction: the generator's step.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Bits of a double's significand.
+/// The bits of a double's significand.
 const DOUBLE_BITS: u32 = 53;
 
-/// An operation with draws of its own, by a number that keys are mixed with: any that differs from the others.
+/// An operation with draws of its own, by a number that keys are mixed with: any number that differs from the
+/// others.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(super) enum Operation {
@@ -50,8 +52,8 @@ impl Draws {
         Draws(key.0)
     }
 
-    /// The draws of one more operation on the same row: unrelated to those of [`new`](Self::new) and of other operations,
-    /// so that adding an operation does not change what the others draw.
+    /// The draws of one more operation on the same row: unrelated to those of [`new`](Self::new) and of other
+    /// operations, so that adding an operation does not change the draws of the others.
     pub(super) fn of(key: RowKey, operation: Operation) -> Self {
         let mut mixed = Draws(key.0 ^ u64::from(operation as u32));
         Draws(mixed.next())

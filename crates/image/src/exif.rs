@@ -1,13 +1,15 @@
-//! EXIF's orientation: how an image is to be shown.
+//! EXIF's orientation, which says how an image is to be shown.
 //!
-//! EXIF is a small TIFF file. JPEG puts `Exif\0\0` before it, PNG and WebP do not, but some of their writers do.
+//! EXIF is a small TIFF file. JPEG puts `Exif\0\0` before it, PNG and WebP do not, but some of their writers
+//! do.
 
 use image::metadata::Orientation;
 
 /// The prefix of JPEG's segment.
 pub(super) const PREFIX: &[u8] = b"Exif\0\0";
 
-/// The tag, and the types of whole numbers in which it is found. The standard says one SHORT; of two the first counts.
+/// The tag, and the types of whole numbers in which it occurs. The standard says one SHORT; if there are two,
+/// the first counts.
 const ORIENTATION: u16 = 0x0112;
 const SHORT: u16 = 3;
 const LONG: u16 = 4;
@@ -23,12 +25,12 @@ pub(super) fn orientation(mut exif: &[u8]) -> Orientation {
     number(exif).and_then(Orientation::from_exif).unwrap_or(Orientation::NoTransforms)
 }
 
-/// The content of a JPEG's segment that says this orientation; empty for that of an image that is not turned.
+/// The content of a JPEG's segment with this orientation; empty for an image that is not turned.
 pub(super) fn of_orientation(orientation: u8) -> Vec<u8> {
     if orientation == Orientation::NoTransforms.to_exif() {
         return Vec::new();
     }
-    // A directory of one entry right behind the header, and no other.
+    // A directory with a single entry follows the header, and no other directory.
     let (first, entries, count, next) = (8u32, 1u16, 1u32, 0u32);
     let value = [u16::from(orientation), 0].map(u16::to_be_bytes);
     let mut segment = [PREFIX, b"MM\0*", &first.to_be_bytes(), &entries.to_be_bytes()].concat();
@@ -69,7 +71,7 @@ fn number(tiff: &[u8]) -> Option<u8> {
 pub(super) mod tests {
     use super::*;
 
-    /// EXIF data of one entry, the orientation, little-endian.
+    /// EXIF data with one entry, the orientation, little-endian.
     pub(crate) fn exif(kind: u16, count: u32, value: u32) -> Vec<u8> {
         let (entries, next) = (1u16.to_le_bytes(), 0u32.to_le_bytes());
         let entry =

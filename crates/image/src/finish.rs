@@ -1,7 +1,7 @@
 //! The last pass: flips, normalise, number type and layout, from pixels at the target size into the slot.
 //!
-//! A channel of 8 bits has 256 values, so normalising and rounding are one look-up: exact in every number type, without a
-//! branch or a division per pixel. One of 16 bits is computed.
+//! A channel of 8 bits has 256 values, so normalising and rounding are a single look-up: exact in every
+//! number type, without a branch or a division per pixel. One of 16 bits is computed.
 
 use half::{bf16, f16};
 
@@ -10,14 +10,14 @@ use super::geometry::Mirror;
 use super::pixel_type::{Layout, PixelType};
 use super::spec::{Image, LUMA, Normalize, RGB, Size};
 
-/// Values of a stored channel.
+/// The number of values of a stored channel.
 const LEVELS: usize = 256;
-/// The largest stored value, which is 1.0 in floats.
+/// The largest 8-bit value, which is 1.0 in floats.
 const WHITE: f32 = 255.0;
-/// The same of 16 bits.
+/// The largest 16-bit value, which is 1.0 in floats.
 const WIDE_WHITE: f32 = 65_535.0;
 
-/// Bytes of a pixel.
+/// The bytes of a grey pixel; below, those of a coloured one.
 const GREY: usize = LUMA * Depth::Eight.bytes();
 const WIDE_GREY: usize = LUMA * Depth::Sixteen.bytes();
 const COLOUR: usize = RGB * Depth::Eight.bytes();
@@ -101,7 +101,7 @@ pub(super) fn mirror_in_place(mirror: Mirror, pixels: &mut [u8], size: Size, pix
     }
 }
 
-/// Writes interleaved pixels at the target size, of levels of this depth, into the slot.
+/// Writes interleaved pixels at the target size, whose levels have this depth, into the slot.
 pub(super) fn finish(
     image: &Image,
     (pixels, depth): (&[u8], Depth),
@@ -134,7 +134,7 @@ struct Pass {
 }
 
 impl Pass {
-    /// [`write`](Self::write) of levels of 16 bits.
+    /// Writes like [`write`](Self::write), from levels of 16 bits.
     fn write_wide(&self, image: &Image, pixels: &[u8], slot: &mut [u8]) {
         let (pixels, _) = pixels.as_chunks::<{ Depth::Sixteen.bytes() }>();
         let normal = |channel, level: [u8; 2]| {
@@ -170,7 +170,7 @@ impl Pass {
         }
     }
 
-    /// The pixels that a row of the slot is made of.
+    /// The pixels from which a row of the slot is made.
     fn row<'a, P>(&self, pixels: &'a [P], row: usize) -> &'a [P] {
         let (width, height) = (self.size.width as usize, self.size.height as usize);
         let from = if self.mirror.down { height - 1 - row } else { row };
@@ -223,7 +223,7 @@ impl Pass {
 mod tests {
     use super::*;
 
-    /// Two rows of three pixels, each channel of its own value.
+    /// Two rows of three pixels, with a different value in each channel.
     const PIXELS: [u8; 18] = [0, 1, 2, 10, 11, 12, 20, 21, 22, 100, 101, 102, 110, 111, 112, 253, 254, 255];
 
     const ACROSS: Mirror = Mirror { across: true, down: false };

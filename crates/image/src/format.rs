@@ -8,17 +8,19 @@ use std::fmt;
 pub enum Format {
     /// JPEG, by libjpeg-turbo.
     Jpeg,
-    /// PNG; of an animation the default image.
+    /// PNG; for an animation the default image.
     Png,
-    /// WebP, lossy or lossless; of an animation the first frame. Transparent pixels have the colour that is stored.
+    /// WebP, lossy or lossless; for an animation the first frame. Transparent pixels have their stored
+    /// colour.
     WebP,
-    /// GIF; of an animation the first frame. A transparent pixel has its palette's colour; the part of the canvas that the
-    /// frame does not cover has the transparent entry's colour, or the first entry's if none is transparent.
+    /// GIF; for an animation the first frame. A transparent pixel has its palette's colour; the part of the
+    /// canvas that the frame does not cover has the transparent entry's colour, or the first entry's if none
+    /// is transparent.
     Gif,
     /// Windows bitmap.
     Bmp,
-    /// TIFF; the first page: grey, RGB and CMYK of 8 or 16 bits, bilevel, RGB of 32-bit floats. Palettes, YCbCr, grey with
-    /// alpha, 2 and 4 bits, signed numbers and BigTIFF are refused by name.
+    /// TIFF; only the first page: grey, RGB and CMYK of 8 or 16 bits, bilevel, RGB of 32-bit floats.
+    /// Palettes, YCbCr, grey with alpha, 2 and 4 bits, signed numbers and BigTIFF are refused by name.
     Tiff,
 }
 
@@ -54,6 +56,6 @@ pub struct Header {
     pub height: u32,
     /// Channels as stored: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha or CMYK.
     pub channels: u8,
-    /// A JPEG in several scans: all of them are read before any part of it is decoded.
+    /// Whether this is a JPEG in several scans: all of them are read before any part of it is decoded.
     pub progressive: bool,
 }

@@ -1,4 +1,4 @@
-//! What is drawn for one image: everything that its key decides.
+//! The draws for one image: everything that its key decides.
 
 use super::draws::{Draws, Operation, RowKey};
 use super::effects::Effects;
@@ -6,23 +6,24 @@ use super::geometry::{Corner, Mirror, Rect, Sampling, corner, target};
 use super::rotation::Turn;
 use super::spec::{Image, Size};
 
-/// What is drawn for one image: the part of it that is shown, how it is mirrored and turned, and what happens to its pixels.
+/// The draws for one image: the part of it that is shown, how it is mirrored and turned, and the changes of
+/// its pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Frame {
     pub(super) sampling: Sampling,
-    /// The size in which that part is shown: the whole result, or less of it where images keep their shape.
+    /// The size in which that part is shown: the size of the result, or less if images keep their shape.
     pub(super) target: Size,
-    /// Where it begins there.
+    /// The place in the result where it begins.
     pub(super) corner: Corner,
     pub(super) mirror: Mirror,
-    /// How it is turned after that.
+    /// The rotation after that, if images are turned.
     pub(super) turn: Option<Turn>,
     pub(super) effects: Effects,
 }
 
 impl Frame {
-    /// The frame of a `width` x `height` image, in the orientation in which it is seen. The flip is drawn first, so that
-    /// adding one does not change the crops.
+    /// The frame of a `width` x `height` image, in the orientation in which it is seen. The flip is drawn
+    /// first, so that adding one does not change the crops.
     pub(super) fn draw(image: &Image, width: u32, height: u32, key: RowKey) -> Frame {
         let mut draws = Draws::new(key);
         let across = draws.unit() < image.flip;
@@ -33,18 +34,18 @@ impl Frame {
         Frame { sampling, target, corner: corner(image, target), mirror, turn, effects }
     }
 
-    /// The same with another part of the image, which keeps its filter.
+    /// The same frame with another part of the image, and the same filter.
     pub(super) fn showing(self, part: Sampling) -> Frame {
         Frame { sampling: Sampling { resampling: self.sampling.resampling, ..part }, ..self }
     }
 
-    /// The same for an image that has the size already in which it is shown.
+    /// The frame for an image that already has the size in which it is shown.
     pub(super) fn of_shown(self) -> Frame {
         let Size { height, width } = self.target;
         Frame { sampling: Sampling::cropped(Rect::whole(width, height), self.sampling.resampling), ..self }
     }
 
-    /// The same part of an image of `from` (width and height) where that has the size `to`.
+    /// The same part of an image of `from` (width and height) after it was scaled to the size `to`.
     pub(super) fn scaled(&self, from: (u32, u32), to: (u32, u32)) -> Frame {
         Frame { sampling: self.sampling.scaled(from, to), ..*self }
     }
@@ -72,7 +73,7 @@ mod tests {
         assert_eq!(drawn, GOLDEN.map(|([x, y, width, height], flip)| (rect(x, y, width, height), flip)));
     }
 
-    /// Recomputed by an independent program (SplitMix64 and torchvision's loop in Python).
+    /// Values that an independent program computed (SplitMix64 and torchvision's loop in Python).
     const GOLDEN: [([u32; 4], bool); 5] = [
         ([25, 32, 261, 343], false),
         ([29, 19, 434, 331], false),

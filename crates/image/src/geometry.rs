@@ -1,12 +1,12 @@
-//! Which part of an image is sampled: arithmetic on sizes only.
+//! Computes the part of an image that is sampled: arithmetic on sizes only.
 
 use super::draws::Draws;
 use super::spec::{Framing, Image, Resampling, Size};
 
-/// Tries of a random crop before the fallback, as torchvision's.
+/// The number of tries of a random crop before the fallback, as in torchvision.
 const CROP_TRIES: usize = 10;
 
-/// Whole pixels of the image.
+/// A rectangle of whole pixels of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rect {
     pub(super) x: u32,
@@ -21,7 +21,7 @@ impl Rect {
     }
 }
 
-/// The box that is stretched to the target size, in pixels of the image, and how.
+/// The box, in pixels of the image, that is stretched to the target size, and the filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sampling {
     /// Left border of the box.
@@ -32,14 +32,14 @@ pub(super) struct Sampling {
     pub(super) width: f64,
     /// Height of the box.
     pub(super) height: f64,
-    /// The pixels that may be read: the box itself for a crop that comes before the resize, more than it for one that
-    /// comes after.
+    /// The pixels that may be read: the box itself for a crop that comes before the resize, more than that
+    /// for one that comes after.
     pub(super) view: Rect,
     /// The filter.
     pub(super) resampling: Resampling,
 }
 
-/// Where an image begins on its canvas, in pixels.
+/// The place, in pixels, where an image begins on its canvas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Corner {
     pub(super) top: u32,
@@ -66,7 +66,7 @@ impl Sampling {
         }
     }
 
-    /// The same part of an image of `from` where that has the size `to`.
+    /// The same part of an image of `from` after it was scaled to the size `to`.
     pub(super) fn scaled(self, from: (u32, u32), to: (u32, u32)) -> Sampling {
         let (x, y) = (f64::from(to.0) / f64::from(from.0), f64::from(to.1) / f64::from(from.1));
         let Rect { x: left, y: top, width, height } = self.view;
@@ -99,8 +99,8 @@ impl Sampling {
     }
 }
 
-/// torchvision's `RandomResizedCrop.get_params`: ten tries of a random area and a log-uniform aspect ratio, then the
-/// largest centred box within the ratios.
+/// torchvision's `RandomResizedCrop.get_params`: ten tries of a random area and a log-uniform aspect ratio,
+/// then the largest centred box within the ratios.
 fn random_crop(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Rect {
     let area = f64::from(width) * f64::from(height);
     let ratio = image.ratio_range();
@@ -140,9 +140,9 @@ pub(super) fn smallest_crop(image: &Image, width: u32, height: u32) -> (f64, f64
     ((area * narrowest).sqrt().min(f64::from(fallback.0)), (area / widest).sqrt().min(f64::from(fallback.1)))
 }
 
-/// torchvision's `Resize(shorter)` and `CenterCrop(size)` as one box: output pixel (i, j) of the crop is pixel
-/// (i + top, j + left) of the resized image, so the box is the crop's rectangle at the resize's scale, and the filter may
-/// read past it as it would in the whole image.
+/// torchvision's `Resize(shorter)` and `CenterCrop(size)` as one box: output pixel (i, j) of the crop is
+/// pixel (i + top, j + left) of the resized image, so the box is the crop's rectangle at the resize's scale,
+/// and the filter may read past it as it would in the whole image.
 fn center_crop(image: &Image, width: u32, height: u32) -> Sampling {
     let (size, resampling) = (image.size, image.resampling);
     let (resized_width, resized_height) = shorter_to(image.shorter_side(), width, height);
@@ -162,7 +162,7 @@ fn center_crop(image: &Image, width: u32, height: u32) -> Sampling {
     }
 }
 
-/// Width and height after torchvision's `Resize(shorter)`: the longer side is cut to whole pixels.
+/// Width and height after torchvision's `Resize(shorter)`: the longer side is truncated to whole pixels.
 fn shorter_to(shorter: u32, width: u32, height: u32) -> (u32, u32) {
     let longer = |long: u32, short: u32| (u64::from(shorter) * u64::from(long) / u64::from(short)) as u32;
     if width <= height { (shorter, longer(height, width)) } else { (longer(width, height), shorter) }
@@ -177,8 +177,9 @@ pub(super) fn target(image: &Image, width: u32, height: u32) -> Size {
     fitting(image.size, width, height)
 }
 
-/// The size of a `width` x `height` image that is shrunk until it fits a canvas: the side that fits last has the canvas's
-/// length, and the other one is cut to whole pixels, as torchvision's `Resize(max_size=...)` does.
+/// The size of a `width` x `height` image that is shrunk until it fits a canvas: the side that fits last gets
+/// the canvas's length, and the other one is truncated to whole pixels, as in torchvision's
+/// `Resize(max_size=...)`.
 fn fitting(canvas: Size, width: u32, height: u32) -> Size {
     let cut =
         |side: u32, to: u32, other: u32| (u64::from(other) * u64::from(to) / u64::from(side)).max(1) as u32;
@@ -192,14 +193,15 @@ fn fitting(canvas: Size, width: u32, height: u32) -> Size {
     }
 }
 
-/// Where an image that is shown in a size begins on the canvas.
+/// The place on the canvas where an image of this shown size begins.
 pub(super) fn corner(image: &Image, shown: Size) -> Corner {
     let half = |canvas: u32, shown: u32| if image.centered { (canvas - shown) / 2 } else { 0 };
     Corner { top: half(image.size.height, shown.height), left: half(image.size.width, shown.width) }
 }
 
-/// Start and length of the source pixels that `length` output pixels from `start` read along one axis: the filter
-/// reaches `max(scale, 1)` pixels from each centre, or several times as many, and one more is kept for rounding.
+/// Start and length of the source pixels that `length` output pixels from `start` read along one axis: the
+/// filter reaches `max(scale, 1)` pixels from each centre, or several times as many, and one more is kept for
+/// rounding.
 fn with_support((start, length): (u32, u32), scale: f64, limit: u32, filter: Resampling) -> (u32, u32) {
     let reach = scale.max(1.0) * f64::from(filter.reach()) + 1.0;
     let from = (f64::from(start) * scale - reach).floor().max(0.0) as u32;

@@ -1,18 +1,20 @@
-//! Images as a cache keeps them: decoded up to the first random step.
+//! Images in the forms in which a cache keeps them: decoded up to the first random step.
 //!
-//! The result of a resize or a centre crop is kept in the target's size, and an image on a canvas in the size that it has
-//! there. Before a random crop the whole image is kept:
-//! the crop is drawn from the same numbers, on the image's original size. Flips, effects, normalisation, number type and layout
-//! come after, and do not matter. There are three forms:
+//! The result of a resize or a centre crop is kept in the target's size, and an image on a canvas in the size
+//! that it has there. Before a random crop the whole image is kept: the crop is drawn from the same numbers,
+//! on the image's original size. Flips, effects, normalisation, number type and layout come after, and do not
+//! matter. There are three forms:
 //!
-//! * [`Form::Pixels`]: nothing is decoded again. Files of more than 8 bits keep 16 if the value does. Pixels are the same as without keeping, except for crops of more than six
-//!   times the target, which are otherwise decoded at a smaller scale: these differ by less than one level of 255 on average
-//!   on photographs, by up to nine in black and white patterns.
-//! * [`Form::Resized`]: a JPEG of the largest size that is needed, at quality 95: the smallest random crop still has the
-//!   target's size. An image that would hardly be smaller stays as it is. On the 24 photographs of Kodak's set pixels
-//!   differ from those of the files by 1.0 to 1.8 levels of 255 on average, and by 3.1 in the worst of them.
-//! * [`Form::Coefficients`]: those of a JPEG, without loss, in a form that needs no Huffman decoding. Pixels are those of
-//!   the file, for every crop and size. Other files stay as they are.
+//! * [`Form::Pixels`]: nothing is decoded again. Files of more than 8 bits keep 16 if the spec asks for them.
+//!   Pixels are the same as without keeping, except for crops of more than six times the target, which are
+//!   otherwise decoded at a smaller scale: these differ by less than one level of 255 on average on
+//!   photographs, by up to nine in black and white patterns.
+//! * [`Form::Resized`]: a JPEG of the largest size that is needed, at quality 95: the smallest random crop
+//!   still has the target's size. An image that would hardly be smaller stays as it is. On the 24 photographs
+//!   of Kodak's set pixels differ from those of the files by 1.0 to 1.8 levels of 255 on average, and by 3.1
+//!   in the worst of them.
+//! * [`Form::Coefficients`]: the coefficients of a JPEG, without loss, in a form that needs no Huffman
+//!   decoding. Pixels are those of the file, for every crop and size. Other files stay as they are.
 
 use std::borrow::Cow;
 
@@ -33,28 +35,28 @@ use super::spec::{Framing, Image, Resampling, Size};
 use super::workspace::Workspace;
 use super::{jpeg, packed, raster};
 
-/// Quality of a kept JPEG.
+/// The quality of a kept JPEG.
 const QUALITY: u8 = 95;
 
-/// The cost of Huffman decoding, for each bit that a pixel has in the file: that of all the rest of decoding is 1. Photographs
-/// of 0.9 to 4.5 bits took 0.69 to 0.35 of the processor time without it.
+/// The cost of Huffman decoding for each bit that a pixel has in the file, relative to all the rest of
+/// decoding. Photographs of 0.9 to 4.5 bits took 0.69 to 0.35 of the processor time without it.
 const HUFFMAN_COST_OF_BIT: f64 = 0.42;
 
-/// A resized image of a larger share of the pixels is not kept: the file is.
+/// A resized image with a larger share of the pixels is not kept: the file is.
 const MAX_PIXEL_SHARE: f64 = 0.7;
 
 /// The form in which an image is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// Pixels of 8 bits, or 16 of a file that has more than 8 if [`Image::bit_depth`] asks for them.
+    /// Pixels of 8 bits, or of 16 for a file that has more than 8 if [`Image::bit_depth`] asks for them.
     Pixels,
-    /// A JPEG of the size that is needed. It has 8 bits, so values of 16 have no such form.
+    /// A JPEG of the size that is needed. It has 8 bits, so images of 16 bits do not have this form.
     Resized,
     /// The coefficients of a JPEG, for every size and crop. Anything else stays a file.
     Coefficients,
 }
 
-/// The form of coefficients, by the version of what is kept.
+/// The name of the form of coefficients, with the version of the format.
 const COEFFICIENTS: &str = "coefficients 1";
 
 impl Image {
@@ -72,11 +74,11 @@ impl Image {
         }
     }
 
-    /// Bytes that this image takes when it is kept: an exact number for pixels, an upper limit for a JPEG and for
-    /// coefficients of photographic content.
+    /// The bytes that this image takes when it is kept: an exact number for pixels, an upper limit for a JPEG
+    /// and for coefficients of photographs.
     ///
     /// # Errors
-    /// As [`decode_into`](crate::decode_into), as far as the header shows.
+    /// The errors of [`decode_into`](crate::decode_into), as far as the header shows them.
     pub fn kept_bytes(&self, form: Form, encoded: &[u8]) -> Result<u64> {
         if self.raw.is_some() {
             return Ok(encoded.len() as u64);
@@ -93,19 +95,21 @@ impl Image {
         })
     }
 
-    /// The share of an image's pixels that is left when it is kept as a JPEG, and so of the cost of decoding it.
+    /// The share of an image's pixels that is left when it is kept as a JPEG, and so of the cost of decoding
+    /// it.
     ///
     /// # Errors
-    /// As [`kept_bytes`](Self::kept_bytes).
+    /// The errors of [`kept_bytes`](Self::kept_bytes).
     pub fn resized_share(&self, encoded: &[u8]) -> Result<f64> {
         let (seen, kept) = self.kept_size(Form::Resized, encoded)?;
         Ok(if self.raw.is_none() && saves_enough(seen, kept) { share(seen, kept) } else { 1.0 })
     }
 
-    /// The share of the cost of decoding that is left when an image is kept as its coefficients, by the size of its file.
+    /// The share of the cost of decoding that is left when an image is kept as its coefficients, by the size
+    /// of its file.
     ///
     /// # Errors
-    /// As [`kept_bytes`](Self::kept_bytes).
+    /// The errors of [`kept_bytes`](Self::kept_bytes).
     pub fn coefficients_share(&self, encoded: &[u8]) -> Result<f64> {
         let (seen, _) = self.kept_size(Form::Coefficients, encoded)?;
         if self.raw.is_some() || !is_jpeg(encoded) {
@@ -115,8 +119,8 @@ impl Image {
         Ok(1.0 / (1.0 + HUFFMAN_COST_OF_BIT * bits))
     }
 
-    /// The form in which [`decode_into`](crate::decode_into) takes an image with less work than its file. Raw
-    /// pixels stay as they are.
+    /// The form from which [`decode_into`](crate::decode_into) decodes an image with less work than from its
+    /// file. Raw pixels stay as they are.
     ///
     /// ```
     /// use forebay_image::{Form, Image, RowKey, encode_jpeg};
@@ -129,12 +133,12 @@ impl Image {
     /// ```
     ///
     /// # Errors
-    /// As [`decode_into`](crate::decode_into).
+    /// The errors of [`decode_into`](crate::decode_into).
     pub fn keep<'a>(&self, form: Form, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         self.keep_within(&Workspace::of_one(self.max_pixels), form, encoded)
     }
 
-    /// [`keep`](Self::keep) that takes the memory for it from a workspace.
+    /// Works like [`keep`](Self::keep), but takes the memory from a workspace.
     pub fn keep_within<'a>(
         &self,
         workspace: &Workspace,
@@ -158,8 +162,8 @@ impl Image {
             }),
             Form::Resized | Form::Coefficients => self.before_compression(),
         };
-        // A random crop is drawn on the image's original size, and the place on a canvas follows from it; anything else shows
-        // the whole kept image.
+        // A random crop is drawn on the image's original size, and the place on a canvas follows from it; all
+        // other framings show the whole kept image.
         let drawn_on = match self.framing {
             Framing::RandomResizedCrop | Framing::Fit => seen,
             Framing::Resize | Framing::CenterCrop => size,
@@ -196,7 +200,7 @@ impl Image {
         Ok(kept.map_or(Cow::Borrowed(encoded), Cow::Owned))
     }
 
-    /// The size in which an image is seen, and that in which it is kept.
+    /// The size in which an image is seen, and the size in which it is kept.
     fn kept_size(&self, form: Form, encoded: &[u8]) -> Result<(Size, Size)> {
         let (width, height) = seen_size(self, encoded)?;
         check_size(width, height, self.max_pixels)?;
@@ -228,8 +232,8 @@ impl Image {
         }
     }
 
-    /// The same without the steps after a random one, and without those that do not matter before one. Its number type is
-    /// that of the deepest file.
+    /// The spec without the steps after a random one, and without those that do not matter before one. Its
+    /// number type is that of the deepest file.
     fn before_randomness(&self) -> Image {
         let mut image = self.clone().flip_with(0.0).vertical_flip_with(0.0).without_effects();
         image = image.layout(Layout::Nhwc).dtype(match self.depth() {
@@ -246,7 +250,7 @@ impl Image {
         image
     }
 
-    /// The same for a JPEG, which is in colour, and whose size depends on the crops.
+    /// The spec before a JPEG, which is in colour, and whose size depends on the crops.
     fn before_compression(&self) -> Image {
         let mut image = self.before_randomness();
         image.grayscale = false;

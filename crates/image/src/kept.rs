@@ -1,4 +1,4 @@
-//! The bytes of images that were kept, and how they are brought into a slot.
+//! The bytes of images that were kept, and the way from them to a slot.
 
 use forebay_base::Result;
 
@@ -16,7 +16,7 @@ use super::workspace::Workspace;
 
 /// The first bytes of kept pixels: unlike any image file, and unlike text.
 pub(super) const PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x01";
-/// The same for pixels of 16 bits.
+/// The first bytes of kept pixels of 16 bits.
 pub(super) const WIDE_PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x02";
 /// The first bytes of a kept JPEG.
 pub(super) const RESIZED: [u8; 8] = *b"\xF4fbrj\r\n\x01";
@@ -34,8 +34,9 @@ pub(super) fn is_pixels(bytes: &[u8]) -> bool {
     bytes.starts_with(&PIXELS) || bytes.starts_with(&WIDE_PIXELS)
 }
 
-/// Width and height of a kept image as it was before a random crop, which is drawn on this size, or before it was made to
-/// fit a canvas; for other framings those in which it is kept. Coefficients are those of the image as it was.
+/// The width and height of a kept image before a random crop, which is drawn on this size, or before it was
+/// made to fit a canvas; for other framings, the size in which it is kept. Coefficients have the size of the
+/// original image.
 pub(super) fn drawn_on(image: &Image, kept: &[u8]) -> Result<(u32, u32)> {
     if jpeg::is_coefficients(kept) {
         return jpeg::coefficients_seen_size(image, kept);
@@ -72,7 +73,7 @@ pub(super) fn decode_into(
     let body = &kept[HEADER..];
     let frame = match image.framing {
         Framing::RandomResizedCrop | Framing::Fit => drawing.frame(image, width, height),
-        // The part that these show was chosen when the image was kept.
+        // The part to show was chosen when the image was kept.
         Framing::Resize | Framing::CenterCrop => {
             let mut whole = image.clone();
             whole.framing = Framing::Resize;
@@ -99,7 +100,7 @@ pub(super) fn decode_into(
         )));
     }
     let rect = Rect::whole(width, height);
-    // Kept bytes begin anywhere, and 16-bit numbers may not.
+    // Kept bytes may begin at any address, but 16-bit numbers may not.
     let copied = if depth == Depth::Sixteen { body.len() as u64 } else { 0 };
     let needed = bytes_of_fill(image, &frame, 1, depth).saturating_add(copied);
     let _taken = workspace.take(needed, || format!("kept pixels of {width}x{height}"))?;

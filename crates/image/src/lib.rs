@@ -1,8 +1,7 @@
-//! Images to pixels where they are used, for training: decoded, cropped, resized, mirrored and normalised in
-//! one step.
+//! Decodes images to pixels for training: decoded, cropped, resized, mirrored and normalised in one step.
 //!
-//! [`decode`] makes the pixels of a file. [`Image`] says what a model wants instead, and [`decode_into`] puts exactly
-//! that into its place in a batch:
+//! [`decode`] gives the pixels of a file. [`Image`] describes the pixels that a model wants instead, and
+//! [`decode_into`] puts exactly those into their place in a batch:
 //!
 //! ```
 //! use forebay_image::{Image, Layout, PixelType, RowKey, decode, decode_into};
@@ -29,27 +28,29 @@
 //!
 //! # Why it is fast
 //!
-//! * The size is known from the header, so the crop is drawn first. Of the rows above it only the Huffman codes are
-//!   read, rows below it are not touched, and a large crop for a small target is decoded at a half, a quarter or an
-//!   eighth of its scale.
-//! * Huffman codes of baseline and progressive JPEG are decoded by code of the crate's own. With AVX2 or AVX-512, so are
-//!   blocks, colours and the resize. libjpeg-turbo and `fast_image_resize` do the rest.
-//! * The result goes straight into its slot, in the number type and layout that are asked for. Decoders and buffers
-//!   belong to the thread, and are used again for its next image.
-//! * [`Image::keep`] makes a form of an image that takes less work next time, for a cache, and [`pack`] one of a JPEG
-//!   without its Huffman codes, for a file.
+//! * The size is known from the header, so the crop is drawn first. For the rows above it only Huffman codes
+//!   are read, rows below it are not touched, and a large crop for a small target is decoded at a half, a
+//!   quarter or an eighth of its scale.
+//! * The crate decodes the Huffman codes of baseline and progressive JPEG itself. With AVX2 or AVX-512, it
+//!   also transforms blocks, converts colours and resizes. libjpeg-turbo and `fast_image_resize` do the rest.
+//! * The result is written straight into its slot, in the number type and layout that are asked for. Decoders
+//!   and buffers belong to the thread, and are reused for its next image.
+//! * [`Image::keep`] converts an image to a form that takes less work next time, for a cache, and [`pack`]
+//!   converts a JPEG to one without Huffman codes, for a file.
 //!
 //! # What it promises
 //!
 //! * Equal arguments give equal pixels, on every thread: random draws depend on a [`RowKey`] alone.
-//! * Pixels of a JPEG are those of libjpeg-turbo, and those of a crop are the ones that the whole image has there. Only
-//!   a JPEG that is much larger than its target is decoded at a smaller scale: photographs then differ by less than one
-//!   level of 255 on average, and by more where the target has but a few pixels.
-//! * Names, ranges and formulas are torchvision's, and the resize is Pillow's: bilinear, bicubic or Lanczos, antialiased.
-//! * [Raw pixels](Image::raw) give what the same pixels in a file without loss give.
-//! * Hostile bytes end as an [`Error`]. An image with more pixels than [`Image::max_pixels`] is refused from its header,
-//!   and so is one whose decoding would take more memory than that allows. Damage in the part that is decoded is an
-//!   error, and never a grey half.
+//! * The pixels of a JPEG are those of libjpeg-turbo, and the pixels of a crop are the ones that the whole
+//!   image has there. Only a JPEG that is much larger than its target is decoded at a smaller scale:
+//!   photographs then differ by less than one level of 255 on average, and by more if the target has only a
+//!   few pixels.
+//! * Names, ranges and formulas are torchvision's, and the resize is Pillow's: bilinear, bicubic or Lanczos,
+//!   antialiased.
+//! * [Raw pixels](Image::raw) give the same result as a lossless file of the same pixels.
+//! * Hostile bytes end as an [`Error`]. An image with more pixels than [`Image::max_pixels`] is refused from
+//!   its header, and so is one whose decoding would take more memory than that allows. Damage in the part
+//!   that is decoded is an error, and never a grey half.
 //!
 //! # Features
 //!
@@ -60,9 +61,10 @@
 //!
 //! # What it is not
 //!
-//! It starts no threads and has no batches: the caller owns both, and adds the place (file, row, column) to an error. It
-//! does not draw or edit, and it encodes nothing but the JPEGs of [`encode_jpeg`]. AVIF, HEIC and JPEG XL are refused by
-//! name. The crate `forebay` builds on this one, and feeds training from data sets in Parquet.
+//! It starts no threads and has no batches: the caller owns both, and adds the place (file, row, column) to
+//! an error. It does not draw or edit, and it encodes nothing but the JPEGs of [`encode_jpeg`]. AVIF, HEIC
+//! and JPEG XL are refused by name. The crate `forebay` builds on this one, and feeds training from data sets
+//! in Parquet.
 //!
 //! # How it is built
 //!
@@ -71,8 +73,8 @@
 //! probe.rs  frame.rs          jpeg/     raster.rs      resample.rs    effects/   finish.rs
 //! ```
 //!
-//! [`Drawn`] is the same crop and flips for what belongs to an image, boxes and points, and [`decode_mask`] for masks. A
-//! module imports from lower floors only, which `tests/images/floors.rs` lists.
+//! [`Drawn`] applies the same crop and flips to boxes and points that belong to an image, and [`decode_mask`]
+//! to masks. A module imports only from lower floors, which `tests/images/floors.rs` lists.
 
 mod buffer;
 mod canvas;

@@ -1,7 +1,8 @@
 //! Masks of images: the class of each pixel, as a PNG of one channel.
 //!
-//! The numbers are those that are stored: of a palette its indices, of fewer than eight bits the bits themselves. A mask
-//! takes the crop, size and flips of its image, by the nearest pixel, so no class appears that is not stored.
+//! The numbers are the stored ones: the indices of a palette, or the bits themselves if there are fewer than
+//! eight. A mask gets the crop, size and flips of its image, by the nearest pixel, so no class appears that
+//! is not stored.
 
 use forebay_base::Result;
 use image::metadata::Orientation;
@@ -19,8 +20,8 @@ use super::sniff::{is_jpeg, sniff};
 use super::spec::{Image, Size};
 use super::workspace::Workspace;
 
-/// Decodes the mask of an image into its slot: rows of the image's target size, in native byte order, and 0 where the image
-/// does not cover its canvas. `drawn` is the image's geometry.
+/// Decodes the mask of an image into its slot: rows of the image's target size, in native byte order, and 0
+/// where the image does not cover its canvas. `drawn` is the image's geometry.
 ///
 /// # Errors
 /// It is not a PNG of one channel, has more bits than `dtype` or another size than the image, or is damaged.
@@ -90,7 +91,7 @@ pub fn decode_mask(
     })
 }
 
-/// The nearest pixels of the part that is shown, mirrored.
+/// The nearest pixels of the part that is shown, mirrored if the image is.
 fn sample<const BYTES: usize>(pixels: &[u8], drawn: &Drawn, target: Size, slot: &mut [u8]) {
     let (pixels, _) = pixels.as_chunks::<BYTES>();
     let (slot, _) = slot.as_chunks_mut::<BYTES>();
@@ -104,11 +105,12 @@ fn sample<const BYTES: usize>(pixels: &[u8], drawn: &Drawn, target: Size, slot: 
     }
 }
 
-/// The pixel of the image that each one along an axis shows: torchvision's nearest, the one at its upper left corner. It is
-/// computed in 32 bits as there, which decides where that corner is on a border.
+/// The pixel of the image that each output pixel along an axis shows: torchvision's nearest, the one at its
+/// upper left corner. It is computed in 32 bits as there, which matters if that corner is on a border.
 fn nearest(start: f64, length: f64, target: u32, limit: u32, mirrored: bool) -> Vec<usize> {
     let scale = length / f64::from(target);
-    // A crop before the resize begins at a whole pixel of the image, and one after it at one of the resized image.
+    // A crop before the resize begins at a whole pixel of the image, and one after it at one of the resized
+    // image.
     let (before, after) = match start.fract() == 0.0 && length.fract() == 0.0 {
         true => (start as u32, 0.0),
         false => (0, (start / scale).round() as f32),
@@ -180,7 +182,7 @@ mod tests {
         use png::{BitDepth, ColorType};
         let levels: Vec<u8> = (0..48 * 60).map(|at| (at * 7 % 251) as u8).collect();
         let file = encoded(60, ColorType::Grayscale, BitDepth::Eight, &levels, 48);
-        // Where nothing is resized, the grey image itself has the same values.
+        // If nothing is resized, the grey image itself has the same values.
         let whole = Image::resize(48, 60).grayscale().flip().vertical_flip();
         let crop = Image::center_crop((40, 32)).resize_shorter(48).grayscale().flip_with(1.0);
         for image in [whole, crop] {
@@ -212,7 +214,7 @@ mod tests {
     fn the_nearest_pixel_is_torchs() {
         assert_eq!(nearest(3.0, 5.0, 3, 20, false), [3, 4, 6]);
         assert_eq!(nearest(0.0, 3.0, 6, 3, true), [2, 2, 1, 1, 0, 0]);
-        // From pixel 2 of an image that was resized from 8 to 6.
+        // The crop begins at pixel 2 of an image that was resized from 8 to 6.
         assert_eq!(nearest(2.0 * 8.0 / 6.0, 3.0 * 8.0 / 6.0, 3, 8, false), [2, 4, 5]);
     }
 }

@@ -1,4 +1,4 @@
-//! From decoded pixels to the slot: orientation, sampling, and the last pass.
+//! Turns decoded pixels into the content of a slot: orientation, sampling, and the last pass.
 
 use forebay_base::Result;
 use image::metadata::Orientation;
@@ -15,7 +15,7 @@ use super::resample::{Decoded, Resampler, resampling_bytes};
 use super::rotation::Turn;
 use super::spec::{Image, Size};
 
-/// One thread's buffers for the pixels of an image, in the order in which they go through them.
+/// The buffers of a thread for the pixels of an image, in the order in which they pass through them.
 #[derive(Default)]
 pub(super) struct Stages {
     /// Decoded pixels.
@@ -31,7 +31,7 @@ impl Stages {
         self.pixels.bytes() + self.second.bytes() + self.output.bytes()
     }
 
-    /// Fills the slot from an image that is whole in `self.pixels`, as RGB or luma.
+    /// Fills the slot from an image that is complete in `self.pixels`, as RGB or luma.
     pub(super) fn fill_from_whole(
         &mut self,
         image: &Image,
@@ -53,22 +53,22 @@ impl Stages {
     }
 }
 
-/// An image decoded whole, not yet turned.
+/// An image that was decoded as a whole and has not been turned yet.
 #[derive(Clone, Copy)]
 pub(super) struct Whole {
-    /// All of the image as stored.
+    /// The rectangle of the whole image as stored.
     pub(super) rect: Rect,
     /// The orientation to show it in.
     pub(super) orientation: Orientation,
     pub(super) depth: Depth,
 }
 
-/// One thread's state of the stages after decoding.
+/// The state of a thread in the stages after decoding.
 #[derive(Default)]
 pub(super) struct Output {
     resampler: Resampler,
     table: ValueTable,
-    /// Pixels at the target size, if the slot takes another form of them, or they are turned on the way.
+    /// Pixels at the target size, if the slot takes another form of them, or if they are turned on the way.
     target: Buffer,
     blur: BlurScratch,
 }
@@ -97,7 +97,8 @@ impl Output {
         Ok(())
     }
 
-    /// [`fill`](Self::fill) of a slot that the image covers: directly where the slot is plain bytes, else in a second pass.
+    /// Works like [`fill`](Self::fill) for a slot that the image covers: directly if the slot is plain bytes,
+    /// else in a second pass.
     fn fill_all(
         &mut self,
         image: &Image,
@@ -120,7 +121,7 @@ impl Output {
         Ok(())
     }
 
-    /// [`fill`](Self::fill) of a slot that takes another form of pixels.
+    /// Works like [`fill`](Self::fill) for a slot that takes another form of pixels.
     fn fill_in_form(
         &mut self,
         image: &Image,
@@ -144,7 +145,7 @@ impl Output {
         Ok(())
     }
 
-    /// [`fill`](Self::fill) of a slot with a turned image.
+    /// Works like [`fill`](Self::fill) for a slot with a turned image.
     fn fill_turned(
         &mut self,
         image: &Image,
@@ -173,7 +174,7 @@ impl Output {
     }
 }
 
-/// The most bytes that the stages after decoding take for an image that is whole in memory.
+/// The most bytes that the stages after decoding take for an image that is complete in memory.
 pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -> u64 {
     let Whole { rect: Rect { width, height, .. }, orientation, depth } = whole;
     let (width, height) = if transposes(orientation) { (height, width) } else { (width, height) };
@@ -182,7 +183,8 @@ pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -
     turned.saturating_add(bytes_of_fill(image, &frame_of(width, height), 1, depth))
 }
 
-/// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale, to levels of this depth.
+/// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale, to levels of
+/// this depth.
 pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32, depth: Depth) -> u64 {
     let Size { height, width } = frame.target;
     let target = match is_plain(image) && frame.turn.is_none() {

@@ -1,4 +1,4 @@
-//! One encoded image to pixels of its own, for whoever has no slot for them.
+//! Decodes one encoded image to pixels in memory of their own, for callers without a slot.
 
 use forebay_base::Result;
 
@@ -10,7 +10,7 @@ use super::probe::seen_size;
 use super::refuse::check_size;
 use super::spec::{Image, Size};
 
-/// The pixels of one image, and what they are.
+/// The pixels of one image, with their shape and number type.
 ///
 /// ```
 /// use forebay_image::{Image, Layout, RowKey, encode_jpeg};
@@ -36,22 +36,22 @@ impl Pixels {
         &self.bytes
     }
 
-    /// The same without a copy.
+    /// The numbers, without a copy.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Rows.
+    /// The number of rows.
     pub fn height(&self) -> u32 {
         self.size.height
     }
 
-    /// Columns.
+    /// The number of columns.
     pub fn width(&self) -> u32 {
         self.size.width
     }
 
-    /// 3, or 1 for a grey image.
+    /// The number of channels: 3, or 1 for a grey image.
     pub fn channels(&self) -> usize {
         self.channels
     }
@@ -72,7 +72,7 @@ impl Pixels {
 }
 
 impl Image {
-    /// The value that decodes one image in its own size, as [`decode`] does. Only the header is read.
+    /// The spec that decodes one image in its own size, like [`decode`]. Only the header is read.
     ///
     /// # Errors
     /// It is not an image, or has more pixels than the default of [`Image::max_pixels`].
@@ -83,11 +83,11 @@ impl Image {
         Ok(any.of_size(Size { height, width }))
     }
 
-    /// The same value for one image. The slot of a [ragged](Image::ragged) one then takes no more than the image
-    /// shows; any other value is as it was. Only the header is read.
+    /// The spec for one image. If this one is [ragged](Image::ragged), the slot then takes no more than the
+    /// image shows; otherwise the spec is unchanged. Only the header is read.
     ///
     /// # Errors
-    /// As [`Drawn::of`].
+    /// The errors of [`Drawn::of`].
     pub fn sized(&self, encoded: &[u8], key: RowKey) -> Result<Image> {
         match self.is_ragged() {
             true => Ok(self.of_size(Drawn::of(self, encoded, key)?.target())),
@@ -95,11 +95,11 @@ impl Image {
         }
     }
 
-    /// Decodes one encoded image as this value says, into memory of its own: [`decode_into`] for whoever has no
+    /// Decodes one encoded image by this spec, into memory of its own: [`decode_into`] for callers without a
     /// slot. `key` decides the random draws. A [ragged](Image::ragged) image has its own size.
     ///
     /// # Errors
-    /// As [`decode_into`] and [`Image::validate`].
+    /// The errors of [`decode_into`] and [`Image::validate`].
     pub fn decode(&self, encoded: &[u8], key: RowKey) -> Result<Pixels> {
         self.validate()?;
         self.sized(encoded, key)?.decode_all(encoded, key)
@@ -115,9 +115,9 @@ impl Image {
 
 /// Decodes one encoded image in its own size: RGB of 8 bits, rows of whole pixels.
 ///
-/// Grey is repeated in each channel, alpha is dropped, palettes are expanded and of 16 bits the high byte is kept,
-/// as by Pillow's `convert("RGB")`. The image is as stored: EXIF's orientation is not applied. [`Image::decode`]
-/// gives other sizes, number types and layouts.
+/// Grey is repeated in each channel, alpha is dropped, palettes are expanded, and 16-bit levels keep their
+/// high byte, as in Pillow's `convert("RGB")`. The image is as stored: EXIF's orientation is not applied.
+/// [`Image::decode`] gives other sizes, number types and layouts.
 ///
 /// ```
 /// use forebay_image::{decode, encode_jpeg};
@@ -130,7 +130,7 @@ impl Image {
 /// ```
 ///
 /// # Errors
-/// As [`decode_into`], with the default of [`Image::max_pixels`].
+/// The errors of [`decode_into`], with the default of [`Image::max_pixels`].
 pub fn decode(encoded: &[u8]) -> Result<Pixels> {
     Image::as_stored(encoded)?.decode_all(encoded, RowKey(0))
 }
@@ -186,7 +186,7 @@ mod tests {
             Image::resize(0, 4).decode(&file(8, 8), RowKey(0)).unwrap_err().kind(),
             ErrorKind::Invalid
         );
-        // The frame header says 65,500 x 65,500 pixels.
+        // The frame header claims 65,500 x 65,500 pixels.
         let mut bomb = file(8, 8);
         let frame = bomb.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap() + 5;
         bomb[frame..frame + 4].copy_from_slice(&[0xFF, 0xDC, 0xFF, 0xDC]);

@@ -1,15 +1,17 @@
 //! Cells that hold the coefficients of a JPEG instead of its file, as Parquet stores them.
 //!
-//! Such a cell is the [kept form](super::kept) of coefficients, which its own module describes, behind 16 bytes:
+//! Such a cell is the [kept form](super::kept) of coefficients, which its own module describes, preceded by
+//! 16 bytes:
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 8 | `F4 66 62 63 65 0D 0A 01`: the mark, of which the last byte is the version |
 //! | 8 | xxh3-64 of all bytes that follow, little-endian |
 //!
-//! A cache has checksums of its own. A cell in Parquet may pass through any program, so it has one too: a damaged cell is a
-//! bad row, and not wrong pixels. The field of the column has the Arrow extension type [`EXTENSION`], with the version in its
-//! metadata; cells are known by the mark alone, so that a column may hold files beside them.
+//! A cache has checksums of its own. A cell in Parquet may pass through any program, so it has one too: a
+//! damaged cell is a bad row, not wrong pixels. The field of the column has the Arrow extension type
+//! [`EXTENSION`], with the version in its metadata; cells are recognised by the mark alone, so that a column
+//! may also hold files.
 
 use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_64;
@@ -23,10 +25,10 @@ use super::workspace::Workspace;
 
 /// The name of the extension type.
 pub const EXTENSION: &str = "forebay.jpeg_coefficients";
-/// The version of the cells that are written, and the latest that is read.
+/// The version of the cells that are written, and the latest version that can be read.
 pub const VERSION: u8 = 1;
 
-/// The mark of every version, which comes behind it.
+/// The mark of every version, which the version follows.
 const MARK: [u8; 7] = *b"\xF4fbce\r\n";
 const CHECKSUM: usize = size_of::<u64>();
 const HEAD: usize = MARK.len() + size_of::<u8>() + CHECKSUM;
@@ -36,8 +38,8 @@ pub fn is_packed(cell: &[u8]) -> bool {
     cell.starts_with(&MARK)
 }
 
-/// The coefficients of a JPEG as a cell; `None` where it has to stay a file: it is not a JPEG, damaged, too large, not in grey or
-/// in three colours, or of a kind whose coefficients are not read.
+/// The coefficients of a JPEG as a cell; `None` if it must stay a file: it is not a JPEG, damaged, too large,
+/// not in grey or in three colours, or of an unsupported kind.
 ///
 /// ```
 /// use forebay_image::{encode_jpeg, pack, unpack};
@@ -59,11 +61,11 @@ pub fn pack(encoded: &[u8]) -> Option<Vec<u8>> {
     packed.ok().flatten().map(framed)
 }
 
-/// A baseline JPEG of the coefficients in a cell: every one is that of the file from which the cell was made, and so is every
-/// pixel. Of other segments than those that decide about pixels only the orientation is there.
+/// A baseline JPEG of the coefficients in a cell: every coefficient is that of the file from which the cell
+/// was made, and so is every pixel. Apart from segments that affect pixels, only the orientation is there.
 ///
 /// # Errors
-/// [`ErrorKind::BadRow`] for a cell that is damaged, of a later version, or none.
+/// [`ErrorKind::BadRow`] for a cell that is damaged or of a later version, and for other bytes.
 pub fn unpack(cell: &[u8]) -> Result<Vec<u8>> {
     if !is_packed(cell) {
         return Err(bad_row("not the coefficients of a JPEG"));
@@ -75,7 +77,7 @@ pub fn unpack(cell: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
-/// What a cell holds behind its checksum, or a cell of anything else as it is.
+/// The bytes after the checksum of a cell; any other cell unchanged.
 ///
 /// # Errors
 /// The cell is damaged, or of a later version.
@@ -93,12 +95,12 @@ pub(super) fn unframed(cell: &[u8]) -> Result<&[u8]> {
     Ok(packed)
 }
 
-/// As [`unframed`], where only the size of an image is asked for: the checksum is left to whoever decodes it.
+/// The bytes like [`unframed`], if only the size of an image is needed: decoding it will verify the checksum.
 pub(super) fn unchecked(cell: &[u8]) -> &[u8] {
     if is_packed(cell) { cell.get(HEAD..).unwrap_or_default() } else { cell }
 }
 
-/// The refusal of a version that is not read.
+/// The error for a version that cannot be read.
 pub fn newer(version: u64) -> Error {
     let cause = format!("coefficients of a JPEG of version {version}; this forebay reads version {VERSION}");
     Error::new(ErrorKind::Unsupported, cause)

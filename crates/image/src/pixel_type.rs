@@ -1,4 +1,4 @@
-//! How a pixel is stored: its number type and the order of the axes.
+//! The storage of a pixel: its number type and the order of the axes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -71,7 +71,7 @@ impl PixelType {
         }
     }
 
-    /// Whether the type holds these values as they are; all of them fit a float.
+    /// Whether the type can represent these values exactly; all of them fit a float.
     pub(super) fn holds(self, values: &[f32]) -> bool {
         let fits = |largest: u16| {
             values.iter().all(|value| (0.0..=f32::from(largest)).contains(value) && value.fract() == 0.0)

@@ -1,4 +1,4 @@
-//! Colour and orientation of whole pixels, as Pillow computes them.
+//! Colour conversion and orientation of whole pixels, as Pillow computes them.
 
 use image::metadata::Orientation;
 
@@ -12,7 +12,7 @@ pub(super) const CMYK: usize = 4;
 const LUMA_WEIGHTS: [u32; RGB] = [19_595, 38_470, 7_471];
 const LUMA_SHIFT: u32 = 16;
 
-/// The luma of RGB pixels, into the front of the same buffer.
+/// Writes the luma of RGB pixels to the front of the same buffer.
 pub(super) fn luma_in_place(pixels: &mut [u8], count: usize) {
     for i in 0..count {
         pixels[i] = luma([pixels[i * RGB], pixels[i * RGB + 1], pixels[i * RGB + 2]]);
@@ -28,20 +28,20 @@ pub(super) fn luma(pixel: [u8; RGB]) -> u8 {
     (sum >> LUMA_SHIFT) as u8
 }
 
-/// The same for levels of 16 bits in native byte order.
+/// Writes the luma of pixels with levels of 16 bits, in native byte order, to the front of the same buffer.
 pub(super) fn wide_luma_in_place(pixels: &mut [[u8; 2]], count: usize) {
     let half = 1 << (LUMA_SHIFT - 1);
     for i in 0..count {
         let [r, g, b] = [pixels[i * RGB], pixels[i * RGB + 1], pixels[i * RGB + 2]]
             .map(|level| u32::from(u16::from_ne_bytes(level)));
-        // The weights' sum times the largest level, and half, fits 32 bits.
+        // The weights' sum times the largest level, plus half, fits 32 bits.
         let sum = r * LUMA_WEIGHTS[0] + g * LUMA_WEIGHTS[1] + b * LUMA_WEIGHTS[2] + half;
         pixels[i] = ((sum >> LUMA_SHIFT) as u16).to_ne_bytes();
     }
 }
 
-/// RGB of CMYK pixels as Adobe's programs store them in JPEG (inverted: 255 is no ink), into the front of the same
-/// buffer: Pillow's conversion, which knows no colour profile.
+/// Writes the RGB of CMYK pixels to the front of the same buffer. Adobe's programs store them inverted in
+/// JPEG (255 means no ink); the conversion is Pillow's, which ignores colour profiles.
 pub(super) fn inverted_cmyk_to_rgb_in_place(pixels: &mut [u8], count: usize) {
     for i in 0..count {
         let [c, m, y, k] = [0, 1, 2, 3].map(|channel| 255 - u32::from(pixels[i * CMYK + channel]));
@@ -58,7 +58,8 @@ fn divided_by_255(product: u32) -> u32 {
     ((rounded >> 8) + rounded) >> 8
 }
 
-/// Makes RGB of `count` pixels of this many levels, in place: the first three, or the grey one three times.
+/// Converts `count` pixels of `channels` levels to RGB, in place: the first three, or the grey one three
+/// times.
 pub(super) fn spread<L: Copy>(buffer: &mut [L], count: usize, channels: usize) {
     let copy = |buffer: &mut [L], at: usize| {
         let from = at * channels;
@@ -70,7 +71,7 @@ pub(super) fn spread<L: Copy>(buffer: &mut [L], count: usize, channels: usize) {
     };
     match channels {
         RGB => {}
-        // Where pixels grow, the last goes first, so that none is overwritten before it is read.
+        // If pixels grow, the last one is converted first, so that none is overwritten before it is read.
         1 | 2 => (0..count).rev().for_each(|at| copy(buffer, at)),
         _ => (0..count).for_each(|at| copy(buffer, at)),
     }
@@ -87,8 +88,8 @@ pub(super) fn transposes(orientation: Orientation) -> bool {
     )
 }
 
-/// Writes the pixels of `from` (of size `rect`, interleaved, of `pixel` bytes each) to `to` (as long) as they are to be shown;
-/// returns their width and height.
+/// Writes the pixels of `from` (of size `rect`, interleaved, of `pixel` bytes each) to `to` (of the same
+/// length) in the orientation in which they are to be shown; returns their width and height.
 pub(super) fn orient(
     from: &[u8],
     rect: Rect,
@@ -98,7 +99,7 @@ pub(super) fn orient(
 ) -> (u32, u32) {
     let (width, height) = (rect.width as usize, rect.height as usize);
     let turned = if transposes(orientation) { (height, width) } else { (width, height) };
-    // Where the pixel at (x, y) of the result comes from.
+    // The place in the source of the pixel at (x, y) of the result.
     let source = |x: usize, y: usize| match orientation {
         Orientation::NoTransforms => (x, y),
         Orientation::FlipHorizontal => (width - 1 - x, y),
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(pixels[..9], [255, 255, 255, 0, 0, 0, 0, 255, 255]);
     }
 
-    /// The images that EXIF's eight numbers store for one seen as `1 2 3 / 4 5 6`.
+    /// These are the images that EXIF's eight numbers store for one seen as `1 2 3 / 4 5 6`.
     #[test]
     fn all_eight_orientations_are_seen_alike() {
         let seen = [1, 2, 3, 4, 5, 6];

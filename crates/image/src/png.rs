@@ -1,9 +1,9 @@
-//! PNG: its rows one after the other, each as soon as it is inflated.
+//! PNG: rows are processed one after the other, each as soon as it is inflated.
 //!
-//! Alpha is dropped, palettes and few bits are expanded, and of 16 bits the high byte is kept unless both are asked for: all of
-//! it row by row, so that an image takes three levels a pixel in any stored form. Only interlaced images are held whole in stored form. Of an
-//! animation the default image is shown. Texts and colour profiles, which a few bytes can expand to a lot of memory, are
-//! skipped.
+//! Alpha is dropped, palettes and few bits are expanded, and of 16 bits the high byte is kept unless both are
+//! asked for. All of this is done row by row, so that an image takes three levels for each pixel in any
+//! stored form. Only interlaced images are held as a whole in stored form. For an animation the default image
+//! is shown. Texts and colour profiles, which a few bytes can expand to a lot of memory, are skipped.
 
 use std::io::Cursor;
 
@@ -20,13 +20,15 @@ use super::pixels::spread;
 use super::refuse::{bad_row, corrupt};
 use super::spec::RGB;
 
-/// Bytes that a decoder may take for rows and chunks. Only an image that is millions of pixels wide needs more.
+/// The bytes that a decoder may take for rows and chunks. Only an image that is millions of pixels wide needs
+/// more.
 const DECODER_BYTES: usize = 64 << 20;
 
-/// Rows that the decoder holds beside ours: filtered and unfiltered ones, and one in its last form.
+/// The rows that the decoder holds in addition to ours: filtered and unfiltered ones, and one in its last
+/// form.
 const ROWS_HELD: u64 = 4;
 
-/// Bytes of the signature, and of a chunk beside its content.
+/// The bytes of the signature; below, those of a chunk in addition to its content.
 const SIGNATURE: usize = 8;
 const CHUNK_LENGTH: usize = 4;
 const CHUNK_HEAD: usize = 8;
@@ -94,7 +96,7 @@ impl Pending for Png<'_> {
     }
 
     fn beside_bytes(&self) -> u64 {
-        // As stored a row may have twice the bits.
+        // As stored, a row may have twice the bits.
         self.row_bytes().saturating_mul(2 * ROWS_HELD)
     }
 
@@ -132,7 +134,7 @@ impl Pending for Png<'_> {
     }
 }
 
-/// Makes RGB of a row of levels of another kind of pixel.
+/// Converts a row of levels of another kind of pixel to RGB.
 fn colours<L: Copy>(from: &[L], color: ColorType, to: &mut [L], native: impl Fn(L) -> L) {
     let (to, _) = to.as_chunks_mut::<RGB>();
     match color {
@@ -153,7 +155,7 @@ fn native(stored: [u8; 2]) -> [u8; 2] {
     u16::from_be_bytes(stored).to_ne_bytes()
 }
 
-/// A PNG of one channel whose header was read, its values as they are stored.
+/// A PNG of one channel whose header was read, and whose values are kept as stored.
 pub(super) struct Classes<'a> {
     reader: Reader<Cursor<&'a [u8]>>,
     encoded: &'a [u8],
@@ -162,7 +164,7 @@ pub(super) struct Classes<'a> {
 
 impl<'a> Classes<'a> {
     /// # Errors
-    /// It has several channels, or more bits than `dtype`.
+    /// The PNG has several channels, or more bits than `dtype`.
     pub(super) fn open(encoded: &'a [u8], dtype: MaskType) -> Result<Self> {
         let mut decoder =
             png::Decoder::new_with_limits(Cursor::new(encoded), Limits { bytes: DECODER_BYTES });
@@ -276,7 +278,7 @@ mod tests {
     use super::*;
     use crate::exif::tests::exif;
 
-    /// A chunk with a checksum that nobody checks.
+    /// A chunk with a checksum that is not verified.
     fn bare_chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
         [&(content.len() as u32).to_be_bytes()[..], kind, content, &[0; 4]].concat()
     }

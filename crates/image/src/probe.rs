@@ -1,4 +1,5 @@
-//! What the header of an image says before a pixel is decoded: its size, and so what is shown of it.
+//! The information in the header of an image, before a pixel is decoded: its size, and so the part that is
+//! shown.
 
 use forebay_base::Result;
 
@@ -13,10 +14,11 @@ use super::{jpeg, kept, packed, raster, raw};
 
 impl Drawn {
     /// The geometry of an encoded image, of raw pixels, or of an image that was kept before a random crop:
-    /// what [`decode_within`](crate::decode_within) does with the same arguments. Only the header is read.
+    /// the one that [`decode_within`](crate::decode_within) uses with the same arguments. Only the header is
+    /// read.
     ///
     /// # Errors
-    /// It is not an image, or has more pixels than it may.
+    /// It is not an image, or has too many pixels.
     pub fn of<'a>(image: &Image, encoded: &[u8], drawing: impl Into<Drawing<'a>>) -> Result<Drawn> {
         let (width, height) = match packed::unchecked(encoded) {
             kept if image.raw.is_none() && kept::is_kept(kept) => kept::drawn_on(image, kept)?,

@@ -1,11 +1,12 @@
-//! Images that are decoded whole: PNG, and the [`formats`] that a build may leave out.
+//! Images that are decoded as a whole: PNG, and the [`formats`] that a build may leave out.
 //!
-//! Pixels are those of Pillow's `convert("RGB")`: alpha is dropped without blending, palettes are expanded, 16-bit
-//! channels keep their high byte, or both where 16 bits are asked for. Where they differ:
+//! Pixels are those of Pillow's `convert("RGB")`: alpha is dropped without blending, palettes are expanded,
+//! 16-bit channels keep their high byte, or both bytes if 16 bits are asked for. The differences are:
 //!
-//! * Pillow makes 16-bit grey white wherever the value is above 255, which loses nearly all of it. Here it keeps its high
-//!   byte, as colour does in both; where a TIFF says that white is 0, it is inverted, which Pillow does not do.
-//! * Pillow always turns a TIFF as its tag says. Here all formats are turned alike, on request.
+//! * Pillow makes 16-bit grey white wherever the value is above 255, which loses nearly all of it. Here it
+//!   keeps its high byte, as colour does in both; if a TIFF says that white is 0, it is inverted, which
+//!   Pillow does not do.
+//! * Pillow always turns a TIFF as its tag says. Here all formats are turned in the same way, on request.
 //! * Inks and JPEG inside a TIFF are rounded differently, by a level or two of 255.
 
 use forebay_base::Result;
@@ -36,7 +37,7 @@ pub(super) fn orientation(encoded: &[u8]) -> Result<Orientation> {
     caught(format, || Ok(open(encoded, format, Depth::Eight)?.orientation))
 }
 
-/// The depth in which an image that is not a JPEG is decoded, where up to `most` is wanted.
+/// The depth in which an image that is not a JPEG is decoded, if up to `most` is wanted.
 pub(super) fn depth(encoded: &[u8], most: Depth) -> Result<Depth> {
     let format = sniff(encoded)?;
     caught(format, || Ok(open(encoded, format, most)?.depth))
@@ -55,8 +56,8 @@ pub(super) fn decode_into(
     stages.fill_from_whole(image, whole, frame_of, slot)
 }
 
-/// Decodes all pixels into `stages.pixels`, as RGB or luma. The memory taken from the workspace covers the stages
-/// after it too.
+/// Decodes all pixels into `stages.pixels`, as RGB or luma. The memory taken from the workspace covers the
+/// stages after it too.
 fn read<'w>(
     image: &Image,
     encoded: &[u8],

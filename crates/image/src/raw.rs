@@ -1,4 +1,4 @@
-//! Raw pixels: the levels of an image as a cell has them, of the size that the spec says.
+//! Raw pixels: the levels of an image as stored in a cell, of the size that the spec says.
 
 use forebay_base::Result;
 
@@ -47,7 +47,7 @@ pub(super) fn decode_into(
 /// The size of raw pixels.
 ///
 /// # Errors
-/// The cell has not as many bytes.
+/// The cell has another number of bytes.
 pub(super) fn size(raw: Raw, cell: &[u8]) -> Result<Size> {
     if cell.len() == raw.bytes() {
         return Ok(raw.size());

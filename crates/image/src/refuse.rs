@@ -1,4 +1,4 @@
-//! Why an image is refused: its bytes are damaged, or it is larger than it may be.
+//! The reasons why an image is refused: its bytes are damaged, or it is larger than allowed.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use forebay_base::{Error, ErrorKind, Result, panics};
 
 use super::format::Format;
 
-/// The failure of a row whose bytes are not one whole image.
+/// The error for a row whose bytes are not one complete image.
 pub(super) fn bad_row(cause: impl Into<String>) -> Error {
     Error::new(ErrorKind::BadRow, cause)
 }
@@ -27,7 +27,7 @@ pub(super) fn check_size(width: u32, height: u32, max_pixels: u64) -> Result<()>
     Ok(())
 }
 
-/// The failure of a decoder, with its message.
+/// The error of a decoder, with its message.
 pub(super) fn corrupt(format: Format, said: &dyn fmt::Display) -> Error {
     bad_row(format!("corrupt {format}: {}", said.to_string().trim_end_matches('.')))
 }

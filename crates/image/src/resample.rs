@@ -1,4 +1,4 @@
-//! From the decoded pixels to the target size: antialiased, with the filters of Pillow and torchvision.
+//! Resizes decoded pixels to the target size: antialiased, with the filters of Pillow and torchvision.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -24,7 +24,7 @@ pub(super) use decoded::Decoded;
 use part::Part;
 pub(super) use part::reduced;
 
-/// The state of a thread: rows in between, and weights.
+/// The state of a thread: intermediate rows, and weights.
 #[derive(Default)]
 pub(super) struct Resampler {
     library: fir::Resizer,
@@ -35,8 +35,8 @@ pub(super) struct Resampler {
 }
 
 impl Resampler {
-    /// Stretches the box of `sampling` to `size`, into `target` (`height * width * channels` levels, interleaved), and mirrors
-    /// it. A box of whole pixels that has the target's size already is copied.
+    /// Stretches the box of `sampling` to `size`, into `target` (`height * width * channels` levels,
+    /// interleaved), and mirrors it. A box of whole pixels that already has the target's size is copied.
     pub(super) fn resample(
         &mut self,
         decoded: Decoded<'_>,
@@ -58,7 +58,7 @@ impl Resampler {
         Ok(())
     }
 
-    /// [`resample`](Self::resample) of any pixels on any machine, not mirrored.
+    /// Works like [`resample`](Self::resample) for any pixels on any machine, without mirroring.
     fn with_library(
         &mut self,
         decoded: Decoded<'_>,
@@ -102,21 +102,21 @@ impl Resampler {
     }
 }
 
-/// Bytes of one weight of the filter: as computed, and as it is used.
+/// The bytes of one weight of the filter: as computed, and as used.
 const WEIGHT: u64 = (size_of::<f64>() + size_of::<i16>()) as u64;
-/// The same for levels of 16 bits.
+/// The bytes of one weight for levels of 16 bits.
 const WIDE_WEIGHT: u64 = (size_of::<f64>() + size_of::<i32>()) as u64;
-/// Bytes that the weights of one target pixel take beside themselves, along one axis.
+/// The bytes of the weights of one target pixel along one axis, in addition to the weights themselves.
 const WEIGHTS_HEAD: u64 = 64;
 
-/// Target pixels that are weighed together.
+/// The target pixels whose weights are computed together.
 #[cfg(target_arch = "x86_64")]
 const WEIGHED_TOGETHER: u64 = weights::GROUP as u64;
 #[cfg(not(target_arch = "x86_64"))]
 const WEIGHED_TOGETHER: u64 = 1;
 
-/// Bytes that [`Resampler::resample`] takes at most: rows in between, at the target's height and the source's width, and
-/// the filter's weights.
+/// The most bytes that [`Resampler::resample`] takes: intermediate rows, with the target's height and the
+/// source's width, and the filter's weights.
 pub(super) fn resampling_bytes(
     sampling: &Sampling,
     reduction: u32,
@@ -130,7 +130,8 @@ pub(super) fn resampling_bytes(
     let view = reduced(sampling.view, reduction);
     let between = u64::from(view.width) * u64::from(size.height);
     let weights = |from: u32, to: u32| {
-        // The filter reaches as many pixels to each side as fall into one of the target, or several times as many.
+        // To each side the filter reaches as many pixels as correspond to one of the target, or several times
+        // as many.
         let reached = 2 * u64::from(from.div_ceil(to).max(1) * sampling.resampling.reach()) + 1;
         u64::from(to).next_multiple_of(WEIGHED_TOGETHER) * (reached * weight + WEIGHTS_HEAD)
     };

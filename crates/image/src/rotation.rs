@@ -1,15 +1,15 @@
-//! Turning images at random about their centre, after they were resized and mirrored.
+//! Turns images at random about their centre, after they were resized and mirrored.
 //!
-//! Formulas are torchvision's `rotate` on tensors, with `expand=False`.
+//! The formulas are those of torchvision's `rotate` on tensors, with `expand=False`.
 
 use super::depth::{Depth, Level, WIDENING};
 use super::draws::{Draws, Operation, RowKey};
 use super::spec::{Image, Interpolation, LUMA, RGB, Rotation, Size};
 
-/// How one image is turned.
+/// The rotation of one image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Turn {
-    /// Counter-clockwise.
+    /// The angle, counter-clockwise.
     pub(super) degrees: f64,
     interpolation: Interpolation,
     fill: [u8; RGB],
@@ -19,13 +19,13 @@ pub(super) struct Turn {
 struct Corner {
     column: i64,
     row: i64,
-    /// How far the place is from that pixel's centre to the next one, along each axis.
+    /// The distance of the place from that pixel's centre towards the next one, along each axis.
     right: f32,
     down: f32,
 }
 
 impl Turn {
-    /// What is drawn for the image of a row.
+    /// The rotation that is drawn for the image of a row.
     pub(super) fn draw(image: &Image, key: RowKey) -> Option<Turn> {
         let Rotation { degrees, interpolation, fill } = image.rotation?;
         let degrees = Draws::of(key, Operation::Rotation).uniform(degrees);
@@ -36,7 +36,7 @@ impl Turn {
         self.degrees.to_radians().sin_cos()
     }
 
-    /// A point of an image in the turned one. Both are relative to the centre.
+    /// The place of a point of an image in the turned one. Both are relative to the centre.
     pub(super) fn point(&self, x: f64, y: f64) -> (f64, f64) {
         let (sin, cos) = self.sin_cos();
         (cos * x + sin * y, cos * y - sin * x)
@@ -62,7 +62,7 @@ impl Turn {
         }
     }
 
-    /// Turns pixels of as many levels, or bytes, as the fill has, to the nearest one.
+    /// Turns pixels that have as many levels, or bytes, as the fill, by the nearest pixel.
     pub(super) fn nearest<L: Copy, const LEVELS: usize>(
         &self,
         from: &[L],
@@ -78,8 +78,8 @@ impl Turn {
         });
     }
 
-    /// Turns pixels with a level for each channel. What is beside the image counts as 0, and the result is mixed with the fill
-    /// by the share that is not beside it.
+    /// Turns pixels with a level for each channel. Pixels outside the image count as 0, and the result is
+    /// mixed with the fill by the share that is inside.
     fn bilinear<L: Level, const CHANNELS: usize>(
         &self,
         from: &[L],

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use super::jpeg::Decoder;
 use super::output::Stages;
 
-// Boxed: a wheel shares the room for variables of threads with all other libraries of its process.
+// The value is boxed, because a wheel shares the space for thread-local variables with all other libraries of
+// its process.
 thread_local!(static SCRATCH: RefCell<Box<Scratch>> = RefCell::default());
 
 /// One thread's decoder and buffers.
@@ -16,8 +17,8 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Lends the calling thread's scratch. Not to be nested. Buffers that are larger than `kept` bytes together
-    /// afterwards are freed.
+    /// Lends the calling thread's scratch. Calls must not be nested. Buffers that have more than `kept` bytes
+    /// together afterwards are freed.
     pub(super) fn with<T>(kept: u64, work: impl FnOnce(&mut Scratch) -> T) -> T {
         SCRATCH.with_borrow_mut(|scratch| {
             let done = work(scratch);

@@ -1,13 +1,13 @@
-//! Bytes that are not decoded, by the name of what they seem to be, with the next move.
+//! Names the probable format of bytes that are not decoded, with the next move.
 
 use forebay_base::Error;
 
 use super::refuse::bad_row;
 
-/// Bytes of an unknown file that an error shows.
+/// The bytes of an unknown file that an error shows.
 const SHOWN_BYTES: usize = 4;
 
-/// Formats of images that are not read, by their first bytes.
+/// Image formats that are not supported, by their first bytes.
 const FORMATS: [(&[u8], &str); 14] = [
     (b"\0\0\0\x0CJXL \r\n\x87\n", "JPEG XL"),
     (b"\xFF\x0A", "JPEG XL"),
@@ -25,7 +25,7 @@ const FORMATS: [(&[u8], &str); 14] = [
     (b"<svg", "SVG"),
 ];
 
-/// Brands of files in the container of HEIF, by what is in them.
+/// The brands of files in the container of HEIF, by their content.
 const BRANDS: [(&[&[u8; 4]], &str); 2] = [
     (&[b"avif", b"avis"], "AVIF"),
     (
@@ -34,7 +34,7 @@ const BRANDS: [(&[&[u8; 4]], &str); 2] = [
     ),
 ];
 
-/// How the files of formats that are read begin in base64, also in that of URLs.
+/// The beginnings of supported files in base64, also in the variant for URLs.
 const BASE64: [(&[u8], &str); 8] = [
     (b"/9j/", "JPEG"),
     (b"_9j_", "JPEG"),
@@ -46,10 +46,10 @@ const BASE64: [(&[u8], &str); 8] = [
     (b"Qk", "BMP"),
 ];
 
-/// Characters at the beginning of a text that are looked at.
+/// The characters at the beginning of a text that are examined.
 const LOOKED_AT: usize = 64;
 
-/// The shortest side of raw pixels that is guessed: of fewer bytes many are a square by chance.
+/// The shortest side of raw pixels that is guessed: smaller sizes are often square by chance.
 const LEAST_RAW_SIDE: usize = 16;
 
 const RE_ENCODE: &str = "re-encode such images as JPEG, PNG or WebP";
@@ -60,13 +60,13 @@ pub(super) fn is_apples(png: &[u8]) -> bool {
     png.get(12..16) == Some(b"CgBI")
 }
 
-/// Why a PNG of Apple's is not decoded.
+/// The error for a PNG of Apple's.
 pub(super) fn apples() -> Error {
     unsupported("PNG of Apple's own kind (CgBI), as iOS apps hold them")
         .hint("convert such files back: `xcrun pngcrush -revert-iphone-optimizations`")
 }
 
-/// Why bytes are not decoded that no format that is read begins with.
+/// The error for bytes that begin like no supported format.
 pub(super) fn not_an_image(encoded: &[u8]) -> Error {
     if encoded.is_empty() {
         return bad_row("empty");
@@ -114,13 +114,13 @@ fn unsupported(name: &str) -> Error {
     bad_row(format!("unsupported image: {name}"))
 }
 
-/// A format that is not read.
+/// The unsupported format of these bytes, if it is known.
 fn format_of(encoded: &[u8]) -> Option<&'static str> {
     let found = FORMATS.iter().find(|(start, _)| encoded.starts_with(start)).map(|(_, name)| *name);
     found.or_else(|| brand(encoded))
 }
 
-/// What is in a container of HEIF: by its brand, or by those that it is compatible with.
+/// The content of a container of HEIF: by its brand, or by those that it is compatible with.
 fn brand(encoded: &[u8]) -> Option<&'static str> {
     let (size, rest) = encoded.split_first_chunk::<4>()?;
     let brands = rest.strip_prefix(b"ftyp")?;

@@ -1,9 +1,9 @@
 //! The memory that decoding takes, counted before a pixel is decoded.
 //!
-//! A header of a few bytes decides what a decoder allocates: a PNG of 6 MB may become 2 GB. So each decoder computes the
-//! most that an image will take, from its header, and takes that much from a workspace that all threads of a loader share.
-//! An image that needs more than the whole workspace is refused. A thread waits if too little is free, but not long: the
-//! holders are decoding, and wait for nothing.
+//! A header of a few bytes decides how much a decoder allocates: a PNG of 6 MB may become 2 GB. So each
+//! decoder computes the most that an image will take, from its header, and takes that much from a workspace
+//! that all threads of a loader share. An image that needs more than the whole workspace is refused. A thread
+//! waits if too little is free, but not long: the holders are decoding, and wait for nothing.
 //!
 //! An image that fits the thread's own share, as nearly all do, takes nothing from the workspace.
 
@@ -11,18 +11,18 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::{Error, ErrorKind, Result};
 
-/// The share of a loader's memory that images may take while they are decoded.
-const MEMORY_SHARE: u64 = 4;
+/// Images may take a loader's memory divided by this while they are decoded.
+const MEMORY_DIVISOR: u64 = 4;
 
-/// The least that images may take: a photograph of 12 megapixels, decoded whole.
-const LEAST_BYTES: u64 = 48 << 20;
+/// The least memory for images: enough for a photograph of 12 megapixels, decoded as a whole.
+const MIN_BYTES: u64 = 48 << 20;
 
-/// The bytes that all threads together have to themselves, as a share of the workspace. They are in addition to it.
-const OWN_SHARE: u64 = 4;
+/// All threads together have the workspace divided by this to themselves, in addition to it.
+const OWN_DIVISOR: u64 = 4;
 
-/// The most that a thread has to itself: a 12-megapixel photograph, decoded whole, is 36 MB and should not fault its pages in
-/// again for each row; a 178-megapixel one is half a gigabyte.
-const OWN_MOST: u64 = 64 << 20;
+/// The most that a thread has to itself: a 12-megapixel photograph, decoded as a whole, is 36 MB and should
+/// not fault its pages in again for each row; a 178-megapixel one is half a gigabyte.
+const MAX_OWN_BYTES: u64 = 64 << 20;
 
 /// Bytes for each allowed pixel if there is no loader with a budget: 16-bit RGBA, twice.
 const BYTES_PER_PIXEL: u64 = 16;
@@ -30,7 +30,7 @@ const BYTES_PER_PIXEL: u64 = 16;
 /// Memory that images take while they are decoded.
 #[derive(Debug)]
 pub struct Workspace {
-    /// All of it.
+    /// The number of bytes in total.
     bytes: u64,
     /// The bytes that each thread has to itself.
     own: u64,
@@ -38,7 +38,7 @@ pub struct Workspace {
     memory: Option<u64>,
     free: Mutex<u64>,
     returned: Condvar,
-    /// Held by a thread that waits, so that a large image is not overtaken for ever by smaller ones.
+    /// Held by a thread that waits, so that smaller images do not overtake a large one for ever.
     turn: Mutex<()>,
 }
 
@@ -53,15 +53,15 @@ pub(super) struct Taken<'a> {
 impl Workspace {
     /// The workspace of a loader with a budget of `memory` bytes and this many decoding threads.
     pub fn of_loader(memory: u64, threads: usize) -> Self {
-        let bytes = (memory / MEMORY_SHARE).max(LEAST_BYTES);
-        let own = (bytes / OWN_SHARE / threads.max(1) as u64).min(OWN_MOST);
+        let bytes = (memory / MEMORY_DIVISOR).max(MIN_BYTES);
+        let own = (bytes / OWN_DIVISOR / threads.max(1) as u64).min(MAX_OWN_BYTES);
         Workspace::new(bytes, own, Some(memory))
     }
 
     /// The workspace of a caller that decodes one image of at most `max_pixels`.
     pub(super) fn of_one(max_pixels: u64) -> Self {
-        let bytes = max_pixels.saturating_mul(BYTES_PER_PIXEL).max(LEAST_BYTES);
-        Workspace::new(bytes, OWN_MOST, None)
+        let bytes = max_pixels.saturating_mul(BYTES_PER_PIXEL).max(MIN_BYTES);
+        Workspace::new(bytes, MAX_OWN_BYTES, None)
     }
 
     fn new(bytes: u64, own: u64, memory: Option<u64>) -> Self {
@@ -75,10 +75,10 @@ impl Workspace {
         }
     }
 
-    /// The bytes of a budget of `memory` that row groups and batches must leave to images. The least that images may
-    /// take is not part of the budget: it counts as memory of the process beyond it.
+    /// The bytes of a budget of `memory` that row groups and batches must leave to images. The least memory
+    /// for images is not part of the budget: it counts as memory of the process beyond it.
     pub fn set_aside(memory: u64) -> u64 {
-        (memory / MEMORY_SHARE).saturating_sub(LEAST_BYTES)
+        (memory / MEMORY_DIVISOR).saturating_sub(MIN_BYTES)
     }
 
     /// The bytes that a thread may keep from one image to the next.
@@ -86,15 +86,16 @@ impl Workspace {
         self.own
     }
 
-    /// Refuses more than the whole workspace.
+    /// Refuses more bytes than the whole workspace has.
     pub(super) fn check(&self, bytes: u64, what: impl FnOnce() -> String) -> Result<()> {
         if bytes > self.bytes { Err(self.refused(bytes, &what())) } else { Ok(()) }
     }
 
-    /// Takes `bytes`, which `what` needs; waits until they are free. `None`: the thread's own suffice.
+    /// Takes `bytes`, which `what` needs; waits until they are free. `None` if the thread's own bytes
+    /// suffice.
     ///
     /// # Errors
-    /// More than there is.
+    /// More bytes are asked for than exist.
     pub(super) fn take(&self, bytes: u64, what: impl FnOnce() -> String) -> Result<Option<Taken<'_>>> {
         self.check(bytes, what)?;
         if bytes <= self.own {
@@ -114,7 +115,7 @@ impl Workspace {
         match self.memory {
             Some(memory) => {
                 let of = mib(memory);
-                let enough = mib(bytes.saturating_mul(MEMORY_SHARE));
+                let enough = mib(bytes.saturating_mul(MEMORY_DIVISOR));
                 Error::new(
                     ErrorKind::TooLarge,
                     format!("decoding {what} takes {needed}, over the {limit} that images may take of a memory of {of}"),
@@ -141,7 +142,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes in words, rounded up, so that a number that is quoted back is enough.
+/// Bytes in words, rounded up, so that a number that a user gives back is enough.
 fn mib(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }

@@ -1,10 +1,10 @@
 //! The contents of a data set, from its footers alone: files, row groups, columns and their costs.
 //!
-//! Pure data and arithmetic. Finding the files and reading their footers is the job of `source`, reading rows that of
-//! `reader`; nothing here touches a disk or a network.
+//! Pure data and arithmetic. `source` finds the files and reads their footers, and `reader` reads rows;
+//! nothing here touches a disk or a network.
 //!
-//! Of a footer only what plans and reads need is kept. A file whose rows and columns the table's own list declares has none
-//! before its first row group is fetched; until then its costs are estimated.
+//! Only the part of a footer that plans and reads need is kept. A file whose rows and columns a table's list
+//! declares has no footer before its first row group is fetched; until then its costs are estimates.
 
 pub mod arrow_schema;
 mod cost;
@@ -55,68 +55,71 @@ const NAMES_SHOWN: usize = 20;
 /// A data set as its footers describe it.
 #[derive(Clone)]
 pub struct Catalog {
-    /// The files in order: by path relative to what was opened, bytewise.
+    /// The files in order: by path relative to the location that was opened, compared bytewise.
     pub files: Vec<File>,
     /// The row groups that hold rows, file by file; empty ones are left out.
     pub groups: Vec<Group>,
-    /// All stored columns, typed as they are delivered: strings and binary as views, dictionaries as their values.
-    /// Names and order are the first file's. An unsupported type is listed as Arrow names it, and is refused when the
-    /// column is selected; so is a column that files have in types without a common one. The metadata is that of the first
-    /// file.
+    /// All stored columns, typed as they are delivered: strings and binary as views, dictionaries as their
+    /// values. Names and order are the first file's. An unsupported type is listed as Arrow names it, and is
+    /// refused when the column is selected; so is a column whose types in the files have no common one. The
+    /// metadata is that of the first file.
     pub schema: SchemaRef,
     /// The identity of the data set, wherever it is stored.
     pub fingerprint: Fingerprint,
-    /// For each location with files of several splits, the sentence that says so.
+    /// For each location with files of several splits, a sentence that says so.
     pub splits: Arc<[String]>,
     /// The tables that were opened, each at one version.
     pub tables: Arc<[TableVersion]>,
-    /// The columns of its files, for those whose footers are read later.
+    /// The columns of its files, for files whose footers are read later.
     pub known: Arc<KnownColumns>,
-    /// The columns that cannot be read in some file, or not from all.
+    /// The columns that cannot be read in some file, or whose types have nothing in common.
     refused: Arc<Refusals>,
-    /// The first row group of a file whose footer was read at once: what those of others are likely to be.
+    /// The first row group of a file whose footer was read at once: the estimate for row groups of the other
+    /// files.
     sample: Option<Group>,
-    /// What else identifies the rows, beside the files.
+    /// The parts of the identity of the rows in addition to the files.
     identities: Arc<[Arc<str>]>,
-    /// The numbers of its rows, once one is asked for.
+    /// The row numbers, once one is asked for.
     row_ids: OnceLock<RowIds>,
 }
 
 /// One Parquet file.
 #[derive(Clone)]
 pub struct File {
-    /// The path or URL as people know it.
+    /// The path or URL of the file as people know it.
     pub location: Arc<str>,
-    /// The path relative to what was opened, with `/`: the same for the same data in another store.
+    /// The path relative to the location that was opened, with `/`: the same for the same data in another
+    /// store.
     pub relative: Arc<str>,
-    /// The store's volume that holds it: a data set can be spread over several stores.
+    /// The volume of the store that holds it, since a data set can be spread over several stores.
     pub volume: u32,
-    /// Its path in the volume.
+    /// The path of the file in its volume.
     pub path: object_store::path::Path,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
     /// The version of the file that was catalogued.
     pub version: FileVersion,
-    /// What is kept of its footer, once that was read.
+    /// The kept part of its footer, once that was read.
     pub footer: OnceLock<Footer>,
-    /// What the table's list says of it, where that is enough to plan with. Held against the footer.
+    /// The rows and columns that the table's list declares, if that is enough to plan with. They are compared
+    /// with the footer.
     pub declared: Option<Declared>,
-    /// What the columns of its table are called in it.
+    /// The names in the file of the table's columns.
     pub names: Option<Arc<ColumnNames>>,
-    /// Columns with one value in all of its rows.
+    /// The columns with a single value in all rows of the file.
     pub constants: Arc<[Constant]>,
-    /// Of the constants, those that are keys of its folders: the first.
+    /// The number of constants that are keys of its folders; they come first.
     pub(crate) folder_keys: u32,
-    /// Rows that are deleted, by their ordinal in the file.
+    /// The rows that are deleted, by their ordinals in the file.
     pub deleted: Option<RowSet>,
-    /// A hash of constants and deleted rows; `None` for a file that is read as it is.
+    /// A hash of constants and deleted rows; `None` for a file without either.
     pub table_hash: Option<u64>,
 }
 
-/// What the list of a table says of a file.
+/// The rows and columns of a file that the list of a table declares.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// Rows of each row group.
+    /// The rows of each row group.
     pub(crate) row_counts: Arc<[u64]>,
     /// The columns, in order.
     pub(crate) schema: SchemaRef,
@@ -129,15 +132,16 @@ pub struct Group {
     pub file: usize,
     /// Ordinal of the row group in its file.
     pub index: usize,
-    /// Rows, at least one.
+    /// The number of rows, at least one.
     pub rows: u64,
-    /// Ordinal in the data set of its first row.
+    /// The ordinal in the data set of its first row.
     pub first_row: u64,
 }
 
 impl Catalog {
-    /// Puts files into a catalogue. `files` must be in their final order, and `unified` what their columns have in common;
-    /// `identities` are what else identifies the rows. Each file's footer was read, or its rows are declared.
+    /// Puts files into a catalogue. `files` must be in their final order, and `unified` has their common
+    /// columns; `identities` are further parts of the identity of the rows. The footer of each file was read,
+    /// or its rows are declared.
     ///
     /// Fails with `Corrupt` for more rows than 64 bits can count.
     pub fn new(
@@ -177,8 +181,8 @@ impl Catalog {
         })
     }
 
-    /// Without the files in `key=value` folders whose keys `keeps` does not hold for; `None` if it is all of them that are
-    /// left. The data set is then that of the other folders, with another fingerprint.
+    /// The catalogue without files in `key=value` folders whose keys `keeps` rejects; `None` if all files
+    /// stay. The data set is then that of the remaining folders, with another fingerprint.
     pub fn of_folders(&self, keeps: impl Fn(&[Constant]) -> bool) -> Result<Option<Self>> {
         let is_kept: Vec<bool> = self
             .files
@@ -201,12 +205,12 @@ impl Catalog {
         }))
     }
 
-    /// Rows in the whole data set, with those that are deleted.
+    /// The number of rows in the data set, including deleted ones.
     pub fn rows(&self) -> u64 {
         self.groups.last().map_or(0, |group| group.first_row + group.rows)
     }
 
-    /// Rows in the whole data set, without those that are deleted.
+    /// The number of rows in the data set, without deleted ones.
     pub fn live_rows(&self) -> u64 {
         let deleted = self.files.iter().filter_map(|file| file.deleted.as_ref());
         self.rows() - deleted.map(|deleted| u64::from(deleted.count())).sum::<u64>()
@@ -232,7 +236,7 @@ impl Catalog {
         (0..self.schema.fields().len()).filter_map(|column| self.refusal(column)).collect()
     }
 
-    /// Why a column cannot be delivered, if that is so.
+    /// The reason why a column cannot be delivered, if there is one.
     pub(crate) fn refusal(&self, column: usize) -> Option<Error> {
         let field = self.schema.field(column);
         self.refused.get(field.name()).cloned().or_else(|| types::refusal(field))
@@ -240,8 +244,8 @@ impl Catalog {
 
     /// The columns called `names`, in that order.
     ///
-    /// Fails with `UnknownColumn`, with `Invalid` for a name given twice, and with `Unsupported` for columns of
-    /// unsupported types, all of which it names.
+    /// Fails with `UnknownColumn`, with `Invalid` for a name given twice, and with `Unsupported` for columns
+    /// of unsupported types, all of which it names.
     pub fn project<S: AsRef<str>>(&self, names: &[S]) -> Result<Projection> {
         let mut columns = Vec::with_capacity(names.len());
         for name in names {
@@ -260,7 +264,7 @@ impl Catalog {
         self.project_columns((0..self.schema.fields().len()).collect())
     }
 
-    /// All columns but those that are refused, in stored order.
+    /// All columns except those that are refused, in stored order.
     pub fn project_readable(&self) -> Result<Projection> {
         self.project_columns(
             (0..self.schema.fields().len()).filter(|&column| self.refusal(column).is_none()).collect(),
@@ -271,10 +275,10 @@ impl Catalog {
         self.select(columns.into_iter().map(Selected::whole).collect())
     }
 
-    /// Columns, and fields of them.
+    /// A projection to columns, and fields of columns.
     ///
-    /// Fails as the first column that cannot be read in all files, and with `Unsupported` for columns of unsupported types, all
-    /// of which it names.
+    /// Fails with the error of the first column that cannot be read in all files, and with `Unsupported` for
+    /// columns of unsupported types, all of which it names.
     pub fn select(&self, selected: Vec<Selected>) -> Result<Projection> {
         let names = selected.iter().map(|selected| self.schema.field(selected.column).name());
         let mut refused: Vec<(&String, &Error)> =
@@ -295,7 +299,7 @@ impl Catalog {
         }
     }
 
-    /// Where `group` is, for messages.
+    /// The place of `group`, for messages.
     pub fn place(&self, group: &Group) -> Place {
         Place::file(self.files[group.file].location.clone()).row_group(group.index)
     }
@@ -306,8 +310,8 @@ impl Catalog {
         start..start + self.groups[start..].partition_point(|group| group.file == file)
     }
 
-    /// Memory that it takes: its files with their paths and footers, and its row groups. Of a footer that was not read yet as
-    /// much as of one that was.
+    /// The memory that the catalogue takes: files with their paths and footers, and row groups. A footer that
+    /// has not been read yet counts like one that has.
     pub fn bytes(&self) -> u64 {
         let footer = |file: &File| file.footer.get().map(Footer::bytes);
         let unread = self.sample.and_then(|group| footer(&self.files[group.file])).unwrap_or(0);
@@ -318,24 +322,27 @@ impl Catalog {
         size_of_val(&*self.groups) as u64 + self.files.iter().map(of_file).sum::<u64>()
     }
 
-    /// Bytes that must be fetched to read the projected columns of `group`. An estimate while the footer of its file was not
-    /// read: so, too, for the other costs. They are then those of the first row group whose footer was, by rows.
+    /// The bytes that must be fetched to read the projected columns of `group`. This and all other costs are
+    /// estimates while the footer of the file has not been read: they are then those of the first row group
+    /// whose footer was read, scaled by rows.
     pub fn stored_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         self.sum(group, projection, |chunk, _| chunk.length)
     }
 
-    /// The most bytes that the projected columns of `group` hold once they are decoded, according to the footer.
+    /// The most bytes that the projected columns of `group` hold once they are decoded, according to the
+    /// footer.
     ///
-    /// The memory budget counts this number. A footer can be wrong: the reader checks it against the pages before it
-    /// decodes. Two things are not in it: strings encoded as `DELTA_BYTE_ARRAY` may take more, since they repeat each
-    /// other, and small buffers of views that grew page by page may have up to twice the capacity.
+    /// The memory budget counts this number. A footer can be wrong: the reader checks it against the pages
+    /// before it decodes. It leaves out two things: strings encoded as `DELTA_BYTE_ARRAY` may take more,
+    /// since they repeat each other, and small buffers of views that grew page by page may have up to twice
+    /// the capacity.
     pub fn held_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         self.sum(group, projection, |chunk, rows| chunk.held(rows))
             .saturating_add(self.constant_bytes(group, projection))
     }
 
-    /// Bytes that it takes to decode the projected columns of `group` beside those that are fetched and held, at most: for pages
-    /// while they are decompressed.
+    /// The most bytes that decoding the projected columns of `group` takes in addition to those that are
+    /// fetched and held: for pages while they are decompressed.
     pub fn page_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         let memory = self.files[group.file].footer.get().map(|footer| {
             let chunks = chunks(footer, group, projection);
@@ -344,8 +351,9 @@ impl Catalog {
         memory.unwrap_or_default().bytes()
     }
 
-    /// The measure of the default window: [`held_bytes`](Self::held_bytes), but for narrow numbers, which it counts double.
-    /// It decides the order, so it stays an estimate where the file's rows and columns are declared.
+    /// The bytes by which the default window is measured: [`held_bytes`](Self::held_bytes), except that
+    /// narrow numbers count double. They determine the order, so they stay an estimate if the file's rows and
+    /// columns are declared.
     pub fn window_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         let file = &self.files[group.file];
         let footer = file.footer.get().filter(|_| file.declared.is_none());
@@ -353,19 +361,20 @@ impl Catalog {
         stored.saturating_add(self.constant_bytes(group, projection))
     }
 
-    /// Rows of the default window of a shuffle: as many as [`WINDOW_BYTES`] hold once they are decoded.
+    /// The rows of the default window of a shuffle: as many as [`WINDOW_BYTES`] hold once they are decoded.
     pub fn window_rows(&self, projection: &Projection) -> u64 {
         WINDOW_BYTES / self.window_row_bytes(projection)
     }
 
-    /// What a row of the default window counts for, on average; see [`window_bytes`](Self::window_bytes).
+    /// The average bytes of a row by which the default window is measured; see
+    /// [`window_bytes`](Self::window_bytes).
     pub fn window_row_bytes(&self, projection: &Projection) -> u64 {
         let bytes: u64 = self.groups.iter().map(|group| self.window_bytes(group, projection)).sum();
         (bytes / self.rows().max(1)).max(1)
     }
 
-    /// Bytes of the values of the projected columns of `group` one by one, and whether the footer has them: repeated values
-    /// are stored once, and only newer footers count them.
+    /// The bytes of the values of the projected columns of `group` one by one, and whether the footer has
+    /// them: repeated values are stored once, and only newer footers count them.
     pub fn values_bytes(&self, group: &Group, projection: &Projection) -> (u64, bool) {
         let constants = self.constants(group, projection);
         let constants = constants.map(|constant| cost::constant_values(constant, group.rows)).sum::<u64>();
@@ -379,8 +388,8 @@ impl Catalog {
         (stored.saturating_add(constants), are_known)
     }
 
-    /// A cost of the projected column chunks of `group`, given for a chunk and its rows: estimated where its footer was not
-    /// read.
+    /// Sums a cost of the projected column chunks of `group`, given for a chunk and its rows: estimated if
+    /// the footer has not been read.
     fn sum(
         &self,
         group: &Group,
@@ -423,12 +432,13 @@ impl Catalog {
         constants.iter().find(|constant| constant.field.name() == self.schema.field(column).name())
     }
 
-    /// Whether a column has one value in all rows of a file, in every file: it is a key of the folders, or of a table.
+    /// Whether a column has a single value in all rows of each file: it is a key of the folders, or of a
+    /// table.
     pub fn is_key(&self, column: usize) -> bool {
         self.keys_of(column).next().is_some() && self.keys_of(column).all(|key| key.is_some())
     }
 
-    /// The value that a column has in each file, where it has one.
+    /// The value that a column has in each file, if it is the same in all of its rows.
     pub fn keys_of(&self, column: usize) -> impl Iterator<Item = Option<&Constant>> {
         let name = self.schema.field(column).name();
         self.files
@@ -436,7 +446,7 @@ impl Catalog {
             .map(move |file| file.constants.iter().find(|constant| constant.field.name() == name))
     }
 
-    /// The most bytes that the first `rows` rows of `group` hold by themselves, once they are decoded.
+    /// The most bytes that the first `rows` rows of `group` take by themselves once they are decoded.
     pub fn first_rows_bytes(&self, group: &Group, projection: &Projection, rows: u64) -> u64 {
         let stored = self.sum(group, projection, |chunk, all| cost::held_of_first(chunk, all, rows));
         stored.saturating_add(self.constant_bytes_of(group, projection, rows))
@@ -451,10 +461,10 @@ impl Catalog {
         self.constants(group, projection).map(|constant| cost::constant(constant, rows)).sum()
     }
 
-    /// The byte ranges of the projected column chunks of `group` in its file, in the order in which the file's schema
-    /// has them: one range for each leaf column.
+    /// The byte ranges of the projected column chunks of `group` in its file, in the order of the file's
+    /// schema: one range for each leaf column.
     ///
-    /// Fails with `Internal` where the footer of its file was not read.
+    /// Fails with `Internal` if the footer of the file has not been read.
     pub fn byte_ranges(&self, group: &Group, projection: &Projection) -> Result<Vec<Range<u64>>> {
         let footer = self.files[group.file].footer()?;
         Ok(chunks(footer, group, projection).map(|(_, chunk)| chunk.range()).collect())
@@ -464,21 +474,21 @@ impl Catalog {
 impl Catalog {
     fn row_ids(&self) -> &RowIds {
         self.row_ids.get_or_init(|| {
-            // Not from the footers, which would be decoded for it.
+            // The footers are not used, since they would have to be decoded for this.
             let mut rows = vec![0; self.files.len()];
             self.groups.iter().for_each(|group| rows[group.file] += group.rows);
             RowIds::of(self.files.iter().zip(rows).map(|(file, rows)| (&*file.relative, rows)))
         })
     }
 
-    /// The number of the first row of a row group; its others follow.
+    /// The number of the first row of a row group; the others follow.
     pub fn first_row_id(&self, group: usize) -> i64 {
         let at = &self.groups[group];
         let in_file = at.first_row - self.groups[self.groups_of(at.file).start].first_row;
         self.row_ids().first[at.file] + in_file as i64
     }
 
-    /// Where a row of a row group is stored.
+    /// The place where a row of a row group is stored.
     pub fn row_place(&self, group: usize, row: u64) -> RowPlace {
         let at = &self.groups[group];
         RowPlace {
@@ -512,7 +522,7 @@ pub fn chunks<'a>(
     footer.chunks_at(group.index, footer.columns.leaves(projection))
 }
 
-/// The refusal of a name that is none of `columns`: with the nearest, and those that there are.
+/// The error for a name that is none of `columns`: it names the nearest one, and lists them.
 pub fn unknown_column<'a>(name: &str, columns: impl ExactSizeIterator<Item = &'a str> + Clone) -> Error {
     let listed: Vec<&str> = columns.clone().take(NAMES_SHOWN).collect();
     let more = match columns.len().saturating_sub(NAMES_SHOWN) {
@@ -527,7 +537,7 @@ pub fn unknown_column<'a>(name: &str, columns: impl ExactSizeIterator<Item = &'a
     })
 }
 
-/// The folder with the first `key=value` folder of this key in a location, if it has one.
+/// The folder above the first `key=value` folder with this key in a location, if there is one.
 fn folder_above<'a>(location: &'a str, key: &str) -> Option<&'a str> {
     let mut start = 0;
     let (folders, _) = location.rsplit_once('/')?;
@@ -541,20 +551,20 @@ fn folder_above<'a>(location: &'a str, key: &str) -> Option<&'a str> {
 }
 
 impl File {
-    /// What is kept of its footer; `Internal` where that was not read.
+    /// The kept part of its footer; `Internal` if the footer has not been read.
     pub fn footer(&self) -> Result<&Footer> {
         let unread = || Error::new(ErrorKind::Internal, "the footer was not read");
         self.footer.get().ok_or_else(|| unread().at(Place::file(self.location.clone())))
     }
 
-    /// A hash of what decides its part of the data set's fingerprint, beside its path.
+    /// A hash of the file's part of the data set's fingerprint, apart from its path.
     pub fn content_hash(&self) -> u64 {
         let rows: Vec<u64> = self.row_counts().collect();
         xxh3_64(format!("{} {:?} {rows:?} {:?}", self.size, self.footer_hash(), self.table_hash).as_bytes())
     }
 
-    /// What tells its content from other content, beside size and version: xxh3-64 of its footer's bytes. `None` where the
-    /// table's list declares rows and columns, whether the footer was read or not.
+    /// A hash that distinguishes its content, in addition to size and version: xxh3-64 of its footer's bytes.
+    /// `None` if the table's list declares rows and columns, whether the footer was read or not.
     pub fn footer_hash(&self) -> Option<u64> {
         match self.declared.is_some() || self.is_of_table() {
             true => None,
@@ -562,19 +572,19 @@ impl File {
         }
     }
 
-    /// Whether it is a file of a table, which is told from any other by its name.
+    /// Whether it is a file of a table, where the name of a file identifies its content.
     pub fn is_of_table(&self) -> bool {
         matches!(self.version, FileVersion::OfTable(_))
     }
 
-    /// Rows of each row group.
+    /// The rows of each row group.
     pub(crate) fn row_counts(&self) -> impl Iterator<Item = u64> {
         let declared = self.declared.as_ref().map_or(&[][..], |declared| &declared.row_counts);
         let footer = self.footer.get().filter(|_| self.declared.is_none());
         declared.iter().copied().chain(footer.into_iter().flat_map(Footer::row_counts))
     }
 
-    /// Which writing of it was catalogued, and where.
+    /// The version of the file that was catalogued, and its place.
     pub(crate) fn pin(&self) -> Pin {
         Pin { path: self.path.clone(), size: self.size, version: self.version.clone() }
     }

@@ -5,9 +5,9 @@
 //!                               └─ remote/ranges ─► bytes of column chunks
 //! ```
 //!
-//! [`source`] reaches the stores, [`snapshot`] is a location before its files are read, [`catalog`] its files, row groups and
-//! columns, and [`row_set`] a set of rows of one row group. It is a part of [forebay](https://docs.rs/forebay), whose
-//! documentation is the users'.
+//! [`source`] reaches the stores, [`snapshot`] is a location before its files are read, [`catalog`] has the
+//! files, row groups and columns of a data set, and [`row_set`] is a set of rows of one row group. The crate
+//! is a part of [forebay](https://docs.rs/forebay), whose documentation is for users.
 
 pub mod catalog;
 pub mod row_set;

@@ -1,8 +1,8 @@
 //! Sets of rows of one row group: all of them, runs of rows, or a bitmap, whichever is smallest.
 //!
-//! Pure arithmetic. A set never lists its rows one by one: at most it takes a bit for each row of the row group, and a
-//! sixteenth of that for the directory. [`rank`](RowSet::rank) and [`select`](RowSet::select) go through the directory, so
-//! a slice of a set is two ordinals and no copy.
+//! Pure arithmetic. A set never lists its rows one by one: at most it takes a bit for each row of the row
+//! group, and a sixteenth of that for the directory. [`rank`](RowSet::rank) and [`select`](RowSet::select)
+//! use the directory, so a slice of a set is two ordinals and no copy.
 //!
 //! ```text
 //! rows of the row group      0 1 2 3 4 5 6 7 8 9
@@ -27,13 +27,13 @@ use runs::Runs;
 
 /// Some of the rows of a row group, in their stored order. Cheap to clone.
 ///
-/// Two sets are equal if they hold the same rows of as many: each set has one form.
+/// Two sets are equal if they hold the same rows, out of the same number: each set has a single form.
 ///
-/// Sixteen bytes, as there is one for each row group.
+/// A set takes sixteen bytes, since there is one for each row group.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RowSet(Form);
 
-/// Each with the number of rows to choose from: `0..rows`.
+/// A form of the set; each has the number of rows to choose from: `0..rows`.
 #[derive(Clone, PartialEq, Eq)]
 enum Form {
     None(u32),
@@ -53,26 +53,26 @@ impl RowSet {
         RowSet(if rows == 0 { Form::All(rows) } else { Form::None(rows) })
     }
 
-    /// Those of `rows` rows that lie in `ranges`, which ascend and do not overlap.
+    /// The rows among `rows` that lie in `ranges`, which ascend and do not overlap.
     pub fn from_runs(rows: u32, ranges: impl IntoIterator<Item = Range<u32>>) -> Self {
         let mut builder = Builder::new(rows);
         ranges.into_iter().for_each(|range| builder.push(range));
         builder.finish()
     }
 
-    /// The rows whose bit is set, of up to 2^32 - 1.
+    /// The rows whose bit is set, of at most 2^32 - 1.
     pub fn from_bits(bits: &BooleanBuffer) -> Self {
         RowSet::from_runs(bits.len() as u32, bits.set_slices().map(|(from, to)| from as u32..to as u32))
     }
 
-    /// Rows to choose from, in the set or not.
+    /// The number of rows to choose from, in the set or not.
     pub fn rows(&self) -> u32 {
         match self.0 {
             Form::None(rows) | Form::All(rows) | Form::Runs(rows, _) | Form::Bitmap(rows, _) => rows,
         }
     }
 
-    /// Rows in the set.
+    /// The number of rows in the set.
     pub fn count(&self) -> u32 {
         match &self.0 {
             Form::None(_) => 0,
@@ -82,12 +82,12 @@ impl RowSet {
         }
     }
 
-    /// Whether every row is in it.
+    /// Whether every row is in the set.
     pub fn is_all(&self) -> bool {
         matches!(self.0, Form::All(_))
     }
 
-    /// Memory that it takes beside itself.
+    /// The memory that it takes in addition to its own size.
     pub fn bytes(&self) -> u64 {
         match &self.0 {
             Form::None(_) | Form::All(_) => 0,
@@ -106,7 +106,7 @@ impl RowSet {
         }
     }
 
-    /// How many of the rows before `row` are in the set.
+    /// The number of rows before `row` that are in the set.
     pub fn rank(&self, row: u32) -> u32 {
         let row = row.min(self.rows());
         match &self.0 {
@@ -117,7 +117,7 @@ impl RowSet {
         }
     }
 
-    /// The rows with these ordinals as ranges of consecutive rows, each as long as can be.
+    /// The rows with these ordinals as ranges of consecutive rows, each as long as possible.
     pub fn runs(&self, ordinals: Range<u32>) -> impl Iterator<Item = Range<u32>> + '_ {
         let end = ordinals.end.min(self.count());
         let (mut at, mut cursor) = (ordinals.start, None);
@@ -136,7 +136,7 @@ impl RowSet {
         })
     }
 
-    /// The rows that are not in it.
+    /// The rows that are not in the set.
     pub fn complement(&self) -> Self {
         let mut builder = Builder::new(self.rows());
         let mut from = 0;
@@ -148,7 +148,7 @@ impl RowSet {
         builder.finish()
     }
 
-    /// The rows that are in both sets, which are of as many rows.
+    /// The rows that are in both sets, which choose from the same number of rows.
     pub fn intersection(&self, other: &RowSet) -> Self {
         debug_assert_eq!(self.rows(), other.rows());
         match (&self.0, &other.0) {
@@ -164,7 +164,7 @@ impl RowSet {
         }
     }
 
-    /// The rows that are in either set, of as many rows.
+    /// The rows that are in either set; both choose from the same number of rows.
     pub fn union(&self, other: &RowSet) -> Self {
         match (self.count(), other.count()) {
             (_, 0) => self.clone(),
@@ -173,7 +173,8 @@ impl RowSet {
         }
     }
 
-    /// The rows of this set whose ordinals are in `inner`: one choice, then another among the rest.
+    /// The rows of this set whose ordinals are in `inner`: a choice, followed by another among the chosen
+    /// rows.
     pub fn compose(&self, inner: &RowSet) -> Self {
         debug_assert_eq!(inner.rows(), self.count());
         match (&self.0, &inner.0) {
@@ -186,7 +187,7 @@ impl RowSet {
         }
     }
 
-    /// The set's rows in `range`, counted from its start. Rows beyond the last are in no set.
+    /// The set's rows in `range`, counted from the start of the range. Rows beyond the last are in no set.
     pub fn within(&self, range: Range<u32>) -> Self {
         let runs = self.runs(self.rank(range.start)..self.rank(range.end));
         RowSet::from_runs(
@@ -195,7 +196,7 @@ impl RowSet {
         )
     }
 
-    /// The rows with these ordinals, to be decoded; `None` for every row of the row group.
+    /// The rows with these ordinals as a selection for the decoder; `None` for every row of the row group.
     pub fn selection(&self, ordinals: Range<u32>) -> Option<RowSelection> {
         if self.is_all() && ordinals == (0..self.rows()) {
             return None;
@@ -217,7 +218,7 @@ impl fmt::Debug for RowSet {
     }
 }
 
-/// A set in the making: runs until they take more than a bitmap.
+/// A set that is being built: runs, until they take more memory than a bitmap.
 struct Builder {
     rows: u32,
     count: u32,
@@ -248,7 +249,7 @@ impl Builder {
         self.settle(run);
     }
 
-    /// Adds a run that does not grow any more.
+    /// Adds a run that is complete.
     fn settle(&mut self, run: Range<u32>) {
         if run.is_empty() {
             return;

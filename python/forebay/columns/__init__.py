@@ -1,1 +1,1 @@
-"""How columns are decoded, padded and filled: frozen values for the options of a loader."""
+"""The decoding, padding and filling of columns: frozen values for the options of a loader."""

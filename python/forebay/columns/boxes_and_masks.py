@@ -22,16 +22,16 @@ __all__ = ["Boxes", "Keypoints", "Mask"]
 class Boxes:
     """A column of boxes of an image: cropped, resized and mirrored with it.
 
-    Stored are lists of lists of four numbers: int32, int64, float32 or float64. Delivered is a :class:`Ragged` whose
-    ``values`` have shape ``(boxes, 4)``: ``float32``, of the same format, in pixels of the image that is delivered.
-    Each box is clipped to what is visible. A box that is not visible at all becomes an empty one at the border, as
-    torchvision's ``ClampBoundingBoxes`` makes it, so that boxes and labels stay side by side; ``min_visible`` drops
-    such boxes instead. Where an image is rotated, the visible part of a box is rotated, and the box around it is
-    clipped again.
+    The column stores lists of lists of four numbers: int32, int64, float32 or float64. It is delivered as a
+    :class:`Ragged` whose ``values`` have shape ``(boxes, 4)``: ``float32``, in the same format, in pixels of the
+    delivered image. Each box is clipped to its visible part. A box that is not visible at all becomes an empty one at
+    the border, like with torchvision's ``ClampBoundingBoxes``, so that boxes and labels stay side by side;
+    ``min_visible`` drops such boxes instead. If an image is rotated, the visible part of a box is rotated, and the box
+    around it is clipped again.
 
-    Coordinates are those of the image as it is seen: with ``exif_orientation()``, after it was turned. A null, a box
+    Coordinates refer to the image as it is seen: with ``exif_orientation()``, after it was turned. A null, a box
     without four finite numbers, or one whose right or bottom side comes first is a bad row. With ``null_mask`` a null
-    has no boxes; an image that is delivered though it is null has none either.
+    has no boxes; a null image that is delivered has none either.
 
     Parameters
     ----------
@@ -43,16 +43,16 @@ class Boxes:
     normalized : bool, default False
         Whether the stored numbers are shares of the image's width and height, from 0 to 1, instead of pixels.
     min_visible : float, default 0
-        The least share of a box's area that must be visible: boxes with less are dropped. 0 drops none; above 0, a box
-        without area is dropped too.
+        The least share of a box's area that must be visible: boxes with less are dropped. 0 drops none; above 0, boxes
+        without area are dropped too.
     along : iterable of str, default ()
-        Columns of lists with one item for each box, such as labels: those of dropped boxes are dropped as well. A list
-        of another length is a bad row.
+        Columns of lists with one item for each box, such as labels: the items of dropped boxes are dropped as well. A
+        list of another length is a bad row.
 
     Raises
     ------
     InvalidError
-        An argument can never work.
+        An argument is invalid.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Boxes:
     of: str
     """The column of images."""
     format: BoxFormat = "xyxy"
-    """The four numbers."""
+    """The meaning of the four numbers."""
     normalized: bool = False
     """Whether the stored numbers are shares of the image's width and height."""
     min_visible: float = 0.0
@@ -90,7 +90,7 @@ class Boxes:
             raise InvalidError("along needs min_visible above 0: without it no box is dropped")
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the library reads."""
         return {
             "boxes": {
                 "of": self.of,
@@ -114,27 +114,27 @@ class Boxes:
 class Keypoints:
     """A column of points of an image: moved as it is cropped, resized and mirrored.
 
-    Stored are lists of ``[x, y]`` or ``[x, y, v]``, of int32, int64, float32 or float64. Delivered is a :class:`Ragged`
-    whose ``values`` have shape ``(points, 2)`` or ``(points, 3)``: ``float32``, in pixels of the image that is
-    delivered. A third number, such as a visibility, is passed on. Points are not clipped: those outside of the crop get
-    coordinates outside of the result. A mirrored point is at ``width - 1 - x``, as in torchvision; one that is rotated
-    stays on its pixel. Names such as "left eye" are not exchanged when an image is mirrored.
+    The column stores lists of ``[x, y]`` or ``[x, y, v]``, in int32, int64, float32 or float64. It is delivered as a
+    :class:`Ragged` whose ``values`` have shape ``(points, 2)`` or ``(points, 3)``: ``float32``, in pixels of the
+    delivered image. A third number, such as a visibility, is passed on. Points are not clipped: those outside of the
+    crop get coordinates outside of the result. A mirrored point is at ``width - 1 - x``, as in torchvision; a rotated
+    one stays on its pixel. Names such as "left eye" are not exchanged when an image is mirrored.
 
-    Coordinates are those of the image as it is seen: with ``exif_orientation()``, after it was turned. A null, or a
-    point without as many finite numbers, is a bad row. With ``null_mask`` a null has no points; an image that is
-    delivered though it is null has none either.
+    Coordinates refer to the image as it is seen: with ``exif_orientation()``, after it was turned. A null, or a point
+    with another number of finite values, is a bad row. With ``null_mask`` a null has no points; a null image that is
+    delivered has none either.
 
     Parameters
     ----------
     of : str
         The column of images, which is read and decoded as well.
     numbers : {2, 3}, optional
-        Numbers of a point. Default: as many as the stored type says, or 2 where it does not.
+        The numbers of each point. Default: as many as the stored type has, or 2 if it does not say.
 
     Raises
     ------
     InvalidError
-        An argument can never work.
+        An argument is invalid.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class Keypoints:
     of: str
     """The column of images."""
     numbers: int | None = None
-    """Numbers of a point."""
+    """The numbers of each point."""
 
     def __post_init__(self) -> None:
         _column(self.of, "of")
@@ -155,7 +155,7 @@ class Keypoints:
                 raise InvalidError(f"numbers must be 2 or 3, got {self.numbers}")
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the library reads."""
         return {"keypoints": {"of": self.of, "numbers": self.numbers}}
 
     def __repr__(self) -> str:
@@ -167,10 +167,10 @@ class Keypoints:
 class Mask:
     """A column of masks of an image: cropped, resized and mirrored with it, by the nearest pixel.
 
-    Stored are PNG of one channel and of the image's size: class numbers as grey values, or as the indices of a palette.
-    Delivered are arrays of shape ``(N, H, W)`` with the same numbers. A mask that is not such a PNG, or of another size
-    than its image, is a bad row. So is a null, unless ``fill_null`` or ``null_mask`` is for it. That of an image that
-    is delivered though it is null is 0, or the value of ``fill_null`` for the masks.
+    The column stores PNG of one channel and of the image's size: class numbers as grey values, or as the indices of a
+    palette. It is delivered as arrays of shape ``(N, H, W)`` with the same numbers. A mask that is not such a PNG, or
+    has another size than its image, is a bad row. So is a null, unless ``fill_null`` or ``null_mask`` names the column.
+    The mask of a null image that is delivered is 0, or the value of ``fill_null`` for the masks.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class Mask:
     Raises
     ------
     InvalidError
-        An argument can never work.
+        An argument is invalid.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class Mask:
         named(self.dtype, "dtype", MASK_TYPES)
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the library reads."""
         return {"mask": {"of": self.of, "dtype": self.dtype}}
 
     def __repr__(self) -> str:

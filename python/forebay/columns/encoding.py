@@ -1,4 +1,4 @@
-"""What the two ways to encode a column have in common."""
+"""The base of the two ways to encode a column."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ class Encoding:
     __slots__ = ()
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the library reads."""
         raise NotImplementedError

@@ -12,7 +12,7 @@ __all__: list[str] = []
 
 
 def filler(value: Any, argument: str) -> int | float | str | bytes:
-    """``value`` as one that replaces nulls, or the error that names the argument."""
+    """Checks a value that replaces nulls; an error names the argument."""
     if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
         value = value.item()
     if isinstance(value, (str, bytes)):
@@ -24,6 +24,6 @@ def filler(value: Any, argument: str) -> int | float | str | bytes:
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 64:
             raise InvalidError(f"{argument} must be from -2**63 to 2**64 - 1 as an int, got {given(value)}")
-        # Exact, where a float would not be.
+        # An int is exact where a float would not be.
         return int(value)
     return float(value)

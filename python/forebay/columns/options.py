@@ -1,4 +1,4 @@
-"""The options of columns: what each takes for a column, and what a spec says of it."""
+"""The options of columns: the values that each takes, and their form in a spec."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ __all__: list[str] = []
 
 
 class ColumnOption(NamedTuple):
-    """A keyword that takes a value for each of some columns."""
+    """A keyword of the loader that takes a value for each column."""
 
     example: str
-    """A value of it, as a user writes it."""
+    """An example of a value, as a user writes it."""
     check: Callable[[Any, str], Any]
-    """Returns a value, or raises the error that names it: as an argument, such as ``pad['x']``."""
+    """Checks a value and returns it; an error names it as an argument, such as ``pad['x']``."""
 
 
 def _or_none(check: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-    """Takes None as well."""
+    """A check that takes None as well."""
     return lambda value, argument: None if value is None else check(value, argument)
 
 
 def _one_of(kinds: tuple[type, ...], wanted: str) -> Callable[[Any, str], Any]:
-    """Takes the values of some types."""
+    """A check that takes values of these types."""
 
     def check(value: Any, argument: str) -> Any:
         if not isinstance(value, kinds):
@@ -44,7 +44,7 @@ def _one_of(kinds: tuple[type, ...], wanted: str) -> Callable[[Any, str], Any]:
     return check
 
 
-#: By keyword. A value that is not as the library reads it has a method ``_spec``.
+#: The options by keyword. Values that the library cannot read have a method ``_spec``.
 COLUMN_OPTIONS = {
     "decode": ColumnOption(
         "forebay.Image.resize(224, 224)",
@@ -73,30 +73,30 @@ class TensorDict(TypedDict):
 
 class _GivenDict(TypedDict, total=False):
     cast: dict[str, TensorType]
-    """The types that columns are cast to, where there are any."""
+    """The types that columns are cast to, if there are any."""
     follow: dict[str, dict[str, Any]]
-    """What ``decode`` says of columns that belong to images, where there are any."""
+    """The columns in ``decode`` that belong to images, if there are any."""
     tensors: dict[str, TensorDict]
-    """The tensors in ``decode``, where there are any."""
+    """The tensors in ``decode``, if there are any."""
     texts: dict[str, Literal["plain", "json"]]
-    """The text and JSON in ``decode``, where there are any."""
+    """The text and JSON in ``decode``, if there are any."""
     as_stored: dict[str, Literal[True]]
-    """The columns that are None in ``decode``, where there are any."""
+    """The columns that are None in ``decode``, if there are any."""
     encode: dict[str, dict[str, Any]]
-    """The columns that are encoded, where there are any."""
+    """The columns that are encoded, if there are any."""
     pad: dict[str, dict[str, Any]]
-    """The columns of lists that are padded, where there are any."""
+    """The columns of lists that are padded, if there are any."""
 
 
 class ColumnsDict(_GivenDict):
-    """What a spec says of columns, as JSON."""
+    """The options of columns in a spec, as JSON."""
 
     decode: dict[str, dict[str, Any]]
     fill_null: dict[str, Any]
 
 
 def by_column(value: Any, option: str) -> dict[str, Any] | None:
-    """What the argument of an option says of columns, each value checked."""
+    """The values that the argument of an option has for columns, each checked."""
     if value is None:
         return None
     of = COLUMN_OPTIONS[option]
@@ -110,7 +110,7 @@ def columns_spec(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decoding(decode: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields for ``decode``, which is one option for several."""
+    """The fields of the spec for ``decode``, whose values belong to several of them."""
     kinds = {
         "decode": (_forebay.Image,),
         "follow": (Boxes, Keypoints, Mask),
@@ -126,5 +126,5 @@ def decoding(decode: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _specs(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as the library reads them."""
+    """The values in the form that the library reads."""
     return {name: value._spec() if hasattr(value, "_spec") else value for name, value in values.items()}

@@ -13,22 +13,22 @@ __all__ = ["Pad"]
 
 @dataclass(frozen=True, repr=False)
 class Pad:
-    """How a column of lists of numbers becomes rows of one length: a frozen value for ``pad=``.
+    """Pads a column of lists of numbers to rows of one length: a frozen value for ``pad=``.
 
-    The column is delivered as a numpy array of shape ``(rows, length)`` and the type of the numbers, made by the
-    loader's threads in the batch's own memory. Shorter lists are filled up at their end. A list that is null, or has a
-    null among the numbers that are delivered, is a bad row, unless ``fill_null`` gives a value.
+    The column is delivered as a numpy array of shape ``(rows, length)`` with the type of the numbers, made by the
+    loader's threads in the batch's own memory. Shorter lists are padded at their end. A list that is null, or has a
+    null among the delivered numbers, is a bad row, unless ``fill_null`` gives a value.
 
     Parameters
     ----------
     length : int, optional
-        Numbers of a row, at least 1. Default: as many as the longest list of the batch has.
+        The length of a row, at least 1. Default: the length of the longest list in the batch.
     value : float, default 0
-        The number after the end of a list, which the column's type and a float64 must have.
+        The padding. Both the column's type and a float64 must be able to hold it.
     truncate : bool, default False
-        Cut longer lists off. By default they are bad rows.
+        Cut off longer lists. By default they are bad rows.
     mask : bool, default False
-        Deliver ``"<name>.mask"`` as well, of the same shape: whether a number is the list's own.
+        Deliver ``"<name>.mask"`` as well, of the same shape: True for a number of the list, False for padding.
 
     Raises
     ------
@@ -43,13 +43,13 @@ class Pad:
     """
 
     length: int | None = None
-    """Numbers of a row, or None for those of the batch's longest list."""
+    """The length of a row, or None for that of the batch's longest list."""
     value: float = field(default=0, kw_only=True)
-    """The number after the end of a list."""
+    """The padding."""
     truncate: bool = field(default=False, kw_only=True)
     """Whether longer lists are cut off."""
     mask: bool = field(default=False, kw_only=True)
-    """Whether there is a column that says which numbers are the lists' own."""
+    """Whether a mask is delivered that distinguishes numbers of the lists from padding."""
 
     def __post_init__(self) -> None:
         if self.length is not None:
@@ -62,7 +62,7 @@ class Pad:
             raise InvalidError("truncate=True needs a length: without one, rows are as long as the longest list")
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the library reads."""
         return {"length": self.length, "value": float(self.value), "truncate": self.truncate, "mask": self.mask}
 
     def __repr__(self) -> str:

@@ -23,38 +23,38 @@ _BYTE_ORDERS = ("little", "big")
 
 @dataclass(frozen=True, repr=False)
 class Tensor:
-    """How the cells of a column hold tensors of one shape: a frozen value for ``decode=``.
+    """Decodes cells that hold tensors of one shape: a frozen value for ``decode=``.
 
     The column is delivered as a numpy array of shape ``(rows, *shape)``. It may be stored as binary, as
-    ``struct<bytes, path>``, or as lists: one list of so many numbers for each row, or lists nested as deep as the shape
-    has sides. Nothing is cast: the type is that of the column or of the file. A cell of another length, shape or type
-    is a bad row, and so is a null, or one within a list, unless ``fill_null`` gives a number for it;
-    ``null_mask`` says which rows are there.
+    ``struct<bytes, path>``, or as lists: one flat list of all numbers for each row, or lists nested as deep as the
+    shape has dimensions. Nothing is cast: the type is that of the column or of the file. A cell of another length,
+    shape or type is a bad row, and so is a null, or one within a list, unless ``fill_null`` gives a number for it;
+    ``null_mask`` says which rows are present.
 
     Parameters
     ----------
     dtype : str or numpy.dtype
-        Type of a value: ``"bool"``, ``"int8"`` to ``"int64"``, ``"uint8"`` to ``"uint64"``, or ``"float16"`` to
+        The type of a value: ``"bool"``, ``"int8"`` to ``"int64"``, ``"uint8"`` to ``"uint64"``, or ``"float16"`` to
         ``"float64"``.
     shape : int or tuple of int
-        Shape of one row: one side or more, each of at least 1.
+        The shape of one row: at least one dimension, each of at least 1.
     format : {"raw", "npy", "npz"}, default "raw"
-        How a cell of bytes holds a tensor; lists have no format.
+        The format of a tensor in a cell of bytes; lists have no format.
 
         ``"raw"``
-            The values alone, in row-major order.
+            Only the values, in row-major order.
         ``"npy"``
             A file of ``numpy.save``, as Petastorm's ``NdarrayCodec`` writes it, in either order of axes and bytes.
         ``"npz"``
             A file of ``numpy.savez`` or ``numpy.savez_compressed`` with one array, as Petastorm's
             ``CompressedNdarrayCodec`` writes it.
     byte_order : {"little", "big"}, default "little"
-        Byte order of raw values. Files of numpy say it themselves.
+        The byte order of raw values. Files of numpy state it themselves.
 
     Raises
     ------
     InvalidError
-        There is no such type, format or byte order, or a side is not an int of at least 1.
+        There is no such type, format or byte order, or a dimension is not an int of at least 1.
 
     Examples
     --------
@@ -66,13 +66,13 @@ class Tensor:
     """
 
     dtype: str
-    """Type of a value, as numpy names it."""
+    """The type of a value, by its name in numpy."""
     shape: int | tuple[int, ...]
-    """Shape of one row."""
+    """The shape of one row."""
     format: TensorFormat = field(default="raw", kw_only=True)
-    """How a cell of bytes holds a tensor."""
+    """The format of a tensor in a cell of bytes."""
     byte_order: Literal["little", "big"] = field(default="little", kw_only=True)
-    """Byte order of raw values."""
+    """The byte order of raw values."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", _stored_dtype(self.dtype))
@@ -83,7 +83,7 @@ class Tensor:
             raise InvalidError(f"byte_order='big', but format={self.format!r} says it itself (leave it out)")
 
     def _spec(self) -> dict[str, Any]:
-        """The value as the library reads it."""
+        """The value in the form that the library reads."""
         return {"dtype": self.dtype, "shape": self.shape, "format": self.format, "byte_order": self.byte_order}
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class Tensor:
 
 
 def dtype_name(value: Any, argument: str) -> str:
-    """The name of a type that values may have."""
+    """The name of a supported type of values; an error names the argument."""
     try:
         dtype = np.dtype(value)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Columns of text: as numpy's strings, and as what their JSON says."""
+"""Columns of text: as numpy's strings, and as the objects of their JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ __all__ = ["Json", "Text"]
 class Text:
     """A column of text as an array of numpy's strings: a frozen value for ``decode=``.
 
-    The column may be stored as text, or as binary that holds UTF-8, which is checked: another cell is a bad row. It is
-    delivered as an array of ``numpy.dtypes.StringDType()``, which functions of ``numpy.strings`` take, and which holds
-    no Python objects. A null is a bad row, unless ``fill_null`` gives a text or ``null_mask`` names the column.
+    The column may be stored as text, or as binary that holds UTF-8. Cells are checked, and one that fails is a bad row.
+    The column is delivered as an array of ``numpy.dtypes.StringDType()``, which functions of ``numpy.strings`` take,
+    and which holds no Python objects. A null is a bad row, unless ``fill_null`` gives a text or ``null_mask`` names the
+    column.
 
     Raises
     ------
@@ -36,7 +37,7 @@ class Text:
             raise InvalidError(f"Text needs numpy 2 or later for its strings, this is numpy {np.__version__}")
 
     def _spec(self) -> str:
-        """The value as the library reads it."""
+        """The value in the form that the library reads."""
         return "plain"
 
     def __repr__(self) -> str:
@@ -47,13 +48,13 @@ class Text:
 class Json:
     """A column of JSON as Python objects: a frozen value for ``decode=``.
 
-    The column may be stored as text or as binary. Each cell is checked by the loader's threads; one that is not one
-    JSON value is a bad row that says where the fault is. It is delivered as an array of what ``json.loads`` makes of
-    the cells, when it is asked for: dicts, lists, numbers, ``str``, ``bool`` and ``None``;
+    The column may be stored as text or as binary. The loader's threads check each cell; one that is not a single JSON
+    value is a bad row, and the error says where the fault is. The column is delivered as an array of the objects that
+    ``json.loads`` returns for the cells, once it is asked for: dicts, lists, numbers, ``str``, ``bool`` and ``None``;
     :meth:`forebay.Batch.to_arrow` has the text. A null is ``None``, unless ``fill_null`` gives the JSON for it.
 
-    JSON that is nested more than 500 deep, or has integers of more than 4300 digits, is a bad row, since Python does
-    not read it; so are ``NaN`` and ``Infinity``, which are not JSON.
+    JSON that is nested more than 500 deep, or has integers of more than 4300 digits, is a bad row, since Python cannot
+    read it; so are ``NaN`` and ``Infinity``, which are not JSON.
 
     Examples
     --------
@@ -63,7 +64,7 @@ class Json:
     """
 
     def _spec(self) -> str:
-        """The value as the library reads it."""
+        """The value in the form that the library reads."""
         return "json"
 
     def __repr__(self) -> str:

@@ -1,4 +1,5 @@
-//! The serialised form of a value that replaces nulls: a number, a text, or an object for values that are neither.
+//! The serialised form of a value that replaces nulls: a number, a text, or an object for values that are
+//! neither.
 
 use std::fmt;
 
@@ -7,9 +8,9 @@ use serde::ser::{self, Serialize, SerializeMap, Serializer};
 
 use super::Fill;
 
-/// Key of the bytes, as a list of numbers.
+/// The key of bytes, which are written as a list of numbers.
 const BYTES: &str = "bytes";
-/// Key of a number that JSON cannot write: `"NaN"`, `"inf"` or `"-inf"`.
+/// The key of a number that JSON cannot write: `"NaN"`, `"inf"` or `"-inf"`.
 const NUMBER: &str = "number";
 
 impl Serialize for Fill {

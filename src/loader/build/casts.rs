@@ -1,4 +1,5 @@
-//! Columns whose values are cast: which they are, the fields that other options see, and the codecs around theirs.
+//! Columns whose values are cast: their names, the fields that other options see, and the codecs that include
+//! the cast.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::column::{CastCodec, Codec, Column, cast_field};
 pub(super) type Casts<'a> = HashMap<&'a str, &'a DataType>;
 
 impl LoaderBuilder {
-    /// The columns of `stored`, which are those that are read, that are cast.
+    /// The columns among `stored`, which are those that are read, whose values are cast.
     pub(super) fn cast_columns<'a>(&'a self, stored: &'a Schema) -> Result<Casts<'a>> {
         let cast = self.spec.with_option(|column| column.cast.as_ref()).map(|(name, to)| {
             let field = self.read_column(stored, name, "cast")?;
@@ -23,7 +24,7 @@ impl LoaderBuilder {
         cast.collect()
     }
 
-    /// A column with the cast of its values before all that is done with them.
+    /// The column's codec preceded by the cast of its values.
     pub(super) fn after_cast(&self, column: Column, stored: &Field, casts: &Casts<'_>) -> Result<Column> {
         let Some(to) = casts.get(stored.name().as_str()) else { return Ok(column) };
         let Column { codec, field } = column;

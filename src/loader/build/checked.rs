@@ -1,4 +1,4 @@
-//! The first step of building a loader: options that can work, and the columns that they deliver.
+//! The first step of building a loader: valid options, and the columns that they deliver.
 
 use std::sync::Arc;
 
@@ -20,32 +20,34 @@ use crate::reader::Filter;
 use crate::reader::reads::Reads;
 use crate::shard::Mixing;
 
-/// Of the catalogue of files and footers, the bytes that belong to what a process takes beside its budget: those of some
-/// thousand files. Of a larger one the rest is counted. The sources of a mix share them.
+/// The part of the catalogue of files and footers, in bytes, that belongs to the memory of a process beside
+/// its budget: enough for some thousand files. The rest of a larger catalogue counts against the budget. The
+/// sources of a mix share this part.
 const CATALOG_BYTES_FREE: u64 = 4 << 20;
 
 /// Options that were checked, before rows are selected.
 pub(super) struct Checked {
-    /// With the defaults filled in, but for those of the shuffle.
+    /// The options with the defaults filled in, except for those of the shuffle.
     pub(super) spec: LoaderSpec,
     pub(super) open: Open,
     pub(super) threads: usize,
     pub(super) denied: Denied,
     pub(super) columns: Delivered,
-    /// Row groups as a whole.
+    /// The reads of whole row groups.
     pub(super) reads: Reads,
     pub(super) reading: Reading,
-    /// Rows of the window if none are given.
+    /// The rows of the window if the user gives none.
     pub(super) default_window: u64,
     pub(super) batches: Batches,
     /// The memory, divided for these batches.
     pub(super) sizing: Sizing,
-    /// Bytes of what is kept of the data set, whichever rows are selected.
+    /// The bytes that are kept for the data set, whichever rows are selected.
     pub(super) beside: u64,
 }
 
 impl LoaderBuilder {
-    /// Checks the options, and fills in those that the user left open in `spec`, in which names may be patterns.
+    /// Checks the options, and fills in those that the user left open in `spec`, in which names may be
+    /// patterns.
     pub(super) fn checked(&self, mut spec: LoaderSpec, store: Store) -> Result<Checked> {
         self.check_numbers()?;
         check_handles()?;
@@ -87,7 +89,7 @@ impl LoaderBuilder {
         })
     }
 
-    /// The batches that are asked for.
+    /// The batches that the options ask for.
     fn batches(&self, spec: &LoaderSpec, columns: &Delivered, projection: &Projection) -> Batches {
         let is_flat = columns.are_flat();
         let grouping = match is_flat && spec.samples.are_rows() {
@@ -114,7 +116,7 @@ impl LoaderBuilder {
     }
 }
 
-/// A refusal of batches, of which a small data set has not even one.
+/// The error for batches that are too large for a data set that does not even fill one.
 fn of_all_rows(error: Error, catalog: &Catalog, spec: &LoaderSpec) -> Error {
     match catalog.rows() < spec.batch_size {
         true => error.hint_also(&format!(

@@ -1,4 +1,4 @@
-//! Numbers that can never work.
+//! Checks of numbers that cannot work for any data set.
 
 use forebay_base::{Error, Result};
 
@@ -9,7 +9,7 @@ use crate::loader::spec::LoaderSpec;
 use crate::samples::{Across, Samples};
 use crate::shard::OrderSpec;
 
-/// Checks the numbers that a loader of one data set and a mix are given alike.
+/// Checks the numbers that apply both to a loader of one data set and to a mix.
 pub(super) fn check_run(spec: &LoaderSpec) -> Result<()> {
     let world = u64::from(spec.shard.world());
     let of_a_rank = match spec.global_batch_size {

@@ -21,23 +21,23 @@ use crate::loader::collate::SampleForm;
 
 /// The name of the column of row numbers.
 pub(in crate::loader) const ROW_ID: &str = "row_id";
-/// The name of the column that says which rows are to be counted.
+/// The name of the column that says which rows count.
 pub(in crate::loader) const ROW_MASK: &str = "row_mask";
 
-/// What is delivered of the columns that are read.
+/// The columns that are delivered for those that are read.
 pub(super) struct Delivered {
     pub(super) codecs: Vec<Codec>,
-    /// Columns that are decoded.
+    /// The number of columns that are decoded.
     pub(super) decoded: usize,
     pub(super) schema: SchemaRef,
     pub(super) form: SampleForm,
     pub(super) lengths: RowBytes,
-    /// Bytes of a sample in a batch, with an estimate of the columns whose values differ in length.
+    /// The bytes of a sample in a batch, with an estimate for columns whose values differ in length.
     pub(super) sample_bytes: u64,
 }
 
 impl Delivered {
-    /// Whether a slice of each column is as good as a column.
+    /// Whether slices of all columns are as good as columns of their own.
     pub(super) fn are_flat(&self) -> bool {
         let is_flat = self.lengths.all(self.schema.fields(), is_flat);
         is_flat && self.decoded == 0 && self.lengths.columns.is_empty()
@@ -45,7 +45,7 @@ impl Delivered {
 }
 
 impl LoaderBuilder {
-    /// What is delivered of the columns that are read.
+    /// The columns that are delivered for those that are read.
     pub(super) fn delivered(&self, projection: &Projection) -> Result<Delivered> {
         let (codecs, schema) = self.codecs(projection)?;
         let (schema, form) = self.form(projection, schema)?;
@@ -59,11 +59,11 @@ impl LoaderBuilder {
         Ok(Delivered { codecs, decoded, schema, form, lengths, sample_bytes })
     }
 
-    /// The codec of each column, and the schema of batches. Refuses impossible combinations.
+    /// The codec of each column, and the schema of batches. Refuses combinations of options that cannot work.
     fn codecs(&self, projection: &Projection) -> Result<(Vec<Codec>, SchemaRef)> {
         let stored = projection.schema();
-        // All others see vectors and arrays in cells as lists, and all but the cast itself the columns that
-        // it makes.
+        // Casts see the columns as stored; all other options see vectors and arrays in cells as lists, and
+        // the columns that casts make.
         let listed = &self.with_lists(stored)?;
         let cast = self.cast_columns(listed)?;
         let read = &cast_schema(listed, &cast)?;
@@ -96,7 +96,7 @@ impl LoaderBuilder {
         Ok((codecs, Arc::new(Schema::new(fields))))
     }
 
-    /// The columns for which an option says how they are delivered.
+    /// The columns for which an option says how to deliver them.
     pub(super) fn asked_for(&self, read: &Schema, masked: &Masked<'_>) -> Result<HashMap<&str, Column>> {
         let nulls = |name: &str| self.null_options(name, masked);
         let mut columns = HashMap::new();
@@ -134,7 +134,7 @@ impl LoaderBuilder {
         Ok(columns)
     }
 
-    /// The columns whose nulls have a value, of those that are `asked` for in no other way.
+    /// The columns that only have a value for their nulls, and are not `asked` for in another way.
     fn filled<'a>(
         &'a self,
         read: &'a Schema,
@@ -166,7 +166,7 @@ impl LoaderBuilder {
         Ok(filled)
     }
 
-    /// A column for which two options say how it is delivered.
+    /// The error for a column for which two options say how to deliver it.
     fn twice(&self, name: &str) -> Error {
         let error = match self.goes_along(name) {
             true => Error::invalid("goes along with boxes, and another option says how it is delivered")
@@ -177,7 +177,7 @@ impl LoaderBuilder {
         error.at(of_column(name))
     }
 
-    /// The columns that say which values of padded lists are their own.
+    /// The columns that say which values of padded lists are not padding.
     fn pad_masks(&self, read: &Schema, stored: &Schema) -> Result<Vec<Column>> {
         let padded = self.spec.with_option(|column| column.pad.as_ref());
         let masked = padded.filter(|(_, pad)| pad.has_mask());
@@ -200,7 +200,7 @@ impl LoaderBuilder {
         columns.collect()
     }
 
-    /// What is known of the bytes of a row in a batch before its cells are read.
+    /// The bytes of a row in a batch, as far as they are known before its cells are read.
     fn lengths(&self, codecs: &[Codec], projection: &Projection) -> Result<RowBytes> {
         let catalog = &self.dataset.catalog;
         let of_id = if self.spec.row_id { size_of::<i64>() as u64 } else { 0 };
@@ -226,7 +226,7 @@ impl LoaderBuilder {
             match codec.slot() {
                 Some(bytes) => bytes_of_row.others += bytes as u64,
                 None if is_variable(field.data_type()) => {
-                    // Each time it is weighed as it is stored.
+                    // A cell that says its own size is weighed as it is stored, each time.
                     let times = if size.is_by_cell { 1 } else { size.growth };
                     bytes_of_row.columns.extend(repeat_n(column, times));
                     bytes_of_row.to_longest.extend(size.is_to_longest.then_some(column));
@@ -255,7 +255,7 @@ impl LoaderBuilder {
         Ok(bytes_of_row)
     }
 
-    /// The field of a column that is both in the data set and read.
+    /// The field of a column that exists in the data set and is read.
     pub(super) fn read_column<'a>(&self, read: &'a Schema, name: &str, argument: &str) -> Result<&'a Field> {
         if let Some((_, field)) = read.column_with_name(name) {
             return Ok(field);
@@ -269,51 +269,52 @@ impl LoaderBuilder {
     }
 }
 
-/// What is known of the bytes of a row in a batch before its cells are read.
+/// The bytes of a row in a batch, as far as they are known before its cells are read.
 #[derive(Debug, Default)]
 pub(super) struct RowBytes {
-    /// Of each column that is read whether its rows are equal in each file.
+    /// Whether each column that is read has a single value in each file.
     pub(super) keys: Vec<bool>,
-    /// Columns whose values differ in length.
+    /// The columns whose values differ in length.
     pub(super) columns: Vec<usize>,
-    /// Of them those whose values take as much as the longest of their batch.
+    /// The columns among `columns` whose values all take as much as the longest one in their batch.
     pub(super) to_longest: Vec<usize>,
-    /// Of them those whose values are expanded once they are gathered.
+    /// The columns among `columns` whose values are expanded after they are gathered.
     pub(super) expanded: Vec<usize>,
-    /// Of them those in which each cell says what its row takes.
+    /// The columns among `columns` in which each cell says the size of its row.
     pub(super) by_cell: Vec<(usize, Codec)>,
-    /// Bytes of all others.
+    /// The bytes of a row in all other columns.
     pub(super) others: u64,
-    /// Bytes of those, on average, as far as known.
+    /// The average bytes of a row in `columns`, as far as known.
     of_values: u64,
-    /// Whether the average is known: not where values are repeated or expanded, which footers do not count.
+    /// Whether the average is known; it is not if values are repeated or expanded, which footers do not
+    /// count.
     pub(super) are_known: bool,
 }
 
 impl RowBytes {
-    /// Of each column that is delivered whether its rows are equal in each file.
+    /// Whether each column that is delivered has a single value in each file.
     pub(super) fn keys(&self) -> impl Iterator<Item = bool> {
         self.keys.iter().copied().chain(repeat(false))
     }
 
-    /// Whether all columns that differ within a file are of such a type.
+    /// Whether `takes` holds for the types of all columns that differ within a file.
     pub(super) fn all(&self, fields: &Fields, takes: fn(&DataType) -> bool) -> bool {
         fields.iter().zip(self.keys()).all(|(field, is_key)| is_key || takes(field.data_type()))
     }
 
-    /// The same where all rows of a batch take so many bytes.
+    /// The same columns if all rows of a batch take this number of bytes.
     pub(super) fn all_alike(self, bytes: u64) -> Self {
         RowBytes { keys: self.keys, others: bytes, are_known: true, ..RowBytes::default() }
     }
 }
 
-/// Bytes that a row takes in memory, on average.
+/// The average bytes that a row takes in memory.
 fn row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
     let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, projection)).sum();
     (held / catalog.rows().max(1)).max(1)
 }
 
-/// Words as a sentence has them: "decode, encode or pad".
+/// Joins words for a sentence: "decode, encode or pad".
 fn one_of(words: &[&str]) -> String {
     match words {
         [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
@@ -321,7 +322,7 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// Whether a slice of a column is as good as a column: its values lie at multiples of a width.
+/// Whether a slice of a column is as good as a column of its own: its values lie at multiples of a width.
 fn is_flat(data_type: &DataType) -> bool {
     match data_type {
         DataType::FixedSizeList(item, _) => is_flat(item.data_type()),
@@ -332,7 +333,8 @@ fn is_flat(data_type: &DataType) -> bool {
     }
 }
 
-/// A column that is not stored, behind the others. Its option has its name.
+/// The field of a column that is not stored and comes after the others. The option that adds it has the same
+/// name.
 fn added_field(name: &str, data_type: DataType, others: &[FieldRef]) -> Result<FieldRef> {
     if others.iter().any(|field| field.name() == name) {
         return Err(Error::invalid(format!("{name} adds a column of this name, and one is there already"))

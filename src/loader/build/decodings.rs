@@ -1,4 +1,4 @@
-//! Columns that the schema of Petastorm beside the files has decoded: which they are, the fields that other
+//! Columns that are decoded by the schema of Petastorm beside the files: their names, the fields that other
 //! options see, and the codecs around theirs.
 
 use std::collections::HashMap;
@@ -15,12 +15,12 @@ use crate::batch::Fill;
 use crate::column::{Arrays, ArraysCodec, Codec, Column, ColumnSpec, Decoding, NullOptions};
 use crate::loader::threads::IoRuntime;
 
-/// How to read a data set whose schema cannot be read.
-const WITHOUT: &str = "to read without the schema, give `decode={\"*\": None}`";
+/// The advice to read a data set whose schema cannot be read.
+const WITHOUT_SCHEMA_HINT: &str = "to read without the schema, give `decode={\"*\": None}`";
 
 impl LoaderBuilder {
-    /// The same with what the schema of Petastorm says of the columns that are read, where the user does not
-    /// say how they are decoded. No schema is read where there is no such column.
+    /// Adds the decodings that Petastorm's schema gives for columns that are read and that the user says
+    /// nothing about. The schema is only read if there is such a column.
     pub(super) fn decoded_by_schema(mut self, io: &IoRuntime, store: &Store) -> Result<Self> {
         if self.plan_only || !store.has_common_metadata() {
             return Ok(self);
@@ -32,7 +32,10 @@ impl LoaderBuilder {
         if open.is_empty() {
             return Ok(self);
         }
-        let schema = self.dataset.petastorm_schema_of(io, store).map_err(|error| error.hint_also(WITHOUT))?;
+        let schema = self
+            .dataset
+            .petastorm_schema_of(io, store)
+            .map_err(|error| error.hint_also(WITHOUT_SCHEMA_HINT))?;
         let Some(schema) = schema else { return Ok(self) };
         let mut decodings = Vec::new();
         for (name, stored) in open {
@@ -52,7 +55,7 @@ impl LoaderBuilder {
         Ok(self)
     }
 
-    /// Whether the user says how a column is decoded.
+    /// Whether the user says how to decode a column.
     fn is_decided(&self, name: &str) -> bool {
         let given = self.spec.by_column.get(name).map(ColumnSpec::given).unwrap_or_default();
         given.iter().any(|given| given.keyword == "decode")
@@ -60,12 +63,12 @@ impl LoaderBuilder {
             || self.goes_along(name)
     }
 
-    /// What is made lists of a column before all else is done with it.
+    /// How the cells of a column become lists before everything else is done with it.
     pub(super) fn arrays(&self, name: &str) -> Option<&Arrays> {
         self.decodings.get(name)?.arrays()
     }
 
-    /// The columns as all options see them: with vectors, and the arrays in cells, as lists.
+    /// The columns as all options see them: vectors and the arrays in cells are lists.
     pub(super) fn with_lists(&self, stored: &Schema) -> Result<Schema> {
         let listed = listed_schema(stored);
         let fields = listed.fields().iter().map(|field| match self.arrays(field.name()) {
@@ -78,7 +81,7 @@ impl LoaderBuilder {
         Ok(Schema::new_with_metadata(fields, listed.metadata().clone()))
     }
 
-    /// The columns that no option says how to deliver, and the schema does.
+    /// The columns that no option says how to deliver, but the schema does.
     pub(super) fn delivered_by_schema<'a>(
         &'a self,
         read: &Schema,
@@ -94,7 +97,7 @@ impl LoaderBuilder {
         columns.map(|(name, column)| Ok((name, column?))).collect()
     }
 
-    /// A column whose arrays are made lists before all that is done with them.
+    /// The column's codec preceded by the conversion of arrays to lists.
     pub(super) fn after_arrays(&self, column: Column, stored: &Field) -> Result<Column> {
         let Some(arrays) = self.arrays(stored.name()) else { return Ok(column) };
         let place: Place = of_column(stored.name());
@@ -103,7 +106,7 @@ impl LoaderBuilder {
         Column::gathered(codec, stored).map_err(|error| error.at(place))
     }
 
-    /// The mask of a padded column, which is made of its lists.
+    /// The mask of a padded column, made from the lists in its cells.
     pub(super) fn mask_of_arrays(&self, mask: Column, stored: &Field) -> Column {
         match (mask, self.arrays(stored.name())) {
             (Column { codec: Codec::GatherOf(column, inner), field }, Some(arrays)) => {
@@ -114,7 +117,8 @@ impl LoaderBuilder {
         }
     }
 
-    /// What is under a null of arrays that have a mask: none of them, and so no value, whatever the fill is.
+    /// The fill for lists of arrays that have a mask: a null becomes an empty list, so the fill only needs
+    /// the type of the values.
     pub(super) fn fill_of_arrays(&self, field: &Field) -> Option<Fill> {
         self.arrays(field.name())?;
         let DataType::LargeList(item) = field.data_type() else { return None };

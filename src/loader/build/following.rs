@@ -1,4 +1,5 @@
-//! Columns that follow images: the codec of each, and the columns of geometry that are delivered beside the stored ones.
+//! Columns that follow images: their codecs, and the columns of geometry that are delivered beside the stored
+//! ones.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::column::{
 use crate::shard::column_tag;
 
 impl LoaderBuilder {
-    /// The columns that are decoded to pixels, and how.
+    /// The columns that are decoded to pixels, with their options.
     pub(super) fn images(&self) -> impl Iterator<Item = (&str, &Image)> {
         self.spec.with_option(|column| column.decode.as_ref())
     }
@@ -58,22 +59,22 @@ impl LoaderBuilder {
         Ok(columns)
     }
 
-    /// Whether a column has the items of boxes.
+    /// Whether a column has an item for each box of another column.
     pub(super) fn goes_along(&self, name: &str) -> bool {
         self.followers().any(|(_, follow)| follow.takes_along(name))
     }
 
-    /// The columns that follow an image, and how.
+    /// The columns that follow an image, with their options.
     pub(super) fn followers(&self) -> impl Iterator<Item = (&str, &Follow)> {
         self.spec.with_option(|column| column.follow.as_ref())
     }
 
-    /// How a column is decoded to pixels, if it is.
+    /// The options by which a column is decoded to pixels, if it is.
     fn image(&self, name: &str) -> Option<&Image> {
         self.spec.by_column.get(name)?.decode.as_ref()
     }
 
-    /// The columns of which the items of dropped boxes are dropped too.
+    /// The columns whose items are dropped together with boxes.
     fn along<'a>(
         &self,
         read: &Schema,
@@ -92,7 +93,7 @@ impl LoaderBuilder {
         each.collect()
     }
 
-    /// The image that a column follows, with the one that this is shown as.
+    /// The image that a column follows, together with the image that this one is shown like.
     fn followed(&self, read: &Schema, image: &str) -> Result<Followed> {
         let alone = self.followed_alone(read, image)?;
         let mut passed = vec![image];
@@ -121,7 +122,7 @@ impl LoaderBuilder {
         Ok(Followed { image: shown, of: Some(Box::new(of)), ..alone })
     }
 
-    /// The image that a column follows, as if it followed none.
+    /// The image that a column follows, without regard to other images that it follows itself.
     fn followed_alone(&self, read: &Schema, image: &str) -> Result<Followed> {
         self.read_column(read, image, "of")?;
         let Some(spec) = self.image(image) else {
@@ -132,8 +133,8 @@ impl LoaderBuilder {
         Ok(Followed { column, name: image.to_owned(), image: spec.clone(), of: None })
     }
 
-    /// Of each column what tells its draws from those of others: the stored name of the image that it follows in the end, or
-    /// its own.
+    /// The tag of each column, which separates its draws from those of others: the stored name of the image
+    /// that it follows in the end, or its own name.
     pub(super) fn tags(&self, codecs: &[Codec], projection: &Projection) -> Vec<u64> {
         let names: Vec<String> =
             projection.selected().iter().map(|selected| self.unrenamed(selected)).collect();
@@ -147,7 +148,7 @@ impl LoaderBuilder {
         (0..codecs.len()).map(of_column).collect()
     }
 
-    /// The columns of geometry of the images that emit them, and those of the sizes of images on canvases.
+    /// The columns of geometry of the images that emit them, and the columns of sizes of images on canvases.
     pub(super) fn geometries(&self, read: &Schema) -> Result<Vec<Column>> {
         let mut columns = Vec::new();
         for (image, _) in self.images().filter(|(_, image)| image.emits_size()) {

@@ -20,14 +20,14 @@ use crate::loader::spec::LoaderSpec;
 use crate::loader::threads::{self, IoRuntime};
 use crate::shard::{CourseRule, MixSplit, MixedEpoch, Origin, Portion, Run, SHARES_BLOCK, Stop, Weights};
 
-/// The most sources: each has a pipe with threads of its own.
-const MOST: usize = 64;
+/// The most sources, since each has a pipe with threads of its own.
+const MAX_SOURCES: usize = 64;
 
 /// Options that belong to all sources together.
 const OF_ALL: [&str; 8] =
     ["shard", "batch_size", "global_batch_size", "drop_last", "epochs", "memory", "threads", "trace"];
 
-/// Options of a source that a mix does not have.
+/// Options that no source of a mix may have.
 const REFUSED: [&str; 3] = ["skip_steps", "row_mask", "samples"];
 
 /// A source that was checked.
@@ -35,13 +35,13 @@ struct Checked {
     builder: LoaderBuilder,
     io: Arc<IoRuntime>,
     settled: Settled,
-    /// Rows of its data set.
+    /// The rows of its data set.
     stored: u64,
 }
 
 /// A mix that was checked and planned, before anything is started.
 pub(super) struct CheckedMix {
-    /// With the defaults filled in.
+    /// The options with the defaults filled in.
     spec: LoaderSpec,
     sources: Vec<Checked>,
     joiner: Joiner,
@@ -53,9 +53,9 @@ pub(super) struct CheckedMix {
 }
 
 impl Loader {
-    /// A builder of a loader over several sources by weight, of which only the ratio matters. Of each
-    /// source's options, those that belong to all of them together, such as the size of a batch and the
-    /// memory, are given here.
+    /// A builder of a loader over several sources by weight; only the ratio of the weights matters. Options
+    /// that concern all sources together, such as the size of a batch and the memory, are given to this
+    /// builder.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Loader, Shuffle, Stop};
@@ -75,15 +75,15 @@ impl Loader {
     /// ```
     ///
     /// # Errors
-    /// There is no source, or there are more than 64; a source is a mix itself.
+    /// There is no source, or there are more than 64; or a source is itself a mix.
     pub fn mix(sources: impl IntoIterator<Item = (LoaderBuilder, f64)>) -> Result<LoaderBuilder> {
         let mixed: Vec<(LoaderBuilder, f64)> = sources.into_iter().collect();
         let Some(dataset) = mixed.first().map(|(first, _)| first.dataset.clone()) else {
             return Err(Error::invalid("a mix without sources").hint("give it loaders and their weights"));
         };
-        if mixed.len() > MOST {
+        if mixed.len() > MAX_SOURCES {
             return Err(Error::invalid(format!("a mix of {} sources", mixed.len()))
-                .hint(format!("up to {MOST}; open a list of locations as one data set")));
+                .hint(format!("up to {MAX_SOURCES}; open a list of locations as one data set")));
         }
         if let Some(number) = mixed.iter().position(|(source, _)| source.is_mix()) {
             return Err(Error::invalid(format!("source {number} is a mix itself"))
@@ -98,12 +98,12 @@ impl LoaderBuilder {
         !self.mixed.is_empty()
     }
 
-    /// The same as a source of a mix of so many, with these options.
+    /// This builder as source number `source` of a mix of `among` sources, with these options.
     fn for_mix(self, spec: LoaderSpec, source: u64, among: u64) -> Self {
         LoaderBuilder { spec, source, among, ..self }
     }
 
-    /// Checks the options of a mix, and plans it.
+    /// Checks the options of a mix, and plans its run.
     pub(super) fn mix(&self) -> Result<CheckedMix> {
         let mut spec = self.spec.clone();
         check_run(&spec)?;
@@ -200,7 +200,7 @@ impl CheckedMix {
     }
 }
 
-/// The options that are not at their defaults, by name.
+/// The names of the options that are not at their defaults.
 fn given(spec: &LoaderSpec) -> impl Iterator<Item = String> {
     let fields = |spec: &LoaderSpec| match serde_json::to_value(spec) {
         Ok(Value::Object(fields)) => fields,
@@ -217,7 +217,7 @@ fn is_none_of<const N: usize>(name: &str, lists: [&[&str]; N]) -> bool {
     !lists.iter().any(|list| list.contains(&name))
 }
 
-/// Refuses options of a source that belong to all of them together.
+/// Refuses options of a source that belong to all sources together.
 fn check_source(number: usize, options: &LoaderSpec) -> Result<()> {
     let default = LoaderSpec::default();
     let of_all = [
@@ -248,12 +248,12 @@ fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     let world = u64::from(split.shard.world());
     let all = split.global_batch.div_ceil(world);
     if rule.stop == Stop::Last && !rule.repeat {
-        // The others share the steps when one has ended.
+        // The other sources share the steps when one has ended.
         return all;
     }
     let units = u128::from(rule.global_batch / rule.unit);
     let of = |weights: &Weights| {
-        // By chance the units of a block of steps may meet in one.
+        // Drawn at random, the units of a whole block of steps may meet in one step.
         let together = if rule.random_shares.is_some() { u128::from(SHARES_BLOCK) } else { 1 };
         let part = u128::from(weights.part(source)) * units * together;
         part.div_ceil(u128::from(weights.sum())).min(units) as u64 * rule.unit
@@ -262,7 +262,7 @@ fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     (most.div_ceil(world) + 1).min(all).max(1)
 }
 
-/// Gives each source what it needs of the memory, and its share of the rest.
+/// Gives each source the memory that it needs, and its share of the rest.
 fn divide(
     checked: Vec<Checked>,
     memory: u64,
@@ -274,7 +274,7 @@ fn divide(
     let rows: Vec<u64> = (0..checked.len()).map(|source| most_rows(&run.rule, split, source)).collect();
     let needs = checked.iter().enumerate().map(|(at, source)| source.settled.least(rows[at], portion(at)));
     let needs: Vec<u64> = needs.collect();
-    // Batches of several sources are copied into one.
+    // The batches of several sources are copied into one.
     let copy =
         checked.iter().zip(&rows).map(|(source, rows)| source.settled.row_bytes().saturating_mul(*rows));
     let copy = if checked.len() > 1 { copy.sum() } else { 0 };

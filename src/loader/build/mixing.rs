@@ -2,10 +2,10 @@
 
 use crate::loader::spec::LoaderSpec;
 
-/// Their names.
+/// The names of these options.
 pub(super) const OF_MIXES: [&str; 5] = ["schedule", "random_shares", "stop", "repeat", "source"];
 
-/// The first option of the mixing itself that is given.
+/// The name of the first such option that is given.
 pub(super) fn of_mixes(spec: &LoaderSpec) -> Option<&'static str> {
     let default = LoaderSpec::default();
     let given = [

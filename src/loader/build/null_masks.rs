@@ -1,4 +1,4 @@
-//! Columns that are filled beside a mask: which they are, and the codecs of both.
+//! Columns that are filled and have a mask beside them: their names, and the codecs of both.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::column::{
 pub(super) type Masked<'a> = [&'a Field];
 
 impl LoaderBuilder {
-    /// The columns that have a mask for their nulls, in the order of delivery. A pattern means those that can have
-    /// one.
+    /// The columns that have a mask for their nulls, in the order of delivery. A pattern matches only columns
+    /// that can have one.
     pub(super) fn null_masked<'a>(&self, read: &'a Schema, declared: &Declared) -> Result<Vec<&'a Field>> {
         let mut chosen = HashSet::new();
         let stored = &self.dataset.catalog.schema;
         for (at, name) in self.spec.null_mask.iter().enumerate() {
-            // A name that exists is taken literally, whatever characters it has.
+            // An existing name is taken literally, whatever characters it has.
             let is_there = stored.column_with_name(name).or(read.column_with_name(name)).is_some();
             if is_there || !is_pattern(name) {
                 self.read_column(read, name, "null_mask")?;
@@ -48,7 +48,7 @@ impl LoaderBuilder {
                 None => self.masked(declared, field).is_ok(),
             };
             let fitting: Vec<&Field> = matching.iter().filter(takes).copied().collect();
-            // Where none can, it is said why.
+            // If no column fits, all matches are kept, so that the error says why.
             let meant = if fitting.is_empty() { matching } else { fitting };
             chosen.extend(meant.into_iter().map(|field| field.name().as_str()));
         }
@@ -56,13 +56,13 @@ impl LoaderBuilder {
         Ok(fields.filter(|field: &&Field| chosen.contains(field.name().as_str())).collect())
     }
 
-    /// What is said of the nulls of a column.
+    /// The options for the nulls of a column.
     pub(super) fn null_options(&self, name: &str, masked: &Masked<'_>) -> NullOptions<'_> {
         let is_masked = masked.iter().any(|field| field.name() == name);
         NullOptions { fill: self.fill(name), is_masked }
     }
 
-    /// A column with a value in the place of its nulls.
+    /// The codec of a column that has a value in place of its nulls.
     pub(super) fn masked(&self, declared: &Declared, stored: &Field) -> Result<Column> {
         let given = self.fill(stored.name());
         let at = |error: Error| error.at(of_column(stored.name()));
@@ -84,7 +84,7 @@ impl LoaderBuilder {
         self.spec.by_column.get(name)?.fill_null.as_ref()
     }
 
-    /// The columns that say which values are there.
+    /// The columns that say which values are present.
     pub(super) fn null_masks(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<Column>> {
         let columns = masked.iter().map(|field| {
             let name = Pad::mask_name(field.name());
@@ -100,7 +100,7 @@ impl LoaderBuilder {
     }
 }
 
-/// A mask for a column whose nulls another option deals with.
+/// The error for a mask of a column whose nulls another option handles.
 pub(super) fn no_mask() -> Error {
     Error::invalid("null_mask names a column for which another option says how it is delivered").hint(
         "a column that is encoded, padded or goes along with boxes has no mask for its nulls; `fill_null` or \

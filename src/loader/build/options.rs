@@ -18,26 +18,27 @@ use crate::samples::Samples;
 use crate::shard::{Shard, Shuffle, Stop};
 
 impl LoaderBuilder {
-    /// Replaces all options but the decoders of [`decode_with`](Self::decode_with).
+    /// Replaces all options, except the decoders of [`decode_with`](Self::decode_with).
     pub fn spec(mut self, spec: LoaderSpec) -> Self {
         self.tier = spec.cache.as_ref().map_or_else(Tier::default, |cache| cache.tier);
         (self.spec, self.cache) = (spec, None);
         self
     }
 
-    /// The columns to read, in the order of delivery; `*`, `?` and `[0-9]` match several: `feature_*`. A column that is also
-    /// named is where it is named. `meta.author` is that field of a structure, which is delivered with the fields that are
-    /// named alone; the others are not fetched. Vectors of Spark ML, dense and sparse ones, are delivered as lists of all their
-    /// values, and every other option sees these lists. Default: all.
+    /// The columns to read, in the order of delivery; `*`, `?` and `[0-9]` match several names: `feature_*`.
+    /// A column that a pattern matches and that is also named comes where it is named. `meta.author` is that
+    /// field of a structure, which is delivered with its named fields alone; the others are not fetched.
+    /// Vectors of Spark ML, dense and sparse, are delivered as lists of all their values, and every other
+    /// option sees these lists. Default: all columns.
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.spec.columns = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Delivers the fields of structures as columns of their own, `meta.author`, at any depth: of all structures with `true`,
-    /// or of the columns that are named. A field of a structure that is null is null. Options name such a column as it is
-    /// delivered. Structures that [`decode`](Self::decode) or a like option names stay whole, and so do vectors of Spark ML.
-    /// Default: none.
+    /// Delivers the fields of structures as columns of their own, such as `meta.author`, at any depth: of all
+    /// structures with `true`, or of the named columns. A field of a null structure is null. Options use the
+    /// delivered name of such a column. Structures that [`decode`](Self::decode) or a similar option names
+    /// stay whole, and so do vectors of Spark ML. Default: none.
     ///
     /// ```no_run
     /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
@@ -49,8 +50,8 @@ impl LoaderBuilder {
         self
     }
 
-    /// Delivers a column under another name. All other options name it so; [`columns`](Self::columns), `flatten` and a filter have
-    /// stored names. Default: names are as stored.
+    /// Delivers a column under another name. All other options use that name, except that
+    /// [`columns`](Self::columns), `flatten` and a filter use stored names. Default: names are as stored.
     ///
     /// ```no_run
     /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
@@ -62,13 +63,14 @@ impl LoaderBuilder {
         self
     }
 
-    /// Delivers the numbers of a column as another type, `Float32` or `Int64`: integers, floats, booleans, decimals and text that
-    /// is a number, times as integers in their own unit, and the values of lists of these. In names `*`, `?` and `[0-9]` match
-    /// several. The other options see the type that the column is cast to; a filter sees what is stored. Default: none.
+    /// Delivers the numbers of a column as another type, such as `Float32` or `Int64`: integers, floats,
+    /// booleans, decimals, text that is a number, times as integers in their own unit, and the values of
+    /// lists of these. In names `*`, `?` and `[0-9]` match several columns. Other options see the type after
+    /// the cast; a filter sees the stored one. Default: none.
     ///
-    /// A value that the type does not have is a bad row: an integer outside of it, a fraction where it has integers, a finite
-    /// number that would be infinite. Between floats, and from integers and decimals to them, numbers are rounded to the
-    /// nearest; decimals and text by way of `Float64`.
+    /// A value that the type cannot hold is a bad row: an integer out of range, a fraction for an integer
+    /// type, a finite number that would become infinite. Numbers are rounded to the nearest between floats,
+    /// and from integers and decimals to floats; decimals and text are converted by way of `Float64`.
     ///
     /// ```no_run
     /// use forebay::arrow::datatypes::DataType;
@@ -88,113 +90,117 @@ impl LoaderBuilder {
         self
     }
 
-    /// Crops, resizes and mirrors a column with the images that it belongs to: [`Boxes`](crate::column::Boxes),
-    /// [`Keypoints`](crate::column::Keypoints) or [`Mask`](crate::column::Mask)s. The column of images is read and
-    /// [decoded](Self::decode) as well. Default: none.
+    /// Crops, resizes and mirrors a column together with the image that it belongs to:
+    /// [`Boxes`](crate::column::Boxes), [`Keypoints`](crate::column::Keypoints) or a
+    /// [`Mask`](crate::column::Mask). The column of images is read and [decoded](Self::decode) as well.
+    /// Default: none.
     pub fn follow(mut self, column: impl Into<String>, follow: impl Into<Follow>) -> Self {
         self.spec.column(column).follow = Some(follow.into());
         self
     }
 
-    /// Decodes the cells of a column with your own [`Decoder`]: binary values, text, or `struct<bytes, path>`. They are
-    /// delivered as tensors of one shape, as images are. Default: none.
+    /// Decodes the cells of a column with your own [`Decoder`]: binary values, text, or
+    /// `struct<bytes, path>`. They are delivered as tensors of one shape, like images. Default: none.
     pub fn decode_with(mut self, column: impl Into<String>, decoder: Arc<dyn Decoder>) -> Self {
         self.decoders.push((column.into(), decoder));
         self
     }
 
-    /// Delivers the cells of a column as tensors of one shape: raw bytes, files of numpy, or lists of numbers. Default: as they
-    /// are stored.
+    /// Delivers the cells of a column as tensors of one shape: from raw bytes, files of numpy, or lists of
+    /// numbers. Default: cells are as stored.
     pub fn decode_tensor(mut self, column: impl Into<String>, tensor: Tensor) -> Self {
         self.spec.column(column).tensors = Some(tensor);
         self
     }
 
-    /// Checks the cells of a column of text, or of binary that holds it: as UTF-8, or as JSON. Another cell is a bad row. Default:
-    /// text is delivered as it is stored, and binary too.
+    /// Checks the cells of a column of text, or of text in binary values: as UTF-8, or as JSON. A cell that
+    /// fails is a bad row. Default: text and binary are delivered as stored.
     pub fn decode_text(mut self, column: impl Into<String>, format: TextFormat) -> Self {
         self.spec.column(column).texts = Some(format);
         self
     }
 
-    /// Delivers a column as it is stored, whatever the schema that Petastorm wrote beside the files says of
-    /// it. In names `*`, `?` and `[0-9]` match several; where `*` means all columns, the schema is not read.
-    /// Default: columns that have a codec in such a schema are decoded as it says, unless another option says
-    /// how they are decoded.
+    /// Delivers a column as it is stored, whatever the schema that Petastorm wrote beside the files says
+    /// about it. In names `*`, `?` and `[0-9]` match several columns; if `*` matches all columns, the schema
+    /// is not read. Default: columns that have a codec in such a schema are decoded by it, unless another
+    /// option says how to decode them.
     ///
-    /// The schema is that of the folder, or of the folder of a glob, that was opened; see
-    /// [`Dataset::petastorm_schema`](crate::Dataset::petastorm_schema). Numbers have the type that it
+    /// The schema is the one in the folder that was opened, or in the folder of a glob; see
+    /// [`Dataset::petastorm_schema`](crate::Dataset::petastorm_schema). Numbers get the type that it
     /// declares. Arrays and images of one shape are tensors, and one of another shape, type or depth is a bad
-    /// row. Arrays with a side that differs from row to row are lists, of text too; images with such a side
-    /// are as those of [`Image::ragged`].
+    /// row. Arrays with a side that differs from row to row are lists, also those of text; images with such a
+    /// side are delivered like those of [`Image::ragged`].
     pub fn as_stored(mut self, column: impl Into<String>) -> Self {
         self.spec.column(column).as_stored = Some(AsStored);
         self
     }
 
-    /// Delivers the values of a column as integer codes: texts, binary values or integers, or lists of these. Default: as they
-    /// are stored.
+    /// Delivers the values of a column as integer codes: texts, binary values or integers, or lists of these.
+    /// Default: values are as stored.
     pub fn encode(mut self, column: impl Into<String>, encoding: impl Into<Encoding>) -> Self {
         self.spec.column(column).encode = Some(encoding.into());
         self
     }
 
-    /// Delivers lists of numbers as rows of one length: filled up at their end, or cut off. Default: lists are as long as they
-    /// are stored.
+    /// Delivers lists of numbers as rows of one length: padded at their end, or cut off. Default: lists keep
+    /// their length.
     pub fn pad(mut self, column: impl Into<String>, pad: Pad) -> Self {
         self.spec.column(column).pad = Some(pad);
         self
     }
 
-    /// Replaces the nulls of a column by a value of the column's type: a number, for times in the column's own unit, for
-    /// booleans 0 or 1; a text; or bytes. In binary values of fixed length it fills each byte. In lists it replaces each
-    /// null value; a null list becomes an empty one, or where lists have a fixed length, one of this value alone. Of an image,
-    /// mask, tensor or decoded cell that is null all numbers have the value, as they are delivered: of an image after it is
-    /// normalised; one in its own size is empty. In names `*`, `?` and `[0-9]` match several columns, as in all options by column.
+    /// Replaces the nulls of a column by a value of the column's type: a number, which for times counts in
+    /// the column's own unit, and for booleans is 0 or 1; a text; or bytes. In fixed-length binary the value
+    /// fills each byte. In lists it replaces each null value; a null list becomes an empty one, or, where
+    /// lists have a fixed length, one of this value alone. For a null image, mask, tensor or decoded cell all
+    /// numbers have the value, as they are delivered: for an image after normalisation; an image in its own
+    /// size becomes empty. In names `*`, `?` and `[0-9]` match several columns, as in all options by column.
     /// Default: nulls are delivered, and are bad rows where cells are decoded.
     pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
         self.spec.column(column).fill_null = Some(value.into());
         self
     }
 
-    /// Delivers beside each of these columns which of its values are there: booleans `<name>.mask`, false where it is null,
-    /// after the stored columns. The column itself has the value of [`fill_null`](Self::fill_null) there, or else 0, an empty
-    /// text or no bytes. For numbers, booleans, times, text, binary, and lists of fixed length, whose mask is for the row; for
-    /// images, masks, tensors and decoded cells; and for boxes and points, of which a null has none. In names `*`, `?` and `[0-9]`
-    /// match several. Default: none.
+    /// Delivers, for each of these columns, a mask of the values that are present: a column of booleans
+    /// `<name>.mask`, false for a null, after the stored columns. The column itself has the value of
+    /// [`fill_null`](Self::fill_null) there, or else 0, an empty text or no bytes. Masks exist for numbers,
+    /// booleans, times, text, binary, and lists of fixed length, for which the mask is for the row; for
+    /// images, masks, tensors and decoded cells; and for boxes and points, where a null has none. In names
+    /// `*`, `?` and `[0-9]` match several columns. Default: none.
     ///
-    /// An image that is null has no boxes and points, and masks of 0 or of their own fill.
+    /// A null image has no boxes and points, and masks of 0 or of their own fill.
     ///
-    /// A null in a list that is there is a bad row, unless `fill_null` gives a value.
+    /// A null in a list that is not null itself is a bad row, unless `fill_null` gives a value.
     pub fn null_mask<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.spec.null_mask = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Delivers which row each one is, as a last column `row_id` of `Int64`: the numbers of [`RowId`](forebay_store::catalog::RowId)s.
-    /// Default: false.
+    /// Delivers the number of each row, its [`RowId`](forebay_store::catalog::RowId), as a last column
+    /// `row_id` of `Int64`. Default: false.
     pub fn row_id(mut self, row_id: bool) -> Self {
         self.spec.row_id = row_id;
         self
     }
 
-    /// Delivers whether each row is to be counted, as a last column `row_mask` of `Boolean`: each row of an epoch is so once, over
-    /// all ranks. It is false for a row that is [repeated](crate::plan::RankReads::padded) so that no rank is
-    /// without a batch.
-    /// Default: false.
+    /// Delivers whether each row counts, as a last column `row_mask` of `Boolean`: each row of an epoch
+    /// counts once, over all ranks. The mask is false for a row that is
+    /// [repeated](crate::plan::RankReads::padded) so that no rank is without a batch. Default: false.
     pub fn row_mask(mut self, row_mask: bool) -> Self {
         self.spec.row_mask = row_mask;
         self
     }
 
-    /// Reads only the rows that match a [`Filter`] or an [expression](crate::filter::Expr). Default: all rows.
+    /// Reads only the rows that match a [`Filter`] or an [expression](crate::filter::Expr). Default: all
+    /// rows.
     pub fn filter(mut self, filter: impl Into<Filter>) -> Self {
         self.spec.filter = Some(filter.into());
         self
     }
 
-    /// Leaves rows out of every epoch: those of a list of numbers, or with certain values in a column. Lengths and ranks stay
-    /// exact, as with a filter. A position that was saved with another list is taken between two epochs only. Default: none.
+    /// Leaves rows out of every epoch: those of a list of numbers, or with certain values in a column.
+    /// Lengths and ranks stay exact, as with a filter. A position that was saved with another list can only
+    /// be restored between two epochs. Default: none.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Deny};
@@ -207,10 +213,10 @@ impl LoaderBuilder {
         self
     }
 
-    /// Passes over steps, each a range of the first one and the one after the last. They are counted through all epochs from the
-    /// first step of epoch 0, with the batches of this loader, as if none were passed over: as
-    /// [`which`](crate::Loader::which) counts them in an epoch. A position that is restored brings its own where none are given.
-    /// Default: none.
+    /// Passes over steps; each range has the first step and the one after the last. Steps are counted through
+    /// all epochs from the first step of epoch 0, with the batches of this loader, as if none were passed
+    /// over: as [`which`](crate::Loader::which) counts them in an epoch. A restored position brings its own
+    /// ranges if none are given. Default: none.
     ///
     /// ```no_run
     /// let dataset = forebay::Dataset::open("data/train/")?;
@@ -222,15 +228,15 @@ impl LoaderBuilder {
         self
     }
 
-    /// What one sample is: a row, or several of them, such as a [`Window`](crate::samples::Window), a [`Pack`](crate::samples::Pack) or a
-    /// [`Bucket`](crate::samples::Bucket). Batches, plans and positions count samples; the window of a shuffle counts rows. Default: a
-    /// row.
+    /// Defines a sample: a row, or several of them, such as a [`Window`](crate::samples::Window), a
+    /// [`Pack`](crate::samples::Pack) or a [`Bucket`](crate::samples::Bucket). Batches, plans and positions
+    /// count samples; the window of a shuffle counts rows. Default: a row.
     pub fn samples(mut self, samples: impl Into<Samples>) -> Self {
         self.spec.samples = samples.into();
         self
     }
 
-    /// The share of this process. Default: everything.
+    /// The share of this process. Default: all rows.
     pub fn shard(mut self, shard: Shard) -> Self {
         self.spec.shard = shard;
         self
@@ -242,54 +248,57 @@ impl LoaderBuilder {
         self
     }
 
-    /// Rows of a batch of one rank. Default: [`LoaderSpec::BATCH_SIZE`], 32.
+    /// The rows in a batch of one rank. Default: [`LoaderSpec::BATCH_SIZE`], 32.
     pub fn batch_size(mut self, rows: u64) -> Self {
         self.spec.batch_size = rows;
         self
     }
 
-    /// Rows of a step over all ranks, instead of [`batch_size`](Self::batch_size): any number of ranks shares them, so that
-    /// their batches differ by a row at most. With it, steps have the same rows on every world. Default: `batch_size` for
-    /// each rank.
+    /// The rows of a step over all ranks, instead of [`batch_size`](Self::batch_size): any number of ranks
+    /// shares them, so that their batches differ by at most one row. Steps then have the same rows in any
+    /// world. Default: `batch_size` for each rank.
     pub fn global_batch_size(mut self, rows: u64) -> Self {
         self.spec.global_batch_size = Some(rows);
         self
     }
 
-    /// Leaves out the rows that do not fill a batch on every rank. Default: false, the last batch is shorter.
+    /// Leaves out the rows that do not fill a batch on every rank. Default: false; the last batch is shorter.
     pub fn drop_last(mut self, drop_last: bool) -> Self {
         self.spec.drop_last = drop_last;
         self
     }
 
-    /// How many epochs there will be: `0..epochs`. Nothing is fetched ahead after the last of them. Default: unknown;
-    /// toward the end of an epoch, the beginning of the next one is fetched, which is wasted if the run stops there.
+    /// The number of epochs of the run: `0..epochs`. Nothing is fetched ahead after the last of them.
+    /// Default: unknown; toward the end of an epoch the beginning of the next one is fetched, which is wasted
+    /// if the run stops there.
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.spec.epochs = Some(epochs);
         self
     }
 
-    /// Bytes for everything in flight: requests, the window and the lists that mix it, batches made ahead, images while they
-    /// are decoded; and for what is kept of the footers of many files. The process takes at most 150 MiB beyond it. Default:
-    /// 4 GiB, or half of the memory of the machine or container if that is less.
+    /// The budget in bytes for everything in flight: requests, the window and the lists that mix it, batches
+    /// made ahead, images while they are decoded; and for the data that is kept of the footers of many files.
+    /// The process takes at most 150 MiB beyond it. Default: 4 GiB, or half of the memory of the machine or
+    /// container if that is less.
     ///
-    /// Images may take a quarter of it, and 48 MiB in any case. One that would take more is a bad row:
-    /// [`ErrorKind::TooLarge`](forebay_base::ErrorKind::TooLarge), with the memory that it takes and the budget that is enough.
+    /// Images may take a quarter of the budget, and 48 MiB in any case. An image that would take more is a
+    /// bad row: [`ErrorKind::TooLarge`](forebay_base::ErrorKind::TooLarge), with the memory that it takes and
+    /// the budget that is enough.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.spec.memory = Some(bytes);
         self
     }
 
-    /// Threads that decode. Default: the processors that this process may use.
+    /// The number of threads that decode. Default: the processors that this process may use.
     pub fn threads(mut self, threads: usize) -> Self {
         self.spec.threads = Some(threads);
         self
     }
 
-    /// Keeps decoded rows on local disk, and reads them from there. Default: none.
+    /// Keeps decoded rows on local disk, and reads them from there. Default: no cache.
     ///
-    /// The order of rows does not depend on the cache, but an exact shuffle over more rows than the memory holds needs
-    /// one. Its first epoch begins when all rows are in the cache.
+    /// The order of rows does not depend on the cache, but an exact shuffle over more rows than the memory
+    /// holds needs one. Its first epoch begins when all rows are in the cache.
     pub fn cache(mut self, cache: DiskCache) -> Self {
         let spec = CacheSpec { tier: self.tier, ..CacheSpec::new(cache.folder(), cache.max_bytes()) };
         (self.spec.cache, self.cache) = (Some(spec), Some(cache));
@@ -298,18 +307,18 @@ impl LoaderBuilder {
 
     /// The form in which the cache keeps images. Default: [`Tier::Auto`].
     ///
-    /// With [`Tier::Pixels`] images are not decoded again from the second epoch on, which takes several times the disk
-    /// space: 3 bytes for each of their pixels, or of the result's where no random crop comes first. With
-    /// [`Tier::Resized`] they are kept as JPEGs of the largest size that is needed; an image that would hardly be smaller
-    /// stays as it is. With [`Tier::Coefficients`] the coefficients of JPEGs are kept, from which every size and crop is
-    /// decoded to the same pixels as from the file, for a quarter to a half more disk space. Row groups whose images would
-    /// take more than an eighth of the memory in such a form are kept as rows, and so are all row groups where entries are
-    /// not mapped.
+    /// With [`Tier::Pixels`] images are not decoded again from the second epoch on, which takes several times
+    /// the disk space: 3 bytes for each pixel of the image, or of the result if no random crop comes first.
+    /// With [`Tier::Resized`] images are kept as JPEGs of the largest size that is needed; an image that
+    /// would hardly be smaller stays as it is. With [`Tier::Coefficients`] the coefficients of JPEGs are
+    /// kept, from which every size and crop is decoded to the same pixels as from the file, for a quarter to
+    /// a half more disk space. Row groups whose images would take more than an eighth of the memory in such a
+    /// form are kept as rows, and so are all row groups where entries are not mapped.
     ///
-    /// [`Tier::Auto`] begins with files. It changes to another form for the epoch after next if, in an epoch, the consumer
-    /// waited for images to be decoded, the cache can hold all of them in that form, and the disk delivers them at least
-    /// twice as fast as they came. If they then come slower than before, it changes back. A loader that is ahead of its
-    /// consumer keeps its form.
+    /// [`Tier::Auto`] begins with files. It changes to another form for the epoch after next if, in an epoch,
+    /// the consumer waited for images to be decoded, the cache can hold all of them in that form, and the
+    /// disk delivers them at least twice as fast as they came. If they then come slower than before, it
+    /// changes back. A loader that is ahead of its consumer keeps its form.
     pub fn cache_tier(mut self, tier: Tier) -> Self {
         self.tier = tier;
         if let Some(cache) = &mut self.spec.cache {
@@ -318,7 +327,7 @@ impl LoaderBuilder {
         self
     }
 
-    /// What to do with a row that cannot be delivered. Default: raise.
+    /// The policy for rows that cannot be delivered. Default: raise.
     pub fn on_bad_row(mut self, on_bad_row: OnBadRow) -> Self {
         self.spec.on_bad_row = on_bad_row;
         self
@@ -327,37 +336,37 @@ impl LoaderBuilder {
     /// Writes a timeline of the loader to a file that Perfetto (<https://ui.perfetto.dev>) and
     /// `chrome://tracing` open: JSON trace events of row groups fetched and decoded, batches made, and waits.
     ///
-    /// The file is written when the loader is closed or dropped. Of a long run it holds the last 200,000 spans, and says
-    /// how many are missing before them. Default: none, which costs nothing.
+    /// The file is written when the loader is closed or dropped. For a long run it holds the last 200,000
+    /// spans, and says how many earlier ones are missing. Default: no timeline, which costs nothing.
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
         self.spec.trace = Some(path.into());
         self
     }
 
-    /// Of a [mix](crate::Loader::mix), other weights from a step on, counted through all epochs: one for each
-    /// source. They are part of the position. Default: the weights of the sources throughout.
+    /// Gives a [mix](crate::Loader::mix) other weights from a step on, counted through all epochs: one weight
+    /// for each source. They are part of the position. Default: the weights of the sources throughout.
     pub fn weights_from(mut self, step: u64, weights: impl IntoIterator<Item = f64>) -> Self {
         self.spec.schedule.push((step, weights.into_iter().collect()));
         self
     }
 
-    /// Of a [mix](crate::Loader::mix), draws the source of each row by chance, from this seed: with a
-    /// probability that is its weight, so that a step has the share of a source on average. The first 32
-    /// steps together have it exactly, and so have each 32 after them. All epochs draw the same sources, in
-    /// units of one row of each lane. Default: each step has the exact share of each source.
+    /// Draws the source of each row of a [mix](crate::Loader::mix) at random, from this seed: with a
+    /// probability that is the source's weight, so that a step has the share of a source on average. The
+    /// first 32 steps together have it exactly, and so has each following block of 32. All epochs draw the
+    /// same sources, in units of one row of each lane. Default: each step has the exact share of each source.
     pub fn random_shares(mut self, seed: u64) -> Self {
         self.spec.random_shares = Some(seed);
         self
     }
 
-    /// When an epoch of a [mix](crate::Loader::mix) ends. A step that has the last rows of a source is
+    /// Says when an epoch of a [mix](crate::Loader::mix) ends. A step with the last rows of a source is
     /// shorter, and [`drop_last`](Self::drop_last) leaves it out. Default: with the first source that ends.
     pub fn stop(mut self, stop: Stop) -> Self {
         self.spec.stop = stop;
         self
     }
 
-    /// Whether a source of a [mix](crate::Loader::mix) that ends before the epoch begins again, where it
+    /// Whether a source of a [mix](crate::Loader::mix) that ends before the epoch begins again, in a mix that
     /// stops with the [last](Stop::Last) one. If not, the others share the steps from then on, and each row
     /// comes once. Default: true.
     pub fn repeat(mut self, repeat: bool) -> Self {

@@ -1,4 +1,4 @@
-//! The third step of building a loader: the order of its samples, and what is read for it.
+//! The third step of building a loader: the order of its samples, and the reads for it.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::shard::{Mixing, OrderSpec, SkippedRows, Split};
 pub(super) struct Ordered {
     pub(super) order: OrderSpec,
     pub(super) split: Split,
-    /// Row groups, or pieces of them, from the store or a cache.
+    /// The reads of row groups, or pieces of them, from the store or a cache.
     pub(super) reads: Reads,
-    /// The memory, which does not yet tell row groups from lists.
+    /// The memory, in which the shares of row groups and lists are not yet separate.
     pub(super) sizing: Sizing,
 }
 
@@ -35,7 +35,7 @@ impl LoaderBuilder {
     pub(super) fn ordered(&self, io: &IoRuntime, checked: &Checked, selected: &Selected) -> Result<Ordered> {
         let Checked { spec, denied, .. } = checked;
         let Selected { samples, heads, sizing, .. } = selected;
-        // A window of the shuffle is a matter of rows, whatever samples are made of them.
+        // The window of a shuffle counts rows, whatever samples are made of them.
         let row_counts = samples.row_counts();
         let order = OrderSpec::new(&spec.shuffle, &row_counts, spec.shard.world(), checked.default_window);
         let may_cut = spec.shuffle.mixing == Mixing::Window && samples.are_rows();
@@ -55,8 +55,9 @@ impl LoaderBuilder {
         Ok(Ordered { order, split, reads, sizing })
     }
 
-    /// Has row groups read in pieces: those that do not fit `memory`, where rows are delivered as they are stored, and those that
-    /// are shuffled in pieces. The latter do not depend on `memory`, so that a source of a mix looks them up once.
+    /// Has row groups read in pieces: those that do not fit `memory`, if rows are delivered as they are
+    /// stored, and those that are shuffled in pieces. The latter do not depend on `memory`, so a source of a
+    /// mix looks them up once.
     pub(super) fn in_pieces(
         &self,
         io: &IoRuntime,
@@ -101,7 +102,7 @@ impl LoaderBuilder {
     }
 }
 
-/// The bits of a row of the widest column that is brought into the order of a shuffle.
+/// The bits of a row in the widest column that is brought into the order of a shuffle.
 fn dealt_bits(checked: &Checked) -> u64 {
     let fields = checked.reads.projection.schema().fields();
     let dealt = fields.iter().zip(checked.columns.lengths.keys()).filter(|(_, is_key)| !is_key);

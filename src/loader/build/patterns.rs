@@ -1,4 +1,5 @@
-//! Names with wildcards in options by column: each entry becomes one of every column that its name matches.
+//! Patterns in options by column: each entry with a pattern becomes one entry for every column that it
+//! matches.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,18 +14,19 @@ use super::places::of_column;
 use crate::batch::Fill;
 use crate::column::{ColumnSpec, EachOption, Follow, NullOptions, Setting, TypedOption};
 
-/// The option whose patterns are replaced last: which columns take a value depends on the other options.
+/// The option whose patterns are replaced last, since the columns that take a value depend on the other
+/// options.
 const FILL_NULL: &str = "fill_null";
 
-/// The columns that names and patterns may mean.
+/// The columns that names and patterns may refer to.
 struct Names {
-    /// Those that are read, as they are delivered.
+    /// The columns that are read, by their delivered names.
     read: Vec<String>,
-    /// All that there are: a name that exists is taken literally, whatever characters it has.
+    /// All column names: an existing name is taken literally, whatever characters it has.
     all: HashSet<String>,
 }
 
-/// Replaces the patterns of all options but the one whose patterns depend on the others.
+/// Replaces the patterns of all options except the one whose patterns depend on the others.
 struct Replacing<'a> {
     names: &'a Names,
     /// The columns that are named without a pattern, by the keyword of the option.
@@ -46,8 +48,8 @@ impl EachOption for Replacing<'_> {
 }
 
 impl LoaderBuilder {
-    /// The same with the names of columns where its options have patterns, but for the values of nulls. The
-    /// names decide before patterns do.
+    /// The same options with the names of columns in place of patterns, except in the values of nulls. Names
+    /// take precedence over patterns.
     pub(super) fn without_patterns(&self) -> Result<Self> {
         let mut builder = self.clone();
         if !self.has_patterns() {
@@ -65,8 +67,8 @@ impl LoaderBuilder {
         Ok(builder)
     }
 
-    /// The same with the names of columns where the values of nulls have patterns: the last ones, for which
-    /// columns take a value depends on all else that is said of them.
+    /// The same options with the names of columns in place of patterns in the values of nulls. They come
+    /// last, since the columns that take a value depend on all other options.
     pub(super) fn with_fills(mut self) -> Result<Self> {
         if !self.has_patterns() {
             return Ok(self);
@@ -86,12 +88,12 @@ impl LoaderBuilder {
         Ok(self)
     }
 
-    /// Whether an option by column has a pattern, or what may be one.
+    /// Whether an option by column has a pattern, or a name that may be one.
     fn has_patterns(&self) -> bool {
         self.spec.by_column.keys().any(|name| is_pattern(name))
     }
 
-    /// The columns that names and patterns may mean.
+    /// The columns that names and patterns may refer to.
     fn names(&self, delivered: &Projection) -> Names {
         let read: Vec<String> =
             delivered.schema().fields().iter().map(|field| field.name().clone()).collect();
@@ -99,8 +101,8 @@ impl LoaderBuilder {
         Names { all: stored.chain(read.iter().cloned()).collect(), read }
     }
 
-    /// Whether a value can stand for nulls of a column, as the other options have it delivered, of which `followers` are those
-    /// that follow an image.
+    /// Whether a value can replace the nulls of a column, as the other options deliver it; `followers` are
+    /// the columns that follow an image.
     fn takes_fill(&self, field: &Field, value: &Fill, followers: &[&Follow]) -> bool {
         let name = field.name();
         let by_option = self.spec.by_column.get(name).and_then(|column| column.takes_fill(field, value));
@@ -115,7 +117,7 @@ impl LoaderBuilder {
             }
         }
         if self.decoders.iter().any(|(decoded, _)| decoded == name) {
-            // The type of its numbers is checked where they are decoded.
+            // The type of the numbers is checked where cells are decoded.
             return value.number().is_some();
         }
         !followers.iter().any(|follow| follow.takes_along(name)) && value.check(field.data_type()).is_ok()
@@ -132,8 +134,8 @@ impl Names {
         self.all.contains(name) || !is_pattern(name)
     }
 
-    /// Replaces the patterns for which `option` is given, whose `place` in a [`ColumnSpec`] this is. Columns in `named` have an
-    /// option of their own. A pattern means the columns that its value `takes`.
+    /// Replaces the patterns for which `option` is given; `place` is its field in a [`ColumnSpec`]. Columns
+    /// in `named` have an option of their own. A pattern matches the columns for which `takes` holds.
     fn replace<V: Clone + PartialEq>(
         &self,
         option: &str,
@@ -158,7 +160,7 @@ impl Names {
             }
             let (fitting, others): (Vec<&String>, Vec<&String>) =
                 matching.into_iter().partition(|column| takes(column, value));
-            // Where it fits none, it is said why.
+            // If no column fits, all matches are kept, so that the error says why.
             let meant = if fitting.is_empty() { others } else { fitting };
             for column in meant.into_iter().filter(|column| !is_named(column)) {
                 let before = matched.insert(column, (pattern, value));
@@ -178,7 +180,7 @@ impl Names {
     }
 }
 
-/// Refuses a pattern in an option that takes names alone, where no column has it as its name.
+/// Refuses a pattern in an option that takes only names, unless a column has it as its name.
 pub(super) fn check_is_name(option: &str, name: &str, is_there: bool) -> Result<()> {
     if is_there || !is_pattern(name) {
         return Ok(());

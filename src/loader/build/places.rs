@@ -2,7 +2,7 @@
 
 use forebay_base::Place;
 
-/// That of the column with this name.
+/// The place of the column with this name.
 pub(super) fn of_column(name: &str) -> Place {
     Place::default().column(name)
 }

@@ -9,7 +9,7 @@ use super::places::of_column;
 use crate::batch::Fill;
 use crate::column::{Codec, Column, Declared, Gather, PlainCodec};
 
-/// The codec of a column that nobody asks to decode: values as they are stored, or as the files declare them.
+/// The codec of a column that no option decodes: values as they are stored, or as the files declare them.
 pub(super) fn plain(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Result<Column> {
     Column::of(Codec::Gather(gatherer(declared, stored, fill)), stored)
         .map_err(|error| error.at(of_column(stored.name())))

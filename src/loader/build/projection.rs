@@ -16,7 +16,7 @@ use super::places::of_column;
 use super::vectors::check_fields;
 use crate::loader::spec::Flatten;
 
-/// A column, or a field in it: an index into the catalogue's schema, and the names from there.
+/// The path of a column, or of a field in it: an index into the catalogue's schema, and the names from there.
 type Path = (usize, Vec<String>);
 
 impl LoaderBuilder {
@@ -58,7 +58,7 @@ impl LoaderBuilder {
         catalog.select(selected)
     }
 
-    /// Of each column of the catalogue whether its fields are delivered as columns.
+    /// Whether the fields of each column of the catalogue are delivered as columns.
     fn flattened(&self) -> Result<Vec<bool>> {
         let fields = self.dataset.catalog.schema.fields();
         let can_be = |field: &Field| {
@@ -86,7 +86,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// Whether values are made of a column as a whole, as images are of `struct<bytes, path>`.
+    /// Whether an option uses a column as a whole, like images in `struct<bytes, path>`.
     fn is_made_of_it(&self, name: &str) -> bool {
         let name = self.spec.rename.get(name).map_or(name, String::as_str);
         let column = self.spec.by_column.get(name);
@@ -110,7 +110,7 @@ impl LoaderBuilder {
         data_type
     }
 
-    /// Refuses the values of vectors and matrices without what tells those of sparse ones.
+    /// Refuses to read the values of vectors and matrices without the fields that distinguish sparse ones.
     fn check_values(&self, paths: &[Path]) -> Result<()> {
         for (column, path) in paths {
             let Some((_, structure)) = path.split_last() else { continue };
@@ -125,7 +125,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The field at a path, or where it is a structure that is flattened, the fields in it.
+    /// The field at a path, or the fields in it if it is a structure that is flattened.
     fn fields(&self, (column, path): Path, is_flat: &[bool]) -> Vec<Path> {
         let data_type = self.type_at(column, &path);
         let here = (column, path);
@@ -142,12 +142,12 @@ impl LoaderBuilder {
         }
     }
 
-    /// What a list of names and patterns selects of `all` that can be delivered.
+    /// The fields that a list of names and patterns selects among `all` that can be delivered.
     fn listed(&self, listed: &[String], all: &[Path], is_flat: &[bool]) -> Result<Vec<Path>> {
         let schema = &self.dataset.catalog.schema;
         let mut paths: Vec<Path> = Vec::with_capacity(listed.len());
         for (at, name) in listed.iter().enumerate() {
-            // A name that exists is taken literally, whatever characters it has.
+            // An existing name is taken literally, whatever characters it has.
             let found = match schema.column_with_name(name) {
                 Some((column, _)) => Some((column, Vec::new())),
                 None => self.path(name)?,
@@ -172,7 +172,7 @@ impl LoaderBuilder {
                 let error = Error::new(ErrorKind::UnknownColumn, format!("no column matches {name:?}"));
                 return Err(error.hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
             }
-            // A column is where it is named, or else where it is first matched.
+            // A column comes where it is named, or else where a pattern first matches it.
             let is_named = |path: &Path| listed.contains(&self.name(path)) || listed.contains(column(path));
             paths.extend(matching.filter(|path| !is_named(path)).cloned());
             let mut seen = HashSet::new();
@@ -181,12 +181,12 @@ impl LoaderBuilder {
         Ok(paths)
     }
 
-    /// Whether a name such as `meta.author` says a field.
+    /// Whether a name such as `meta.author` is the path of a field.
     pub(super) fn path_is_there(&self, name: &str) -> bool {
         !matches!(self.path(name), Ok(None))
     }
 
-    /// The field that a name such as `meta.author` says, at any depth of structures.
+    /// The path of the field with a name such as `meta.author`, at any depth of structures.
     fn path(&self, name: &str) -> Result<Option<Path>> {
         let fields = self.dataset.catalog.schema.fields().iter().enumerate();
         let inside = fields.filter_map(|(column, field)| Some((column, rest(field, name)?)));
@@ -201,7 +201,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// A name that is neither a column nor a field.
+    /// The error for a name that is neither a column nor a field.
     pub(super) fn unknown(&self, name: &str) -> Error {
         let catalog = &self.dataset.catalog;
         let Some((column, DataType::Struct(fields))) = name
@@ -223,13 +223,13 @@ impl LoaderBuilder {
         Error::new(ErrorKind::UnknownColumn, cause).hint(hint)
     }
 
-    /// Puts fields of one structure together, unless they are columns by themselves.
+    /// Combines fields of one structure, unless they are columns of their own.
     fn selected(&self, paths: Vec<Path>, is_flat: &[bool]) -> Result<Vec<Selected>> {
         let mut selected: Vec<Selected> = Vec::with_capacity(paths.len());
         let mut seen: HashSet<&Path> = HashSet::new();
         for at in &paths {
             let (column, path) = at;
-            // With itself, or with a structure around it.
+            // A field is combined with itself, or with a structure around it.
             let around = (0..path.len()).map(|depth| (*column, path[..depth].to_vec()));
             let around = around.into_iter().find(|around| paths.contains(around));
             if let Some(twice) = around.or_else(|| (!seen.insert(at)).then(|| at.clone())) {
@@ -256,7 +256,7 @@ impl LoaderBuilder {
         Ok(selected)
     }
 
-    /// Refuses fields as columns that would have the name of another one.
+    /// Refuses fields whose names as columns are those of other columns.
     fn check_names(&self, selected: &[Selected]) -> Result<()> {
         let schema = &self.dataset.catalog.schema;
         let mut names = HashSet::new();
@@ -277,13 +277,13 @@ impl LoaderBuilder {
     }
 }
 
-/// The fields of a structure, and what follows its name and a dot.
+/// The type of a structure, and the rest of a name after the structure's own name and a dot.
 fn rest<'a, 'n>(field: &'a Field, name: &'n str) -> Option<(&'a DataType, &'n str)> {
     let rest = name.strip_prefix(field.name().as_str())?.strip_prefix('.')?;
     matches!(field.data_type(), DataType::Struct(_)).then_some((field.data_type(), rest))
 }
 
-/// The paths in a structure that a name may say: names may have dots themselves.
+/// The paths in a structure that a name may stand for, since names may contain dots themselves.
 fn within(structure: &DataType, name: &str) -> Vec<Vec<String>> {
     let DataType::Struct(fields) = structure else { return Vec::new() };
     let each = fields.iter().flat_map(|field| {

@@ -12,7 +12,7 @@ use super::patterns::check_is_name;
 use super::places::of_column;
 
 impl LoaderBuilder {
-    /// Names what is selected as the options say.
+    /// Applies the names of the options to the selected columns.
     ///
     /// Fails for a name that no column has without them, and for two columns of one name.
     pub(super) fn name_selected(&self, selected: &mut [Selected]) -> Result<()> {
@@ -48,7 +48,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The name that is delivered where none is given.
+    /// The name under which a column is delivered without the option.
     pub(super) fn unrenamed(&self, selected: &Selected) -> String {
         let column = self.dataset.catalog.schema.field(selected.column).name();
         match &selected.of {
@@ -57,7 +57,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// A name to exchange that no column has which is read.
+    /// The error for a column to rename that is not read.
     fn not_read(&self, name: &str, read: &[String]) -> Error {
         let within = read
             .iter()
@@ -97,7 +97,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// The error for a name of an option that no column has which is read.
+    /// The error for the name in an option if no delivered column has it.
     pub(super) fn not_delivered(&self, read: &Schema, name: &str) -> Option<Error> {
         if let Some(new) = self.spec.rename.get(name) {
             let cause = format!("there is no column {name:?}, which is delivered as {new:?}");

@@ -1,4 +1,4 @@
-//! The plan of a run of which there is nothing but a saved position.
+//! The plan of a run of which only a saved position is left.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -11,12 +11,12 @@ use crate::loader::spec::LoaderSpec;
 use crate::samples::Samples;
 use crate::shard::{OrderId, Position, SavedMix, Shard, damaged, whole_text};
 
-/// More than any window takes: a plan alone takes none of it.
+/// More memory than any window takes: a plan alone takes none of it.
 const ANY_MEMORY: u64 = 1 << 50;
 
 impl Rewind {
     /// The plan of the run that a position was saved in. `sources` are its data sets, in the order of the mix
-    /// where there are several, each with what was denied of it in that run.
+    /// if there are several, each with the rows that were denied in that run.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Deny, Position, Rewind};
@@ -31,7 +31,7 @@ impl Rewind {
     /// ```
     ///
     /// # Errors
-    /// The position is of other data sets, or of another number of them; or other rows were denied.
+    /// The position belongs to other data sets, or to another number of them; or other rows were denied.
     pub fn of(sources: impl IntoIterator<Item = (Dataset, Deny)>, position: &Position) -> Result<Rewind> {
         let sources: Vec<(Dataset, Deny)> = sources.into_iter().collect();
         if sources.len() != position.sources.len() {
@@ -62,7 +62,8 @@ impl Rewind {
         };
         let loader = builder.spec(run).plan_only().build()?;
         loader.restore(position)?;
-        // Between epochs a run may deny others from there on; what is asked is the run that was.
+        // Between epochs a run may change its denied rows from there on; the question is about the run as it
+        // was.
         for (number, (saved, source)) in position.sources.iter().zip(loader.sources.all()).enumerate() {
             let checked = saved.order.check_denied(&source.order_id());
             if position.is_mix() { checked.map_err(of_source(number))? } else { checked? }
@@ -71,14 +72,14 @@ impl Rewind {
     }
 }
 
-/// The mix of a saved position.
+/// The mix that a saved position describes.
 fn mixed(sources: Vec<LoaderBuilder>, saved: &SavedMix) -> Result<LoaderBuilder> {
     let mut schedule =
         saved.schedule.iter().map(|(step, parts)| (*step, parts.iter().map(|part| *part as f64).collect()));
     let (_, weights): (u64, Vec<f64>) = schedule.next().ok_or_else(damaged)?;
     let schedule = schedule.collect();
     let sources = sources.into_iter().zip(weights).enumerate().map(|(number, (mut source, weight))| {
-        // Columns of one name would have to have one type.
+        // Columns of the same name would need to have the same type.
         for column in source.spec.columns.iter().flatten() {
             source.spec.rename.insert(column.clone(), number.to_string());
         }
@@ -95,7 +96,7 @@ fn mixed(sources: Vec<LoaderBuilder>, saved: &SavedMix) -> Result<LoaderBuilder>
 }
 
 impl Dataset {
-    /// The plan of the run that a position was saved in. `deny` is what was denied in that run.
+    /// The plan of the run that a position was saved in. `deny` has the rows that were denied in that run.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Deny, Position};
@@ -109,17 +110,17 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// The position is of another data set.
+    /// The position belongs to another data set.
     pub fn rewind(&self, position: &Position, deny: Deny) -> Result<Rewind> {
         Rewind::of([(self.clone(), deny)], position)
     }
 
-    /// The options of a loader that has an order, as far as that depends on them.
+    /// The options of a loader that has this order, as far as the order depends on them.
     fn spec_of(&self, order: &OrderId) -> Result<LoaderSpec> {
         let refused: Vec<_> =
             self.catalog().refused().iter().map(|error| error.place().column.clone()).collect();
         let names = self.catalog().schema.fields().iter().map(|field| field.name().clone());
-        // Nothing is read of it, so that any will do.
+        // No column is read, so any column will do.
         let column = names.into_iter().find(|name| !refused.contains(&Some(name.as_str().into())));
         let whole = |text: &Option<String>, what| -> Result<Option<String>> {
             text.as_deref().map(|text| whole_text(text, what).map(str::to_owned)).transpose()

@@ -1,4 +1,4 @@
-//! Samples of several rows: which rows they have, and what these make in a batch.
+//! Samples of several rows: the rows that they have, and the form that these take in a batch.
 
 use std::sync::Arc;
 
@@ -19,23 +19,24 @@ use crate::samples::{
     Buckets, ColumnValues, Pack, Packs, Population, Sample, SampleIndex, Samples, UnfitRow, Window, Windows,
 };
 
-/// Classes that a warning names.
-const NAMED: usize = 5;
+/// The most classes that a warning names.
+const MAX_NAMED_CLASSES: usize = 5;
 
-/// Counts what the values of a column decide in another way than before: what was kept of them is not used then.
+/// The version of the rules by which the values of a column determine samples; results that were kept by
+/// another version are not used.
 const KEPT_VERSION: u32 = 4;
 
-/// Bytes that locate a row of a sample while its batch is made.
-const PLACE: u64 = 24;
+/// The bytes that locate a row of a sample while its batch is made.
+const PLACE_BYTES: u64 = 24;
 
-/// The samples that the selected rows make, and what became known with them.
+/// The samples that the selected rows make, and findings about them.
 pub(super) struct FoundSamples {
     pub(super) index: SampleIndex,
-    /// The most rows of one, where that follows from lengths.
+    /// The most rows of a sample, if lengths determine it.
     pub(super) largest: Option<u64>,
-    /// About classes that no row has.
+    /// A warning about classes that no row has.
     pub(super) warning: Option<String>,
-    /// This rank's share of the rows of which no sample is made, and no more than one over the limit.
+    /// The rows in this rank's share of which no sample is made, up to one more than the limit.
     pub(super) left_out: Vec<BadRow>,
 }
 
@@ -46,7 +47,7 @@ impl From<SampleIndex> for FoundSamples {
 }
 
 impl LoaderBuilder {
-    /// Where no columns are listed, those of a window's offsets are read; of packs they are those that are packed.
+    /// Sets the columns to read if none are listed: those of a window's offsets, or those that are packed.
     pub(super) fn columns_of_samples(&mut self) -> Result<()> {
         if self.plan_only {
             return Ok(());
@@ -66,10 +67,10 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// Refuses options that say more of the columns than that they are packed.
+    /// Refuses options that do anything else with columns that are packed.
     fn check_packs(&self, pack: &Pack) -> Result<()> {
         let spec = &self.spec;
-        // The options that a loader returns have the columns that it reads.
+        // The options that a loader returns list the columns that it reads.
         let are_packed = |columns: &Vec<String>| {
             columns.iter().eq(pack.columns().iter().map(|name| spec.stored_name(name)))
         };
@@ -87,7 +88,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// What the rows of a batch make, and its schema.
+    /// The samples that the rows of a batch make, and their schema.
     pub(super) fn form(&self, projection: &Projection, schema: SchemaRef) -> Result<(SchemaRef, SampleForm)> {
         if self.numbered
             && !(self.spec.samples.are_single_rows() || matches!(self.spec.samples, Samples::Buckets(_)))
@@ -120,11 +121,12 @@ impl LoaderBuilder {
         }
     }
 
-    /// Bytes of a sample of a batch, at most, of rows of `bytes`. Of buckets they are known once the lengths of rows are.
+    /// The most bytes of a sample in a batch whose rows have `bytes` each. For buckets they are known once
+    /// the lengths of rows are.
     pub(super) fn sample_bytes(&self, form: &SampleForm, bytes: u64) -> u64 {
         match (form, &self.spec.samples) {
             (SampleForm::Packs(packs), _) => packs.bytes(),
-            (_, Samples::Windows(window)) => u64::from(window.length()).saturating_mul(bytes + PLACE),
+            (_, Samples::Windows(window)) => u64::from(window.length()).saturating_mul(bytes + PLACE_BYTES),
             _ => bytes,
         }
     }
@@ -149,12 +151,12 @@ impl LoaderBuilder {
         let deciding = scanner.of_columns(&names)?;
         let filter = self.spec.filter.as_ref().map(Filter::canonical);
         let rows = selected.clone();
-        // Lengths and classes do not depend on what is made of them.
+        // Lengths and classes do not depend on the use that is made of them.
         let window = match samples {
             Samples::Windows(window) => Some(window),
             _ => None,
         };
-        // Names, numbers and texts, so this cannot fail.
+        // The key consists of names, numbers and texts, so this cannot fail.
         let key = (window, &names, filter, denied, &self.only, KEPT_VERSION);
         let key = serde_json::to_string(&key).unwrap_or_default();
         if let Some(window) = window {
@@ -193,11 +195,11 @@ impl LoaderBuilder {
         Ok(FoundSamples { largest, left_out, ..index.into() })
     }
 
-    /// Takes the rows of which no sample is made out of the `lengths` that a column says. Each of them is one rank's, so that all
-    /// ranks together count it once.
+    /// Takes the rows of which no sample is made out of the `lengths` of a column, and returns those that
+    /// this rank counts. Each of them belongs to one rank, so that all ranks together count it once.
     ///
     /// # Errors
-    /// There is one, and bad rows are not skipped.
+    /// There is such a row, and bad rows are not skipped.
     fn left_out(
         &self,
         catalog: &Catalog,
@@ -236,7 +238,7 @@ impl LoaderBuilder {
         Ok(left_out)
     }
 
-    /// Rows drawn by the values of a column, and a warning about classes that no row has.
+    /// Samples that are drawn by the values of a column, and a warning about classes that no row has.
     fn drawn(
         &self,
         sample: &Sample,
@@ -245,7 +247,7 @@ impl LoaderBuilder {
         values: ColumnValues,
     ) -> Result<(SampleIndex, Option<String>)> {
         if selected.iter().all(|rows| rows.count() == 0) {
-            // It is an error that says more of it.
+            // A later error says more about it.
             return Ok((SampleIndex::of_rows(selected), None));
         }
         let made = Population::new(sample, values).map_err(|(row, error)| match row {
@@ -257,8 +259,9 @@ impl LoaderBuilder {
         });
         let (population, unused) = made?;
         let warning = (!unused.is_empty()).then(|| {
-            let classes: Vec<String> = unused.iter().take(NAMED).map(ToString::to_string).collect();
-            let more = if unused.len() > NAMED { ", ..." } else { "" };
+            let classes: Vec<String> =
+                unused.iter().take(MAX_NAMED_CLASSES).map(ToString::to_string).collect();
+            let more = if unused.len() > MAX_NAMED_CLASSES { ", ..." } else { "" };
             format!(
                 "{} of the classes with a weight are of no row that is selected: {}{more}",
                 unused.len(),
@@ -293,12 +296,13 @@ fn windows(window: &Window, are_listed: bool, schema: &Schema) -> Result<(Schema
     }
     let shape = WindowShape::new(window.length(), window.drawn_frames(), columns);
     let mut fields = shape.delivered()?;
-    // It says of each window whether it is to be counted.
+    // The mask says for each window whether it counts.
     fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
     Ok((Arc::new(Schema::new(fields)), SampleForm::Windows(shape)))
 }
 
-/// The rows of a window of which a column is delivered. One that is made of another is delivered with it.
+/// The rows of a window for which a column is delivered. A column that is made from another one is delivered
+/// for the same rows.
 fn rows_of(window: &Window, name: &str) -> Vec<u32> {
     if name == ROW_ID {
         return (0..window.length()).collect();

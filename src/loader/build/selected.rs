@@ -19,25 +19,26 @@ use crate::reader::select::{self, Scanner};
 use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec};
 
-/// What samples of several rows may take beside their rows, as a share of these, before it is known.
-const SAMPLES_SHARE: u64 = 32;
+/// Samples of several rows may take the memory of their rows, divided by this, in addition, before their need
+/// is known.
+const SAMPLES_DIVISOR: u64 = 32;
 
 /// The pages to read of some row groups.
 type Pages = Option<Arc<HashMap<usize, GroupPages>>>;
 
-/// The samples of a loader, before they are in an order.
+/// The samples of a loader, before they are put in an order.
 pub(super) struct Selected {
     pub(super) samples: SampleIndex,
-    /// Of row groups with few of the rows the pages that hold these.
+    /// The pages with selected rows, for row groups of which only few rows are selected.
     pub(super) pages: Pages,
     pub(super) heads: Arc<Heads>,
-    /// With samples of as many rows as there are.
+    /// The batches, with the number of rows that samples have.
     pub(super) batches: Batches,
-    /// The memory, divided for these batches beside what is kept of the data set.
+    /// The memory, divided for these batches and for the data that is kept for the data set.
     pub(super) sizing: Sizing,
-    /// Bytes of what is kept of the data set.
+    /// The bytes that are kept for the data set.
     pub(super) beside: u64,
-    /// About rows or classes that there are not.
+    /// A warning about denied rows or classes that do not exist.
     pub(super) warning: Option<String>,
     pub(super) left_out: Vec<BadRow>,
 }
@@ -74,7 +75,7 @@ impl LoaderBuilder {
         })
     }
 
-    /// The rows of each row group, and how many of those that are denied there are not.
+    /// The selected rows of each row group, and the number of denied rows that do not exist.
     fn selected_rows(
         &self,
         io: &IoRuntime,
@@ -101,7 +102,8 @@ impl LoaderBuilder {
         Ok((selected.iter().enumerate().map(of_group).collect(), unknown))
     }
 
-    /// The pages of row groups with few of the rows that hold these. A cache keeps whole row groups.
+    /// The pages with selected rows, for row groups of which only few rows are selected. A cache keeps whole
+    /// row groups.
     fn pages_of(&self, io: &IoRuntime, checked: &Checked, rows: &[RowSet]) -> Result<Pages> {
         let Checked { spec, reads, .. } = checked;
         let is_whole = spec.filter.is_none() && spec.deny.is_empty() && self.only.is_none();
@@ -113,7 +115,7 @@ impl LoaderBuilder {
         Ok((!pages.is_empty()).then(|| Arc::new(pages)))
     }
 
-    /// The rows of other row groups that samples run on into.
+    /// The rows of other row groups into which samples continue.
     fn heads_of(&self, io: &IoRuntime, checked: &Checked, samples: &SampleIndex) -> Result<Arc<Heads>> {
         if !samples.run_on() || self.plan_only {
             return Ok(Arc::default());
@@ -135,9 +137,9 @@ impl LoaderBuilder {
             Mixing::Window => {
                 let sizing = checked.sizing.beside(checked.beside);
                 let least = sizing.least(reads, &samples, &order, split);
-                least.saturating_add(least / SAMPLES_SHARE)
+                least.saturating_add(least / SAMPLES_DIVISOR)
             }
-            // Rows in stored order need no window, and of an exact one a cache may keep all rows.
+            // Rows in stored order need no window, and for an exact shuffle a cache may keep all rows.
             Mixing::Stored | Mixing::Exact => 0,
         })
     }

@@ -1,4 +1,4 @@
-//! The checked options of a loader: the open ones filled in, the rows selected, the memory divided.
+//! The checked options of a loader: defaults filled in, rows selected, memory divided.
 //!
 //! ```text
 //! options ─► Checked ─► Selected ─► Ordered ─► Settled
@@ -29,14 +29,14 @@ use crate::shard::{OrderSpec, Portion, Split};
 
 /// The checked options of a loader with the defaults filled in, before anything is started.
 pub(super) struct Settled {
-    /// With the defaults filled in.
+    /// The options with the defaults filled in.
     pub(super) spec: LoaderSpec,
-    /// The values of its shuffle that the user left open.
+    /// The options of its shuffle that the user left open.
     pub(super) open: Open,
     pub(super) threads: usize,
     pub(super) columns: Delivered,
     pub(super) fetcher: Fetcher,
-    /// The files that were opened stay open for the loader.
+    /// The files that were opened, which stay open for the loader.
     pub(super) reading: Reading,
     pub(super) selected: SampleIndex,
     pub(super) order: OrderSpec,
@@ -44,17 +44,17 @@ pub(super) struct Settled {
     pub(super) sizing: Sizing,
     /// The batches for which the memory is divided.
     pub(super) batches: Batches,
-    /// Bytes of what is kept of the data set.
+    /// The bytes that are kept for the data set.
     beside: u64,
-    /// A hash of the rows that are denied.
+    /// A hash of the denied rows.
     pub(super) denied: Option<String>,
     pub(super) warning: Option<String>,
-    /// Rows of which no sample is made, as each epoch counts them.
+    /// Rows of which no sample is made, which each epoch counts as bad.
     pub(super) left_out: Arc<[BadRow]>,
 }
 
 impl LoaderBuilder {
-    /// Checks everything, and fills in the open options. Patterns of names stay in them as they were given.
+    /// Checks everything, and fills in the open options. Patterns of names stay as they were given.
     pub(super) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
         let named = self.without_patterns()?.decoded_by_schema(io, &store)?.with_fills()?;
         let checked = named.checked(self.spec.clone(), store)?;
@@ -63,7 +63,7 @@ impl LoaderBuilder {
         named.sized(checked, selected, ordered)
     }
 
-    /// The last step: the memory divided for an order, and what fetches under it.
+    /// The last step: divides the memory for an order, and sets up what fetches under it.
     fn sized(&self, checked: Checked, selected: Selected, ordered: Ordered) -> Result<Settled> {
         let Checked { mut spec, open, threads, columns, reading, denied, default_window, .. } = checked;
         let Selected { samples, pages, batches, beside, warning, left_out, .. } = selected;
@@ -90,7 +90,8 @@ impl LoaderBuilder {
         })
     }
 
-    /// The same options as a source of a mix, with `memory` of its memory: batches have up to `rows` rows.
+    /// The same options as a source of a mix, with `memory` as its share of the memory: batches have up to
+    /// `rows` rows.
     pub(super) fn divided(
         &self,
         io: &IoRuntime,
@@ -114,7 +115,7 @@ impl LoaderBuilder {
 }
 
 impl Settled {
-    /// Of batches.
+    /// The schema of batches.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.columns.schema
     }
@@ -124,14 +125,14 @@ impl Settled {
         self.batches.row_bytes()
     }
 
-    /// Rows of each row group that are read.
+    /// The number of samples in an epoch.
     pub(super) fn rows(&self) -> u64 {
         self.split.rows
     }
 
-    /// The least memory that it needs as a source of a mix.
+    /// The least memory that this needs as a source of a mix.
     pub(super) fn least(&self, rows: u64, portion: Portion) -> u64 {
-        // Large enough for any batches: the least is sought from below.
+        // The memory is large enough for any batches: the least is found from below.
         let sizing = Sizing::new(u64::MAX / 4, self.batches.of_rows(rows));
         let sizing = sizing.unwrap_or(self.sizing).beside(self.beside);
         let order = self.order.clone().with_portion(portion);

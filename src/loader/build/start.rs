@@ -33,10 +33,10 @@ impl LoaderBuilder {
     /// Checks everything, scans the filter's columns if there is a filter, and starts the loader's threads.
     ///
     /// # Errors
-    /// A column that does not exist or has an unsupported type, a number that can never work, a filter that selects
-    /// nothing, a window or a row group that does not fit the memory, a trace that cannot be written. Of a mix also:
-    /// an option that is not where it belongs, a weight that can never work, columns of one name and several types, an
-    /// epoch without a step or an end.
+    /// A column that does not exist or has an unsupported type, a number that cannot work, a filter that
+    /// selects nothing, a window or a row group that does not fit the memory, a trace that cannot be written.
+    /// For a mix also: an option that does not belong there, a weight that cannot work, columns of one name
+    /// with different types, an epoch without a step or an end.
     pub fn build(self) -> Result<Loader> {
         if self.is_mix() {
             return self.mix()?.start();
@@ -49,7 +49,8 @@ impl LoaderBuilder {
         Ok(Loader { sources: Sources::one(this.start(settled, io, pool, monitor, 0)) })
     }
 
-    /// Starts a source of these options on a pool. `first_number` are the rows of the data sets before it.
+    /// Starts a source with these options on a pool. `first_number` is the number of rows in the data sets
+    /// before it.
     pub(super) fn start(
         self,
         settled: Settled,
@@ -64,14 +65,14 @@ impl LoaderBuilder {
         let means = Means { io, pool, _reading: settled.reading, _promise: promise };
         let engine = Engine::start(means, fetcher.reads.row_cache.clone());
         let tiers = fetcher.reads.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
-            // Where entries are read into memory, it is planned for cells as they are stored.
+            // If entries are read into memory, memory is planned for cells as they are stored.
             let forms = match row_cache.cache().is_mapped() {
                 true => CacheForm::all(&codecs, fetcher.reads.projection.schema()),
                 false => Vec::new(),
             };
             Arc::new(Tiers::new(cache.tier, forms, decoded as u64, &fetcher.reads))
         });
-        // What a cache keeps is as it is stored.
+        // A cache keeps rows as they are stored.
         let held = match fetcher.reads.row_cache.is_none() && form.is_rows() {
             true => held_schema(fetcher.reads.projection.schema(), &codecs, &lengths.keys),
             false => None,
@@ -132,11 +133,12 @@ impl LoaderBuilder {
         }
     }
 
-    /// What this rank would read in an epoch, as [`Loader::plan`] of the loader that [`build`](Self::build) makes: from
-    /// footers alone, or after a scan of the filter's columns if there is a filter. Starts no thread.
+    /// Describes what this rank would read in an epoch, like [`Loader::plan`] of the loader that
+    /// [`build`](Self::build) makes: from footers alone, or after a scan of the filter's columns if there is
+    /// a filter. Starts no thread.
     ///
     /// # Errors
-    /// As [`build`](Self::build), but for the trace, which is not written.
+    /// The errors of [`build`](Self::build), except that no trace is written.
     pub fn plan(&self, epoch: u64) -> Result<RankPlan> {
         if self.is_mix() {
             return self.mix()?.plan(epoch);
@@ -149,7 +151,7 @@ impl LoaderBuilder {
         Ok(planned.plan(epoch))
     }
 
-    /// Over the folders alone that the filter does not leave out.
+    /// Keeps only the folders that the filter does not rule out.
     pub(super) fn of_folders(mut self) -> Result<Self> {
         if let Some(filter) = &self.spec.filter {
             let catalog = &self.dataset.catalog;
@@ -167,8 +169,8 @@ impl LoaderBuilder {
     }
 }
 
-/// The seed of what is drawn for a row: another one for each source of a mix, or rows at the same place in two of them would
-/// have the same crops.
+/// The seed for draws that are made for rows: a different one for each source of a mix, since rows at the
+/// same place in two sources would otherwise get the same crops.
 fn augmentation_seed(seed: u64, source: u64) -> u64 {
     if source == 0 { seed } else { row_key(seed, u64::MAX, source) }
 }

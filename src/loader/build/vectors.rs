@@ -1,5 +1,5 @@
-//! Columns of vectors: the fields that other options see, the codecs around theirs, and what may be read of
-//! them by name.
+//! Columns of vectors: the fields that other options see, the codecs around theirs, and the fields of them
+//! that can be read by name.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ pub(super) fn listed_schema(stored: &Schema) -> Schema {
     Schema::new_with_metadata(fields, stored.metadata().clone())
 }
 
-/// A column whose vectors are made lists before all that is done with them. Cells of bytes beside a vector
-/// are decoded as they are.
+/// The column's codec preceded by the conversion of vectors to lists. Cells of bytes beside a vector are
+/// decoded as usual.
 pub(super) fn after_vectors(column: Column, stored: &Field) -> Result<Column> {
     if !holds_vectors(stored.data_type()) || column.codec.slot().is_some() {
         return Ok(column);
@@ -27,7 +27,7 @@ pub(super) fn after_vectors(column: Column, stored: &Field) -> Result<Column> {
     Ok(Column { codec: Codec::Gather(Arc::new(codec)), field })
 }
 
-/// The mask of a padded column, which is made of its lists.
+/// The mask of a padded column, made from the lists of its vectors.
 pub(super) fn mask_of_vectors(mask: Column, stored: &Field) -> Column {
     match mask {
         Column { codec: Codec::GatherOf(column, inner), field } if holds_vectors(stored.data_type()) => {
@@ -37,8 +37,8 @@ pub(super) fn mask_of_vectors(mask: Column, stored: &Field) -> Column {
     }
 }
 
-/// Refuses the values of vectors or matrices that are read without what tells those of sparse ones: `name` is
-/// that of the structure, whose type is `stored`, and `fields` those that are read of it.
+/// Refuses to read the values of vectors or matrices without the fields that distinguish sparse ones: `name`
+/// is the name of the structure, whose type is `stored`, and `fields` are its fields that are read.
 pub(super) fn check_fields(name: &str, stored: &DataType, fields: &[&str]) -> Result<()> {
     let Some(kind) = SparkMl::of(stored) else { return Ok(()) };
     let tells = |field: &&str| *field == TYPE || *field == kind.places();

@@ -1,4 +1,4 @@
-//! Columns that follow another one: the cell of the same row there is passed along.
+//! Columns that follow another one: their codecs also get the cell of the same row in that column.
 
 use forebay_arrow::array::{Array, ArrayRef};
 use forebay_arrow::datatypes::DataType;
@@ -11,7 +11,8 @@ use crate::batch::gather;
 use crate::column::{Codec, FollowedRows, GatheredRows, RowCells};
 
 impl Collation {
-    /// The gathered values of a column, after they followed another one if they do, and the bad ones with their places.
+    /// The gathered values of a column, after they followed another column if they do, and the bad ones with
+    /// their places.
     pub(super) fn followed(&self, column: usize, gathered: ArrayRef) -> Result<GatheredRows> {
         let collator = &self.request.collator;
         let Codec::Follow(codec) = &collator.codecs[column] else { return Ok((gathered, Vec::new())) };

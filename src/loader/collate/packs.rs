@@ -1,4 +1,5 @@
-//! Packs of lists: the rows of a batch one after the other in rows of one length, and where each of them begins.
+//! Packs of lists: the lists of a batch one after the other in rows of one length, and the places where each
+//! of them begins.
 
 use std::sync::Arc;
 
@@ -23,26 +24,26 @@ pub(crate) const CU_SEQLENS: &str = "cu_seqlens";
 /// How lists make packs.
 #[derive(Debug)]
 pub(crate) struct PackShape {
-    /// Numbers of a pack.
+    /// The number of values in a pack.
     length: usize,
     /// The field of each packed column.
     fields: Vec<FieldRef>,
-    /// The number of each column after the last list of a pack.
+    /// The value of each column that fills a pack after its last list.
     values: Vec<f64>,
 }
 
 /// A piece of a list in a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
-    /// The row of the batch.
+    /// The row of the batch whose list it is.
     row: usize,
-    /// What it has of the list.
+    /// The range of the list that the pack has.
     from: usize,
     length: usize,
 }
 
 impl PackRows {
-    /// The pack that a row of the batch is of.
+    /// The pack to which a row of the batch belongs.
     pub(super) fn pack_of(&self, row: usize) -> usize {
         self.ends.partition_point(|end| *end as usize <= row)
     }
@@ -61,7 +62,7 @@ impl PackRows {
 }
 
 impl PackShape {
-    /// Packs of `length` numbers, of columns whose stored fields are these, each filled up with its value.
+    /// Packs of `length` numbers, from columns with these stored fields, each filled up with its own value.
     pub(crate) fn new<'a>(
         length: u32,
         columns: impl IntoIterator<Item = (&'a FieldRef, f64)>,
@@ -95,7 +96,7 @@ impl PackShape {
         self.fields.iter().cloned().chain(added).collect()
     }
 
-    /// Bytes of a pack in a batch, at most.
+    /// The most bytes of a pack in a batch.
     pub(crate) fn bytes(&self) -> u64 {
         let width = |field: &FieldRef| match field.data_type() {
             DataType::FixedSizeList(item, _) => item.data_type().primitive_width().unwrap_or(0),
@@ -143,7 +144,7 @@ impl PackShape {
         }
         let count = rows.ends.len() * self.length;
         let data = ArrayData::builder(item).len(count).add_buffer(Buffer::from_vec(numbers));
-        // Allocators align large buffers for every number type, but do not promise it for bytes.
+        // Allocators align large buffers for every type of number, but do not promise it for bytes.
         let data = data.align_buffers(true).build().or_fail()?;
         Ok((self.rows(make_array(data))?, bad))
     }
@@ -184,7 +185,7 @@ impl PackShape {
         ])
     }
 
-    /// Numbers in rows of the packs' length.
+    /// Puts numbers into rows of the packs' length.
     fn rows(&self, numbers: ArrayRef) -> Result<ArrayRef> {
         let item = Arc::new(Field::new("item", numbers.data_type().clone(), false));
         let length = self.length as i32;

@@ -1,33 +1,34 @@
-//! The rows of a batch that a column is delivered for: all of them, or of each window of rows those that it is listed for.
+//! The rows of a batch for which a column is delivered: all of them, or, in each window of rows, those that
+//! are listed for it.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::batch::Selection;
 
-/// Source and place in its deal.
+/// Source, and place in its deal, of each row.
 pub(super) type Picks = Arc<Vec<(u32, u32)>>;
 
 /// The rows of some columns.
 pub(super) struct View {
     pub(super) picks: Picks,
-    /// Of each sample the rows that are among them.
+    /// The ordinals in each sample of the rows in this view.
     rows: Box<[u32]>,
-    /// Rows of a sample.
+    /// The number of rows of a sample.
     of: usize,
-    /// Where the picks are in columns as they are stored, and in those that are in the order of the deals.
+    /// The selection of the picks from columns as they are stored, and from those in the order of the deals.
     pub(super) stored: OnceLock<Selection>,
     pub(super) dealt: OnceLock<Selection>,
-    /// Of each pick its source.
+    /// The source of each pick, as a selection of one row for each source.
     pub(super) of_source: OnceLock<Selection>,
 }
 
 impl View {
-    /// All rows.
+    /// A view of all rows.
     pub(super) fn all(picks: Picks) -> Self {
         View::new(picks, Box::new([0]), 1)
     }
 
-    /// Of samples of `of` rows each the rows with these ordinals.
+    /// A view of the rows with these ordinals in each sample of `of` rows.
     pub(super) fn some(all: &Picks, rows: &[u32], of: usize) -> Self {
         if rows.len() == of {
             return View::new(all.clone(), rows.into(), of);
@@ -41,18 +42,18 @@ impl View {
         View { picks, rows, of, stored, dealt, of_source }
     }
 
-    /// Of each sample how many rows there are.
+    /// The number of rows in each sample.
     pub(super) fn of_a_sample(&self) -> usize {
         self.rows.len()
     }
 
-    /// The place among all rows of the batch of one of these.
+    /// The place among all rows of the batch of a row of this view.
     pub(super) fn among_all(&self, at: usize) -> usize {
         let each = self.rows.len();
         at / each * self.of + self.rows[at % each] as usize
     }
 
-    /// The same of bad rows.
+    /// Converts the places of bad rows in this view to places among all rows.
     pub(super) fn bad_among_all<E>(&self, bad: Vec<(usize, E)>) -> impl Iterator<Item = (usize, E)> {
         bad.into_iter().map(|(at, error)| (self.among_all(at), error))
     }

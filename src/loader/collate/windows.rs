@@ -16,21 +16,21 @@ use crate::samples::Frames;
 /// How the rows of a batch make windows.
 #[derive(Debug)]
 pub(crate) struct WindowShape {
-    /// Rows of a window.
+    /// The number of rows of a window.
     pub(super) length: usize,
-    /// What its rows draw.
+    /// The draws that the rows of a window share.
     pub(super) frames: Frames,
-    /// Of each column the field that its codec delivers for a row.
+    /// The field that the codec of each column delivers for a row.
     fields: Vec<FieldRef>,
-    /// Rows of a window of which columns are delivered.
+    /// The rows of a window for which columns are delivered.
     views: Vec<Vec<u32>>,
-    /// The view of each column.
+    /// The index of each column's view.
     of: Vec<usize>,
 }
 
 impl WindowShape {
-    /// Windows of `length` rows, and what these draw; of each column its field for a row, and the rows of which it is
-    /// delivered.
+    /// Windows of `length` rows, and the draws that these share; each column has its field for a row, and the
+    /// rows for which it is delivered.
     pub(crate) fn new(
         length: u32,
         frames: Frames,
@@ -56,7 +56,7 @@ impl WindowShape {
         fields.map(|(field, view)| window_field(field, self.views[*view].len()).map(Arc::new)).collect()
     }
 
-    /// Bytes of a window are those of at most so many rows.
+    /// The number of rows of a window for which a column is delivered.
     pub(crate) fn rows_of(&self, column: usize) -> usize {
         self.views[self.of[column]].len()
     }
@@ -73,7 +73,7 @@ impl WindowShape {
         &self.fields[column]
     }
 
-    /// The windows that the rows of a column make.
+    /// Joins the rows of a column into windows.
     pub(super) fn column(&self, column: usize, rows: &ArrayRef) -> Result<ArrayRef> {
         let field = window_field(&self.fields[column], self.rows_of(column))?;
         let DataType::FixedSizeList(item, length) = field.data_type() else {
@@ -87,7 +87,8 @@ impl WindowShape {
     }
 }
 
-/// The field of windows of `count` rows each. Values of one shape get one side more; others are lists of so many.
+/// The field of windows of `count` rows each. Values of one shape get one more dimension; others become lists
+/// of `count` values.
 fn window_field(row: &Field, count: usize) -> Result<Field> {
     let metadata = row.metadata();
     if is_tensor(row)
@@ -118,7 +119,7 @@ fn is_tensor(row: &Field) -> bool {
     }
 }
 
-/// The values of lists, null where the list is.
+/// The values of lists, with a null for each value of a null list.
 fn flat(list: &FixedSizeListArray) -> Result<ArrayRef> {
     let values = list.values();
     let Some(nulls) = list.nulls().filter(|nulls| nulls.null_count() > 0) else { return Ok(values.clone()) };

@@ -1,4 +1,4 @@
-//! Tables of a toy format through a loader: what their list says beyond their files.
+//! Tables of a toy format in a loader: the parts of a list that its files do not have.
 
 mod toy;
 
@@ -25,7 +25,7 @@ use crate::reader::Filter;
 use crate::reader::filter::{Op, Term};
 use crate::shard::Shuffle;
 
-/// Rows of a row group of the files.
+/// The rows of a row group of the files.
 const GROUP: usize = 4;
 
 /// A file of `ids`, null where negative.
@@ -40,7 +40,7 @@ fn write(path: &Path, ids: impl IntoIterator<Item = i64>) {
     writer.close().unwrap();
 }
 
-/// A table of 10 rows in `a.parquet` and 6 in `b.parquet`; `dead.parquet` is not in its list.
+/// A table of 10 rows in `a.parquet` and 6 in `b.parquet`; its list does not have `dead.parquet`.
 fn table(folder: &Path, a: Value, b: Value) {
     register_table_format(&toy::Toy);
     fs::create_dir_all(folder.join("_toy")).unwrap();
@@ -189,7 +189,7 @@ fn what_a_list_declares_is_held_against_the_files() {
     assert!(mistyped.to_string().contains("column \"id\": the table declares string"), "{mistyped}");
 }
 
-/// A list that says all that a plan needs: what is read of the files is held against it.
+/// A list that has all that a plan needs; the files are checked against it when they are read.
 fn declared(row_counts: &[u64]) -> Value {
     json!({"deleted": [], "row_counts": row_counts, "columns": [["id", "long"], ["split", "string"]]})
 }
@@ -200,7 +200,7 @@ fn declared_table(folder: &Path) -> Dataset {
     Dataset::open(folder).unwrap()
 }
 
-/// What the table's list and the first file's footer take.
+/// The requests for the table's list and the first file's footer.
 const OPENED: u64 = 2;
 
 #[test]
@@ -250,7 +250,7 @@ fn what_an_unread_footer_would_say_is_estimated_by_rows() {
     assert_eq!(stored(of_two), ranges[0].end - ranges[0].start, "known now");
 }
 
-/// The order depends on it.
+/// The order of rows depends on the default window.
 #[test]
 fn the_default_window_is_the_same_whichever_footers_were_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -345,7 +345,7 @@ fn a_file_that_is_replaced_before_a_filter_asks_for_its_statistics_is_an_error()
     }
 }
 
-/// A catalogue of more files than are counted for nothing.
+/// The catalogue has more files than the memory beside the budget covers.
 #[test]
 fn what_many_files_take_is_part_of_the_budget() {
     const MEMORY: u64 = 8 << 20;

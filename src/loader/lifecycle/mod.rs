@@ -1,5 +1,5 @@
-//! The life of an epoch as one value: the states that it passes through, the events that move it, and the actions that
-//! follow from them.
+//! The life of an epoch as one value: the states that it passes through, the events that move it, and the
+//! actions that follow from them.
 //!
 //! ```text
 //!           StepReached            Begin            Assembled            HandedOver
@@ -10,16 +10,17 @@
 //!                               Abandoned(Left | Superseded | Restored | Warmed | Closed | Failed)
 //! ```
 //!
-//! Three arrows skip a state: an epoch that was not prepared begins from nothing; one whose batches are all assembled
-//! before it begins goes from `Prepared` to `Draining`; and where the consumer has the last batch before assembly reports
-//! it, the epoch goes from `Begun` to `Done`. An epoch is abandoned once: its first reason stays.
+//! Three arrows skip a state: an epoch that was not prepared begins from nothing; one whose batches are all
+//! assembled before it begins goes from `Prepared` to `Draining`; and if the consumer has the last batch
+//! before assembly reports it, the epoch goes from `Begun` to `Done`. An epoch is abandoned only once: its
+//! first reason stays.
 //!
-//! [`Lifecycle`] holds the epochs of one loader: the one under way, and the one that is prepared to follow it. There is
-//! one of each at most, since one memory budget feeds them. It has no clock, thread or channel: [`pipe`](super::pipe)
-//! keeps it under a lock, passes it the events, and carries out its actions, in order and before the next event. Its
-//! guarantees are tested on random sequences of events.
+//! [`Lifecycle`] holds the epochs of one loader: the one under way, and the one that is prepared to follow
+//! it. There is at most one of each, since one memory budget feeds them. It has no clock, thread or channel:
+//! [`pipe`](super::pipe) keeps it under a lock, passes it the events, and carries out its actions, in order
+//! and before the next event. Its guarantees are tested on random sequences of events.
 //!
-//! What is prepared does not get in the way of the epoch under way:
+//! The prepared epoch does not get in the way of the epoch under way:
 //!
 //! | of the prepared epoch | waits for | which ends with |
 //! |---|---|---|
@@ -28,20 +29,21 @@
 //! | row groups beyond its head start | [`Event::Begin`] | [`Action::FetchAll`] |
 //! | its second batch | [`Event::Assembled`] of the one before, or `Begin` | [`Action::Admit`], [`Action::Open`] |
 //!
-//! It is begun with its work so far if the consumer begins its key after taking the last batch of the one
-//! before. Otherwise it is stopped: after an epoch that was left early, the next one is unknown.
+//! The consumer takes over the work so far if it begins the prepared key after it took the last batch of the
+//! epoch before. Otherwise the work is stopped: after an epoch that was left early, the next one is unknown.
 
 #[cfg(test)]
 mod tests;
 
-/// The work of one epoch, among all work that a loader starts.
+/// The work of one epoch, distinct from all other work that a loader starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct EpochId(u64);
 
-/// How far an epoch is.
+/// The state of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// No consumer waits for it yet: the row groups of its first batches are fetched, and its first batch is made.
+    /// No consumer waits for it yet: the row groups of its first batches are fetched, and its first batch is
+    /// made.
     Prepared,
     /// It is under way: its consumer takes batches while more are made.
     Begun,
@@ -56,7 +58,7 @@ pub(super) enum State {
 /// Why an epoch ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its consumer dropped it.
+    /// The consumer dropped it.
     Left,
     /// Another epoch was begun.
     Superseded,
@@ -66,7 +68,7 @@ pub enum Reason {
     Warmed,
     /// The loader was closed.
     Closed,
-    /// It cannot be completed. Its consumer still gets the batches before the failure, and then the error.
+    /// It could not be completed. Its consumer still gets the batches before the failure, and then the error.
     Failed,
 }
 
@@ -77,22 +79,22 @@ pub(super) enum Event<K> {
     Begin {
         /// The key of the epoch.
         key: K,
-        /// The one to prepare after it, if there is one.
+        /// The key of the epoch to prepare after it, if there is one.
         following: Option<K>,
     },
-    /// The epoch under way is at the step where the following one is prepared, or past it.
+    /// The epoch under way has reached the step at which the following one is prepared.
     StepReached(EpochId),
-    /// Its fetching has ended: everything arrived, or the rest is not wanted.
+    /// The fetching of the epoch has ended: everything arrived, or the rest is not wanted.
     Fetched(EpochId),
-    /// It has no more batches to make: all are under way.
+    /// The epoch has no more batches to make: all are on their way.
     Assembled(EpochId),
-    /// It cannot make a batch.
+    /// A batch of the epoch cannot be made.
     Failed(EpochId),
-    /// Its work could not be started.
+    /// The work of the epoch could not be started.
     NotStarted(EpochId),
-    /// The consumer has its last batch.
+    /// The consumer has the last batch of the epoch.
     HandedOver(EpochId),
-    /// The consumer dropped it, at any point.
+    /// The consumer dropped the epoch, at any point.
     Left(EpochId),
     /// The loader is set to a saved position.
     Restored,
@@ -105,37 +107,38 @@ pub(super) enum Event<K> {
 /// An action to carry out. Actions on an epoch that is not held, or no longer, have no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action<K> {
-    /// Start the work of an epoch. It fetches nothing before [`StartFetching`](Action::StartFetching), and makes no more
-    /// than its first batch before [`Admit`](Action::Admit) or [`Open`](Action::Open).
+    /// Start the work of an epoch. It fetches nothing before [`StartFetching`](Action::StartFetching), and
+    /// makes no more than its first batch before [`Admit`](Action::Admit) or [`Open`](Action::Open).
     Prepare(EpochId, K),
-    /// Let it fetch the row groups of its first batches.
+    /// Let the epoch fetch the row groups of its first batches.
     StartFetching(EpochId),
-    /// Let it make batches beyond its first, as far as permits allow: no other epoch has any to make.
+    /// Let the epoch make batches beyond its first one, as far as permits allow: no other epoch has any to
+    /// make.
     Admit(EpochId),
-    /// Let all of it be fetched.
+    /// Let the whole epoch be fetched.
     FetchAll(EpochId),
-    /// Let it make all of its batches: its consumer has begun it.
+    /// Let the epoch make all of its batches: its consumer has begun it.
     Open(EpochId),
-    /// Fetch no more of it. Rows that are in use may still be fetched once more.
+    /// Fetch no more of the epoch. Rows that are in use may still be fetched once more.
     CancelFetching(EpochId),
-    /// Stop its fetching, its assembly and the batches in the making.
+    /// Stop the epoch's fetching, its assembly and the batches that are being made.
     Stop(EpochId),
-    /// Let go of it. What its consumer holds stays valid.
+    /// Forget the epoch. What its consumer holds stays valid.
     Forget(EpochId),
     /// Let the cache remove abandoned files.
     MaintainCache,
-    /// Use new permits for batches from here on: those of an epoch that was abandoned may be held for ever.
+    /// Use new permits for batches from here on: the permits of an abandoned epoch may be held for ever.
     ReplacePermits,
 }
 
-/// The epochs of one loader. `K` says which epoch it is: one that is prepared is begun only by an equal key.
+/// The epochs of one loader. `K` identifies an epoch: a prepared epoch is begun only by an equal key.
 #[derive(Debug)]
 pub(super) struct Lifecycle<K> {
     /// The epoch under way, or the last one if it is done.
     current: Option<Epoch<K>>,
-    /// The one prepared to follow it.
+    /// The epoch that is prepared to follow it.
     next: Option<Epoch<K>>,
-    /// Abandoned epochs whose consumers are still there.
+    /// Abandoned epochs whose consumers still exist.
     abandoned: Vec<(EpochId, Reason)>,
     is_closed: bool,
     started: u64,
@@ -146,12 +149,12 @@ struct Epoch<K> {
     id: EpochId,
     key: K,
     state: State,
-    /// The epoch to prepare after it, until that is done.
+    /// The key of the epoch to prepare after this one, until that is done.
     following: Option<K>,
     step_reached: bool,
     is_fetched: bool,
     is_assembled: bool,
-    /// Nothing of it is fetched before that epoch's fetching has ended.
+    /// Nothing of this epoch is fetched before the fetching of that epoch has ended.
     fetches_after: Option<EpochId>,
 }
 
@@ -174,7 +177,7 @@ impl<K> Default for Lifecycle<K> {
 }
 
 impl<K: Clone + PartialEq> Lifecycle<K> {
-    /// Handles an event. The actions are to be carried out in this order.
+    /// Handles an event. The actions are to be carried out in the returned order.
     pub(super) fn handle(&mut self, event: Event<K>) -> Vec<Action<K>> {
         let mut actions = Vec::new();
         let out = &mut actions;
@@ -207,7 +210,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         self.current.as_ref().map(|epoch| epoch.id)
     }
 
-    /// How far an epoch is; `None` for one that is over and has no consumer.
+    /// The state of an epoch; `None` for one that is over and has no consumer.
     pub(super) fn state(&self, id: EpochId) -> Option<State> {
         let held = [&self.current, &self.next].into_iter().flatten().find(|epoch| epoch.id == id);
         let abandoned = || self.abandoned.iter().find(|(abandoned, _)| *abandoned == id);
@@ -220,7 +223,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         }
         match self.current.take_if(|epoch| epoch.state == State::Done) {
             Some(done) => {
-                // Its assembly may be about to report the same.
+                // Assembly may be about to report the same.
                 if !done.is_fetched {
                     out.push(Action::CancelFetching(done.id));
                 }
@@ -235,7 +238,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         epoch.state = match epoch.state {
             State::Prepared if epoch.is_assembled => State::Draining,
             State::Prepared => State::Begun,
-            // It failed before: its consumer must see the error.
+            // The epoch failed before: its consumer must see the error.
             state => state,
         };
         out.extend([Action::FetchAll(epoch.id), Action::Open(epoch.id)]);

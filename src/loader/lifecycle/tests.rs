@@ -1,5 +1,6 @@
-//! Single rules as sentences, and all of them together on random sequences of events, against a model of everything around
-//! a loader's epochs: fetching, assembly, permits and consumers, each of which moves when it can, in any order.
+//! Single rules as sentences, and all of them together on random sequences of events, against a model of
+//! everything around a loader's epochs: fetching, assembly, permits and consumers, each of which moves when
+//! it can, in any order.
 
 use std::collections::VecDeque;
 
@@ -9,34 +10,35 @@ use super::*;
 
 type Key = u32;
 
-/// Row groups that fetching may be ahead of assembly: what the memory holds.
+/// How many row groups fetching may be ahead of assembly: the number that the memory holds.
 const WINDOW: u32 = 3;
 
-/// Row groups of a head start.
+/// The number of row groups in a head start.
 const HEAD_START: u32 = 2;
 
 /// The parameters of a case.
 #[derive(Clone, Debug)]
 struct Setup {
     permits: u32,
-    /// Batches, row groups of which no row is wanted, and the step at which the following epoch is prepared; by epoch.
+    /// For each epoch: its batches, the row groups of which no row is wanted, and the step at which the
+    /// following epoch is prepared.
     plans: Vec<(u32, u32, u32)>,
-    /// Epochs that there will be.
+    /// The number of epochs in the run.
     epochs: u32,
-    /// The batch at which work fails, by work.
+    /// For each work, the batch at which it fails.
     failures: Vec<Option<u32>>,
-    /// Work that cannot be started.
+    /// For each work, whether it cannot be started.
     not_started: Vec<bool>,
 }
 
-/// Something that can happen.
+/// An event that can happen by itself.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     /// A row group of a work is fetched, or its fetching ends.
     Fetch(usize),
     /// A batch of a work is assembled, or its assembly reports.
     Assemble(usize),
-    /// A consumer takes what is next of a work.
+    /// A consumer takes the next item of a work.
     Take(usize),
     /// A consumer leaves a work.
     Leave(usize),
@@ -57,7 +59,7 @@ enum Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Assembly {
     Works,
-    /// It has handed over its last batch, and will say so.
+    /// It has handed over its last batch, and will report that.
     Reports,
     WaitsForBegin,
     Over,
@@ -87,7 +89,7 @@ struct Work {
     fails_at: Option<u32>,
     step_reported: bool,
     is_stopped: bool,
-    /// `None` once its receiver is gone.
+    /// The queue of batches; `None` once its receiver is gone.
     queue: Option<VecDeque<Item>>,
     /// Whether a consumer has the queue.
     is_claimed: bool,
@@ -99,7 +101,7 @@ struct Model {
     setup: Setup,
     life: Lifecycle<Key>,
     works: Vec<Work>,
-    /// Free permits of each semaphore there was.
+    /// The free permits of each semaphore that has been used.
     semaphores: Vec<u32>,
     semaphore: Option<usize>,
     is_closed: bool,
@@ -224,7 +226,7 @@ impl Model {
         self.semaphores[permits] += held.count() as u32;
     }
 
-    /// Epochs go from one state to another along the arrows of the drawing only.
+    /// Checks that epochs go from one state to another only along the arrows of the drawing.
     fn check_states(&mut self) {
         for work in &mut self.works {
             let (before, now) = (work.state, self.life.state(work.id));
@@ -236,7 +238,7 @@ impl Model {
                     (Some(Prepared), Some(Begun | Draining | Abandoned(_)) | None) => true,
                     (Some(Begun), Some(Draining | Done | Abandoned(_))) => true,
                     (Some(Draining), Some(Done | Abandoned(_))) => true,
-                    // Its consumer left in the same moment.
+                    // Its consumer left at the same moment.
                     (Some(Begun | Draining), None) => !work.is_claimed,
                     (Some(Done), None) => true,
                     (Some(Abandoned(_)), None) => !work.is_claimed,
@@ -246,7 +248,7 @@ impl Model {
         }
     }
 
-    /// What can happen by itself.
+    /// The moves that can happen by themselves.
     fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         for (at, work) in self.works.iter().enumerate() {
@@ -415,8 +417,8 @@ impl Model {
         self.last = Some(key);
     }
 
-    /// Everything runs by itself until nothing moves. Consumers of other epochs than the one under way keep what they have,
-    /// and take nothing.
+    /// Lets everything run by itself until nothing moves. Consumers of other epochs than the one under way
+    /// keep what they have, and take nothing.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             let current = self.life.current();
@@ -427,7 +429,8 @@ impl Model {
         panic!("it never comes to rest");
     }
 
-    /// The consumer of the epoch under way has all of its batches, and what follows is prepared.
+    /// Checks that the consumer of the epoch under way has all of its batches, and that the next epoch is
+    /// prepared.
     fn check_rest(&self) {
         let Some(done) = self.works.iter().find(|work| Some(work.id) == self.life.current()) else { return };
         let waits = done.is_claimed && done.taken < self.plan(done.key).0;
@@ -466,7 +469,7 @@ fn setups() -> impl Strategy<Value = Setup> {
         })
 }
 
-/// Mostly things that happen by themselves, sometimes what a user does.
+/// Mostly moves that happen by themselves, and sometimes actions of a user.
 fn script() -> impl Strategy<Value = Vec<(u8, u16)>> {
     prop::collection::vec((0u8..20, any::<u16>()), 0..120)
 }
@@ -503,7 +506,7 @@ proptest! {
         let mut model = played(setup, &script);
         model.settle();
         model.check_rest();
-        // After whatever happened, one more epoch passes.
+        // Whatever happened before, one more epoch can be completed.
         if !model.is_closed {
             model.setup.failures.clear();
             model.setup.not_started.clear();
@@ -512,7 +515,7 @@ proptest! {
             model.settle();
             model.check_rest();
         }
-        // When all are gone, nothing is left: no thread, no request, no permit.
+        // When all consumers are gone, nothing is left: no thread, no request, no permit.
         for at in 0..model.works.len() {
             if model.works[at].is_claimed {
                 model.make(Move::Leave(at));

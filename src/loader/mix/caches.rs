@@ -1,14 +1,14 @@
-//! The caches of a mix's sources, as one.
+//! The caches of a mix's sources, reported as one.
 
 use crate::cache::{CacheStats, DiskCache};
 
-/// The statistics of all caches together: counts are added up, and so are the bytes and limits of folders, each once. `None`
-/// where there is no cache.
+/// The statistics of all caches together: counts are added up, and so are the bytes and limits of folders,
+/// each folder once. `None` if there is no cache.
 pub(in crate::loader) fn together<'a>(caches: impl IntoIterator<Item = &'a DiskCache>) -> Option<CacheStats> {
     let mut counted: Vec<&DiskCache> = Vec::new();
     let mut all: Option<CacheStats> = None;
     for cache in caches {
-        // Sources may have one cache, or caches of one folder.
+        // Sources may share a cache, or use caches in one folder.
         if counted.iter().any(|other| other.is_same(cache)) {
             continue;
         }

@@ -12,21 +12,23 @@ use forebay_base::{Error, ErrorKind, Result};
 /// The column with the number of each row's source.
 pub(in crate::loader) const SOURCE: &str = "source";
 
-/// How the batches of sources become one.
+/// Joins the batches of sources into one.
 #[derive(Debug)]
 pub(in crate::loader) struct Joiner {
     pub(in crate::loader) schema: SchemaRef,
-    /// Of each source the place of each column, if it has it.
+    /// For each source, the place of each column, if the source has it.
     places: Vec<Vec<Option<usize>>>,
     /// Whether the last column is the source of each row.
     numbered: bool,
 }
 
 impl Joiner {
-    /// All columns of all sources, in the order of the first ones that have them. What a source does not have is null.
+    /// The joiner of all columns of all sources, in the order in which they first occur. A column that a
+    /// source lacks is null in its rows.
     ///
     /// # Errors
-    /// Two sources have a column of another type, or one has a column with the name of the one that is added.
+    /// Two sources have a column of different types, or a source has a column with the name of the one that
+    /// is added.
     pub(in crate::loader) fn new(schemas: &[SchemaRef], numbered: bool) -> Result<Self> {
         let mut fields: Vec<Arc<Field>> = Vec::new();
         for (source, schema) in schemas.iter().enumerate() {
@@ -60,7 +62,7 @@ impl Joiner {
         Ok(Joiner { schema: Arc::new(Schema::new(fields)), places, numbered })
     }
 
-    /// One batch of those of sources, in their order.
+    /// Joins batches of sources into one, in their order.
     pub(in crate::loader) fn join(&self, batches: &[(usize, RecordBatch)]) -> Result<RecordBatch> {
         let rows: usize = batches.iter().map(|(_, batch)| batch.num_rows()).sum();
         let stored = self.schema.fields().len() - usize::from(self.numbered);
@@ -92,7 +94,7 @@ fn common(known: &Arc<Field>, other: &Arc<Field>, source: usize) -> Result<Arc<F
     let named = (TypeName(known.data_type()).to_string(), TypeName(other.data_type()).to_string());
     let (here, there) = match known.data_type() == other.data_type() || named.0 != named.1 {
         true => (words(known, named.0), words(other, named.1)),
-        // Where they differ in what the name leaves out: whether there are nulls in lists.
+        // The types may only differ in details that the name leaves out, such as nulls in lists.
         false => (words(known, known.data_type().to_string()), words(other, other.data_type().to_string())),
     };
     if known.data_type() != other.data_type() || here != there {
@@ -107,7 +109,7 @@ fn common(known: &Arc<Field>, other: &Arc<Field>, source: usize) -> Result<Arc<F
     Ok(Arc::new(known.as_ref().clone().with_nullable(nullable)))
 }
 
-/// The type of a column, and what is delivered in it: the shape of a tensor, the format of a text.
+/// The type of a column with its meaning: the shape of a tensor, the format of a text.
 fn words(field: &Field, data_type: String) -> String {
     let is_ours = |key: &str| key.starts_with("ARROW:extension") || key.starts_with("forebay");
     let mut notes: Vec<String> = field

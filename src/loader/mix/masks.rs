@@ -1,4 +1,4 @@
-//! Masks that only some sources make of a column.
+//! Masks of a column that only some sources make.
 
 use forebay_arrow::datatypes::Schema;
 use forebay_base::{Error, Place, Result};
@@ -14,7 +14,7 @@ pub(in crate::loader) struct Delivered<'a> {
 }
 
 impl Delivered<'_> {
-    /// The option that makes a mask of a column, if one does.
+    /// The option that makes a mask for a column, if there is one.
     fn mask_of(&self, column: &str) -> Option<&'static str> {
         self.schema.index_of(&Pad::mask_name(column)).ok()?;
         let is_named = |name: &str| name == column || matches_name(name, column);
@@ -35,8 +35,9 @@ impl Delivered<'_> {
     }
 }
 
-/// Refuses a column of which one source makes a mask and another does not: in the rows of the latter nobody would know what is
-/// there. In those of a source without the column, both are null.
+/// Refuses a column for which one source makes a mask and another does not: in the rows of the latter nothing
+/// would say which values are present. In the rows of sources without the column, both column and mask are
+/// null.
 pub(in crate::loader) fn check_masks(sources: &[Delivered<'_>]) -> Result<()> {
     for (source, of) in sources.iter().enumerate() {
         let columns = of.schema.fields().iter().map(|field| field.name().as_str());

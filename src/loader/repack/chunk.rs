@@ -1,4 +1,4 @@
-//! The cells of a column chunk, some at a time.
+//! The cells of a column chunk, read some at a time.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ pub(super) struct Chunk {
     max_level: i16,
 }
 
-/// Rows of it.
+/// Cells of consecutive rows of a column chunk.
 #[derive(Default)]
 pub(super) struct Cells {
     pub(super) rows: usize,
     /// The cells that are not null.
     pub(super) values: Vec<ByteArray>,
-    /// The level of each row; empty where no cell can be null.
+    /// The definition level of each row; empty if no cell can be null.
     pub(super) levels: Vec<i16>,
-    /// The level of a cell that is not null.
+    /// The definition level of a cell that is not null.
     pub(super) max_level: i16,
 }
 
@@ -46,7 +46,7 @@ impl Chunk {
         caught(open).unwrap_or_else(|_| Err(malformed()))
     }
 
-    /// The next rows, at most so many; none at the end.
+    /// The cells of the next rows, of at most `most`; empty at the end.
     pub(super) fn next(&mut self, most: usize) -> Result<Cells> {
         let Chunk { reader, max_level } = self;
         let read = || {
@@ -60,7 +60,7 @@ impl Chunk {
 }
 
 impl Cells {
-    /// The place of each cell that is not null, among the rows.
+    /// The place of each non-null cell among the rows.
     pub(super) fn places(&self) -> Vec<usize> {
         match self.levels.is_empty() {
             true => (0..self.rows).collect(),

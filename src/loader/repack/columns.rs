@@ -1,4 +1,4 @@
-//! Which columns hold images, and the schemas of files that hold them in another form.
+//! The columns that hold images, and the schemas of files that hold them in another form.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use super::report::RepackedColumn;
 use super::stored::StoredFile;
 use crate::column::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};
 
-/// Cells that are looked at to see what a column holds.
+/// The number of cells that are examined to find out what a column holds.
 const CELLS_SEEN: usize = 64;
 
 /// The child of a structure that holds the bytes of an image.
 const BYTES: &str = "bytes";
-/// What the name of a column of coefficients beside images ends in.
-const BESIDE: &str = "_coefficients";
+/// The suffix of the name of a column of coefficients beside images.
+const BESIDE_SUFFIX: &str = "_coefficients";
 
 /// The columns of images, by name.
 #[derive(Clone, Debug, Default)]
@@ -36,16 +36,17 @@ pub(super) struct Images {
 /// A leaf column of a file that holds images.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ImageLeaf {
-    /// Among the leaf columns of the file.
+    /// The index among the leaf columns of the file.
     pub(super) leaf: usize,
-    /// Among its columns.
+    /// The index among the columns of the file.
     root: usize,
-    /// Among the columns of images.
+    /// The index among the columns of images.
     pub(super) image: usize,
 }
 
 impl Images {
-    /// The columns that the options name, or those that hold such images: judged by the first cells of the first row group.
+    /// The columns that the options name, or else those that hold such images, judged by the first cells of
+    /// the first row group.
     pub(super) fn find(
         options: &RepackOptions,
         stored: &StoredFile,
@@ -95,7 +96,7 @@ impl Images {
         Ok(Images { names })
     }
 
-    /// What is reported of each, with nothing counted.
+    /// The report of each column of images, with all counts at 0.
     pub(super) fn reports(&self, form: Repack) -> Vec<RepackedColumn> {
         let report = |name: &String| RepackedColumn {
             column: name.clone(),
@@ -105,7 +106,7 @@ impl Images {
         self.names.iter().map(report).collect()
     }
 
-    /// The leaf columns of a file that hold them.
+    /// The leaf columns of a file that hold the images.
     pub(super) fn leaves(&self, schema: &SchemaDescriptor) -> Result<Vec<ImageLeaf>> {
         let found = self.names.iter().enumerate().map(|(image, name)| {
             let (leaf, root) = leaf_of(schema, name)?;
@@ -119,11 +120,11 @@ impl Images {
 pub(super) struct Written {
     pub(super) schema: TypePtr,
     pub(super) key_values: Vec<KeyValue>,
-    /// The paths of the columns that are written anew.
+    /// The paths of the columns that are re-encoded.
     pub(super) paths: Vec<ColumnPath>,
 }
 
-/// The schema that a file gets.
+/// The schema of the new file.
 pub(super) fn written(form: Repack, file: &FileMetaData, leaves: &[ImageLeaf]) -> Result<Written> {
     let schema = file.schema_descr();
     let root = schema.root_schema();
@@ -164,16 +165,17 @@ pub(super) fn written(form: Repack, file: &FileMetaData, leaves: &[ImageLeaf]) -
     Ok(Written { schema: Arc::new(message), key_values, paths })
 }
 
-/// Whether coefficients are a column of their own.
+/// Whether coefficients are written to a column of their own.
 pub(super) fn is_beside(form: Repack) -> bool {
     form == Repack::Pack { beside: true }
 }
 
 fn beside(name: &str) -> String {
-    format!("{name}{BESIDE}")
+    format!("{name}{BESIDE_SUFFIX}")
 }
 
-/// The leaf column and the column of a name, if it can hold images: binary values, or `struct<bytes, path>`.
+/// The leaf column and the column of this name, if it can hold images: binary values, or
+/// `struct<bytes, path>`.
 fn leaf_of(schema: &SchemaDescriptor, name: &str) -> Result<(usize, usize)> {
     let fields = schema.root_schema().get_fields();
     let Some(root) = fields.iter().position(|field| field.name() == name) else {

@@ -1,4 +1,4 @@
-//! One file, written again.
+//! Rewrites one file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -24,32 +24,33 @@ use super::orders;
 use super::report::{RepackReport, RepackedColumn};
 use super::stored::{StoredFile, ours};
 
-/// The writer looks at the page size after this many values: with its usual 1,024, images make pages of 100 MB.
+/// The writer checks the page size after this many values: with its usual 1,024, images would make pages of
+/// 100 MB.
 const IMAGES_BETWEEN_CHECKS: usize = 8;
-/// A page of images: so that a reader can take a few rows without the others.
+/// The size of a page of images, so that a reader can take a few rows without the others.
 const PAGE_BYTES: usize = 256 << 10;
-/// Bytes of images that are in work at the same time, and the most of them.
+/// The most bytes of images that are converted at the same time.
 const BYTES_AT_ONCE: i64 = 32 << 20;
 const IMAGES_AT_ONCE: i64 = 1024;
 
-/// What gives images their other form.
+/// Converts images to their other form.
 #[derive(Clone, Copy)]
 pub(super) struct Converter<'a> {
     pub(super) form: Repack,
-    /// The threads that do it.
+    /// The threads that convert.
     pub(super) pool: &'a ThreadPool,
 }
 
-/// A leaf column of the new file.
+/// The content of a leaf column of the new file.
 #[derive(Clone, Copy)]
 enum Column {
-    /// A copy of a leaf column.
+    /// A copy of this leaf column.
     Copied(usize),
     /// Images in their other form.
     Made(ImageLeaf),
 }
 
-/// Writes a file to a path of this machine.
+/// Writes the new file to a path of this machine.
 pub(super) fn write(
     converter: Converter<'_>,
     images: &Images,
@@ -122,7 +123,7 @@ fn properties(metadata: &ParquetMetaData, written: &Written) -> WriterProperties
         .set_sorting_columns(sorting)
         .set_write_batch_size(IMAGES_BETWEEN_CHECKS);
     if let Some(program) = file.created_by() {
-        // Readers judge statistics by it, and these are copied.
+        // Readers judge statistics by this name, and the statistics are copied.
         properties = properties.set_created_by(program.to_owned());
     }
     for path in &written.paths {
@@ -199,7 +200,7 @@ fn make<W: Write + Send>(
     column.close().map_err(ours)
 }
 
-/// The cells that are not null in their other form, as far as they have it.
+/// The cells that are not null in their other form, as far as they have one.
 fn changed(
     converter: Converter<'_>,
     cells: &Cells,

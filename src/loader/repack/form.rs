@@ -6,17 +6,17 @@ use forebay_image as decode;
 /// The form in which images are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repack {
-    /// As coefficients.
+    /// Images become coefficients.
     Pack {
-        /// In a column of their own, and not in place of the images.
+        /// Whether the coefficients are in a column of their own, instead of replacing the images.
         beside: bool,
     },
-    /// As JPEGs again.
+    /// Coefficients become JPEGs again.
     Unpack,
 }
 
 impl Repack {
-    /// An image in this form; `None` where it stays as it is.
+    /// The image in this form; `None` if it stays as it is.
     pub(super) fn apply(self, cell: &[u8]) -> Result<Option<Vec<u8>>> {
         match self {
             Repack::Pack { .. } => Ok(decode::pack(cell)),
@@ -25,7 +25,7 @@ impl Repack {
         }
     }
 
-    /// Whether a cell is of the kind that this form is for.
+    /// Whether a cell is of the kind that this form converts.
     pub(super) fn is_for(self, cell: &[u8]) -> bool {
         match self {
             Repack::Pack { .. } => decode::is_jpeg(cell),

@@ -1,7 +1,8 @@
-//! Data sets written again with their JPEGs in another form: as coefficients, or as files again.
+//! Rewrites a data set with its JPEGs in another form: as coefficients, or as JPEG files again.
 //!
-//! Only the column chunks of images are decoded and written anew. All others are copied byte for byte, with their statistics,
-//! page indexes and Bloom filters; row groups, their order and the metadata of the files stay as they are.
+//! Only the column chunks of images are decoded and re-encoded. All others are copied byte for byte, with
+//! their statistics, page indexes and Bloom filters; row groups, their order and the metadata of the files
+//! stay the same.
 //!
 //! ```text
 //! footer ─ columns ─► which leaf columns hold images, and the schema with their extension type
@@ -35,12 +36,13 @@ use file::Converter;
 use stored::StoredFile;
 
 impl Dataset {
-    /// Writes all files of the data set again, with their images in another form, below `location`: a folder or a prefix of a
-    /// store that holds nothing. `done` is called with the rows of each row group. The data set itself is only read.
+    /// Rewrites all files of the data set, with their images in another form, below `location`: a folder or a
+    /// prefix of a store that holds nothing. `done` is called with the rows of each row group. The data set
+    /// itself is only read.
     ///
     /// # Errors
-    /// `Invalid` where no column holds such images, a named one cannot, or the place is not empty; `BadRow` with its place for a
-    /// damaged cell that is to be unpacked; as the store fails.
+    /// `Invalid` if no column holds such images, a named column cannot, or the place is not empty; `BadRow`
+    /// with its place for a damaged cell that is to be unpacked; errors of the store.
     pub fn repack(
         &self,
         location: &str,
@@ -66,7 +68,7 @@ impl Dataset {
         written
     }
 
-    /// Refuses what would not be the same data set once it is written.
+    /// Refuses a data set that would not be the same once it is rewritten.
     fn check_repacked(&self) -> Result<()> {
         let of_table = |file: &&File| file.deleted.is_some() || file.declared.is_some();
         let Some(file) = self.catalog.files.iter().find(of_table) else { return Ok(()) };
@@ -113,7 +115,7 @@ impl Job<'_> {
         let converter = Converter { form: self.options.form, pool: self.pool };
         let written = file::write(converter, &images, &stored, &metadata, &unfinished, report, done);
         let placed = |error: Error| match error.kind() == ErrorKind::Io && error.place().file.is_none() {
-            // A read names its file.
+            // Errors of reads name their file already.
             true => error
                 .at(Place::file(unfinished.display().to_string()))
                 .hint("name a folder on a disk that has room"),
@@ -126,7 +128,7 @@ impl Job<'_> {
             self.dataset.here()?.0.wait_for(async move { destination.put(&whole, &relative).await })?
         });
         if put.is_err() {
-            // What is not whole is of no use.
+            // An incomplete file is of no use.
             let _ = std::fs::remove_file(&unfinished);
         }
         put?;

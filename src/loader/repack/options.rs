@@ -1,20 +1,20 @@
-//! What a user says of a data set that is written again.
+//! The options for rewriting a data set.
 
 use std::collections::BTreeMap;
 
 use super::form::Repack;
 
-/// What is written again, and how.
+/// The options for rewriting a data set.
 #[derive(Clone, Debug)]
 pub struct RepackOptions {
     /// The location of the data set, as it was opened.
     pub from: String,
     /// The form that images get.
     pub form: Repack,
-    /// The columns of images; `None`: those that hold any.
+    /// The columns of images; `None` for all columns that hold any.
     pub columns: Option<Vec<String>>,
-    /// Threads that decode; `None`: one for each processor.
+    /// The number of threads that decode; `None` for one for each processor.
     pub threads: Option<usize>,
-    /// Those of the store that is written to.
+    /// The options of the store that is written to.
     pub storage: BTreeMap<String, String>,
 }

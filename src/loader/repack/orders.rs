@@ -1,8 +1,9 @@
-//! The orders of columns, by which readers judge minima and maxima: those of the file that was copied.
+//! The orders of columns, by which readers judge minima and maxima: the new file gets those of the copied
+//! file.
 //!
-//! The Parquet crate gives all files that it writes its own ones, as that of IEEE 754 for floats. The statistics that are copied
-//! were made by another, and a reader that does not know the new one drops them. So the last field of the footer is put right
-//! once it is written: one byte for each column.
+//! The Parquet crate gives its own orders to all files that it writes, such as that of IEEE 754 for floats.
+//! The copied statistics were made by another order, and a reader that does not know the new one drops them.
+//! So the last field of the footer is corrected once it is written: one byte for each column.
 
 use std::fs::File;
 use std::io;
@@ -10,26 +11,29 @@ use std::os::unix::fs::FileExt;
 
 use parquet::basic::ColumnOrder;
 
-/// The length of the footer and the magic, which end a file.
-const ENDING: u64 = 8;
-/// An order in Thrift's compact form: the header of a field of an empty structure, its end, and that of the union.
-const ENTRY: usize = 3;
-/// The headers of the fields with the order that the type defines, and with those that came later.
+/// The bytes of the footer's length and the magic, which end a file.
+const ENDING_BYTES: u64 = 8;
+/// The bytes of an order in Thrift's compact form: the header of a field with an empty structure, the end of
+/// that structure, and the end of the union.
+const ENTRY_BYTES: usize = 3;
+/// The header of the field with the order that the type defines, and below it that of an order that came
+/// later.
 const TYPE_DEFINED: u8 = 0x1C;
 const IEEE_754: u8 = 0x2C;
 const INT96: u8 = 0x3C;
-/// That of a field which nobody knows, and so of no order.
+/// The header of a field that no reader knows, and so of no order.
 const UNDEFINED: u8 = 0xFC;
 
-/// Gives each column of a written file its order: that of `orders`, or where there is none the one that it has.
+/// Gives each column of a written file its order from `orders`, or leaves the order that it has if there is
+/// none.
 pub(super) fn put_right(file: &File, orders: &[Option<ColumnOrder>]) -> io::Result<()> {
-    // The end of the footer's structure comes behind them.
-    let length = orders.len() * ENTRY + 1;
-    let at = file.metadata()?.len().checked_sub(ENDING + length as u64);
+    // The end of the footer's structure follows them.
+    let length = orders.len() * ENTRY_BYTES + 1;
+    let at = file.metadata()?.len().checked_sub(ENDING_BYTES + length as u64);
     let at = at.ok_or_else(unknown)?;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, at)?;
-    let (entries, [0]) = bytes.as_chunks_mut::<ENTRY>() else { return Err(unknown()) };
+    let (entries, [0]) = bytes.as_chunks_mut::<ENTRY_BYTES>() else { return Err(unknown()) };
     for (entry, order) in entries.iter_mut().zip(orders) {
         let [TYPE_DEFINED | IEEE_754 | INT96, 0, 0] = *entry else { return Err(unknown()) };
         entry[0] = match order {

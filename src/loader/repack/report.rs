@@ -1,37 +1,37 @@
-//! What is told of a data set that was written again.
+//! The report about a data set that was rewritten.
 
 use serde::Serialize;
 
-/// What was written.
+/// The report about a data set that was rewritten.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RepackReport {
-    /// Files.
+    /// The number of files.
     pub files: u64,
-    /// Rows of all of them.
+    /// The number of rows in all files.
     pub rows: u64,
-    /// Bytes of all files that were read.
+    /// The bytes of all files that were read.
     pub bytes_before: u64,
-    /// Bytes of all files that were written.
+    /// The bytes of all files that were written.
     pub bytes_after: u64,
     /// The columns of images.
     pub columns: Vec<RepackedColumn>,
 }
 
-/// What became of a column.
+/// The report about a column of images.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RepackedColumn {
-    /// Its name.
+    /// The name of the column.
     pub column: String,
-    /// The column that has the images in their other form, where it is not the same one.
+    /// The column that has the images in their other form, if it is a different one.
     pub written_as: String,
-    /// Images that are in the other form now.
+    /// The number of images that were converted.
     pub changed: u64,
-    /// Cells that stayed as they were: they do not have the other form.
+    /// The number of cells that stayed the same because they do not have the other form.
     pub kept: u64,
-    /// Cells that are null.
+    /// The number of cells that are null.
     pub nulls: u64,
-    /// Bytes that the images that changed had.
+    /// The bytes of the converted images before.
     pub bytes_before: u64,
-    /// Bytes that they have.
+    /// The bytes of the converted images after.
     pub bytes_after: u64,
 }

@@ -1,4 +1,4 @@
-//! A file of a data set as the Parquet crate reads it: bytes anywhere in it, from wherever it is stored.
+//! A file of a data set as the Parquet crate reads it: bytes at any place, wherever the file is stored.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use parquet::file::reader::{ChunkReader, Length};
 use crate::loader::dataset::Dataset;
 use crate::loader::threads::IoRuntime;
 
-/// Bytes that are read at once where many are read one after the other.
-const BLOCK: u64 = 8 << 20;
+/// The bytes that are read at once where many are read in sequence.
+const BLOCK_BYTES: u64 = 8 << 20;
 
 /// A file of a data set, in the version that was opened.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ impl StoredFile {
         Ok(StoredFile { io, store, catalog: dataset.catalog.clone(), file })
     }
 
-    /// The footer, with page indexes as far as there are any.
+    /// The footer, with the page indexes that exist.
     pub(super) fn metadata(&self) -> Result<ParquetMetaData> {
         let read = || {
             let reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Optional);
@@ -43,7 +43,7 @@ impl StoredFile {
         caught(read).unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")))
     }
 
-    /// Bytes of it, all of them.
+    /// The bytes `start..start + length` of the file, or an error.
     pub(super) fn read(&self, start: u64, length: u64) -> Result<Bytes> {
         let (store, catalog, file) = (self.store.clone(), self.catalog.clone(), self.file);
         let range = start..start.saturating_add(length);
@@ -74,10 +74,10 @@ impl ChunkReader for StoredFile {
     }
 }
 
-/// The bytes of a file from somewhere on.
+/// The bytes of a file from some offset on, read block by block.
 pub(super) struct Blocks {
     file: StoredFile,
-    /// Where the next block begins.
+    /// The offset of the next block.
     at: u64,
     block: Bytes,
 }
@@ -85,7 +85,7 @@ pub(super) struct Blocks {
 impl Read for Blocks {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.block.is_empty() {
-            let length = BLOCK.min(self.file.len().saturating_sub(self.at));
+            let length = BLOCK_BYTES.min(self.file.len().saturating_sub(self.at));
             if length == 0 || to.is_empty() {
                 return Ok(0);
             }
@@ -98,7 +98,8 @@ impl Read for Blocks {
     }
 }
 
-/// An error of the Parquet crate, which may be one of ours or of a disk on its way through.
+/// The cause of an error of the Parquet crate, which may be an error of this crate or of a disk that passed
+/// through it.
 pub(super) fn ours(error: ParquetError) -> Error {
     let ParquetError::External(inner) = error else { return error.into_error() };
     let inner = match inner.downcast::<Error>() {

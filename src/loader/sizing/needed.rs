@@ -1,4 +1,4 @@
-//! What an order needs of the memory budget.
+//! The part of the memory budget that an order needs.
 
 use crate::reader::budget::Budget;
 use crate::reader::cost::Cost;
@@ -6,40 +6,42 @@ use crate::reader::reads::Reads;
 use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec, Split};
 
-/// Parts of each lane beyond its pool that there is memory for, so that a batch may straddle the next one.
-const STRADDLED: u64 = 1;
+/// The number of parts of each lane beyond its pool for which there is memory, so that a batch may straddle
+/// the next one.
+const STRADDLED_PARTS: u64 = 1;
 
-/// Bytes of a part's deal for each row.
-const DEALT: u64 = 4;
+/// The bytes of a part's deal for each row.
+const DEAL_BYTES: u64 = 4;
 
-/// Bytes of a sample that is drawn when its row group is decoded: its row, and how often that came before.
-const DRAWN: u64 = 8;
+/// The bytes of a sample that is drawn when its row group is decoded: its row, and how often that row came
+/// before.
+const DRAW_BYTES: u64 = 8;
 
 /// The most that an order needs of the budget, in any epoch and on any rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needed {
-    /// For row groups.
+    /// The bytes for row groups.
     pub(super) row_groups: u64,
-    /// For lists of rows.
+    /// The bytes for lists of rows.
     pub(super) lists: u64,
-    /// Lanes that a rank reads.
+    /// The number of lanes that a rank reads.
     pub(super) lanes: u64,
-    /// For the largest row group while it is read, without such lists.
+    /// The bytes for the largest row group while it is read, without such lists.
     pub(super) largest: u64,
 }
 
 /// A row group, as far as memory is concerned.
 #[derive(Clone, Copy, Debug)]
 struct Weight {
-    /// The fewest rows that it has in an epoch, at least one, and the most.
+    /// The fewest rows that it has in an epoch, at least one; below, the most.
     rows: u32,
     most: u32,
-    /// Bytes of its rows.
+    /// The bytes of its rows.
     held: u64,
 }
 
 impl Needed {
-    /// What `order` needs of row groups that `reads` reads, with the rows of `samples`.
+    /// The needs of `order` for the row groups that `reads` reads, with the rows of `samples`.
     pub(super) fn of(
         reads: &Reads,
         samples: &SampleIndex,
@@ -52,7 +54,7 @@ impl Needed {
         let mut weight = |rows: u32, most: u32, cost: Cost| {
             passing = Budget::rounded(cost.passing()).max(passing);
             largest = cost.total().max(largest);
-            // One without any is not read.
+            // A row group without selected rows is not read.
             Weight { rows: rows.max(1), most, held: Budget::rounded(cost.held) }
         };
         let mut groups: Vec<Weight> = Vec::with_capacity(samples.most().len());
@@ -68,20 +70,23 @@ impl Needed {
         let lanes = order.lanes_of_a_rank(&split);
         let pool = u64::from(order.pool());
         let drawn = match samples.are_drawn() {
-            true => DRAWN.saturating_mul(listed(&mut groups, lanes * (pool + STRADDLED), split.rows)),
+            true => {
+                DRAW_BYTES.saturating_mul(listed(&mut groups, lanes * (pool + STRADDLED_PARTS), split.rows))
+            }
             false => 0,
         };
         let needed = Needed::for_groups(groups, passing, order.mixing, pool, (split, lanes), needs_deals);
         Needed { lists: needed.lists.saturating_add(drawn), largest, ..needed }
     }
 
-    /// Epochs deal row groups to lanes and windows in any order, so the largest are assumed to meet.
+    /// Epochs deal row groups to lanes and windows in any order, so the largest ones are assumed to meet.
     ///
-    /// A lane holds the parts of its pool. When fetching waits for one more, the assembly takes the few rows that a batch
-    /// needs of parts that leave with it out of them ([`Assembly::detach_leaving`](crate::loader::assembly)): then a lane holds no more
-    /// than its pool with the part that is awaited, and the batch can be made. Beyond that each lane has memory for one
-    /// part more, so that a batch that straddles two row groups does not wait. While a row group is decoded, its bytes lie beside
-    /// its rows, with all else that decoding takes: `passing` at most.
+    /// A lane holds the parts of its pool. When fetching waits for one more, the assembly copies the few rows
+    /// that a batch needs out of the parts that leave with it
+    /// ([`Assembly::detach_leaving`](crate::loader::assembly)): then a lane holds no more than its pool with
+    /// the part that is awaited, and the batch can be made. Beyond that each lane has memory for one part
+    /// more, so that a batch that straddles two row groups does not wait. While a row group is decoded, its
+    /// bytes are in memory beside its rows, with everything else that decoding takes: `passing` at most.
     fn for_groups(
         mut groups: Vec<Weight>,
         passing: u64,
@@ -96,16 +101,18 @@ impl Needed {
             return Needed { row_groups: held + passing, lanes, ..Needed::default() };
         }
         let rows = lanes * split.rows.div_ceil(u64::from(split.lanes.max(1)));
-        // A row group that two lanes share is paid for in both.
+        // A row group that two lanes share is counted in both.
         let shared = lanes - 1;
-        let most = (lanes * (pool + STRADDLED)).min(parts_of(&mut groups, rows) + shared);
+        let most = (lanes * (pool + STRADDLED_PARTS)).min(parts_of(&mut groups, rows) + shared);
         groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.held));
         let largest = groups.first().map_or(0, |group| group.held);
         let by_count = groups.iter().map(|group| group.held).take(most as usize).sum::<u64>()
             + most.saturating_sub(groups.len() as u64) * largest;
-        let by_rows = held_by(&mut groups, rows) + (CUT + shared) * largest;
+        let by_rows = held_by(&mut groups, rows) + (CUT_GROUPS + shared) * largest;
         let lists = match (mixing, pool) {
-            (Mixing::Window, 1) => DEALT.saturating_mul(listed(&mut groups, lanes * (1 + STRADDLED), rows)),
+            (Mixing::Window, 1) => {
+                DEAL_BYTES.saturating_mul(listed(&mut groups, lanes * (1 + STRADDLED_PARTS), rows))
+            }
             (Mixing::Window, _) => {
                 listed_bytes(pool, needs_deals).saturating_mul(listed(&mut groups, lanes * pool, rows))
             }
@@ -116,22 +123,23 @@ impl Needed {
     }
 }
 
-/// Bytes of lists for each row of a window of `pool` parts. The next epoch has a place in its part's deal and a source for each
-/// row, while a quarter of this one's sources are left, and its parts' deals, if they are needed.
+/// The bytes of lists for each row of a window of `pool` parts. The next epoch has a place in its part's deal
+/// and a source for each row, while a quarter of this epoch's sources are left, and its parts' deals, if they
+/// are needed.
 fn listed_bytes(pool: u64, needs_deals: bool) -> u64 {
     let source = if pool <= 0xFF { 1 } else { 2 };
-    DEALT + source + if needs_deals { DEALT + 1 } else { 0 }
+    DEAL_BYTES + source + if needs_deals { DEAL_BYTES + 1 } else { 0 }
 }
 
-/// Bytes of lists for each row of a row group, or sample of its, while it is read.
+/// The bytes of lists for each row of a row group, or each of its samples, while it is read.
 pub(super) fn listed_while_read(samples: &SampleIndex, order: &OrderSpec) -> u64 {
-    let dealt = if order.is_windowed() { DEALT } else { 0 };
-    let drawn = if samples.are_drawn() { DRAWN } else { 0 };
+    let dealt = if order.is_windowed() { DEAL_BYTES } else { 0 };
+    let drawn = if samples.are_drawn() { DRAW_BYTES } else { 0 };
     dealt + drawn
 }
 
-/// Row groups that are cut where the lanes of a rank begin and end.
-const CUT: u64 = 2;
+/// The number of row groups that are cut where the lanes of a rank begin and end.
+const CUT_GROUPS: u64 = 2;
 
 /// The most parts that the given number of consecutive rows can be in.
 fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
@@ -142,7 +150,7 @@ fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
         left = left.saturating_sub(group.rows.into());
         fits
     });
-    (whole.count() as u64 + CUT).min(groups.len() as u64)
+    (whole.count() as u64 + CUT_GROUPS).min(groups.len() as u64)
 }
 
 /// The most bytes that the given number of rows take.
@@ -160,7 +168,7 @@ fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
     held
 }
 
-/// The most rows of `parts` parts, of `rows` together.
+/// The most rows of `parts` parts that have at most `rows` rows together.
 fn listed(groups: &mut [Weight], parts: u64, rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.most));
     let all: u64 = groups.iter().take(parts as usize).map(|group| u64::from(group.most)).sum();
@@ -208,7 +216,7 @@ mod tests {
     #[test]
     fn a_lane_holds_no_more_than_it_has() {
         let needed = need(groups(16), Mixing::Window, 16, split(1_600, 2, 2));
-        // Eight row groups' worth of rows lie in ten at most, of which two are cut.
+        // Eight row groups' worth of rows are in ten row groups at most, of which two are cut.
         assert_eq!(needed.row_groups, 10 * 100 * KIB + 40 * KIB);
         assert_eq!(needed.lists, 800 * listed_bytes(16, true));
         let all = need(groups(16), Mixing::Window, 16, split(1_600, 1, 1));

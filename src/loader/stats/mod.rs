@@ -1,5 +1,5 @@
-//! Why an accelerator waits: a snapshot of how long each stage worked, which stage the training loop waited for, and how
-//! much is in flight.
+//! Why an accelerator waits: a snapshot of how long each stage worked, which stage the training loop waited
+//! for, and how much is in flight.
 //!
 //! `table` shows it to people, `verdict` sums it up in a sentence, `prometheus` serves it to monitoring.
 
@@ -23,7 +23,8 @@ pub use waits::Waits;
 
 const NANOS: f64 = 1e9;
 
-/// The threads that decode Parquet and images and gather rows, as a whole. All times are in seconds, summed over threads.
+/// The threads that decode Parquet and images and gather rows, as a whole. All times are in seconds, summed
+/// over threads.
 ///
 /// ```no_run
 /// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
@@ -34,20 +35,20 @@ const NANOS: f64 = 1e9;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PoolStats {
-    /// Number of threads.
+    /// The number of threads.
     pub threads: u64,
-    /// Time during which they worked.
+    /// The time during which they worked.
     pub working: f64,
-    /// Time within epochs in which they were idle because no row group was there to work on.
+    /// The time within epochs in which they were idle because there was no row group to work on.
     pub starved: f64,
-    /// Time within epochs in which they were idle because enough batches were ready.
+    /// The time within epochs in which they were idle because enough batches were ready.
     pub blocked: f64,
 }
 
 /// How long `next()` took, in seconds. The first batch of the first epoch is in [`first`](Self::first) alone.
 ///
-/// Percentiles come from a log-linear histogram of fixed size, as HdrHistogram has it, and are off by at most 0.8 % of
-/// their value; `max`, `sum` and `first` are exact.
+/// Percentiles come from a log-linear histogram of fixed size, like that of HdrHistogram, and are off by at
+/// most 0.8 % of their value; `max`, `sum` and `first` are exact.
 ///
 /// ```no_run
 /// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
@@ -58,9 +59,9 @@ pub struct PoolStats {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct NextStats {
-    /// Calls that returned a batch.
+    /// The number of calls that returned a batch.
     pub count: u64,
-    /// Sum over these calls.
+    /// The sum over these calls.
     pub sum: f64,
     /// Median.
     pub p50: f64,
@@ -86,13 +87,13 @@ pub struct NextStats {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct QueueStats {
-    /// Batches that wait for the training loop now.
+    /// The number of batches that wait for the training loop now.
     pub batches_ready: u64,
-    /// The same, on average.
+    /// The average number of batches that wait for the training loop.
     pub batches_ready_mean: f64,
-    /// Row groups that were granted memory and are not in the window yet.
+    /// The number of row groups that were granted memory and are not in the window yet.
     pub row_groups: u64,
-    /// The same, on average.
+    /// The average number of row groups that were granted memory and are not in the window yet.
     pub row_groups_mean: f64,
 }
 
@@ -111,9 +112,9 @@ pub struct MemoryStats {
     pub budget: u64,
     /// Bytes of the budget that are kept for batches.
     pub batches: u64,
-    /// Bytes of row groups in flight and in the window now.
+    /// The bytes of row groups in flight and in the window now.
     pub row_groups: u64,
-    /// Peak of these so far.
+    /// The most bytes of row groups in flight and in the window so far.
     pub row_groups_peak: u64,
 }
 
@@ -121,13 +122,15 @@ pub struct MemoryStats {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SourceStats {
-    /// Rows of it in the batches that this rank took so far.
+    /// The rows of the source in the batches that this rank took so far.
     pub rows: u64,
 }
 
-/// A snapshot of the measurements of a loader since it was built: see [`Loader::stats`](super::Loader::stats).
+/// A snapshot of the measurements of a loader since it was built: see
+/// [`Loader::stats`](super::Loader::stats).
 ///
-/// All times are in seconds. [`Display`](std::fmt::Display) prints it as a table, with the [verdict](Self::verdict) below.
+/// All times are in seconds. [`Display`](std::fmt::Display) prints it as a table, with the
+/// [verdict](Self::verdict) below.
 ///
 /// ```no_run
 /// let loader = forebay::Dataset::open("data/train/")?.loader().build()?;
@@ -149,27 +152,28 @@ pub struct Stats {
     pub pool: PoolStats,
     /// Time that the training loop waited, by stage.
     pub waits: Waits,
-    /// The part of it that was the wait for the first batch of the first epoch.
+    /// The part of these waits that was for the first batch of the first epoch.
     pub waits_first: Waits,
-    /// Time of the training loop itself: between a batch and the request for the next one of the epoch.
+    /// The time of the training loop itself: between a batch and the request for the next one of the epoch.
     pub consumer: f64,
     /// How long `next()` took.
     pub next: NextStats,
     /// Work in flight.
     pub queues: QueueStats,
-    /// Bad rows that were skipped.
+    /// The number of bad rows that were skipped.
     pub skipped_rows: u64,
-    /// Rows that were repeated to keep ranks equal.
+    /// The number of rows that were repeated to keep ranks equal.
     pub padded_rows: u64,
-    /// Values of batches made so far that are not in the vocabulary of their column, and have the code for those.
+    /// The number of values in batches so far that are not in the vocabulary of their column, and have the
+    /// code for unknown values.
     pub unknown_values: u64,
     /// The memory budget.
     pub memory: MemoryStats,
-    /// Requests to the stores since the data set was opened.
+    /// The requests to the stores since the data set was opened.
     pub traffic: TrafficStats,
     /// Work of the row cache since it was opened; `None` without one.
     pub cache: Option<CacheStats>,
-    /// The sources of a mix, in their order; empty for a loader.
+    /// The sources of a mix, in their order; empty for a loader of one data set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceStats>,
 }
@@ -216,12 +220,12 @@ impl Stats {
         }
     }
 
-    /// The stage that the training loop waits for, and what to do about it.
+    /// The stage that the training loop waits for, and a remedy.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(std::slice::from_ref(self))
     }
 
-    /// The same for several ranks together.
+    /// The verdict on several ranks together.
     pub fn verdict_of(ranks: &[Stats]) -> Verdict {
         Verdict::of(ranks)
     }

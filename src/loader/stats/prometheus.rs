@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use super::{NextStats, Stats};
 use crate::monitor::Stage;
 
-/// One page of metrics in the making.
+/// A page of metrics that is being written.
 #[derive(Default)]
 struct Page {
     text: String,
@@ -22,13 +22,13 @@ impl Page {
         let _ = writeln!(self.text, "forebay_{name}{label} {value}");
     }
 
-    /// A metric of one sample.
+    /// Writes a metric with one sample.
     fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
         self.metric(name, kind, help);
         self.sample(name, None, value);
     }
 
-    /// A counter with a sample for each of several labels.
+    /// Writes a counter with a sample for each of several labels.
     fn counter(&mut self, name: &str, help: &str, label: &str, samples: &[(&str, f64)]) {
         self.metric(name, "counter", help);
         samples.iter().for_each(|(value, number)| self.sample(name, Some((label, value)), number));
@@ -36,8 +36,8 @@ impl Page {
 }
 
 impl Stats {
-    /// The same in the text exposition format of Prometheus, in base units: seconds and bytes. Serve it as
-    /// `text/plain; version=0.0.4`, or write it where the node exporter's textfile collector reads.
+    /// The statistics in the text exposition format of Prometheus, in base units: seconds and bytes. Serve it
+    /// as `text/plain; version=0.0.4`, or write it where the node exporter's textfile collector reads.
     pub fn to_prometheus(&self) -> String {
         let mut page = Page::default();
         let stages = self.stages.named();

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::seconds;
 use crate::monitor::{Idle, Stage, Timings};
 
-/// Work of one stage since the loader was built. All times are in seconds.
+/// The work of one stage since the loader was built. All times are in seconds.
 ///
 /// ```no_run
 /// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
@@ -16,16 +16,18 @@ use crate::monitor::{Idle, Stage, Timings};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StageStats {
-    /// Items that it produced: files, row groups, rows, images or batches, as [`Stages`] says.
+    /// The items that the stage produced: files, row groups, rows, images or batches, as [`Stages`] says.
     pub items: u64,
-    /// Bytes of these items.
+    /// The bytes of these items.
     pub bytes: u64,
-    /// Time during which it worked; for the stages of the pool of threads, summed over the threads.
+    /// The time during which the stage worked; for the stages of the pool of threads, summed over the
+    /// threads.
     pub working: f64,
-    /// Time within epochs in which it had nothing to work on. `None` for the stages that share the pool of threads, which
-    /// have [`Stats::pool`](super::Stats::pool) in common.
+    /// The time within epochs in which the stage had nothing to work on. `None` for the stages that share the
+    /// pool of threads, which have [`Stats::pool`](super::Stats::pool) in common.
     pub starved: Option<f64>,
-    /// Time within epochs in which there was no space for its results; for fetching, no memory.
+    /// The time within epochs in which there was no space for the results of the stage; for fetching, no
+    /// memory.
     pub blocked: Option<f64>,
 }
 
@@ -41,34 +43,41 @@ pub struct StageStats {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Stages {
-    /// Listing, and reading footers, when the data set was opened. Items: files; bytes: those that were read.
+    /// Listing files and reading footers when the data set was opened. Items: files; bytes: those that were
+    /// read.
     pub list: StageStats,
     /// Reading row groups from the store. Items: row groups; bytes: of their column chunks.
     ///
-    /// It works while any row group is being read. It is blocked while none is, and the next one waits for memory or the
-    /// last ones wait to be decoded. It is starved while there is nothing left to read.
+    /// The stage works while any row group is being read. It is blocked while none is, and the next one waits
+    /// for memory or the last ones wait to be decoded. It is starved while there is nothing left to read.
     pub fetch: StageStats,
-    /// The row cache: lookups, and writes of rows that are then used from there. Items: row groups that were found; bytes:
-    /// of their rows. Mapped rows are read from disk when they are used, within the stage that uses them.
+    /// The row cache: lookups, and writes of rows that are then used from there. Items: row groups that were
+    /// found; bytes: of their rows. Mapped rows are read from disk when they are used, within the stage that
+    /// uses them.
     pub cache: StageStats,
-    /// Parquet to Arrow, on the pool. Items: rows; bytes: of their arrays.
+    /// Decoding Parquet to Arrow, on the pool. Items: rows; bytes: of their arrays.
     pub parquet: StageStats,
-    /// The thread that follows the plan and lists the rows of each batch. Items: rows. It is starved while it waits for a
-    /// row group, blocked while enough batches wait for the training loop.
+    /// The thread that follows the plan and lists the rows of each batch. Items: rows. It is starved while it
+    /// waits for a row group, and blocked while enough batches wait for the training loop.
     pub shuffle: StageStats,
-    /// Gathering rows into batches (collate), on the pool. Items: rows, once for each column; bytes: of the columns.
+    /// Gathering rows into batches (collate), on the pool. Items: rows, once for each column; bytes: of the
+    /// columns.
     pub gather: StageStats,
-    /// Decoding cells, on the pool: images, and the cells of users' [`Decoder`](crate::column::Decoder)s. Items: cells;
-    /// bytes: of pixels and other values.
+    /// Decoding cells, on the pool: images, and the cells of users' [`Decoder`](crate::column::Decoder)s.
+    /// Items: cells; bytes: of pixels and other values.
     pub decode: StageStats,
-    /// Converting cells to the form in which the cache keeps them, on the pool. Items: cells; bytes: of that form.
+    /// Converting cells to the form in which the cache keeps them, on the pool. Items: cells; bytes: of that
+    /// form.
     pub keep: StageStats,
-    /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the new arrays. Zero in Rust.
+    /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the new arrays.
+    /// Zero in Rust.
     pub hand_over: StageStats,
-    /// The user's function, on a thread of its own or in several workers, whose times are added. Items: batches. It is
-    /// starved while all of it waits for the loader, blocked while the training loop has not taken its results.
+    /// The user's function, on a thread of its own or in several workers, whose times are added. Items:
+    /// batches. It is starved while all of it waits for the loader, and blocked while the training loop has
+    /// not taken its results.
     pub transform: StageStats,
-    /// Copying batches to a device, as far as it takes time of the training loop's thread. Items: batches; bytes: copied.
+    /// Copying batches to a device, as far as it takes time of the training loop's thread. Items: batches;
+    /// bytes: copied.
     pub device: StageStats,
 }
 

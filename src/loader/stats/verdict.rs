@@ -7,14 +7,14 @@ use serde::Serialize;
 use super::{Stages, Stats, Waits};
 use crate::monitor::Stage;
 
-/// Share of the time that a training loop may wait and still be the bottleneck itself.
+/// A training loop that waits for a smaller share of the time is itself the bottleneck.
 const MIN_WAIT_SHARE: f64 = 0.02;
 
-/// Share of the time of fetching that is spent waiting for memory, above which more memory is advised.
+/// More memory is advised if fetching waits for memory for a larger share of its time.
 const MIN_MEMORY_WAIT_SHARE: f64 = 0.3;
 
-/// The bottleneck of a training loop. The wait for the first batch is left out if there are more batches: it is the
-/// start of the pipeline, and says little about the rest.
+/// The bottleneck of a training loop. The wait for the first batch is left out if there are more batches: it
+/// is the start of the pipeline, and says little about the rest.
 ///
 /// ```no_run
 /// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
@@ -25,14 +25,15 @@ const MIN_MEMORY_WAIT_SHARE: f64 = 0.3;
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The bottleneck: the stage with the longest wait, or the [consumer](Stage::Consumer) itself if it waited less than 2 %
-    /// of the time.
+    /// The bottleneck: the stage with the longest wait, or the [consumer](Stage::Consumer) itself if it
+    /// waited less than 2 % of the time.
     pub stage: Stage,
-    /// Share of the waiting that was for this stage, from 0 to 1; for the consumer, its share of all time.
+    /// The share of the waiting that was for this stage, from 0 to 1; for the consumer, its share of all
+    /// time.
     pub share: f64,
-    /// Share of the training loop's time that it waited, from 0 to 1.
+    /// The share of the training loop's time that it waited, from 0 to 1.
     pub waiting: f64,
-    /// The bottleneck and a remedy, in a sentence without a full stop.
+    /// The bottleneck and a remedy, as a sentence without a full stop.
     pub sentence: String,
 }
 

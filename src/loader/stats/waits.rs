@@ -7,11 +7,13 @@ use crate::monitor::{STAGES, Stage};
 
 /// Seconds that the training loop waited, by the stage that it waited for.
 ///
-/// Every moment that the loop is in `next()`, or that a column of a batch is converted for it, counts for exactly one stage:
+/// Every moment in which the loop is in `next()`, or in which a column of a batch is converted for it, counts
+/// for exactly one stage:
 ///
 /// 1. for the stage between the loader and the loop that works on its batch, such as a transform;
-/// 2. else, while its batch is being made, for the stages that the pool of threads works on, in equal parts by thread;
-/// 3. else, where a batch is ready, for handing it over;
+/// 2. else, while its batch is being made, for the stages that the pool of threads works on, in equal parts
+///    by thread;
+/// 3. else, if a batch is ready, for handing it over;
 /// 4. else for the stage that the next row group of the plan is in.
 ///
 /// ```no_run
@@ -25,28 +27,28 @@ use crate::monitor::{STAGES, Stage};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
-    /// For row groups to arrive from the store.
+    /// The wait for row groups to arrive from the store.
     pub fetch: f64,
-    /// For memory that other row groups hold.
+    /// The wait for memory that other row groups hold.
     pub memory: f64,
-    /// For the row cache.
+    /// The wait for the row cache.
     pub cache: f64,
-    /// For Parquet decoding.
+    /// The wait for Parquet decoding.
     pub parquet: f64,
-    /// For the plan of an epoch, and for listing the rows of each batch.
+    /// The wait for the plan of an epoch, and for listing the rows of each batch.
     pub shuffle: f64,
-    /// For gathering rows.
+    /// The wait for gathering rows.
     pub gather: f64,
-    /// For decoding images.
+    /// The wait for decoding images.
     pub decode: f64,
-    /// For converting images to the form in which the cache keeps them.
+    /// The wait for converting images to the form in which the cache keeps them.
     pub keep: f64,
-    /// For batches that were ready: until the waiting thread was awake, and for conversion to the arrays of Python or of a
-    /// framework.
+    /// The wait for batches that were ready: until the waiting thread was awake, and for conversion to the
+    /// arrays of Python or of a framework.
     pub hand_over: f64,
-    /// For the user's function.
+    /// The wait for the user's function.
     pub transform: f64,
-    /// For copies to a device.
+    /// The wait for copies to a device.
     pub device: f64,
 }
 
@@ -91,7 +93,7 @@ impl Waits {
         Stage::ALL.into_iter().map(|stage| self.of(stage)).sum()
     }
 
-    /// The sum of these and `factor` times others.
+    /// The sum of these waits and `factor` times others.
     fn plus(&self, factor: f64, other: &Waits) -> Waits {
         Waits {
             fetch: self.fetch + factor * other.fetch,
@@ -108,7 +110,7 @@ impl Waits {
         }
     }
 
-    /// The difference to an earlier snapshot.
+    /// The waits since an earlier snapshot.
     #[must_use]
     pub fn since(&self, earlier: &Waits) -> Waits {
         self.plus(-1.0, earlier)

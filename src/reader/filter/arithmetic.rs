@@ -1,7 +1,7 @@
 //! Arithmetic on numbers: exact on integers, in 64-bit floats otherwise.
 //!
-//! `arrow-arith` stays in the type of its operands and fails where that overflows, or where an integer is
-//! divided by 0: here that is null.
+//! `arrow-arith` stays in the type of its operands and fails on overflow or division of an integer by 0: here
+//! the result is null.
 
 use std::cmp::Ordering;
 
@@ -13,10 +13,10 @@ use super::rows::Rows;
 use super::truth::Truth;
 use super::{Op, Operand, Value, evaluate};
 
-/// A number of one row.
+/// A number in one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
-    /// None: of a null, or of integers divided by 0.
+    /// No number: the result for a null, or for an integer divided by 0.
     Null,
     Whole(i128),
     Float(f64),
@@ -46,7 +46,7 @@ pub(super) fn compare(rows: &Rows<'_>, left: &Operand, op: Op, right: &Operand) 
     Ok(if op == Op::In { truth.or_false() } else { truth })
 }
 
-/// For each row whether a number is null.
+/// Says for each row whether a number is null.
 pub(super) fn is_null(rows: &Rows<'_>, operand: &Operand) -> Result<Truth> {
     let number = numbers(rows, operand)?;
     let each = (0..rows.len()).map(|row| Ok(Some(number(row)? == Number::Null)));
@@ -137,8 +137,8 @@ fn apply(left: Number, op: Arithmetic, right: Number) -> Result<Number> {
     }))
 }
 
-/// Quotient and remainder as CPython's `float_divmod` has them, with the signs of their zeros, but for a division by 0: it gives
-/// infinity or NaN, and NaN.
+/// Quotient and remainder like CPython's `float_divmod`, with the signs of their zeros, except for a division
+/// by 0: that gives infinity or NaN, and NaN.
 fn divide(left: f64, right: f64) -> (f64, f64) {
     if right == 0.0 {
         return (left / right, f64::NAN);
@@ -154,9 +154,10 @@ fn divide(left: f64, right: f64) -> (f64, f64) {
     (floor, rest)
 }
 
-/// The float that is nearest to the quotient of two integers, as CPython's `long_true_divide` has it; of 0, infinity or NaN.
+/// The float nearest to the quotient of two integers, like CPython's `long_true_divide`; infinity or NaN for
+/// a division by 0.
 fn quotient(left: i128, right: i128) -> f64 {
-    /// More bits than a float has, so that those that are lost decide no tie.
+    /// More bits than a float has, so that the bits that are lost decide no tie.
     const BITS: u32 = f64::MANTISSA_DIGITS + 2;
     let is_exact = |number: i128| number.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS;
     if left == 0 || right == 0 || is_exact(left) && is_exact(right) {
@@ -166,7 +167,7 @@ fn quotient(left: i128, right: i128) -> f64 {
     let (mut whole, mut rest) = (dividend / divisor, dividend % divisor);
     let mut shift = 0;
     while u128::BITS - whole.leading_zeros() < BITS && rest > 0 {
-        // It fits: no divisor is above 2^127.
+        // The value fits, since no divisor is above 2^127.
         let doubled = rest << 1;
         let carries = doubled >= divisor;
         rest = if carries { doubled - divisor } else { doubled };
@@ -236,7 +237,7 @@ mod tests {
         }
     }
 
-    /// As `int / int` of Python.
+    /// The expected values are those of `int / int` in Python.
     #[test]
     fn large_integers_have_the_nearest_quotient() {
         const LARGEST: i128 = i128::MAX;

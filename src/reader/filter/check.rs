@@ -1,4 +1,4 @@
-//! Whether a filter makes sense for a data set.
+//! Checks that a filter makes sense for a data set.
 
 use forebay_arrow::datatypes::{DataType, Field};
 use forebay_arrow::names::TypeName;
@@ -11,8 +11,8 @@ use super::{Op, Value, evaluate, times};
 
 const COMPARED: &str = "filters compare booleans, numbers, texts, binary, dates and times";
 
-/// The most conditions inside one another.
-const DEEPEST: usize = 64;
+/// The greatest depth of conditions inside one another.
+const MAX_DEPTH: usize = 64;
 
 pub(super) fn lists(lists: &[Vec<Term>], catalog: &Catalog) -> Result<()> {
     if lists.is_empty() || lists.iter().any(Vec::is_empty) {
@@ -28,9 +28,9 @@ pub(super) fn node(node: &Node, catalog: &Catalog) -> Result<()> {
 }
 
 fn within(node: &Node, catalog: &Catalog, depth: usize) -> Result<()> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(Error::invalid(format!(
-            "the filter has more than {DEEPEST} conditions inside one another"
+            "the filter has more than {MAX_DEPTH} conditions inside one another"
         )));
     }
     if let Some(term) = node.test() {
@@ -76,11 +76,11 @@ fn within(node: &Node, catalog: &Catalog, depth: usize) -> Result<()> {
     }
 }
 
-/// An operand of arithmetic, or of a comparison of two columns.
+/// Checks an operand of arithmetic, or of a comparison of two columns.
 fn number(operand: &Operand, catalog: &Catalog, depth: usize) -> Result<()> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(Error::invalid(format!(
-            "the filter has more than {DEEPEST} operations inside one another"
+            "the filter has more than {MAX_DEPTH} operations inside one another"
         )));
     }
     match operand {
@@ -116,9 +116,9 @@ fn term_of(term: Test<'_>, catalog: &Catalog) -> Result<()> {
     self::term(term, data_type).map_err(|error| of_column(term.column, error))
 }
 
-/// Whether a term makes sense for a column of a type.
+/// Checks that a term makes sense for a column of a type.
 pub(super) fn term(term: Test<'_>, data_type: &DataType) -> Result<()> {
-    // Before the values: a list may have none.
+    // The type is checked before the values, since a list may have none.
     if !evaluate::is_compared(data_type) {
         let error = Error::invalid(format!(
             "the column has type {}, which a filter cannot compare",

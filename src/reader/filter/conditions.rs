@@ -9,7 +9,7 @@ use super::rows::Rows;
 use super::truth::Truth;
 use super::{arithmetic, evaluate};
 
-/// For each row whether a condition is true.
+/// Says for each row whether a condition is true.
 pub(super) fn node(rows: &Rows<'_>, condition: &Node) -> Result<Truth> {
     if let Some(term) = condition.test() {
         return evaluate::term(rows.column(term.column)?, term);

@@ -15,7 +15,7 @@ use super::term::Test;
 use super::truth::Truth;
 use super::{Op, Value, times};
 
-/// Whether a filter compares values of a type at all.
+/// Whether a filter can compare values of a type.
 pub(super) fn is_compared(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Boolean | DataType::Utf8View | DataType::BinaryView)
         || is_number(data_type)
@@ -26,8 +26,8 @@ pub(super) fn is_number(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_floating()
 }
 
-/// For each row whether the term is true. Of null nothing is known, but that it is not `in` a list. The column must be of a
-/// type that [is compared](is_compared).
+/// Says for each row whether the term is true. For a null this is unknown, except that it is not `in` a list.
+/// The column must be of a type that [is compared](is_compared).
 pub(super) fn term(array: &ArrayRef, term: Test<'_>) -> Result<Truth> {
     macro_rules! integers {
         ($type:ty) => {{
@@ -74,8 +74,8 @@ fn let_through(data_type: &DataType) -> Error {
     Error::new(ErrorKind::Internal, format!("a filter over {data_type} was let through"))
 }
 
-/// Values of a list up to which each is compared; more are searched.
-const FEW: usize = 8;
+/// Up to this many values of a list are compared one by one; more are searched.
+const MAX_COMPARED_VALUES: usize = 8;
 
 fn rows(
     term: Test<'_>,
@@ -83,7 +83,7 @@ fn rows(
     compare: impl Fn(usize, &Value) -> Option<Ordering>,
 ) -> BooleanBuffer {
     let values = term.values();
-    if values.len() > FEW {
+    if values.len() > MAX_COMPARED_VALUES {
         let mut sorted: Vec<&Value> = values.iter().collect();
         sorted.sort_unstable_by(|one, other| order(one, other));
         let found = |row: usize| {
@@ -96,7 +96,7 @@ fn rows(
     BooleanBuffer::collect_bool(array.len(), |row| holds(term.op, values, |value| compare(row, value)))
 }
 
-/// How two values of one list compare, as stored values do with each.
+/// The order of two values of one list, in which stored values are compared with each.
 fn order(one: &Value, other: &Value) -> Ordering {
     match one {
         Value::Bool(one) => boolean(*one, other),
@@ -109,7 +109,7 @@ fn order(one: &Value, other: &Value) -> Ordering {
     .unwrap_or(Ordering::Equal)
 }
 
-/// As [`rows`], for dates and times, whose values in the term are texts.
+/// Evaluates a term like [`rows`], for dates and times, whose values in the term are texts.
 fn moments(term: Test<'_>, array: &ArrayRef, stored: impl Fn(usize) -> i128) -> Result<BooleanBuffer> {
     let data_type = array.data_type();
     let unit = times::unit(data_type).unwrap_or(1);
@@ -159,7 +159,8 @@ pub(super) fn floats(array: &ArrayRef) -> Option<Box<dyn Fn(usize) -> f64 + '_>>
     }
 }
 
-/// Whether a comparison with `values` is true, given how the stored value compares with each: `None` for NaN.
+/// Whether a comparison with `values` is true, given how the stored value compares with each of them: `None`
+/// for NaN.
 pub(super) fn holds<V>(op: Op, values: &[V], compare: impl Fn(&V) -> Option<Ordering>) -> bool {
     let is_in = || values.iter().any(|value| compare(value) == Some(Ordering::Equal));
     let ordered = |wanted: fn(Ordering) -> bool| values.first().and_then(&compare).is_some_and(wanted);
@@ -189,7 +190,7 @@ pub(super) fn integer(stored: i128, value: &Value) -> Option<Ordering> {
     }
 }
 
-/// Exact even where an integer has no equal float.
+/// Compares an integer with a float, exactly even if the integer has no equal float.
 pub(super) fn whole_with_float(stored: i128, value: f64) -> Option<Ordering> {
     if value.is_nan() {
         return None;

@@ -10,8 +10,8 @@ use super::term::{Test, Value};
 
 /// A condition on rows: comparisons, combined with `&`, `|` and `!`.
 ///
-/// Conditions are those of SQL: one on null is neither true nor false, and a row is read where the whole is true. So
-/// `!col("x").lt(5)` is not true where `x` is null. Only [`in_list`](Operand::in_list) is false for null, and
+/// Conditions follow SQL: one on null is neither true nor false, and a row is read if the whole is true. So
+/// `!col("x").lt(5)` is not true if `x` is null. Only [`in_list`](Operand::in_list) is false for null, and
 /// [`is_null`](Operand::is_null) is always known.
 ///
 /// ```
@@ -26,7 +26,7 @@ use super::term::{Test, Value};
 #[serde(transparent)]
 pub struct Expr(pub(super) Node);
 
-/// A condition as it is kept and compared: a part of what identifies an order.
+/// A condition as it is stored and compared: a part of the identity of an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Node {
@@ -39,10 +39,10 @@ pub(super) enum Node {
     Sample(Sample),
 }
 
-/// A column, a value, or arithmetic on numbers of them: a side of a comparison.
+/// A column, a value, or arithmetic on numbers of these: a side of a comparison.
 ///
-/// Arithmetic is exact on integers and in 64-bit floats otherwise. `/` gives a float; `%` has the sign of the divisor, as in
-/// Python. Integers that are divided by 0 give null.
+/// Arithmetic is exact on integers and uses 64-bit floats otherwise. `/` gives a float; `%` has the sign of
+/// the divisor, as in Python. An integer divided by 0 gives null.
 ///
 /// ```
 /// use forebay::filter::col;
@@ -67,61 +67,64 @@ pub fn col(name: impl Into<String>) -> Operand {
     Operand::Column(name.into())
 }
 
-/// A share of the rows, drawn by a hash of each row's place: the path of its file in the data set, and its ordinal there.
+/// Selects a share of the rows by a hash of each row's place: the path of its file in the data set, and its
+/// ordinal there.
 ///
-/// The same rows in every run and on every rank, and others for another seed; `!row_fraction(0.9, 1)` are those that are left.
-/// `fraction` is from 0 to 1. About as many rows are drawn; [`Loader::len`](crate::Loader::len) has the exact number.
+/// It selects the same rows in every run and on every rank, and others for another seed;
+/// `!row_fraction(0.9, 1)` selects the remaining rows. `fraction` is from 0 to 1. The number of rows is
+/// approximate; [`Loader::len`](crate::Loader::len) has the exact number.
 pub fn row_fraction(fraction: f64, seed: u64) -> Expr {
     Expr(Node::Sample(Sample::new(fraction, seed)))
 }
 
-/// As [`row_fraction`], by a hash of a column of integers, texts or binary: rows of one value stay together.
+/// Selects rows like [`row_fraction`], but by a hash of a column of integers, texts or binary: rows with the
+/// same value stay together.
 pub fn row_fraction_by(column: impl Into<String>, fraction: f64, seed: u64) -> Expr {
     Expr(Node::Sample(Sample::new(fraction, seed).by(column.into())))
 }
 
 impl Operand {
-    /// Equal.
+    /// True if both are equal.
     pub fn eq(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::Eq, other)
     }
 
-    /// Not equal. NaN is not equal to anything.
+    /// True if both are not equal. NaN is not equal to anything.
     pub fn not_eq(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::NotEq, other)
     }
 
-    /// Less.
+    /// True if this is less than the other.
     pub fn lt(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::Less, other)
     }
 
-    /// Less or equal.
+    /// True if this is less than or equal to the other.
     pub fn lt_eq(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::LessEq, other)
     }
 
-    /// Greater.
+    /// True if this is greater than the other.
     pub fn gt(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::Greater, other)
     }
 
-    /// Greater or equal.
+    /// True if this is greater than or equal to the other.
     pub fn gt_eq(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::GreaterEq, other)
     }
 
-    /// One of these values; false for null.
+    /// True if this is one of these values; false for null.
     pub fn in_list<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Expr {
         self.compare(Op::In, Value::List(values.into_iter().map(Into::into).collect()))
     }
 
-    /// Null: a column of any type, or arithmetic on null.
+    /// True if this is null: a column of any type, or arithmetic on null.
     pub fn is_null(self) -> Expr {
         Expr(Node::IsNull(self))
     }
 
-    /// Text or binary that begins with `prefix`. Of columns alone.
+    /// True if a text or binary value begins with `prefix`. Only columns can be tested.
     pub fn starts_with(self, prefix: impl Into<String>) -> Expr {
         Expr(Node::StartsWith(self, prefix.into()))
     }
@@ -225,7 +228,7 @@ impl Not for Expr {
 }
 
 impl Node {
-    /// The columns that it needs, in the order in which they are named.
+    /// Collects the columns that the condition needs, in the order in which they are named.
     pub(super) fn columns<'a>(&'a self, names: &mut Vec<&'a str>) {
         match self {
             Node::And(parts) | Node::Or(parts) => parts.iter().for_each(|part| part.columns(names)),
@@ -239,7 +242,7 @@ impl Node {
         }
     }
 
-    /// Every comparison of a column with a value.
+    /// Calls `each` for every comparison of a column with a value.
     pub(super) fn terms<'a>(&'a self, each: &mut dyn FnMut(Test<'a>)) {
         match self {
             Node::And(parts) | Node::Or(parts) => parts.iter().for_each(|part| part.terms(each)),
@@ -248,7 +251,7 @@ impl Node {
         }
     }
 
-    /// A comparison of a column with a value as a term, whichever is on the left.
+    /// The comparison of a column with a value as a term, whichever side the column is on.
     pub(super) fn test(&self) -> Option<Test<'_>> {
         match self {
             Node::Compare(Operand::Column(column), op, Operand::Literal(value)) => {

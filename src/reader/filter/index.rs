@@ -1,8 +1,9 @@
-//! What a file has of a row group beside its footer, which decides more of its rows: the bounds of each page, and Bloom filters.
+//! The indexes that a file has for a row group in addition to its footer, which decide more of its rows: the
+//! bounds of each page, and Bloom filters.
 //!
-//! Sources: Parquet's [page index](https://parquet.apache.org/docs/file-format/pageindex/) and
-//! [Bloom filters](https://parquet.apache.org/docs/file-format/bloomfilter/). Both only save reads: one that is damaged, or that
-//! contradicts itself or the footer, is as good as none.
+//! Sources: Parquet's [page index](https://parquet.apache.org/docs/file-format/pageindex/) and [Bloom
+//! filters](https://parquet.apache.org/docs/file-format/bloomfilter/). Both only save reads: one that is
+//! damaged, or that contradicts itself or the footer, is ignored.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,13 +24,13 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::Value;
 
-/// Columns of fewer bytes are read sooner than an index.
-const WORTH: u64 = 64 << 10;
+/// Columns of fewer bytes are read faster than an index.
+const MIN_COLUMN_BYTES: u64 = 64 << 10;
 
-/// An index is read if the column takes this many times its bytes.
-const TIMES: u64 = 4;
+/// An index is read if the column takes this many times the bytes of the index.
+const MIN_INDEX_RATIO: u64 = 4;
 
-/// One part of an index, and where it is in its file.
+/// One part of an index, and its place in the file.
 pub(crate) struct IndexPart {
     leaf: usize,
     kind: Kind,
@@ -52,12 +53,12 @@ pub(crate) struct GroupIndex {
 
 struct Pages {
     locations: PageLocations,
-    /// Of each page.
+    /// The statistics of each page.
     statistics: Vec<Statistics>,
 }
 
-/// The parts of indexes that may decide rows of a group by `columns`, as the whole footer of its file says. Of
-/// these, `equalities` are compared for being equal, or not.
+/// The parts of indexes that may decide rows of a row group by `columns`, according to the whole footer of
+/// its file. The columns in `equalities` are compared by equality or inequality.
 pub(super) fn parts(
     columns: &[String],
     equalities: &BTreeSet<&str>,
@@ -75,19 +76,19 @@ pub(super) fn parts(
         let chunk = footer.row_group(group.index).column(leaf);
         let stored = u64::try_from(chunk.compressed_size()).unwrap_or(0);
         let length = |range: &Range<u64>| range.end - range.start;
-        if stored < WORTH || chunk.column_descr().max_rep_level() > 0 {
+        if stored < MIN_COLUMN_BYTES || chunk.column_descr().max_rep_level() > 0 {
             continue;
         }
         let indexes = pages::offset_index(chunk, file.size).zip(pages::column_index(chunk, file.size));
         if let Some((locations, bounds)) = indexes
-            && (length(&locations) + length(&bounds)) * TIMES <= stored
+            && (length(&locations) + length(&bounds)) * MIN_INDEX_RATIO <= stored
         {
             parts.push(IndexPart { leaf, kind: Kind::Pages, range: locations });
             parts.push(IndexPart { leaf, kind: Kind::Bounds, range: bounds });
         }
         if let Some(range) = pages::bloom_filter(chunk, file.size)
             && equalities.contains(name.as_str())
-            && length(&range) * TIMES <= stored
+            && length(&range) * MIN_INDEX_RATIO <= stored
         {
             parts.push(IndexPart { leaf, kind: Kind::Bloom, range });
         }
@@ -96,7 +97,7 @@ pub(super) fn parts(
 }
 
 impl GroupIndex {
-    /// Reads `parts`, whose bytes are given; leaves out those that are damaged.
+    /// Reads `parts` from their bytes, and leaves out damaged ones.
     pub(crate) fn read(
         parts: &[IndexPart],
         bytes: &[Bytes],
@@ -116,7 +117,7 @@ impl GroupIndex {
             {
                 index.pages.insert(leaf, pages);
             }
-            // A filter of no blocks would divide by their number.
+            // A filter without blocks would lead to a division by zero.
             let bloom =
                 of(leaf, Kind::Bloom).and_then(|bytes| caught(|| Sbbf::from_bytes(bytes).ok()).ok()?);
             let is_sound = |bloom: &Sbbf| bloom.num_blocks() > 0 && has_bounds(bloom, chunk);
@@ -125,7 +126,8 @@ impl GroupIndex {
         index
     }
 
-    /// The first rows of runs of rows for which each column has one page, ascending from 0; just 0 where there are no pages.
+    /// The first rows of runs of rows in which each column stays in one page, ascending from 0; only 0 if
+    /// there are no pages.
     pub(super) fn starts(&self) -> Vec<u32> {
         let mut starts: Vec<u32> =
             self.pages.values().flat_map(|pages| pages.locations.first_rows()).copied().collect();
@@ -139,14 +141,14 @@ impl GroupIndex {
         !self.pages.is_empty()
     }
 
-    /// What is known of the page that has a row, and the number of its rows.
+    /// The statistics of the page that has a row, and the number of its rows.
     pub(super) fn page(&self, leaf: usize, row: u32) -> Option<(&Statistics, u64)> {
         let pages = self.pages.get(&leaf)?;
         let page = pages.locations.page_of(row);
         Some((&pages.statistics[page], pages.locations.rows_of(page).len() as u64))
     }
 
-    /// Where the pages of a leaf column are.
+    /// The locations of the pages of a leaf column.
     pub(crate) fn locations(&self, leaf: usize) -> Option<&PageLocations> {
         self.pages.get(&leaf).map(|pages| &pages.locations)
     }
@@ -192,12 +194,13 @@ impl Pages {
                 (true, counted) if counted.is_none_or(|nulls| nulls == rows) => {
                     statistics(physical, None, Some(rows))
                 }
-                // Some writers leave the flag of a page of nulls out, and its bounds empty.
+                // Some writers leave out the flag of a page of nulls, and leave its bounds empty.
                 (false, Some(nulls)) if nulls == rows && least[page].is_empty() => {
                     statistics(physical, None, Some(rows))
                 }
                 (false, counted) if counted.is_none_or(|nulls| nulls < rows) => {
-                    // Nothing is greater than an empty value but values: it stands for a bound that is not there.
+                    // Only other values are greater than an empty value, so an empty upper bound means that
+                    // there is no bound.
                     let bounds = (!greatest[page].is_empty()).then_some((least[page], greatest[page]))?;
                     statistics(physical, Some(bounds), counted)
                 }
@@ -210,12 +213,12 @@ impl Pages {
     }
 }
 
-/// The orders in which an index says that the bounds of its pages are.
+/// The orders in which an index may say that the bounds of its pages are.
 const UNORDERED: i32 = 0;
 const ASCENDING: i32 = 1;
 const DESCENDING: i32 = 2;
 
-/// A bound of a page, of values whose order the format defines.
+/// A bound of a page, for values whose order the format defines.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Bound {
     Integer(i128),
@@ -224,7 +227,8 @@ enum Bound {
 }
 
 impl Bound {
-    /// The least and the greatest value of a page; `None` where it has none, or of values in another order than that of these.
+    /// The least and the greatest value of a page; `None` if it has none, or if the values have no such
+    /// order.
     fn pair(page: &Statistics, column: &ColumnDescriptor) -> Option<[Bound; 2]> {
         macro_rules! pair {
             ($statistics:ident, $bound:expr) => {
@@ -252,8 +256,8 @@ impl Bound {
     }
 }
 
-/// Whether the bounds of pages are what they are said to be: none of a page are the wrong way round, and they follow each other in
-/// their `order`. What is no number is in no order.
+/// Whether the bounds of pages are consistent: no page has its bounds the wrong way round, and pages follow
+/// each other in the stated `order`. NaN is in no order.
 fn are_in_order(bounds: &[[Bound; 2]], order: i32) -> bool {
     let follows = |one: &Bound, next: &Bound| match order {
         ASCENDING => one.partial_cmp(next) != Some(Ordering::Greater),
@@ -265,7 +269,8 @@ fn are_in_order(bounds: &[[Bound; 2]], order: i32) -> bool {
     bounds.iter().all(is_pair) && bounds.windows(2).all(in_order)
 }
 
-/// Whether a Bloom filter has the least and the greatest value of its column chunk, where the footer has these as they are.
+/// Whether a Bloom filter contains the least and the greatest value of its column chunk, if the footer has
+/// their exact values.
 fn has_bounds(bloom: &Sbbf, chunk: &ColumnChunkMetaData) -> bool {
     macro_rules! has {
         ($statistics:ident) => {
@@ -287,7 +292,7 @@ fn has_bounds(bloom: &Sbbf, chunk: &ColumnChunkMetaData) -> bool {
     }
 }
 
-/// Statistics of values with these bounds; `None` where these are none.
+/// Statistics of values with these bounds; `None` if the bounds are invalid for the type.
 fn statistics(physical: Type, bounds: Option<(&[u8], &[u8])>, nulls: Option<u64>) -> Option<Statistics> {
     macro_rules! numbers {
         ($make:ident, $number:ty) => {{
@@ -330,7 +335,8 @@ fn statistics(physical: Type, bounds: Option<(&[u8], &[u8])>, nulls: Option<u64>
     })
 }
 
-/// Whether a Bloom filter rules out that a column holds one of these values. Not where a value has several forms as stored.
+/// Whether a Bloom filter rules out that a column holds one of these values. It cannot if a value has several
+/// stored forms.
 pub(super) fn rules_out(bloom: &Sbbf, physical: Type, data_type: &DataType, values: &[Value]) -> bool {
     let is_absent = |value: &Value| match (physical, value) {
         (Type::INT32, Value::Int(value)) if data_type.is_integer() => {
@@ -338,7 +344,7 @@ pub(super) fn rules_out(bloom: &Sbbf, physical: Type, data_type: &DataType, valu
                 true => u32::try_from(*value).map(u32::cast_signed).ok(),
                 false => i32::try_from(*value).ok(),
             };
-            // What has no such form is not stored.
+            // A value without a stored form cannot be in the column.
             signed.is_none_or(|value| !bloom.check(&value))
         }
         (Type::INT64, Value::Int(value)) if *data_type == DataType::Int64 => !bloom.check(value),
@@ -363,7 +369,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows of a page.
+    /// The number of rows in a page.
     const ROWS: u64 = 10;
 
     /// A column index in Thrift's compact form.
@@ -397,7 +403,7 @@ mod tests {
             bytes
         }
 
-        /// Reads it, with an offset index of as many pages.
+        /// Reads the index, with an offset index for the same number of pages.
         fn read(&self, physical: Type, of_chunk: Option<Statistics>) -> Option<Pages> {
             let count = self.bounds.len() as u8;
             let pages = (0..count).flat_map(|page| [0x16, 8 + 2 * page, 0x15, 2, 0x16, page * 20, 0]);
@@ -443,7 +449,7 @@ mod tests {
         assert!(has_pages(&sound));
         assert!(has_pages(&all(&|index| (index.bounds[1], index.nulls_only[1], index.counts) =
             (Default::default(), true, Some(vec![0, 10, 0])))));
-        // Of nulls alone, and none counted, or not all.
+        // The page has only nulls, and the count says none, or not all.
         for nulls in [0, 9] {
             assert!(!has_pages(&all(&|index| (index.bounds[1], index.nulls_only[1], index.counts) =
                 (Default::default(), true, Some(vec![0, nulls, 0])))));
@@ -466,7 +472,7 @@ mod tests {
         let read = |index: &Written| index.read(Type::BYTE_ARRAY, None);
         let mut index = texts(&[["", ""], ["b", "c"]]);
         assert!(read(&index).is_none(), "of ten values");
-        // Without the flag of a page of nulls, which are counted.
+        // The flag of a page of nulls is missing, but the nulls are counted.
         index.counts = Some(vec![10, 0]);
         assert_eq!(read(&index).unwrap().statistics[0].null_count_opt(), Some(10));
         assert!(read(&texts(&[["", "a"], ["b", "c"]])).is_some());

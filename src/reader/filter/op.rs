@@ -1,4 +1,4 @@
-//! The operators of filters: how values are compared, and what is done with numbers before.
+//! The operators of filters: comparisons of values, and arithmetic on numbers before that.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,7 +37,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// All operators.
+    /// All comparisons.
     pub const ALL: [Op; 8] =
         [Op::Eq, Op::NotEq, Op::Less, Op::LessEq, Op::Greater, Op::GreaterEq, Op::In, Op::NotIn];
 
@@ -54,7 +54,8 @@ impl Op {
         (Op::NotIn.name(), Op::NotIn),
     ];
 
-    /// The name by which filters are written, in every language: `=`, `!=`, `<`, `<=`, `>`, `>=`, `in` or `not in`.
+    /// The name by which filters are written, in every language: `=`, `!=`, `<`, `<=`, `>`, `>=`, `in` or
+    /// `not in`.
     pub const fn name(self) -> &'static str {
         match self {
             Op::Eq => "=",
@@ -70,7 +71,7 @@ impl Op {
 }
 
 impl Op {
-    /// The operator that says the same with the sides exchanged; none for `in` and `not in`.
+    /// The operator that gives the same result with the sides exchanged; none for `in` and `not in`.
     pub(super) fn mirrored(self) -> Option<Op> {
         match self {
             Op::Eq | Op::NotEq => Some(self),
@@ -117,25 +118,25 @@ impl TryFrom<String> for Op {
     }
 }
 
-/// What is done with two numbers.
+/// An arithmetic operation on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arithmetic {
-    /// Their sum.
+    /// The sum of both numbers.
     #[serde(rename = "+")]
     Add,
-    /// Their difference.
+    /// The difference of both numbers.
     #[serde(rename = "-")]
     Subtract,
-    /// Their product.
+    /// The product of both numbers.
     #[serde(rename = "*")]
     Multiply,
-    /// Their quotient: a float, of integers too.
+    /// The quotient of both numbers, which is a float even for integers.
     #[serde(rename = "/")]
     Divide,
-    /// Their quotient, rounded down.
+    /// The quotient of both numbers, rounded down.
     #[serde(rename = "//")]
     FloorDivide,
-    /// What is left by it: of the divisor's sign.
+    /// The remainder of the division, with the sign of the divisor.
     #[serde(rename = "%")]
     Remainder,
 }

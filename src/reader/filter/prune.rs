@@ -1,4 +1,4 @@
-//! Conditions over the constants and statistics of a row group; statistics are read again for it.
+//! Decides conditions by the constants and statistics of a row group; statistics are read again for this.
 
 use std::cmp::Ordering;
 
@@ -19,13 +19,14 @@ use super::term::Test;
 use super::truth::{Outcomes, RowGroupMatch};
 use super::{Op, Value, check, conditions, evaluate, index, times};
 
-/// What is known of rows without reading them: the constants of their file, and what is stored beside their values.
+/// The facts about rows that are known without reading them: the constants of their file, and the statistics
+/// stored beside their values.
 pub(super) struct Seen<'a> {
     pub(super) constants: &'a [Constant],
     pub(super) stored: Option<SeenGroup<'a>>,
 }
 
-/// A row group, as far as it was looked at.
+/// A row group, as far as it was examined.
 #[derive(Clone, Copy)]
 pub(super) struct SeenGroup<'a> {
     pub(super) catalog: &'a Catalog,
@@ -33,7 +34,7 @@ pub(super) struct SeenGroup<'a> {
     /// The whole footer of its file.
     pub(super) footer: Option<&'a ParquetMetaData>,
     pub(super) index: Option<&'a GroupIndex>,
-    /// Of pages, those that have this row.
+    /// The row whose pages are examined, if page statistics are used.
     pub(super) row: Option<u32>,
 }
 
@@ -86,7 +87,7 @@ impl Seen<'_> {
             Some(RowGroupMatch::Some) | None => stored.by_bloom(term),
         };
         if matches!(bounds, Some(Bounds::Float(..))) {
-            // NaN is in no bounds.
+            // NaN lies within no bounds.
             let of_nan = matches!(term.op, Op::NotEq | Op::NotIn);
             outcomes = outcomes.with(if of_nan { Outcomes::YES } else { Outcomes::NO });
         }
@@ -137,7 +138,7 @@ impl Seen<'_> {
         let SeenGroup { catalog, group, footer, index, row } = self.stored?;
         let column = catalog.column(name).ok()?;
         let kept = catalog.files[group.file].footer().ok()?;
-        // Its own type: the catalogue's may be wider.
+        // The type in this file is used, since that of the catalogue may be wider.
         let Origin::Stored(root) = kept.columns.origin(column) else { return None };
         let &leaf = kept.columns.leaves_of(&[root]).first()?;
         let chunk = footer?.row_group(group.index).column(leaf);
@@ -168,23 +169,24 @@ struct Stored<'a> {
     statistics: Option<&'a Statistics>,
     order: ColumnOrder,
     data_type: &'a DataType,
-    /// The rows that the statistics are of.
+    /// The number of rows that the statistics cover.
     rows: u64,
     bloom: Option<&'a Sbbf>,
 }
 
 impl Stored<'_> {
-    /// Rows without a value, if that is known.
+    /// The number of rows without a value, if that is known.
     fn nulls(&self) -> Option<u64> {
         let descriptor = self.chunk.column_descr();
         if descriptor.max_def_level() == 0 {
             return Some(0);
         }
-        // Statistics of a nested column count nulls of its items, too.
+        // The statistics of a nested column also count nulls among its items.
         let is_flat = descriptor.path().parts().len() == 1;
         let statistics = self.statistics.filter(|_| is_flat)?;
         let nulls = statistics.null_count_opt()?;
-        // Of nulls alone there is neither a least nor a greatest value, and of more than the rows nothing is known.
+        // A column of nulls alone has neither a least nor a greatest value, and a null count above the number
+        // of rows says nothing.
         let has_values = statistics.min_bytes_opt().is_some_and(|bytes| !bytes.is_empty())
             || statistics.max_bytes_opt().is_some_and(|bytes| !bytes.is_empty());
         (nulls < self.rows || nulls == self.rows && !has_values).then_some(nulls)
@@ -194,7 +196,8 @@ impl Stored<'_> {
         Bounds::of(self.statistics?, self.order, self.chunk.column_descr(), data_type)
     }
 
-    /// What a Bloom filter tells where bounds tell nothing. A value that it has not is none of the column's.
+    /// The outcomes according to a Bloom filter, where bounds do not decide. A value that is not in the
+    /// filter is not in the column.
     fn by_bloom(&self, term: Test<'_>) -> Outcomes {
         let is_absent = |bloom| {
             let physical = self.chunk.column_type();
@@ -208,18 +211,19 @@ impl Stored<'_> {
     }
 }
 
-/// The least and the greatest value of a row group, without nulls and NaN. Either may be beyond the real one.
+/// The least and the greatest value of a row group, without nulls and NaN. The bounds may be wider than the
+/// values.
 enum Bounds {
     Bool(bool, bool),
     Int(i128, i128),
     Float(f64, f64),
     Bytes(Vec<u8>, Vec<u8>),
-    /// In nanoseconds since 1970, in a column of this type.
+    /// Times in nanoseconds since 1970, in a column of this type.
     Moment(i128, i128, DataType),
 }
 
 impl Bounds {
-    /// `None` if there are none, or none that are reliable.
+    /// The bounds of statistics; `None` if there are none, or none that are reliable.
     fn of(
         statistics: &Statistics,
         order: ColumnOrder,
@@ -230,8 +234,8 @@ impl Bounds {
         let relied_on = match order {
             ColumnOrder::UNKNOWN => false,
             _ if data_type.is_signed_integer() || data_type.is_floating() || is_time => true,
-            // The old fields were written with signed comparisons of strings and unsigned numbers, and without an order
-            // it is unknown how the new ones were.
+            // The old fields were written with signed comparisons of strings and unsigned numbers, and
+            // without an order it is unknown how the new ones were written.
             ColumnOrder::UNDEFINED => false,
             _ => !statistics.is_min_max_deprecated(),
         };
@@ -240,7 +244,7 @@ impl Bounds {
         }
         let bounds = match statistics {
             _ if is_time => {
-                // What is stored may be finer than what is read, and then rounded.
+                // The stored values may be finer than the ones that are read, and are then rounded.
                 let unit = stored_unit(descriptor)
                     .filter(|unit| times::unit(data_type).is_some_and(|read| unit % read == 0))?;
                 let (min, max): (i64, i64) = match statistics {
@@ -269,12 +273,12 @@ impl Bounds {
         bounds.checked()
     }
 
-    /// Bounds that are NaN, or in the wrong order, are ignored.
+    /// Ignores bounds that are NaN, or in the wrong order.
     fn checked(self) -> Option<Self> {
         let ordered = match &self {
             Bounds::Bool(min, max) => min <= max,
             Bounds::Int(min, max) => min <= max,
-            // False if either is NaN.
+            // This is false if either is NaN.
             Bounds::Float(min, max) => min <= max,
             Bounds::Bytes(min, max) => min <= max,
             Bounds::Moment(min, max, _) => min <= max,
@@ -295,8 +299,8 @@ impl Bounds {
         })
     }
 
-    /// Whether all values between the bounds, both included, fulfil a term. `All` and `None` must also be true of any
-    /// narrower bounds, for these may be truncated.
+    /// Whether all values between the bounds, both included, satisfy a term. `All` and `None` must also be
+    /// true of any narrower bounds, since these may be truncated.
     fn matching(&self, term: Test<'_>) -> RowGroupMatch {
         let of = |value: &Value, op: Op| match self.compare(value) {
             Some((min, max)) => between(op, min, max),
@@ -327,7 +331,8 @@ impl Bounds {
     fn starting_with(&self, prefix: &[u8]) -> Outcomes {
         match self {
             Bounds::Bytes(min, max) if min.starts_with(prefix) && max.starts_with(prefix) => Outcomes::YES,
-            // What begins with the prefix is not less than it, and less than all that is greater and does not.
+            // A value that begins with the prefix is not less than it, and is less than any greater value
+            // that does not begin with it.
             Bounds::Bytes(min, max) if &**max < prefix || (&**min > prefix && !min.starts_with(prefix)) => {
                 Outcomes::NO
             }
@@ -336,7 +341,7 @@ impl Bounds {
     }
 }
 
-/// Nanoseconds of one unit in which dates or times are stored, and so their statistics.
+/// The nanoseconds in one unit of stored dates or times, and so of their statistics.
 fn stored_unit(descriptor: &ColumnDescriptor) -> Option<i128> {
     let unit = match (descriptor.logical_type_ref(), descriptor.converted_type()) {
         (Some(LogicalType::Date), _) | (None, ConvertedType::DATE) => return times::unit(&DataType::Date32),
@@ -352,7 +357,7 @@ fn stored_unit(descriptor: &ColumnDescriptor) -> Option<i128> {
     Some(times::unit_of(unit))
 }
 
-/// The result of a comparison, given how the least and the greatest value compare with the term's.
+/// The result of a comparison, given how the least and the greatest value compare with that of the term.
 fn between(op: Op, min: Ordering, max: Ordering) -> RowGroupMatch {
     let (all, none) = match op {
         Op::Less => (max.is_lt(), min.is_ge()),
@@ -381,7 +386,7 @@ mod tests {
 
     const OPS: [Op; 6] = [Op::Eq, Op::NotEq, Op::Less, Op::LessEq, Op::Greater, Op::GreaterEq];
 
-    /// A column that is stored as 64-bit integers without a meaning.
+    /// A column that is stored as 64-bit integers without a logical type.
     fn any() -> ColumnDescriptor {
         column(None)
     }
@@ -416,7 +421,7 @@ mod tests {
                     let term = Term::new("", op, value);
                     let want = by_hand(&term, min, max);
                     assert_eq!(bounds.matching(term.test()), want, "{min}..={max} {op:?} {value}");
-                    // No integer is a fraction.
+                    // No integer equals a fraction.
                     let between = Term::new("", op, value as f64 + 0.5);
                     let want = by_hand(&between, min, max);
                     let got = bounds.matching(between.test());
@@ -427,7 +432,8 @@ mod tests {
                     for op in [Op::In, Op::NotIn] {
                         let term = Term::new("", op, list.clone());
                         let (got, want) = (bounds.matching(term.test()), by_hand(&term, min, max));
-                        // Whether several values together cover all values between the bounds is not checked.
+                        // The bounds do not reveal whether several values together cover all values between
+                        // them.
                         assert!(
                             got == want || got == RowGroupMatch::Some && list.len() > 1,
                             "{min}..={max} {op:?} {list:?}: {got:?}"
@@ -454,7 +460,7 @@ mod tests {
         assert!(Bounds::Int(2, 1).checked().is_none());
     }
 
-    /// Texts and unsigned numbers were once compared as if they had a sign.
+    /// Some writers compared texts and unsigned numbers as if they had a sign.
     #[test]
     fn bounds_in_another_order_than_that_of_the_values_are_not_relied_on() {
         let defined = ColumnOrder::column_order_for_type(None, ConvertedType::UTF8, Type::BYTE_ARRAY);
@@ -498,7 +504,7 @@ mod tests {
         assert!(Bounds::of(&statistics, order, &any(), &DataType::Int32).is_none());
     }
 
-    /// Times that are stored finer than they are read are rounded, which their bounds are not.
+    /// Times that are stored finer than they are read are rounded, but their bounds are not.
     #[test]
     fn bounds_of_times_are_in_the_unit_that_is_stored() {
         let order = ColumnOrder::TYPE_DEFINED_ORDER(parquet::basic::SortOrder::SIGNED);

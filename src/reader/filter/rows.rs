@@ -6,13 +6,13 @@ use forebay_store::row_set::RowSet;
 
 /// Rows to be checked, and their places.
 pub(crate) struct Rows<'a> {
-    /// Their values in the filter's columns.
+    /// The values of the rows in the filter's columns.
     pub(crate) batch: &'a RecordBatch,
-    /// The path of their file in the data set.
+    /// The path of the rows' file in the data set.
     pub(crate) file: &'a str,
-    /// Rows of the file before their row group.
+    /// The number of rows of the file before their row group.
     pub(crate) first: u64,
-    /// Which rows of the row group they are; `None` for all.
+    /// The rows of the row group that these are; `None` for all.
     pub(crate) live: Option<&'a RowSet>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Rows<'a> {
         column.ok_or_else(|| Error::new(ErrorKind::Internal, format!("column {name:?} was not read")))
     }
 
-    /// The place of a row in its file.
+    /// The ordinal of a row in its file.
     pub(super) fn ordinal(&self, row: usize) -> u64 {
         // A row group has fewer than 2^32 rows.
         self.first + self.live.map_or(row as u64, |live| u64::from(live.select(row as u32)))

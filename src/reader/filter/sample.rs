@@ -1,8 +1,8 @@
-//! Rows drawn by a hash: a share of them that is the same in every run, and its complement.
+//! Selects rows by a hash: a share of them that is the same in every run, and its complement.
 //!
-//! The hash is XXH3, 64 bits, with the seed: of a row's place, which is the hash of its file's path in the data set and its
-//! ordinal in the file, or of its value in a column: integers as 8 bytes, little-endian, texts and binary as their bytes. A
-//! row is drawn if the hash is less than the fraction of 2^64.
+//! The hash is XXH3, 64 bits, with the seed. It covers a row's place, which is the hash of its file's path in
+//! the data set and its ordinal in the file, or its value in a column: integers as 8 bytes, little-endian,
+//! texts and binary as their bytes. A row is selected if the hash is less than the fraction of 2^64.
 
 use forebay_arrow::array::{Array, AsArray};
 use forebay_arrow::buffer::BooleanBuffer;
@@ -35,7 +35,7 @@ impl Sample {
         Sample { by: Some(column), ..self }
     }
 
-    /// The column whose values decide, if it is not the place of a row.
+    /// The column whose values decide, if it is not the place of a row that does.
     pub(super) fn column(&self) -> Option<&str> {
         self.by.as_deref()
     }
@@ -64,12 +64,12 @@ impl Sample {
         }
     }
 
-    /// Hashes below are drawn.
+    /// Rows with a hash below this are selected.
     fn limit(&self) -> u128 {
         (self.fraction * (u64::MAX as f64)) as u128
     }
 
-    /// A row without a value is drawn, or not, together with all others of its kind.
+    /// All rows without a value are selected together, or none of them.
     pub(super) fn evaluate(&self, rows: &Rows<'_>) -> Result<Truth> {
         let (limit, seed) = (self.limit(), self.seed);
         let drawn = |bytes: &[u8]| u128::from(xxh3_64_with_seed(bytes, seed)) < limit;
@@ -89,7 +89,7 @@ impl Sample {
                         format!("a sample by {} was let through", array.data_type()),
                     )
                 })?;
-                // The low half of a number of 128 bits is that of one of 64.
+                // The low half of a 128-bit number is the 64-bit number.
                 Box::new(move |row| drawn(&(value(row) as u64).to_le_bytes()))
             }
         };

@@ -17,16 +17,16 @@ use super::Op;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Term {
-    /// Name of the column.
+    /// The name of the column.
     pub column: String,
-    /// How to compare.
+    /// The way to compare.
     pub op: Op,
     /// The value to compare with: a list for `in` and `not in`, one value for all others.
     pub value: Value,
 }
 
 impl Term {
-    /// A comparison; [`build`](crate::LoaderBuilder::build) checks it against a data set.
+    /// A comparison, which [`build`](crate::LoaderBuilder::build) checks against a data set.
     pub fn new(column: impl Into<String>, op: Op, value: impl Into<Value>) -> Self {
         Term { column: column.into(), op, value: value.into() }
     }
@@ -36,7 +36,7 @@ impl Term {
     }
 }
 
-/// A term, borrowed from wherever it is written.
+/// A term, borrowed from where it was given.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Test<'a> {
     pub(super) column: &'a str,
@@ -45,7 +45,7 @@ pub(super) struct Test<'a> {
 }
 
 impl<'a> Test<'a> {
-    /// The values to compare with: one, but for `in` and `not in`.
+    /// The values to compare with: a single one, except for `in` and `not in`.
     pub(super) fn values(&self) -> &'a [Value] {
         match self.value {
             Value::List(values) => values,
@@ -66,23 +66,23 @@ impl<'a> Test<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// Compares with booleans.
+    /// A boolean, compared with booleans.
     Bool(bool),
-    /// Compares with integers and floats.
+    /// An integer, compared with integers and floats.
     Int(i64),
-    /// The same, for those above `i64::MAX`.
+    /// An integer above `i64::MAX`, compared with integers and floats.
     UInt(u64),
-    /// Compares with floats and, exactly, with integers. Never NaN or infinite.
+    /// A float, compared with floats and, exactly, with integers. It is never NaN or infinite.
     Float(f64),
-    /// Compares with strings and binary, byte by byte, and with dates and times: `2024-05-17`, `2024-05-17T12:30:00.5`, and
-    /// in a column with a time zone with an offset, `2024-05-17T12:30:00Z`.
+    /// A text, compared with strings and binary, byte by byte, and with dates and times: `2024-05-17`,
+    /// `2024-05-17T12:30:00.5`, and, in a column with a time zone, with an offset: `2024-05-17T12:30:00Z`.
     Text(String),
-    /// For `in` and `not in`.
+    /// A list of values, for `in` and `not in`.
     List(Vec<Value>),
 }
 
 impl Value {
-    /// The memory that it takes.
+    /// The memory that the value takes.
     pub(crate) fn bytes(&self) -> u64 {
         let own = size_of::<Value>() as u64;
         match self {
@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// Makes a list right from what is read; serde's own way for untagged enums would hold it twice.
+/// Builds the value while it is parsed; serde's derived code for untagged enums would hold a list twice.
 struct AnyValue;
 
 impl<'de> Visitor<'de> for AnyValue {

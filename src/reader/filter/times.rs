@@ -27,10 +27,10 @@ pub(super) fn unit_of(unit: TimeUnit) -> i128 {
     }
 }
 
-/// Nanoseconds since 1970 of a text, for a column of `data_type`.
+/// The nanoseconds since 1970 that a text stands for, in a column of `data_type`.
 ///
-/// Fails with `Invalid` for anything else, and for a time with an offset in a column without a zone or the other way round:
-/// which moment is meant would be a guess.
+/// Fails with `Invalid` for any other text, for a time with an offset in a column without a zone, and for one
+/// without an offset in a column with a zone, since the moment would be a guess.
 pub(super) fn nanoseconds(text: &str, data_type: &DataType) -> Result<i128> {
     let has_zone = matches!(data_type, DataType::Timestamp(_, Some(_)));
     let refused = |hint: &str| {
@@ -57,8 +57,8 @@ pub(super) fn nanoseconds(text: &str, data_type: &DataType) -> Result<i128> {
     }
 }
 
-/// What [`nanoseconds`] reads as this count of the stored units of a type of dates or times; `None` for any other
-/// type, and for a time that no calendar has.
+/// The text that [`nanoseconds`] reads as this count of stored units of a type of dates or times; `None` for
+/// any other type, and for a time that no calendar has.
 pub(crate) fn written(count: i64, data_type: &DataType) -> Option<String> {
     let nanoseconds = i128::from(count) * unit(data_type)?;
     let seconds = i64::try_from(nanoseconds.div_euclid(SECOND)).ok()?;

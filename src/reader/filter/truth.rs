@@ -1,13 +1,14 @@
 //! Three truth values, as in SQL: a comparison with null is neither true nor false, and so is its negation.
 //!
-//! `arrow-arith` has the same logic for columns (`and_kleene`): another crate in place of three operations
-//! on bitmaps.
+//! `arrow-arith` has the same logic for columns (`and_kleene`), but would be another dependency for three
+//! operations on bitmaps.
 
 use std::ops::{BitAnd, BitOr, Not};
 
 use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
 
-/// For each row of a batch whether a condition is true and whether it is false; neither where it is unknown.
+/// Says for each row of a batch whether a condition is true and whether it is false; both are unset where it
+/// is unknown.
 #[derive(Clone, Debug)]
 pub(super) struct Truth {
     pub(super) yes: BooleanBuffer,
@@ -15,12 +16,12 @@ pub(super) struct Truth {
 }
 
 impl Truth {
-    /// That of a condition which is known for each row.
+    /// The truth of a condition that is known for each row.
     pub(super) fn known(yes: BooleanBuffer) -> Self {
         Truth { no: !&yes, yes }
     }
 
-    /// That of a condition which is unknown where a value is null.
+    /// The truth of a condition that is unknown where a value is null.
     pub(super) fn of_values(holds: BooleanBuffer, nulls: Option<&NullBuffer>) -> Self {
         match nulls {
             None => Truth::known(holds),
@@ -28,7 +29,7 @@ impl Truth {
         }
     }
 
-    /// From whether it is true of each row, if that is known.
+    /// Collects for each row whether the condition is true, if that is known.
     pub(super) fn collect(rows: impl ExactSizeIterator<Item = Option<bool>> + Clone) -> Self {
         let bits = |wanted: bool| {
             let mut rows = rows.clone();
@@ -37,7 +38,7 @@ impl Truth {
         Truth { yes: bits(true), no: bits(false) }
     }
 
-    /// The same where it is true, and false where it is not known to be.
+    /// The same truth, but false where it is unknown.
     pub(super) fn or_false(self) -> Self {
         Truth::known(self.yes)
     }
@@ -72,7 +73,7 @@ impl Not for Truth {
     }
 }
 
-/// The truth values that a condition may have in the rows of a row group: never fewer than it has.
+/// The truth values that a condition may have in the rows of a row group: at least those that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcomes {
     pub(super) yes: bool,
@@ -87,7 +88,7 @@ impl Outcomes {
     pub(super) const EITHER: Outcomes = Outcomes { yes: true, no: true, unknown: false };
     pub(super) const ANY: Outcomes = Outcomes { yes: true, no: true, unknown: true };
 
-    /// These or those.
+    /// The outcomes of either of both.
     pub(super) fn with(self, other: Outcomes) -> Outcomes {
         Outcomes {
             yes: self.yes || other.yes,
@@ -96,7 +97,7 @@ impl Outcomes {
         }
     }
 
-    /// As [`Truth::or_false`].
+    /// The outcomes after [`Truth::or_false`].
     pub(super) fn or_false(self) -> Outcomes {
         Outcomes { yes: self.yes, no: self.no || self.unknown, unknown: false }
     }
@@ -146,7 +147,7 @@ pub enum RowGroupMatch {
     None,
     /// Every row matches.
     All,
-    /// Some may: the rows must be checked.
+    /// Some rows may match: they must be checked.
     Some,
 }
 
@@ -182,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Every outcome of rows that have one of these values each is among the outcomes of the sets.
+    /// Every outcome for rows that each have one of these values is among the outcomes of the sets.
     #[test]
     fn outcomes_of_sets_are_those_of_their_values() {
         let sets: Vec<Outcomes> = (0..8)

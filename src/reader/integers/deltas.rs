@@ -5,22 +5,22 @@ use std::cmp::min;
 use super::packed::{GROUP, Word, unpack};
 use super::{varint, zigzag};
 
-/// Numbers that are unpacked at a time where they are asked for one by one.
+/// The number of values that are unpacked at a time when they are asked for one by one.
 const STEP: usize = 32;
 
-/// Numbers by their miniblocks. All arithmetic wraps around.
+/// The numbers by their miniblocks. All arithmetic wraps around.
 pub(in crate::reader) struct Deltas<'a> {
-    /// What follows the present miniblock.
+    /// The bytes after the present miniblock.
     rest: &'a [u8],
-    /// The miniblocks of a block, and the numbers of each.
+    /// The number of miniblocks in a block; below, the number of values in each.
     miniblocks: usize,
     values: usize,
-    /// How many numbers are said to be stored; the first has no difference.
+    /// The stated number of values; the first one has no difference.
     pub(in crate::reader) count: usize,
     first: u64,
-    /// Differences to come.
+    /// The number of differences to come.
     left: usize,
-    /// The least difference of the present block, and the widths of its miniblocks to come.
+    /// The least difference of the present block, and the widths of its remaining miniblocks.
     least: u64,
     widths: &'a [u8],
 }
@@ -28,7 +28,7 @@ pub(in crate::reader) struct Deltas<'a> {
 /// Neighbouring differences of one width.
 #[derive(Default)]
 struct Miniblock<'a> {
-    /// What each is more than its packed number.
+    /// The number to add to each packed value.
     least: u64,
     width: u32,
     packed: &'a [u8],
@@ -36,7 +36,7 @@ struct Miniblock<'a> {
 }
 
 impl<'a> Deltas<'a> {
-    /// `None` if the bytes do not begin as such numbers do.
+    /// Reads the header; `None` if the bytes do not begin with one.
     pub(in crate::reader) fn of(mut rest: &'a [u8]) -> Option<Self> {
         let block = usize::try_from(varint(&mut rest)?).ok()?;
         let miniblocks = usize::try_from(varint(&mut rest)?).ok()?;
@@ -48,7 +48,7 @@ impl<'a> Deltas<'a> {
         Some(Deltas { rest, miniblocks, values, count, first, left, least: 0, widths: &[] })
     }
 
-    /// The next differences; `None` after the last, and if some are missing.
+    /// The next miniblock; `None` after the last one, and if some are missing.
     fn miniblock(&mut self) -> Option<Miniblock<'a>> {
         if self.left == 0 {
             return None;
@@ -65,7 +65,7 @@ impl<'a> Deltas<'a> {
         Some(Miniblock { least: self.least, width: width.into(), packed, count })
     }
 
-    /// What follows the last number; `None` if some are missing.
+    /// The bytes after the last number; `None` if some numbers are missing.
     pub(in crate::reader) fn end(mut self) -> Option<&'a [u8]> {
         while self.left > 0 {
             self.miniblock()?;
@@ -73,7 +73,7 @@ impl<'a> Deltas<'a> {
         Some(self.rest)
     }
 
-    /// Calls `each` for all numbers; `None` if some are missing, or are wider than any writer has them.
+    /// Calls `each` for all numbers; `None` if some are missing, or are wider than any writer makes them.
     pub(in crate::reader) fn each(mut self, mut each: impl FnMut(u64)) -> Option<()> {
         if self.count > 0 {
             each(self.first);
@@ -97,7 +97,7 @@ impl<'a> Deltas<'a> {
 }
 
 impl Miniblock<'_> {
-    /// Calls `each` for all differences; `None` if they are wider than any writer has them.
+    /// Calls `each` for all differences; `None` if they are wider than any writer makes them.
     fn differences(&self, mut each: impl FnMut(u64)) -> Option<()> {
         let least = self.least;
         match self.width <= u32::WIDEST {
@@ -112,7 +112,7 @@ impl Miniblock<'_> {
         }
     }
 
-    /// Its first differences, as many as a step has, which it loses.
+    /// Splits off the first differences of the miniblock, as many as a step has.
     fn step(&mut self) -> Self {
         let count = min(self.count, STEP);
         let length = min(STEP / GROUP * self.width as usize, self.packed.len());
@@ -126,14 +126,14 @@ impl Miniblock<'_> {
 pub(in crate::reader) struct Numbers<'a> {
     deltas: Deltas<'a>,
     block: Miniblock<'a>,
-    /// Those from `at` to `end` come next.
+    /// The unpacked numbers; those from `at` to `end` come next.
     ready: [u64; STEP],
     at: usize,
     end: usize,
 }
 
 impl Numbers<'_> {
-    /// Unpacks the numbers that come next.
+    /// Unpacks the next numbers.
     fn advance(&mut self) -> Option<()> {
         if self.block.count == 0 {
             self.block = self.deltas.miniblock()?;
@@ -169,7 +169,7 @@ impl Iterator for Numbers<'_> {
 mod tests {
     use super::*;
 
-    /// Blocks of 128 numbers in 4 miniblocks: how many numbers, their first, and what follows.
+    /// Blocks of 128 numbers in 4 miniblocks: the number of values, the first value, and the blocks.
     fn packed(count: u64, blocks: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x80, 1, 4];
         let mut rest = count;
@@ -182,12 +182,12 @@ mod tests {
         bytes
     }
 
-    /// The bytes up to the end of the last number.
+    /// The number of bytes up to the end of the last number.
     fn end(bytes: &[u8]) -> Option<usize> {
         Some(bytes.len() - Deltas::of(bytes)?.end()?.len())
     }
 
-    /// The numbers all at once, and one by one.
+    /// The numbers read all at once, and read one by one.
     fn numbers(bytes: &[u8]) -> (Option<Vec<u64>>, Vec<u64>) {
         let (all, mut found) = (Deltas::of(bytes), Vec::new());
         let found = all.and_then(|all| all.each(|number| found.push(number))).map(|()| found);
@@ -198,7 +198,7 @@ mod tests {
     fn numbers_end_where_their_last_miniblock_does() {
         assert_eq!(end(&packed(0, &[9, 9])), Some(5));
         assert_eq!(end(&packed(1, &[9, 9])), Some(5));
-        // 33 more numbers: a miniblock of two bits each, one without, and two that do not count.
+        // 33 more numbers: a miniblock with two bits each, one with none, and two that do not count.
         let blocks = [&[0, 2, 0, 7, 7][..], &[1; 8], &[9; 9]].concat();
         assert_eq!(end(&packed(34, &blocks)), Some(5 + 5 + 8));
         assert_eq!(end(&packed(34, &blocks[..12])), None);
@@ -208,7 +208,7 @@ mod tests {
     fn numbers_are_the_sums_of_differences() {
         assert_eq!(numbers(&packed(0, &[])), (Some(vec![]), vec![]));
         assert_eq!(numbers(&packed(1, &[])), (Some(vec![0]), vec![0]));
-        // A least difference of -1, and 0 or 3 more in turn; then two blocks of 40 bits and of none.
+        // A least difference of -1, and 0 or 3 added in turn; then two blocks, of 40 bits and of none.
         let wide = [&[1, 40, 0, 0, 0][..], &[0xff; 160], &[2, 0, 0, 0, 0]].concat();
         let blocks = [&[1, 2, 2, 0, 0][..], &[0b1100_1100; 16], &wide[..]].concat();
         let mut expected = vec![0u64];
@@ -222,7 +222,7 @@ mod tests {
         expected.extend((1..=5).map(|more| last.wrapping_add(more)));
         let bytes = packed(expected.len() as u64, &blocks);
         assert_eq!(numbers(&bytes), (Some(expected.clone()), expected.clone()));
-        // Without the last block, and numbers that no word holds.
+        // The last block is missing, so are numbers; and numbers are too wide for a word.
         let (all, some) = numbers(&bytes[..bytes.len() - 5]);
         assert_eq!((all, &some[..]), (None, &expected[..257]));
         let blocks = [&[0, 64, 0, 0, 0][..], &[0; 256]].concat();
@@ -234,7 +234,7 @@ mod tests {
         for count in [1 << 32, u64::MAX >> 1, u64::MAX] {
             assert_eq!(end(&packed(count, &[0; 50])), None);
         }
-        // No miniblocks; blocks of none.
+        // There are no miniblocks, or blocks are empty.
         assert_eq!(end(&[0x80, 1, 0, 5, 0, 0, 0, 0, 0, 0]), None);
         assert_eq!(end(&[0, 4, 5, 0, 0, 0, 0, 0, 0]), None);
     }

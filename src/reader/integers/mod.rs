@@ -1,4 +1,5 @@
-//! How Parquet writes whole numbers. [`pages`](super::pages) checks what is stored, [`numbers`](super::numbers) decodes it.
+//! The encodings of whole numbers in Parquet. [`pages`](super::pages) checks the stored bytes,
+//! [`numbers`](super::numbers) decodes them.
 
 mod deltas;
 mod packed;
@@ -11,7 +12,7 @@ pub(super) use runs::{Run, Runs};
 /// The most bytes that an integer of variable length takes.
 const LONGEST_VARINT: u32 = 10;
 
-/// An integer of variable length: seven bits a byte, the lowest first.
+/// Reads an integer of variable length: seven bits in each byte, the lowest first.
 fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for place in 0..LONGEST_VARINT {
@@ -25,7 +26,7 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// An integer of variable length and either sign, where a short distance from zero is a small number.
+/// Reads a signed integer of variable length, whose encoding is small if it is near zero.
 fn zigzag(rest: &mut &[u8]) -> Option<u64> {
     let number = varint(rest)?;
     Some((number >> 1) ^ (number & 1).wrapping_neg())

@@ -3,33 +3,34 @@
 use std::cmp::min;
 use std::marker::PhantomData;
 
-/// Numbers in a group of a packed run.
+/// The number of values in a group of a packed run.
 pub(in crate::reader) const GROUP: usize = 8;
 
-/// Numbers that are unpacked at a time: few enough for the first-level cache.
+/// The number of values that are unpacked at a time: few enough for the first-level cache.
 const STEP: usize = 128;
 
-/// Groups for which the room of a whole step is not cleared: the pages of a small row group have no more.
+/// Up to this many groups, the room of a whole step is not cleared: the pages of a small row group have no
+/// more.
 const FEW_GROUPS: usize = 2;
 
-/// The word that packed numbers are read through, and that each becomes. The narrower one is twice as fast where the numbers
-/// fit it.
+/// The word through which packed numbers are read, and which each becomes. The narrower one is twice as fast
+/// if the numbers fit it.
 pub(in crate::reader) trait Word: Copy + Default + 'static {
-    /// The widest numbers that fit the word wherever they begin in its first byte.
+    /// The greatest width of numbers that fit the word wherever they begin in its first byte.
     const WIDEST: u32;
-    /// Functions by the width of the numbers: where the compiler knows it, it knows all shifts.
+    /// The functions by width of the numbers: if the compiler knows the width, it knows all shifts.
     const UNPACK: &'static [Unpack<Self>];
 }
 
 /// Unpacks groups of numbers of one width.
 type Unpack<T> = fn(&[u8], &mut [[T; GROUP]]);
 
-/// Bytes of the window in which each number of a group has a word.
+/// The bytes of a window in which a word can be read for each number of a group.
 const fn window_bytes(widest: usize, word: usize) -> usize {
     (GROUP - 1) * widest / 8 + word
 }
 
-/// A word of a type, with a function for each width up to the widest.
+/// Implements a word for a type, with a function for each width up to the greatest.
 macro_rules! word {
     ($word:ident, $widest:literal, $($width:literal)*) => {
         impl Word for $word {
@@ -63,7 +64,7 @@ macro_rules! word {
     };
 }
 
-/// Numbers of a width, in words of a type.
+/// Unpacks numbers of one width into words of a type.
 struct Packed<T, const WIDTH: usize>(PhantomData<T>);
 
 word!(u32, 25, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25);
@@ -73,8 +74,8 @@ word!(
     29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56
 );
 
-/// Calls `each` for the first `count` numbers of `width` bits, [`STEP`] at a time, until that returns `None`. `None` as well
-/// if there are too few bytes, or a word does not hold such a number.
+/// Calls `each` for the first `count` numbers of `width` bits, [`STEP`] at a time, until it returns `None`.
+/// Also returns `None` if there are too few bytes, or a word cannot hold such a number.
 pub(in crate::reader) fn unpack<T: Word>(
     packed: &[u8],
     width: u32,
@@ -82,7 +83,7 @@ pub(in crate::reader) fn unpack<T: Word>(
     mut each: impl FnMut(&[T]) -> Option<()>,
 ) -> Option<()> {
     let unpack = *T::UNPACK.get(width as usize)?;
-    // Those of the last group that do not count may be cut off.
+    // The unused numbers of the last group may be cut off.
     if count.checked_mul(width as usize)?.div_ceil(8) > packed.len() {
         return None;
     }
@@ -100,7 +101,7 @@ pub(in crate::reader) fn unpack<T: Word>(
     Some(())
 }
 
-/// The 57 bits and more from a bit on.
+/// At least 57 bits, from bit `at` on.
 pub(in crate::reader) fn bits(bytes: &[u8], at: usize) -> u64 {
     let tail = bytes.get(at >> 3..).unwrap_or_default();
     let word = match tail.first_chunk() {

@@ -1,5 +1,6 @@
-//! Parquet's hybrid of runs: numbers of up to 32 bits, repeated or packed side by side. Levels and the indices into a dictionary
-//! are stored so ("RLE" in the format's documents, of which bit-packing is a part).
+//! Parquet's hybrid of runs: numbers of up to 32 bits, either repeated or packed side by side. Levels and
+//! indices into a dictionary are stored in this way ("RLE" in the format's documents, which includes
+//! bit-packing).
 
 use std::cmp::min;
 
@@ -15,21 +16,21 @@ pub(in crate::reader) struct Runs<'a> {
 /// Neighbouring numbers of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::reader) enum Run<'a> {
-    /// One number, as many times.
+    /// A number, and how often it is repeated.
     Repeated(u32, usize),
-    /// As many numbers, packed.
+    /// Packed numbers, and how many there are.
     Packed(&'a [u8], usize),
 }
 
 impl<'a> Runs<'a> {
-    /// Of numbers of `width` bits; `None` if they are wider than 32.
+    /// The runs of numbers of `width` bits; `None` if they are wider than 32.
     pub(in crate::reader) fn new(bytes: &'a [u8], width: u32) -> Option<Self> {
         (width <= u32::BITS).then_some(Runs { rest: bytes, width })
     }
 
     /// The next run, of at most `most` numbers.
     pub(in crate::reader) fn next(&mut self, most: usize) -> Option<Run<'a>> {
-        // Some writers fill the end with zeros. A run of no numbers is no run.
+        // Some writers fill the end with zeros. A run of no numbers counts as the end.
         let header = varint(&mut self.rest).filter(|&header| header > 1)?;
         let count = usize::try_from(header >> 1).ok()?;
         if header & 1 == 0 {
@@ -42,7 +43,7 @@ impl<'a> Runs<'a> {
         // A group takes as many bytes as one of its numbers has bits.
         let whole = count.checked_mul(self.width as usize)?;
         let length = min(whole, self.rest.len());
-        // Some writers cut the last group off behind the last number.
+        // Some writers cut off the last group after the last number.
         let is_cut = length < whole;
         if is_cut && (count > most.div_ceil(GROUP) || most.checked_mul(self.width as usize)? > length * 8) {
             return None;
@@ -52,8 +53,8 @@ impl<'a> Runs<'a> {
         Some(Run::Packed(packed, min(count.checked_mul(GROUP)?, most)))
     }
 
-    /// Calls `each` for every run of the first `count` numbers; `None` if there are fewer. What is behind them is not looked at:
-    /// some writers fill the end with zeros, or with one more run.
+    /// Calls `each` for every run of the first `count` numbers; `None` if there are fewer. Bytes after them
+    /// are ignored: some writers fill the end with zeros, or with one more run.
     pub(in crate::reader) fn each(
         &mut self,
         count: usize,
@@ -68,7 +69,7 @@ impl<'a> Runs<'a> {
         Some(())
     }
 
-    /// The bytes behind the runs so far.
+    /// The bytes after the runs so far.
     pub(in crate::reader) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn runs_are_repeated_or_packed() {
-        // Five times 3, then two groups of two bits.
+        // The number 3 five times, then two groups with two bits for each number.
         let bytes = [10, 3, 5, 0b11_10_01_00, 0, 0, 1];
         let mut runs = Runs::new(&bytes, 2).unwrap();
         assert_eq!(runs.next(100), Some(Run::Repeated(3, 5)));
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn runs_that_are_cut_off_or_empty_end_the_stream() {
-        // Without its value, without its bytes, without end, and of no numbers.
+        // Runs without their value, without their bytes, without an end, and of no numbers.
         for bytes in [
             &[10][..],
             &[5, 0],

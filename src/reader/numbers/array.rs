@@ -1,4 +1,4 @@
-//! Numbers as an array.
+//! Makes an array of numbers.
 
 use forebay_arrow::array::{ArrayData, ArrayRef, make_array};
 use forebay_arrow::buffer::{Buffer, NullBuffer};
@@ -6,7 +6,7 @@ use forebay_arrow::datatypes::DataType;
 
 use super::values::Value;
 
-/// An array of numbers of this type, which has values of this width.
+/// An array of numbers of this type, whose values have this width.
 pub(super) fn numbers<T: Value>(
     data_type: &DataType,
     values: Vec<T>,

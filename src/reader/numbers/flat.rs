@@ -6,16 +6,16 @@ use super::page::DataPage;
 use super::validity::Validity;
 use crate::reader::integers::Runs;
 
-/// Which rows have a value.
+/// The rows that have a value.
 pub(super) struct Flat {
     has_levels: bool,
     pub(super) validity: Validity,
-    /// The rows up to the end of the present chunk.
+    /// The number of rows up to the end of the present chunk.
     pub(super) end: usize,
 }
 
 impl Flat {
-    /// Those of a column at the top of the schema.
+    /// The rows of a column at the top of the schema.
     pub(super) fn of(column: &ColumnDescriptor) -> Option<Self> {
         let has_levels = match (column.path().parts().len(), column.max_rep_level(), column.max_def_level()) {
             (1, 0, most @ (0 | 1)) => most == 1,
@@ -24,7 +24,7 @@ impl Flat {
         Some(Flat { has_levels, validity: Validity::default(), end: 0 })
     }
 
-    /// Reads the levels of a page, and returns how many values are stored.
+    /// Reads the levels of a page, and returns the number of stored values.
     pub(super) fn page(&mut self, page: &DataPage<'_>) -> Option<usize> {
         if self.validity.len() + page.count > self.end {
             return None;

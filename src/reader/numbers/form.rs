@@ -1,14 +1,14 @@
-//! What the stored values of a column are.
+//! The meaning of the stored values of a column.
 
 use super::values::{self, Value};
 use crate::column::CodeValues;
 
-/// Stored values, and what becomes of them.
+/// The stored values, and what they become.
 #[derive(Clone, Copy)]
 pub(super) enum Form<'a> {
-    /// Numbers, as they are.
+    /// Numbers, which stay the same.
     Numbers,
-    /// Texts or binary values, each with its length before it: their codes.
+    /// Texts or binary values, each preceded by its length, which become their codes.
     Codes { codes: &'a dyn CodeValues, are_texts: bool },
 }
 
@@ -17,7 +17,7 @@ impl Form<'_> {
         matches!(self, Form::Numbers)
     }
 
-    /// Appends `count` values that are stored one after the other, and nothing beside them.
+    /// Appends `count` values that are stored one after the other, if there is nothing else.
     pub(super) fn plain<T: Value>(self, bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
         let Form::Codes { codes, are_texts } = self else { return values::plain(bytes, count, out) };
         let mut rest = bytes;

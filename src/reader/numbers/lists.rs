@@ -1,4 +1,4 @@
-//! Lists of numbers: where each begins, from the repetition and definition levels of their items.
+//! Lists of numbers: the beginning of each, from the repetition and definition levels of its items.
 
 use std::sync::Arc;
 
@@ -14,40 +14,41 @@ use super::validity::Validity;
 use super::values::Value;
 use crate::reader::integers::{GROUP, Run, Runs, bits, unpack};
 
-/// Levels that are looked at together.
+/// The number of levels that are examined together.
 const STEP: usize = 64;
 
 /// The lists of a column so far.
 pub(super) struct Lists {
-    /// The rows up to the end of the present chunk, and where it begins: its first row, and its first item.
+    /// The number of rows up to the end of the present chunk; below, the first row and the first item of the
+    /// chunk.
     rows: usize,
     begin: (usize, usize),
     levels: Levels,
-    /// Where each begins among the items.
+    /// The beginning of each list among the items.
     starts: Vec<i64>,
     lists: Validity,
     items: Validity,
-    /// The levels of a page, where they are looked at one by one.
+    /// The levels of a page, if they are examined one by one.
     scratch: [Vec<u8>; 2],
 }
 
 /// The meaning of definition levels.
 #[derive(Clone, Copy)]
 struct Levels {
-    /// From here on the list is there; it may be empty.
+    /// From this level on the list exists; it may be empty.
     list: u8,
-    /// From here on there is an item, which may be null.
+    /// From this level on there is an item, which may be null.
     item: u8,
-    /// There is a value.
+    /// At this level there is a value.
     value: u8,
 }
 
 impl Lists {
-    /// Those of a column of lists that are at the top of the schema.
+    /// The lists of a column at the top of the schema.
     pub(super) fn of(column: &ColumnDescriptor) -> Option<Self> {
         let value = u8::try_from(column.max_def_level()).ok()?;
         let is_nullable = |at: Repetition| u8::from(at == Repetition::OPTIONAL);
-        // list, repeated group, item
+        // The path is: list, repeated group, item.
         if column.path().parts().len() != 3 || column.max_rep_level() != 1 {
             return None;
         }
@@ -69,28 +70,28 @@ impl Lists {
         })
     }
 
-    /// Takes the memory for as many rows.
+    /// Reserves memory for this many rows.
     pub(super) fn reserve(&mut self, rows: usize) {
         self.starts.reserve_exact(rows + 1);
     }
 
-    /// Goes on with a column chunk of as many rows.
+    /// Begins a column chunk of this many rows.
     pub(super) fn begin(&mut self, rows: usize) {
         self.begin = (self.starts.len(), self.items.len());
         self.rows += rows;
     }
 
-    /// Whether all rows of the chunk came.
+    /// Checks that all rows of the chunk came.
     pub(super) fn end(&self) -> Option<()> {
         (self.starts.len() == self.rows).then_some(())
     }
 
-    /// Which of the items are there.
+    /// The validity of the items.
     pub(super) fn validity(&self) -> &Validity {
         &self.items
     }
 
-    /// Reads the levels of a page, and returns how many values are stored.
+    /// Reads the levels of a page, and returns the number of stored values.
     pub(super) fn page(&mut self, page: &DataPage<'_>) -> Option<usize> {
         match self.are_all_there(page)? {
             true => {
@@ -122,7 +123,7 @@ impl Lists {
         Some(are_all)
     }
 
-    /// Where lists begin, if each level stands for a value.
+    /// Finds the beginnings of lists, if each level stands for a value.
     fn starts_among_values(&mut self, page: &DataPage<'_>) -> Option<()> {
         let mut at = self.items.len();
         let (starts, lists) = (&mut self.starts, &mut self.lists);
@@ -156,7 +157,7 @@ impl Lists {
         Some(())
     }
 
-    /// The same for lists that are empty or null, or have items that are.
+    /// Finds the beginnings of lists that may be empty or null, or have such items.
     fn among_nulls(&mut self, page: &DataPage<'_>) -> Option<usize> {
         let [mut repetition, mut definition] = std::mem::take(&mut self.scratch);
         levels(page.repetition, 1, page.count, &mut repetition)?;
@@ -172,12 +173,12 @@ impl Lists {
         Some(values)
     }
 
-    /// A step of levels that are all items of the last list; `None` if they are not.
+    /// Reads a step of levels if all are items of the last list; `None` otherwise.
     fn in_a_list(&mut self, repeated: &[u8], defined: &[u8]) -> Option<usize> {
         let Levels { item, value, .. } = self.levels;
         let (repeated, defined): (&[u8; STEP], &[u8; STEP]) =
             (repeated.try_into().ok()?, defined.try_into().ok()?);
-        // Without an early end, so that many are compared at once.
+        // The loop has no early end, so that many levels are compared at once.
         let are_items = repeated.iter().fold(true, |all, level| all & (*level == 1))
             & defined.iter().fold(true, |all, level| all & (item..=value).contains(level));
         if !are_items || self.starts.len() == self.begin.0 {
@@ -191,7 +192,7 @@ impl Lists {
         self.items.append_run(Run::Packed(&valid.to_le_bytes(), STEP))
     }
 
-    /// Any levels; returns how many values are stored.
+    /// Reads any levels, and returns the number of stored values.
     fn one_by_one(&mut self, repeated: &[u8], defined: &[u8]) -> Option<usize> {
         let Levels { list, item, value } = self.levels;
         let mut values = 0;
@@ -217,7 +218,7 @@ impl Lists {
         Some(values)
     }
 
-    /// The items of all rows, if they are in lists of one length.
+    /// The number of items in all rows, if all lists have one length.
     pub(super) fn fixed(&self, field: &Field, rows: usize) -> Option<usize> {
         match field.data_type() {
             DataType::FixedSizeList(_, length) => rows.checked_mul(usize::try_from(*length).ok()?),
@@ -225,7 +226,7 @@ impl Lists {
         }
     }
 
-    /// The array of all lists, of the values of their items.
+    /// The array of all lists, from the values of their items.
     pub(super) fn finish<T: Value>(
         mut self,
         field: &Field,
@@ -252,7 +253,7 @@ impl Lists {
         })
     }
 
-    /// The same of lists of one length, which is that of those that are null as well.
+    /// The array of lists of one fixed length, which null lists have as well.
     fn finish_fixed<T: Value>(self, item: &FieldRef, length: i32, mut values: Vec<T>) -> Option<ArrayRef> {
         let Lists { rows, starts, lists, items, .. } = self;
         let (lists, mut items) = (lists.finish(), items.finish());
@@ -261,11 +262,11 @@ impl Lists {
         let is_fixed =
             |row: usize| starts[row + 1] - starts[row] == if is_there(row) { i64::from(length) } else { 0 };
         (0..rows).all(is_fixed).then_some(())?;
-        // Their memory is counted before pages are decoded.
+        // Their memory was counted before pages were decoded.
         if lists.is_some() {
             let all = rows.checked_mul(items_of)?;
             values.resize(all, T::default());
-            // From the last one on, no list is written over before it was moved.
+            // Going backwards, no list is overwritten before it was moved.
             for row in (0..rows).rev() {
                 let to = row * items_of..(row + 1) * items_of;
                 match is_there(row) {
@@ -290,13 +291,13 @@ impl Lists {
 }
 
 impl Levels {
-    /// Bits of a level.
+    /// The bits of a level.
     fn width(self) -> u32 {
         u8::BITS - self.value.leading_zeros()
     }
 }
 
-/// The first `count` levels of `width` bits, one by one.
+/// Unpacks the first `count` levels of `width` bits, one by one.
 fn levels(runs: &[u8], width: u32, count: usize, out: &mut Vec<u8>) -> Option<()> {
     out.clear();
     Runs::new(runs, width)?.each(count, |run| {

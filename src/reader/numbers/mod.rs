@@ -1,23 +1,27 @@
-//! Columns of numbers, and of lists of numbers, from pages straight to Arrow's buffers.
+//! Decodes columns of numbers, and of lists of numbers, from pages straight to Arrow's buffers.
 //!
-//! The Parquet crate sets up readers for each column of each row group, looks at a level for each value and copies what it
-//! decoded once more: little where row groups are of the usual size and values are texts, but most of the work where a table
-//! has a thousand columns, a row group a thousand rows, or a list half a million numbers. Here levels are taken by the run,
-//! pages of equal kind share their memory, and values are written once.
+//! The Parquet crate sets up readers for each column of each row group, examines a level for each value and
+//! copies the decoded values once more: that is little if row groups have the usual size and values are
+//! texts, but most of the work if a table has a thousand columns, a row group a thousand rows, or a list half
+//! a million numbers. Here levels are read run by run, pages of the same kind share their memory, and values
+//! are written once.
 //!
 //! ```text
 //! page ─ decompress ─► levels ─ runs ─► validity, offsets of lists
 //!                      values ─ plain, dictionary, differences, split bytes ─► Vec<u32 or u64> ─► the array's buffer
 //! ```
 //!
-//! Texts and binary values that are delivered as codes come as codes: those of a dictionary are looked up once.
+//! Texts and binary values that are delivered as codes become codes here: those of a dictionary are looked up
+//! once.
 //!
-//! Cells of a fixed length are written once, too, and large ones in one page that is not compressed not at all.
+//! Cells of a fixed length are also written only once, and large ones in one page without compression not at
+//! all.
 //!
-//! Whatever is unusual is left to the Parquet crate, which decodes it or says what is wrong: a type or codec that is not
-//! among those below, levels packed as they were before 2013, and everything that is damaged. So this needs no errors: a
-//! column is decoded here as a whole, or `None` is returned. The crate takes some damage for rows, though: levels and values
-//! that end early, and lists that go on where none is. What was seen of that is [remembered](Column::is_damaged).
+//! Everything unusual is left to the Parquet crate, which decodes it or says what is wrong: a type or codec
+//! that is not among those below, levels packed as they were before 2013, and everything that is damaged. So
+//! this needs no errors: a column is decoded here as a whole, or `None` is returned. But the crate accepts
+//! some damage: levels and values that end early, and levels that continue a list that does not exist. Such
+//! findings are [remembered](Column::is_damaged).
 
 mod array;
 mod flat;
@@ -53,9 +57,9 @@ use crate::column::CodeValues;
 /// A column that is decoded one column chunk after the other, until one of them is unusual.
 pub(super) struct Column<'a>(Width<'a>);
 
-/// Bytes of a value in the array.
+/// A column by the number of bytes of a value in the array.
 enum Width<'a> {
-    /// Any number of them.
+    /// Values of any other number of bytes.
     Many(Stored<'a>),
     One(Typed<'a, u8>),
     Two(Typed<'a, u16>),
@@ -80,27 +84,27 @@ macro_rules! each_width {
 struct Typed<'a, T> {
     field: &'a Field,
     form: Form<'a>,
-    /// Of the numbers, which lists are of.
+    /// The type of the numbers, which are the items of lists.
     item: &'a DataType,
     column: &'a ColumnDescriptor,
-    /// In all column chunks.
+    /// The number of rows in all column chunks.
     rows: usize,
     shape: Shape,
     out: Vec<T>,
     damaged: bool,
 }
 
-/// What a row is.
+/// The shape of a row.
 enum Shape {
-    /// A value or null.
+    /// A row is a value or null.
     Flat(Flat),
-    /// A list or null.
+    /// A row is a list or null.
     Lists(Lists),
 }
 
 impl<'a> Column<'a> {
-    /// One of `rows` rows that becomes an array of the type of `field`; `None` leaves it to the Parquet crate, as it does in
-    /// [`append`](Self::append) and [`finish`](Self::finish). Takes no memory yet.
+    /// A column of `rows` rows that becomes an array of the type of `field`; `None` leaves the column to the
+    /// Parquet crate, as in [`append`](Self::append) and [`finish`](Self::finish). Takes no memory yet.
     pub(super) fn of(
         field: &'a Field,
         column: &'a ColumnDescriptor,
@@ -143,7 +147,7 @@ impl<'a> Column<'a> {
         width.map(Column)
     }
 
-    /// The same of texts or binary values, as codes.
+    /// A column of texts or binary values that becomes codes.
     fn coded(
         field: &'a Field,
         column: &'a ColumnDescriptor,
@@ -169,8 +173,8 @@ impl<'a> Column<'a> {
         each_width!(&mut self.0, column => column.append(chunk))
     }
 
-    /// Whether a chunk was left to the Parquet crate although it cannot be right: its levels or values end early, or make no
-    /// sense.
+    /// Whether a chunk was left to the Parquet crate although it cannot be right: its levels or values end
+    /// early, or make no sense.
     pub(super) fn is_damaged(&self) -> bool {
         each_width!(&self.0, column => column.damaged)
     }
@@ -191,7 +195,7 @@ impl<'a, T: Value> Typed<'a, T> {
         Some(Typed { field, form, item, column, rows, shape, out: Vec::new(), damaged: false })
     }
 
-    /// A column of values in a form, which become those of the type `item`.
+    /// A column of values in a form, which become values of the type `item`.
     fn flat(
         field: &'a Field,
         form: Form<'a>,
@@ -216,7 +220,7 @@ impl<'a, T: Value> Typed<'a, T> {
         })
     }
 
-    /// Takes the memory, now that the pages of a chunk are known to hold what its footer says.
+    /// Reserves the memory, now that the pages of a chunk are known to hold what its footer says.
     fn reserve(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         let values = match &mut self.shape {
             Shape::Flat(_) => self.rows,
@@ -263,7 +267,7 @@ impl<'a, T: Value> Typed<'a, T> {
             let there = there?;
             let appended =
                 page.values(self.form, (there, from), self.shape.validity(), memory, &mut self.out);
-            // Of texts the Parquet crate says so.
+            // For texts the Parquet crate reports this.
             let may_end_early = appended.is_none() && self.form.are_numbers();
             self.damaged |= may_end_early && page.ends_early::<T>(there);
             appended?;
@@ -283,7 +287,7 @@ impl<'a, T: Value> Typed<'a, T> {
 }
 
 impl Shape {
-    /// Begins a chunk of so many rows.
+    /// Begins a chunk of this many rows.
     fn begin(&mut self, rows: usize) {
         match self {
             Shape::Flat(flat) => flat.end += rows,
@@ -291,7 +295,7 @@ impl Shape {
         }
     }
 
-    /// Reads the levels of a page, and returns how many values are stored.
+    /// Reads the levels of a page, and returns the number of stored values.
     fn page(&mut self, page: &DataPage<'_>) -> Option<usize> {
         match self {
             Shape::Flat(flat) => flat.page(page),
@@ -299,7 +303,7 @@ impl Shape {
         }
     }
 
-    /// Which values are there: one for each row, or for each item of the lists.
+    /// The validity of the values: one for each row, or for each item of the lists.
     fn validity(&self) -> &Validity {
         match self {
             Shape::Flat(flat) => &flat.validity,
@@ -307,7 +311,7 @@ impl Shape {
         }
     }
 
-    /// Whether all rows of the chunks came.
+    /// Checks that all rows of the chunks came.
     fn end(&self) -> Option<()> {
         match self {
             Shape::Flat(flat) => (flat.validity.len() == flat.end).then_some(()),

@@ -15,17 +15,17 @@ use crate::reader::pages::{StoredPage, split_levels, whole_deltas};
 /// A column chunk whose pages were checked.
 pub(in crate::reader) struct CheckedChunk<'a> {
     pub(in crate::reader) about: &'a ColumnChunk<'a>,
-    /// What was fetched with it.
+    /// The bytes that were fetched together with the chunk.
     pub(in crate::reader) fetched: &'a Bytes,
-    /// A part of that.
+    /// The bytes of the chunk, a part of those.
     pub(in crate::reader) bytes: &'a [u8],
     pub(in crate::reader) pages: &'a [StoredPage],
-    /// Rows of its row group.
+    /// The number of rows of the chunk's row group.
     pub(in crate::reader) rows: usize,
 }
 
 impl<'a> CheckedChunk<'a> {
-    /// The levels of a page that are in front of its stream, and the stream.
+    /// The levels of a page that precede its stream, and the stream.
     pub(super) fn body(&self, stored: &StoredPage) -> Option<(&'a [u8], &'a [u8])> {
         let body = self.bytes.get(stored.body())?;
         if stored.page.crc.is_some_and(|crc| crc32fast::hash(body) != crc) {
@@ -37,18 +37,18 @@ impl<'a> CheckedChunk<'a> {
 
 /// The levels and values of one data page.
 pub(super) struct DataPage<'a> {
-    /// Values, with nulls.
+    /// The number of values, including nulls.
     pub(super) count: usize,
     pub(super) encoding: i32,
     pub(super) repetition: &'a [u8],
     pub(super) definition: &'a [u8],
     pub(super) values: &'a [u8],
-    /// Of version 2: where values begin says the header, which has no checksum.
+    /// Whether the page has version 2: there the header, which has no checksum, says where values begin.
     is_v2: bool,
 }
 
 impl<'a> DataPage<'a> {
-    /// Of either version; `values` are not compressed.
+    /// The parts of a page of either version; `values` are not compressed.
     pub(super) fn of(
         stored: &StoredPage,
         column: &ColumnDescriptor,
@@ -56,7 +56,7 @@ impl<'a> DataPage<'a> {
         values: &'a [u8],
     ) -> Option<Self> {
         let count = stored.page.values as usize;
-        // Differences are of whole numbers.
+        // Only whole numbers are stored as differences.
         let is_float = matches!(column.physical_type(), Type::FLOAT | Type::DOUBLE);
         (!is_float || !is(stored.page.encoding, Encoding::DELTA_BINARY_PACKED)).then_some(())?;
         if stored.page.kind == Kind::Data {
@@ -66,7 +66,8 @@ impl<'a> DataPage<'a> {
         Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values, is_v2: true })
     }
 
-    /// Of version 1, with the levels in front of the values: repetition levels first, each with its length.
+    /// The parts of a page of version 1, where the levels precede the values: repetition levels first, each
+    /// with its length.
     fn of_v1(stored: &StoredPage, most: [i16; 2], body: &'a [u8], count: usize) -> Option<Self> {
         let mut rest = body;
         let mut levels = [&[][..]; 2];
@@ -84,7 +85,8 @@ impl<'a> DataPage<'a> {
         Some(DataPage { count, encoding, repetition, definition, values: rest, is_v2: false })
     }
 
-    /// Appends the values, `there` of which are stored: those from `from` on that `validity` says are there.
+    /// Appends the values, `there` of which are stored: those at the places from `from` on that `validity`
+    /// marks.
     pub(super) fn values<T: Value>(
         &self,
         form: Form<'_>,
@@ -119,7 +121,8 @@ impl<'a> DataPage<'a> {
         Some(())
     }
 
-    /// Whether values that could not be decoded are too few, name what is not there, or may begin elsewhere.
+    /// Whether values that could not be decoded are too few, refer to missing entries, or may begin
+    /// elsewhere.
     pub(super) fn ends_early<T: Value>(&self, there: usize) -> bool {
         let stored = there.saturating_mul(T::STORED);
         match self.encoding {
@@ -134,7 +137,7 @@ impl<'a> DataPage<'a> {
     }
 }
 
-/// Whether the number of an encoding is that of this one.
+/// Whether an encoding's number is that of `of`.
 pub(super) fn is(encoding: i32, of: Encoding) -> bool {
     encoding == of as i32
 }

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 
 use parquet::basic::Compression;
 
-/// A thread keeps its memory for a page up to this many bytes, and that for a dictionary and for dense values.
+/// The most bytes that a thread keeps as memory for a page; it also keeps memory for a dictionary and for
+/// dense values.
 const KEPT_PAGE: usize = 4 << 20;
 const KEPT_VALUES: usize = 1 << 20;
 
-/// What a thread uses for one column chunk after another.
+/// The memory that a thread uses for one column chunk after another.
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) inflater: Inflater,
@@ -19,7 +20,8 @@ pub(super) struct Scratch {
 }
 
 thread_local! {
-    /// Boxed: a wheel shares the room for variables of threads with all other libraries of its process.
+    /// The value is boxed, because a wheel shares the space for thread-local variables with all other
+    /// libraries of its process.
     static SCRATCH: RefCell<Box<Scratch>> = RefCell::default();
 }
 
@@ -31,7 +33,7 @@ pub(super) struct Inflater {
 }
 
 impl Inflater {
-    /// The `length` bytes that a stream gives: no more, no fewer. A stream of none is not looked at.
+    /// Decompresses a stream to exactly `length` bytes. An empty result does not need the stream.
     pub(super) fn inflate(&mut self, codec: Compression, stream: &[u8], length: usize) -> Option<&[u8]> {
         if length == 0 {
             return Some(&[]);
@@ -45,7 +47,7 @@ impl Inflater {
         inflated.map(|()| &self.page[..length])
     }
 
-    /// Fills `page` with what a stream gives: no more, no less.
+    /// Fills `page` exactly with the decompressed stream.
     pub(super) fn inflate_into(&mut self, codec: Compression, stream: &[u8], page: &mut [u8]) -> Option<()> {
         let length = page.len();
         if length == 0 {
@@ -53,7 +55,7 @@ impl Inflater {
         }
         let given = match codec {
             Compression::SNAPPY => {
-                // Fails where a stream says that it gives more.
+                // This fails if the stream says that it has more.
                 snap::raw::Decoder::new().decompress(stream, page).ok()?
             }
             Compression::ZSTD(_) => {
@@ -68,22 +70,22 @@ impl Inflater {
         (given == length).then_some(())
     }
 
-    /// Gives memory back that few column chunks need.
+    /// Returns memory that few column chunks need.
     pub(super) fn trim(&mut self) {
         trim(&mut self.page, KEPT_PAGE);
     }
 }
 
-/// Values of a column chunk that are not yet in their places.
+/// Values of a column chunk that are not yet at their places.
 #[derive(Default)]
 pub(super) struct Memory<T> {
     pub(super) dictionary: Vec<T>,
-    /// The values of a page with nulls, without them.
+    /// The values of a page with nulls, without the nulls.
     pub(super) dense: Vec<T>,
 }
 
 impl<T> Memory<T> {
-    /// Gives memory back that few column chunks need.
+    /// Returns memory that few column chunks need.
     pub(super) fn trim(&mut self) {
         trim(&mut self.dictionary, KEPT_VALUES);
         trim(&mut self.dense, KEPT_VALUES);
@@ -95,7 +97,7 @@ pub(super) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     SCRATCH.with_borrow_mut(|scratch| work(scratch))
 }
 
-/// Keeps no more of the memory than so many bytes.
+/// Limits the kept memory to this many bytes.
 fn trim<T>(kept: &mut Vec<T>, bytes: usize) {
     kept.truncate(bytes / size_of::<T>());
     kept.shrink_to(bytes / size_of::<T>());

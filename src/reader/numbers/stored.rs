@@ -1,8 +1,8 @@
-//! Cells of a fixed length. Large ones, which a page has as the array needs them, stay where they were fetched; all others are
-//! written once.
+//! Cells of a fixed length. Large cells that a page stores as the array needs them stay where they were
+//! fetched; all others are written once.
 //!
-//! A page is decompressed into the array's memory: to the end of what its rows take there, from where its cells move down to
-//! their rows. So it takes no memory beside the array, however large it is.
+//! A page is decompressed into the end of the space that its rows take in the array's memory, and from there
+//! its cells move down to their rows. So it takes no memory beside the array, however large it is.
 
 use bytes::Bytes;
 use forebay_arrow::array::{ArrayData, ArrayRef, make_array};
@@ -17,11 +17,11 @@ use super::page::{CheckedChunk, DataPage, is};
 use super::scratch::{Inflater, with_scratch};
 use crate::reader::pages::StoredPage;
 
-/// Cells from this many bytes on are not copied. Columns that are fetched together stay together in memory, and of smaller
-/// cells that would be worth more than the copy.
+/// Cells of at least this many bytes are not copied. Columns that are fetched together stay in memory
+/// together, which would cost more than the copy for smaller cells.
 const LARGE_CELL: usize = 4 << 10;
 
-/// The most bytes that the levels of a page take, beside one for each value.
+/// The most bytes of a page's levels, in addition to one for each value.
 const LEVELS: usize = 64;
 
 /// A column of cells.
@@ -29,10 +29,10 @@ pub(super) struct Stored<'a> {
     field: &'a Field,
     column: &'a ColumnDescriptor,
     cell: usize,
-    /// In all column chunks.
+    /// The number of rows in all column chunks.
     rows: usize,
     flat: Flat,
-    /// All cells, in the only page of the only column chunk.
+    /// All cells, if they are the only page of the only column chunk.
     fetched: Option<Bytes>,
     out: Vec<u8>,
     pub(super) damaged: bool,
@@ -46,7 +46,7 @@ impl<'a> Stored<'a> {
         Some(Stored { field, column, cell, rows, flat, fetched: None, out: Vec::new(), damaged: false })
     }
 
-    /// As of numbers. Nulls have no bytes in the page.
+    /// Appends a chunk, with the same rules as for numbers. Nulls have no bytes in the page.
     pub(super) fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         if self.cell >= LARGE_CELL && self.take_fetched(chunk).is_some() {
             return Some(());
@@ -61,7 +61,8 @@ impl<'a> Stored<'a> {
         (self.flat.validity.len() == self.flat.end).then_some(())
     }
 
-    /// Takes the cells where they were fetched; `None` if they are not all of one page, without nulls and a codec.
+    /// Uses the cells where they were fetched; `None` if they are not all of a single page without nulls and
+    /// compression.
     fn take_fetched(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         let [stored] = chunk.pages else { return None };
         if chunk.rows != self.rows || stored.is_compressed || stored.page.kind == Kind::Dictionary {
@@ -70,7 +71,7 @@ impl<'a> Stored<'a> {
         let (levels, values) = chunk.body(stored)?;
         let page = DataPage::of(stored, self.column, levels, values)?;
         let bytes = self.cell.checked_mul(self.rows)?;
-        // As many as rows, so none is null.
+        // There are as many cells as rows, so none is null.
         let are_cells = is(page.encoding, Encoding::PLAIN) && page.values.len() == bytes;
         if page.count != self.rows || !are_cells {
             return None;
@@ -128,8 +129,8 @@ impl<'a> Stored<'a> {
         Some(())
     }
 
-    /// Moves the cells from a byte on to the rows from `first` on, which begin at a byte before it. No cell is written to
-    /// before it has moved: after each row there are as many rows as cells, or more.
+    /// Moves the cells that begin at byte `from` to the rows from `first` on, which begin before it. No cell
+    /// is overwritten before it has moved: after each row there are at least as many rows as cells.
     fn place(&mut self, begin: usize, first: usize, from: usize) {
         let (cell, mut next, mut to) = (self.cell, from, begin);
         for is_valid in self.flat.validity.from(first) {

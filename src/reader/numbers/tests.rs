@@ -1,4 +1,4 @@
-//! Every column is what the Parquet crate makes of it, and is decoded here, not there.
+//! Every column equals what the Parquet crate decodes, and is decoded here, not there.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::reader::pages;
 
 const ROWS: usize = 3_000;
 
-/// Numbers that look random, the same ones each time.
+/// Numbers that look random, but are the same each time.
 struct Numbers(u64);
 
 impl Numbers {
@@ -27,7 +27,7 @@ impl Numbers {
     }
 }
 
-/// `len` numbers of a type, of which `nulls` in a hundred are null, in runs now and then.
+/// `len` numbers of a type, of which `nulls` in a hundred are null, sometimes in runs.
 fn numbers_of(data_type: &DataType, len: usize, nulls: u64, random: &mut Numbers) -> ArrayRef {
     let mut run = (0, true);
     let mut is_valid = || {
@@ -51,7 +51,7 @@ fn numbers_of(data_type: &DataType, len: usize, nulls: u64, random: &mut Numbers
     make_array(array.align_buffers(true).build().unwrap())
 }
 
-/// Lists of differing length of a type's numbers, of which some are empty or null.
+/// Lists of varying length of a type's numbers, some of which are empty or null.
 fn lists_of(data_type: &DataType, nulls: u64, random: &mut Numbers) -> ArrayRef {
     let lengths: Vec<usize> = (0..ROWS)
         .map(|row| match row {
@@ -72,7 +72,7 @@ fn lists_of(data_type: &DataType, nulls: u64, random: &mut Numbers) -> ArrayRef 
 
 fn fixed_lists_of(data_type: &DataType, length: i32, nulls: u64, random: &mut Numbers) -> ArrayRef {
     let items = numbers_of(data_type, ROWS * length as usize, if nulls == 3 { 0 } else { nulls }, random);
-    // Once without nulls among the items.
+    // One list has no nulls among its items.
     let item = Arc::new(Field::new("item", data_type.clone(), items.null_count() > 0));
     let valid: Vec<bool> = (0..ROWS).map(|_| random.next() % 100 >= nulls).collect();
     let nulls = valid.contains(&false).then(|| NullBuffer::from(valid));
@@ -87,12 +87,12 @@ fn file(schema: &SchemaRef, batch: &RecordBatch, properties: WriterProperties) -
     bytes.into()
 }
 
-/// The rows of column chunks, one after the other; `None` where they are left to the Parquet crate.
+/// The rows of column chunks, one after the other; `None` if they are left to the Parquet crate.
 fn decode(field: &Field, chunks: &[&CheckedChunk<'_>]) -> Option<ArrayRef> {
     decode_as(field, None, chunks)
 }
 
-/// The same as codes, if there are any.
+/// The rows of column chunks as codes, if there are any.
 fn decode_as(
     field: &Field,
     codes: Option<&dyn CodeValues>,
@@ -111,7 +111,7 @@ fn decode_first(bytes: &Bytes) -> (Field, Option<ArrayRef>, ArrayRef) {
 
 /// Each column of the first row group as it is decoded here, and as the Parquet crate decodes it.
 fn decoded(bytes: &Bytes) -> Vec<(Field, Option<ArrayRef>, ArrayRef)> {
-    // Twice the same chunk is twice the same rows.
+    // The same chunk twice gives the same rows twice.
     each_column(bytes, |twice, once| {
         let expected = forebay_arrow::compute::concat(&[once, once]).unwrap();
         assert_eq!(&twice().unwrap(), &expected);
@@ -194,7 +194,7 @@ fn properties(
     WriterProperties::builder()
         .set_writer_version(version)
         .set_compression(codec)
-        // Several pages to a chunk, and batches of the writer that end within lists of pages.
+        // A chunk has several pages, and the writer's batches end within lists of pages.
         .set_data_page_size_limit(2_000)
         .set_write_batch_size(100)
 }
@@ -273,7 +273,7 @@ fn what_is_not_of_the_usual_form_is_left_to_the_parquet_crate() {
     }
 }
 
-/// The code of a value is a sum of its bytes, and negative for one that begins with x.
+/// The code of a value is the sum of its bytes, and negative for one that begins with x.
 #[derive(Debug)]
 struct Sums(DataType);
 
@@ -317,10 +317,10 @@ fn texts_with_codes_are_read_as_codes_in_every_encoding_but_differences() {
             let schema = Arc::new(Schema::new(vec![Field::new("c", DataType::Binary, nulls > 0)]));
             let batch = RecordBatch::try_new(schema.clone(), vec![array]).unwrap();
             let usual = || properties(version, Compression::SNAPPY);
-            // The dictionary of many values ends early, after which pages hold their values.
+            // A dictionary of many values ends early, and later pages hold their values.
             let dictionary = usual().set_dictionary_page_size_limit(4_000);
             let plain = || usual().set_dictionary_enabled(false);
-            // Of version 2 the writer stores those as differences.
+            // In version 2 the writer stores these as differences.
             let has_differences = version == WriterVersion::PARQUET_2_0 && (distinct, nulls) == (1 << 40, 0);
             for (properties, is_coded) in [
                 (dictionary, !has_differences),
@@ -451,7 +451,8 @@ fn cells_of_every_length_are_read_with_and_without_nulls() {
     }
 }
 
-/// Whatever a byte is changed to, the column is left to the Parquet crate or has as many rows as before; nothing panics.
+/// Whichever byte is changed, the column is left to the Parquet crate or keeps its number of rows; nothing
+/// panics.
 #[test]
 fn damage_is_left_to_the_parquet_crate() {
     let mut random = Numbers(5);

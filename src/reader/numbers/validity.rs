@@ -1,4 +1,4 @@
-//! Which values are there: a bit for each, kept only from the first null on.
+//! The validity of values: a bit for each, kept only from the first null on.
 
 use forebay_arrow::array::BooleanBufferBuilder;
 use forebay_arrow::buffer::NullBuffer;
@@ -6,7 +6,7 @@ use forebay_arrow::buffer::NullBuffer;
 use super::values::Value;
 use crate::reader::integers::{Run, bits};
 
-/// Rows whose bits are looked at together.
+/// The number of rows whose bits are examined together.
 const STEP: usize = 32;
 
 /// The validity of a column so far.
@@ -28,7 +28,8 @@ impl Validity {
         self.len += count;
     }
 
-    /// Appends a run of levels of one bit, and returns how many are ones; `None` if a level is higher than 1.
+    /// Appends a run of levels of one bit, and returns the number of ones; `None` if a level is higher
+    /// than 1.
     pub(super) fn append_run(&mut self, run: Run<'_>) -> Option<usize> {
         match run {
             Run::Repeated(level, count) => {
@@ -49,12 +50,13 @@ impl Validity {
         }
     }
 
-    /// Appends to `out` the values of those from `from` on that are there, which are all of `dense`, and zeros for the others.
+    /// Appends to `out`, for each place from `from` on, its value if there is one, and zero otherwise;
+    /// `dense` has exactly these values.
     pub(super) fn spread<T: Value>(&self, from: usize, dense: &mut Vec<T>, out: &mut Vec<T>) {
         let Some(valid) = &self.bits else { return out.append(dense) };
         let begin = out.len();
         out.resize(begin + self.len - from, T::default());
-        // So that there is a next one to look at after the last.
+        // This ensures that there is a next value to look at after the last.
         dense.resize(dense.len() + STEP, T::default());
         let mut next = 0;
         for (step, out) in out[begin..].chunks_mut(STEP).enumerate() {
@@ -75,13 +77,13 @@ impl Validity {
         }
     }
 
-    /// Whether each value from `from` on is there.
+    /// Whether each value from `from` on exists.
     pub(super) fn from(&self, from: usize) -> impl Iterator<Item = bool> + '_ {
         let bits = self.bits.as_ref().map(BooleanBufferBuilder::as_slice);
         (from..self.len).map(move |at| bits.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 != 0))
     }
 
-    /// The validity of all; `None` where all are there.
+    /// The validity of all values; `None` if all exist.
     pub(super) fn finish(self) -> Option<NullBuffer> {
         let nulls = NullBuffer::new(self.bits?.finish());
         (nulls.null_count() > 0).then_some(nulls)
@@ -97,7 +99,7 @@ impl Validity {
     }
 }
 
-/// How many of `count` bits from `from` on are ones.
+/// The number of ones among `count` bits from `from` on.
 fn ones(bytes: &[u8], from: usize, count: usize) -> usize {
     let steps = (0..count).step_by(STEP);
     let ones = |at: usize| {

@@ -1,31 +1,31 @@
-//! The values of a page, in each of the encodings of numbers. `None` is for whatever is unusual about them.
+//! Decodes the values of a page in each encoding of numbers. `None` stands for anything unusual about them.
 
 use forebay_arrow::datatypes::ArrowNativeType;
 
 use super::scratch::{Inflater, Memory, Scratch};
 use crate::reader::integers::{Deltas, Run, Runs, Word, unpack};
 
-/// A value of one to eight bytes, whatever it means.
+/// A value of one to eight bytes, whatever its meaning.
 pub(super) trait Value: ArrowNativeType {
-    /// Bytes that it is stored in: Parquet has none of fewer than four.
+    /// The number of bytes in which it is stored: Parquet stores numbers in at least four.
     const STORED: usize = if size_of::<Self>() < 4 { 4 } else { size_of::<Self>() };
 
-    /// From little-endian bytes, as many as it is stored in.
+    /// The value in little-endian bytes, as many as it is stored in.
     fn from_bytes(bytes: &[u8]) -> Self;
-    /// From the lowest bits.
+    /// The value in the lowest bits.
     fn from_bits(bits: u64) -> Self;
-    /// Itself, or zero.
+    /// This value, or zero.
     fn kept_if(self, is_kept: u64) -> Self;
-    /// Itself with a byte set that was zero, if it has that byte.
+    /// This value with a byte set that was zero, if it has that byte.
     fn with_byte(self, place: usize, byte: u8) -> Self;
-    /// The memory for values of this width, beside that for pages.
+    /// The memory for values of this width, and that for pages.
     fn memory(scratch: &mut Scratch) -> (&mut Inflater, &mut Memory<Self>);
 }
 
-/// Different bytes.
+/// The number of different bytes.
 const BYTES: usize = 1 << u8::BITS;
 
-/// Values that are put together at a time, so that they stay in the first-level cache.
+/// The number of values that are assembled at a time, so that they stay in the first-level cache.
 const SPLIT_STEP: usize = 1 << 10;
 
 macro_rules! value {
@@ -56,7 +56,7 @@ macro_rules! value {
 
 value!(u8 of one u16 of two u32 of four u64 of eight);
 
-/// Appends `count` values that are stored as they are, and nothing beside them.
+/// Appends `count` values that are stored as they are, if there is nothing else.
 pub(super) fn plain<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
     if count.checked_mul(T::STORED)? != bytes.len() {
         return None;
@@ -65,7 +65,8 @@ pub(super) fn plain<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> O
     Some(())
 }
 
-/// Appends the `count` values that indices name in a dictionary. The first byte is the indices' width in bits.
+/// Appends the `count` values of a dictionary that indices refer to. The first byte is the width of the
+/// indices in bits.
 pub(super) fn indexed<T: Value>(
     bytes: &[u8],
     count: usize,
@@ -75,7 +76,7 @@ pub(super) fn indexed<T: Value>(
     let Some((&width, runs)) = bytes.split_first() else { return (count == 0).then_some(()) };
     let width = u32::from(width);
     out.reserve(count);
-    // Many indices of a byte need no unpacking, and only one check for all of a run.
+    // Many indices of one byte need no unpacking, and only one check for a whole run.
     let of_bytes = (width == u8::BITS && count >= BYTES).then(|| {
         let mut of_bytes = [T::default(); BYTES];
         let known = dictionary.len().min(BYTES);
@@ -111,7 +112,7 @@ fn look_up<T: Value, I: Word + Ord + Into<u64>>(
     dictionary: &[T],
     out: &mut Vec<T>,
 ) -> Option<()> {
-    // One look at the largest for all of them.
+    // One check of the largest index covers all of them.
     let most = indices.iter().fold(I::default(), |most, index| most.max(*index));
     if most.into() >= dictionary.len() as u64 {
         return None;
@@ -120,7 +121,8 @@ fn look_up<T: Value, I: Word + Ord + Into<u64>>(
     Some(())
 }
 
-/// Appends `count` values whose first bytes lie side by side, then their second ones, and so on (`BYTE_STREAM_SPLIT`).
+/// Appends `count` values whose first bytes are stored side by side, then their second bytes, and so on
+/// (`BYTE_STREAM_SPLIT`).
 pub(super) fn split<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
     if count.checked_mul(T::STORED)? != bytes.len() {
         return None;
@@ -136,7 +138,8 @@ pub(super) fn split<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> O
     Some(())
 }
 
-/// Appends `count` values that are stored as the differences between them, packed in blocks (`DELTA_BINARY_PACKED`).
+/// Appends `count` values that are stored as the differences between them, packed in blocks
+/// (`DELTA_BINARY_PACKED`).
 pub(super) fn differences<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
     let deltas = Deltas::of(bytes).filter(|deltas| deltas.count == count)?;
     out.reserve(count);
@@ -162,13 +165,13 @@ mod tests {
     #[test]
     fn indices_name_values_of_the_dictionary_or_none() {
         let mut out: Vec<u64> = Vec::new();
-        // Three times the second, then a group of which three count: the others point past the end.
+        // The second value three times, then a group in which three count: the others point past the end.
         let runs = [2, 6, 1, 3, 0b11_10_01_00, 0xff];
         assert_eq!(indexed(&runs, 6, &[7, 8, 9], &mut out), Some(()));
         assert_eq!(out, [8, 8, 8, 7, 8, 9]);
         assert_eq!(indexed(&runs, 7, &[7, 8, 9], &mut out), None);
         assert_eq!(indexed(&[2, 6, 3], 3, &[7, 8, 9], &mut out), None);
-        // As many indices of a byte each, few and many.
+        // The same number of indices of one byte each: few, and many.
         for groups in [2u8, 40] {
             let indices: Vec<u8> = (0..usize::from(groups) * 8).map(|at| (at % 3) as u8).collect();
             let runs = [&[8, groups << 1 | 1][..], &indices].concat();
@@ -195,7 +198,8 @@ mod tests {
 
     #[test]
     fn differences_are_added_up() {
-        // Blocks of 32 in 4 miniblocks; 7, 5, 3 ... by -2, of which one differs by +1: width 1 in the first miniblock.
+        // Blocks of 32 in 4 miniblocks: 7, 5, 3 ... with differences of -2, one of which is +1: width 1 in
+        // the first miniblock.
         let mut bytes = vec![32, 4, 10, 14, 3, 1, 0, 9, 9, 0b0000_0100];
         let mut out: Vec<u32> = Vec::new();
         assert_eq!(differences(&bytes, 10, &mut out), Some(()));

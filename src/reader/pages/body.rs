@@ -1,5 +1,5 @@
-//! What is in a page, once it is decompressed: whether its levels and lengths are as many as its values, and make sense. Where its
-//! header claims something else of what is there, the page is mended.
+//! The content of a page, once it is decompressed: checks that it has a level and a length for each value,
+//! and that these make sense. If the page header claims something else, the page is mended.
 
 use bytes::Bytes;
 use forebay_base::Result;
@@ -16,14 +16,14 @@ use crate::reader::integers::Runs;
 pub(in crate::reader) struct Bodies {
     /// The highest repetition and definition level.
     highest: [i16; 2],
-    /// Bytes of a value as it is stored, if all have as many.
+    /// The bytes of a stored value, if all values have the same number.
     width: Option<usize>,
     lists: Option<Lists>,
-    /// Of the structures that it shares with the leaves beside it.
+    /// The outlines of the structures that the leaf shares with the leaves beside it.
     outlines: Vec<Outline>,
 }
 
-/// The parts of a page: its levels, as far as they are runs, and its values.
+/// The parts of a page: its levels, if they are runs, and its values.
 struct Parts<'a> {
     repetition: Option<&'a [u8]>,
     definition: Option<&'a [u8]>,
@@ -31,8 +31,8 @@ struct Parts<'a> {
 }
 
 impl Bodies {
-    /// Of a leaf at the end of `path`, whose nodes are optional, repeated or neither. At `shared` depths it is to have the same
-    /// rows and items as other leaves.
+    /// Checks for a leaf at the end of `path`, whose nodes are optional, repeated or neither. At `shared`
+    /// depths it must have the same rows and items as other leaves.
     pub(in crate::reader) fn of(
         column: &ColumnDescriptor,
         path: impl Iterator<Item = Repetition>,
@@ -49,13 +49,13 @@ impl Bodies {
         Bodies { highest, width, lists, outlines: shared.iter().copied().map(Outline::of).collect() }
     }
 
-    /// Whether only all pages of the leaf together tell what is wrong: the rows of lists are counted by their levels, and
-    /// structures are compared.
+    /// Whether some damage shows only in all pages of the leaf together: the rows of lists are counted by
+    /// their levels, and structures are compared.
     pub(in crate::reader) fn are_together(&self) -> bool {
         self.lists.is_some() || !self.outlines.is_empty()
     }
 
-    /// Gives up on what only all pages tell: the levels of one cannot be read.
+    /// Gives up the checks that need all pages, since the levels of one page cannot be read.
     fn skip(&mut self) {
         self.outlines.clear();
         if let Some(lists) = &mut self.lists {
@@ -63,20 +63,22 @@ impl Bodies {
         }
     }
 
-    /// The rows that the pages so far begin, if they are of lists and the levels of all were read.
+    /// The number of rows that the pages so far begin, if they are of lists and the levels of all could be
+    /// read.
     pub(in crate::reader) fn rows(&self) -> Option<usize> {
         self.lists.as_ref()?.rows()
     }
 
-    /// What tells the rows and items that are there at the shared depths from others; none if the levels of a page could
+    /// A summary of the rows and items that exist at the shared depths; empty if the levels of a page could
     /// not be read.
     pub(in crate::reader) fn outlines(&self) -> Vec<(Depth, u128)> {
         self.outlines.iter().map(Outline::digest).collect()
     }
 
-    /// Gives the page as the Parquet crate is to decode it.
+    /// Returns the page as the Parquet crate is to decode it.
     ///
-    /// Fails with `Corrupt` if it has fewer levels than values, levels that make no sense, or other lengths than values.
+    /// Fails with `Corrupt` if it has fewer levels than values, levels that make no sense, or lengths that do
+    /// not fit its values.
     pub(in crate::reader) fn check(&mut self, page: Page) -> Result<Page> {
         let Some((values, parts)) = self.parts_of(&page) else { return Ok(page) };
         let parts = parts
@@ -122,8 +124,8 @@ impl Bodies {
             let encoding = page.encoding();
             return Err(corrupt(format!("the {values} values of a page are malformed ({encoding})")));
         }
-        // Zeros that some writers fill the end with are no runs to the Parquet crate either. Of levels that are bit-packed, which
-        // is deprecated, it reads no more than there are.
+        // The Parquet crate also ignores zeros with which some writers fill the end. Of levels that are
+        // bit-packed, which is deprecated, it reads only as many as there are.
         let has_more = behind.iter().any(|behind| behind.iter().any(|byte| *byte != 0));
         let are_runs = runs.iter().zip(self.highest).all(|(runs, highest)| highest == 0 || runs.is_some());
         let cut = (has_more && are_runs).then(|| parts.cut(behind));
@@ -131,8 +133,8 @@ impl Bodies {
         Ok(mended.page(page))
     }
 
-    /// The number of a page's values, with nulls, and its parts, which are `None` if its levels do not end in it; `None` for a
-    /// dictionary.
+    /// The number of a page's values, including nulls, and its parts, which are `None` if its levels exceed
+    /// it; `None` for a dictionary.
     fn parts_of<'a>(&self, page: &'a Page) -> Option<(u32, Option<Parts<'a>>)> {
         match page {
             Page::DataPage { buf, num_values, rep_level_encoding, def_level_encoding, .. } => {
@@ -151,7 +153,8 @@ impl Bodies {
         }
     }
 
-    /// How many of a page's values are not null; `None` if its levels are bit-packed, which are not counted.
+    /// The number of a page's values that are not null; `None` if its levels are bit-packed, which are not
+    /// counted.
     fn stored(&self, parts: &Parts<'_>, values: usize) -> Option<usize> {
         match (self.highest[1], parts.definition) {
             (0, _) => Some(values),
@@ -159,7 +162,7 @@ impl Bodies {
         }
     }
 
-    /// The parts of a page of version 1; `None` if its levels do not end in it.
+    /// The parts of a page of version 1; `None` if its levels exceed it.
     fn parts<'a>(&self, page: &'a Bytes, values: u32, encodings: [Encoding; 2]) -> Option<Parts<'a>> {
         let mut rest = &page[..];
         let mut runs = [None; 2];
@@ -171,7 +174,7 @@ impl Bodies {
                 let (found, after) = split_levels(rest)?;
                 (*runs, rest) = (Some(found), after);
             } else {
-                // Bit-packed, which is deprecated: as many as the values, or the decoder fails.
+                // Bit-packed levels are deprecated; there are as many as values, or the decoder fails.
                 let bits = u64::from(values) * u64::from(i16::BITS - most.leading_zeros());
                 rest = rest.get(usize::try_from(bits.div_ceil(8)).ok()?..)?;
             }
@@ -182,7 +185,7 @@ impl Bodies {
 }
 
 impl Parts<'_> {
-    /// The same levels without what is `behind` the last of each.
+    /// The levels of a page without the bytes `behind` the last of each kind.
     fn cut(&self, behind: [&[u8]; 2]) -> Cut {
         let whole = |(runs, behind): (Option<&[u8]>, &[u8])| {
             runs.map(|runs| runs[..runs.len() - behind.len()].to_vec())
@@ -192,26 +195,26 @@ impl Parts<'_> {
     }
 }
 
-/// The parts of a page whose levels were followed by something else.
+/// The parts of a page whose levels were followed by other bytes.
 struct Cut {
     /// Repetition levels, then definition levels.
     runs: Vec<Option<Vec<u8>>>,
     values: Vec<u8>,
 }
 
-/// What the levels and values of a page tell, where its header may say something else.
+/// The values for a page header according to the levels and values of the page.
 struct Mended {
-    /// Values that are not null, if that is known.
+    /// The number of values that are not null, if it is known.
     stored: Option<usize>,
-    /// Bytes of the values.
+    /// The number of bytes of the values.
     values: usize,
     cut: Option<Cut>,
 }
 
 impl Mended {
-    /// A page with that.
+    /// The page with these counts in its header.
     fn page(self, page: Page) -> Page {
-        // Of no values an encoding needs no dictionary, and no width of its indices.
+        // An encoding of no values needs neither a dictionary nor a width of indices.
         let has_none = self.stored == Some(0);
         let without_values = |buf: Bytes| if has_none { buf.slice(..buf.len() - self.values) } else { buf };
         let encoding_of = |encoding| if has_none { Encoding::PLAIN } else { encoding };
@@ -280,14 +283,14 @@ impl Mended {
     }
 }
 
-/// Whether as many values of one width are there. Where those of version 2 begin says the header, which has no checksum: it is
-/// wrong where they are more.
+/// Whether there are `stored` values of one width. In version 2 the header, which has no checksum, says where
+/// they begin: it is wrong if there are more.
 fn are_plain(bytes: &[u8], stored: usize, width: usize, is_v2: bool) -> bool {
     let needed = stored.saturating_mul(width);
     bytes.len() == needed || bytes.len() > needed && !is_v2
 }
 
-/// Whether values that are split into their bytes are all there. The decoder makes up what is missing.
+/// Whether all values that are split into their bytes exist. The decoder makes up missing ones.
 fn are_split(bytes: &[u8], stored: Option<usize>, width: usize) -> bool {
     match stored {
         Some(stored) => stored.checked_mul(width) == Some(bytes.len()),
@@ -295,8 +298,8 @@ fn are_split(bytes: &[u8], stored: Option<usize>, width: usize) -> bool {
     }
 }
 
-/// Whether there are as many booleans or indices into a dictionary as values. The decoder makes up those of no bits, and takes
-/// the bytes that are there for as many groups as a run claims.
+/// Whether there are `stored` booleans or indices into a dictionary. The decoder makes up indices of no bits,
+/// and takes the bytes that exist for as many groups as a run claims.
 fn are_in_runs(encoding: Encoding, bytes: &[u8], stored: usize) -> bool {
     let runs = match encoding {
         Encoding::RLE => split_levels(bytes).and_then(|(runs, _)| Runs::new(runs, 1)),

@@ -1,14 +1,15 @@
-//! Strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): the number of lengths that each
-//! page claims, and whether each string has the beginning that it shares with the one before.
+//! Strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): checks the number of
+//! lengths that each page claims, and that each string has the prefix that it shares with the one before.
 //!
-//! The Parquet crate reserves memory for that many, and the number is in the page's body, not in its header. It also takes a
-//! shorter beginning for the one that is claimed.
+//! The Parquet crate reserves memory for the claimed number, which is in the page's body, not in its header.
+//! It also accepts a prefix that is longer than the string before.
 
 use parquet::basic::Encoding;
 
 use crate::reader::integers::Deltas;
 
-/// Whether a page of so many values can have the lengths that it claims: all of its values in an encoding that has none.
+/// Whether a page of `values` values can have the lengths that it claims; always true for an encoding without
+/// lengths.
 pub(super) fn are_sound(encoding: Encoding, body: &[u8], values: u32) -> bool {
     match encoding {
         Encoding::DELTA_LENGTH_BYTE_ARRAY => deltas(body, values).is_some(),
@@ -17,7 +18,8 @@ pub(super) fn are_sound(encoding: Encoding, body: &[u8], values: u32) -> bool {
     }
 }
 
-/// Whether each string begins with no more of the one before than that has: `None` if not, or if lengths are missing.
+/// Checks that no string shares a prefix that is longer than the string before; `None` if one does, or if
+/// lengths are missing.
 fn have_their_beginnings(body: &[u8], most: u32) -> Option<()> {
     let lengths = deltas(body, most)?;
     deltas(lengths, most)?;
@@ -30,14 +32,14 @@ fn have_their_beginnings(body: &[u8], most: u32) -> Option<()> {
     Some(())
 }
 
-/// Whether there are as many numbers of the encoding `DELTA_BINARY_PACKED`.
+/// Whether `bytes` hold `stored` numbers in the encoding `DELTA_BINARY_PACKED`.
 pub(super) fn are_differences(bytes: &[u8], stored: usize) -> bool {
     let most = u32::try_from(stored).unwrap_or(u32::MAX);
     whole_deltas(bytes, most).is_some_and(|count| count >= stored)
 }
 
-/// How many numbers of the encoding `DELTA_BINARY_PACKED` there are, of which at most so many are looked for; `None` if some are
-/// missing.
+/// The number of values in the encoding `DELTA_BINARY_PACKED`, of which at most `most` are looked for; `None`
+/// if some are missing.
 pub(in crate::reader) fn whole_deltas(bytes: &[u8], most: u32) -> Option<usize> {
     let stored = Deltas::of(bytes)?.count;
     match stored > most as usize {
@@ -46,7 +48,8 @@ pub(in crate::reader) fn whole_deltas(bytes: &[u8], most: u32) -> Option<usize> 
     }
 }
 
-/// What follows numbers of the encoding `DELTA_BINARY_PACKED`; `None` if there are more than `most`, or some are missing.
+/// The bytes after numbers in the encoding `DELTA_BINARY_PACKED`; `None` if there are more than `most`, or
+/// some are missing.
 fn deltas(bytes: &[u8], most: u32) -> Option<&[u8]> {
     Deltas::of(bytes).filter(|deltas| deltas.count <= most as usize)?.end()
 }
@@ -65,7 +68,7 @@ mod tests {
 
     #[test]
     fn strings_begin_with_what_the_one_before_has() {
-        // Three lengths, each its own distance from the one before it, in a byte each.
+        // Three lengths, each given by its difference from the one before, in one byte.
         let lengths = |first: u8, differences: [u8; 2]| {
             let packed = [&[0, 8, 0, 0, 0][..], &differences, &[0; 30]].concat();
             [&[0x80, 1, 4, 3, 2 * first][..], &packed].concat()

@@ -1,7 +1,9 @@
-//! Repetition and definition levels: whether a page has one of each for each of its values, and whether they agree.
+//! Repetition and definition levels: checks that a page has one of each for each of its values, and that they
+//! agree.
 //!
-//! The Parquet crate takes what it finds of a run that claims more than there is, and values move to other rows; where it skips
-//! rows and there are too few levels, it never returns. An item of a list that is not there it leaves out.
+//! If a run claims more levels than there are, the Parquet crate takes those that it finds, and values move
+//! to other rows; if it skips rows and there are too few levels, it never returns. It leaves out an item of a
+//! list that does not exist.
 
 use forebay_base::Result;
 use parquet::basic::Repetition;
@@ -10,20 +12,20 @@ use xxhash_rust::xxh3::Xxh3;
 use super::refusals::corrupt;
 use crate::reader::integers::{GROUP, Run, Runs, unpack};
 
-/// Levels that are looked at together: few enough for the first-level cache.
+/// The number of levels that are examined together: few enough for the first-level cache.
 const STEP: usize = 256;
 
-/// Levels that are unpacked at a time: no more than one call of [`unpack`] gives.
+/// The number of levels that are unpacked at a time: at most what one call of [`unpack`] gives.
 const UNPACKED: usize = 64;
 
-/// Runs of levels, whose length in bytes comes first, and what follows them.
+/// Splits bytes into runs of levels, whose length in bytes comes first, and the rest.
 pub(in crate::reader) fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(usize::try_from(i32::from_le_bytes(*length)).ok()?)
 }
 
-/// Fails with `Corrupt` if runs of levels, of which the highest is `max`, are fewer than the values of their page, or make no
-/// sense. Returns what is behind those of the values.
+/// Fails with `Corrupt` if runs of levels, of which the highest is `max`, are fewer than the values of their
+/// page, or make no sense. Returns the bytes after the levels of the values.
 pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<&[u8]> {
     let (found, behind) = count(runs, max, values);
     match found == values {
@@ -32,7 +34,8 @@ pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<&[u8]> {
     }
 }
 
-/// How many of the first `values` levels are `max`: those of values that are not null; `None` if there are fewer levels.
+/// The number of the first `values` levels that are `max`, as those of non-null values are; `None` if there
+/// are fewer levels.
 pub(super) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> {
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));
     let mut highest = 0;
@@ -49,14 +52,15 @@ pub(super) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> 
     Some(highest)
 }
 
-/// The number of levels that runs hold, up to one that makes no sense; counting stops at `enough`. And what is behind them.
+/// The number of levels in runs, up to one that makes no sense, and the bytes after them; counting stops at
+/// `enough`.
 fn count(runs: &[u8], max: i16, enough: usize) -> (usize, &[u8]) {
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));
     let mut found = 0;
     let sound = |run: Run<'_>| {
         let is_sound = match run {
             Run::Repeated(level, _) => level <= max,
-            // No level can be too high.
+            // With this width no level can be too high.
             Run::Packed(..) if max + 1 == 1 << width => true,
             Run::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
                 (levels.iter().fold(0, |most, level| most.max(*level)) <= max).then_some(())
@@ -67,30 +71,31 @@ fn count(runs: &[u8], max: i16, enough: usize) -> (usize, &[u8]) {
         is_sound.then_some(())
     };
     let Some(mut runs) = Runs::new(runs, width) else { return (0, runs) };
-    // How many were found says whether they are all.
+    // The number that was found says whether they are complete.
     let _all = runs.each(enough, sound);
     (found, runs.rest())
 }
 
-/// Bits of a level, of which the highest is `max`.
+/// The bits of a level, of which the highest is `max`.
 fn width(max: i16) -> u32 {
     i16::BITS - max.leading_zeros()
 }
 
-/// Whether lists go on only where there are some.
+/// Checks that levels continue lists only where there is a list.
 pub(super) struct Lists {
     /// The widths of repetition and definition levels, in bits.
     widths: [u32; 2],
     /// For each repetition level but 0, the lowest definition level of an item at that depth.
     items: Vec<u16>,
-    /// The definition level before the next one; the highest of all where it is not known.
+    /// The definition level before the next one; the highest of all if it is unknown.
     last: u16,
-    /// The rows that begin so far, unless the levels of a page could not be read.
+    /// The number of rows that begin so far, unless the levels of a page could not be read.
     rows: Option<usize>,
 }
 
 impl Lists {
-    /// Of a leaf with these highest levels, at the end of `path`, whose nodes are optional, repeated or neither.
+    /// The check for a leaf with these highest levels, at the end of `path`, whose nodes are optional,
+    /// repeated or neither.
     pub(super) fn of(highest: [i16; 2], path: impl Iterator<Item = Repetition>) -> Self {
         let mut definition = 0;
         let mut items = Vec::new();
@@ -103,19 +108,19 @@ impl Lists {
         Lists { widths: highest.map(width), items, last: 0, rows: Some(0) }
     }
 
-    /// Is told that the levels of a page could not be read.
+    /// Records that the levels of a page could not be read.
     pub(super) fn skip(&mut self) {
         (self.last, self.rows) = (u16::MAX, None);
     }
 
-    /// The rows that begin so far, unless the levels of a page could not be read.
+    /// The number of rows that begin so far, unless the levels of a page could not be read.
     pub(super) fn rows(&self) -> Option<usize> {
         self.rows
     }
 
-    /// Adds a page, of whose levels there are enough, to `outlines`.
+    /// Adds a page that has enough levels to `outlines`.
     ///
-    /// Fails with `Corrupt` if one of the levels goes on with a list that is null or empty.
+    /// Fails with `Corrupt` if one of the levels continues a list that is null or empty.
     pub(super) fn check(
         &mut self,
         repetition: &[u8],
@@ -126,7 +131,7 @@ impl Lists {
         let mut repetitions = Levels::of(repetition, self.widths[0], values);
         let mut definitions = Levels::of(definition, self.widths[1], values);
         let mut repetition = [0; STEP];
-        // The one before comes first.
+        // The first place is for the level before.
         let mut definition = [0; 1 + STEP];
         let mut left = values;
         let (mut rows, mut is_sound) = (0, true);
@@ -159,15 +164,15 @@ impl Lists {
     }
 }
 
-/// How deep a node of the schema is: the repetition and definition level of what is in it.
+/// The depth of a node of the schema: the repetition and definition level of its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::reader) struct Depth {
     pub(in crate::reader) repetition: u16,
     pub(in crate::reader) definition: u16,
 }
 
-/// Which rows and items of a structure are there, as one of its leaves has it. Two that are equal may come from pages of any
-/// lengths.
+/// A summary of the rows and items of a structure that exist, as one of its leaves shows them. Equal
+/// summaries may come from pages of different lengths.
 pub(super) struct Outline {
     depth: Depth,
     repetition: Xxh3,
@@ -179,7 +184,7 @@ impl Outline {
         Outline { depth, repetition: Xxh3::new(), definition: Xxh3::new() }
     }
 
-    /// Adds levels of a leaf with lists, at most [`STEP`]. What is deeper in the leaf alone does not count.
+    /// Adds at most [`STEP`] levels of a leaf with lists. Levels deeper in this leaf alone do not count.
     fn add(&mut self, repetition: &[u16], definition: &[u16]) {
         let Depth { repetition: deepest, definition: most } = self.depth;
         let (mut repeated, mut defined) = ([0; STEP], [0; STEP]);
@@ -195,7 +200,7 @@ impl Outline {
         self.definition.update(&defined[..count]);
     }
 
-    /// Adds a run of a leaf without lists, each level of which is a row.
+    /// Adds a run of a leaf without lists, in which each level is a row.
     fn add_run(&mut self, run: Run<'_>, width: u32) -> Option<()> {
         let most = u32::from(self.depth.definition);
         let mut defined = [0; STEP];
@@ -222,24 +227,24 @@ impl Outline {
     }
 }
 
-/// Adds a page of a leaf without lists, of whose levels there are enough, to `outlines`.
+/// Adds a page of a leaf without lists, which has enough levels, to `outlines`.
 pub(super) fn outline(definition: &[u8], max: i16, values: usize, outlines: &mut [Outline]) {
     let width = width(max);
     for outline in outlines {
-        // That they are all there was checked before.
+        // An earlier check found that they are complete.
         let _is_whole = Runs::new(definition, width)
             .and_then(|mut runs| runs.each(values, |run| outline.add_run(run, width)));
     }
 }
 
-/// The levels of a page in order, and zeros where its runs end before.
+/// The levels of a page in order, and zeros after the end of its runs.
 struct Levels<'a> {
     runs: Option<Runs<'a>>,
     width: u32,
-    /// Those in runs to come, and in the rest of the present one.
+    /// The number of levels in runs to come, and in the rest of the present one.
     left: usize,
     run: Run<'a>,
-    /// Those from `at` to `end` are unpacked and come next.
+    /// Unpacked levels; those from `at` to `end` come next.
     unpacked: [u16; UNPACKED],
     at: usize,
     end: usize,
@@ -251,7 +256,7 @@ impl<'a> Levels<'a> {
         Levels { runs, width, left: values, run, unpacked, at: 0, end: 0 }
     }
 
-    /// The next levels.
+    /// Reads the next levels.
     fn read(&mut self, mut out: &mut [u16]) {
         while !out.is_empty() {
             let left = out.len();
@@ -288,7 +293,7 @@ impl<'a> Levels<'a> {
     fn unpack(&mut self, packed: &'a [u8], count: usize) -> Run<'a> {
         (self.at, self.end) = (0, count.min(UNPACKED));
         let unpacked = &mut self.unpacked;
-        // That they are all there was checked before.
+        // An earlier check found that they are complete.
         let _is_whole = unpack(packed, self.width, self.end, |levels: &[u32]| {
             unpacked.iter_mut().zip(levels).for_each(|(unpacked, level)| *unpacked = *level as u16);
             Some(())
@@ -302,14 +307,15 @@ impl<'a> Levels<'a> {
 mod tests {
     use super::*;
 
-    /// The number alone.
+    /// The number of levels alone.
     fn count(runs: &[u8], max: i16, enough: usize) -> usize {
         super::count(runs, max, enough).0
     }
 
     #[test]
     fn levels_are_counted_as_far_as_their_bytes_go() {
-        // A run of five, two groups of which all bytes are there, and one group of two bits whose second byte is not needed.
+        // A run of five levels, two groups of which all bytes exist, and one group with two bits for each
+        // level whose second byte is not needed.
         assert_eq!(count(&[10, 0], 1, 100), 5);
         assert_eq!(count(&[10, 0, 5, 0, 0], 1, 100), 21);
         assert_eq!(count(&[3, 0], 3, 4), 4);
@@ -320,20 +326,21 @@ mod tests {
     #[test]
     fn levels_that_are_not_there_do_not_count() {
         assert_eq!(count(&[], 1, 1), 0);
-        // A run without its value, a header that is cut off, one that never ends, and groups without bytes.
+        // A run without its value, a header that is cut off, a header that never ends, and groups without
+        // bytes.
         for runs in [&[10][..], &[0xfe; 7], &[0xff; 20], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]]
         {
             assert_eq!(count(runs, 1, 4), 0, "{runs:?}");
         }
         assert!(check(&[6, 0], 1, 4).is_err());
         assert!(check(&[8, 0], 1, 4).is_ok());
-        // What is behind the last does not count: zeros, a whole run, and half of one.
+        // Bytes after the last level do not count: zeros, a whole run, and half of one.
         for behind in [&[0][..], &[3, 0xff], &[7]] {
             assert_eq!(check(&[&[8, 0], behind].concat(), 1, 4).unwrap(), behind);
         }
     }
 
-    /// A byte that was damaged: a run of other levels than there are, and groups that end in the values.
+    /// A byte was damaged: there is a run of impossible levels, or groups end within the values.
     #[test]
     fn levels_that_make_no_sense_do_not_count() {
         assert_eq!(count(&[8, 1, 8, 2], 1, 8), 4);
@@ -341,7 +348,8 @@ mod tests {
         assert_eq!(count(&[3, 0], 3, 5), 0);
         assert_eq!(count(&[27, 0, 0], 1, 16), 0);
         assert_eq!(count(&[5, 0, 27, 0], 1, 24), 16);
-        // Packed ones of two bits, of which the last is above 2; but for those behind the last that counts.
+        // Packed levels of two bits, one of which is above 2; it is allowed only after the last level that
+        // counts.
         assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 2, 8), 0);
         assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 2, 7), 7);
         assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 3, 8), 8);
@@ -357,10 +365,10 @@ mod tests {
             };
             let runs = [6, 2, 3, 0b11_10_01_00, 0b00_01_10_11, 4, 1];
             assert_eq!(read(&runs, 2, 13), [2, 2, 2, 0, 1, 2, 3, 3, 2, 1, 0, 1, 1]);
-            // A last group that is cut off, and what is not there.
+            // The last group is cut off, and the missing levels are read as zeros.
             assert_eq!(read(&[3, 0b11_10_01_00], 2, 4), [0, 1, 2, 3]);
             assert_eq!(read(&[4, 1], 2, 4), [1, 1, 0, 0]);
-            // Levels of nine bits, repeated and packed, and of fifteen.
+            // Levels of nine bits, repeated and packed, and of fifteen bits.
             assert_eq!(read(&[4, 0x2c, 1], 9, 2), [300, 300]);
             assert_eq!(read(&[3, 0x2c, 1, 0, 0, 0, 0, 0, 0, 0x80], 9, 8), [300, 0, 0, 0, 0, 0, 0, 256]);
             let packed = [&[3][..], &[0; 13], &[0xfe, 0xff]].concat();
@@ -368,7 +376,8 @@ mod tests {
         }
     }
 
-    /// `list<struct<list<int32>>>`, all of it nullable: items are there from definition level 2 on, and of the inner list from 5.
+    /// In `list<struct<list<int32>>>`, all of it nullable, an item exists from definition level 2 on, and an
+    /// item of the inner list from 5.
     #[test]
     fn a_list_goes_on_only_where_it_is() {
         let (optional, repeated) = (Repetition::OPTIONAL, Repetition::REPEATED);
@@ -382,20 +391,21 @@ mod tests {
         };
         for (repetition, definition, is_sound) in [
             (&[0, 0, 0, 1, 2, 1][..], &[0, 1, 2, 6, 5, 3][..], true),
-            // The first row, a null, an empty list, an item that is null, and an empty inner list have nothing to go on with.
+            // The first row, a null, an empty list, a null item, and an empty inner list have nothing that
+            // could be continued.
             (&[1], &[6], false),
             (&[0, 1], &[0, 6], false),
             (&[0, 1], &[1, 6], false),
             (&[0, 2], &[2, 6], false),
             (&[0, 2], &[4, 6], false),
-            // What goes on is an item.
+            // A continued list continues with an item.
             (&[0, 1], &[6, 1], false),
             (&[0, 2], &[6, 4], false),
             (&[0, 3], &[6, 6], false),
         ] {
             assert_eq!(check(&[(repetition, definition)]), is_sound, "{repetition:?} {definition:?}");
         }
-        // A row may go on in the next page.
+        // A row may continue in the next page.
         assert!(check(&[(&[0, 1], &[6, 6]), (&[2, 0], &[6, 0])]));
         assert!(!check(&[(&[0], &[0]), (&[1], &[6])]));
         let mut lists = Lists::of([2, 6], path.into_iter());
@@ -403,7 +413,8 @@ mod tests {
         assert!(lists.check(&runs(&[1]), &runs(&[6]), 1, &mut []).is_ok(), "after a page that was left out");
     }
 
-    /// Of `struct<a, list<int32>>`, all of it nullable, the leaves `a` and `list` tell the same rows, however their pages are cut.
+    /// In `struct<a, list<int32>>`, all of it nullable, the leaves `a` and `list` show the same rows, however
+    /// their pages are cut.
     #[test]
     fn leaves_tell_the_same_of_the_structure_around_them() {
         let (optional, repeated) = (Repetition::OPTIONAL, Repetition::REPEATED);

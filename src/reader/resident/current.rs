@@ -1,5 +1,5 @@
-//! The rows of a part in their present place: in memory of this process, or mapped, and exchanged if they were
-//! changed.
+//! The rows of a part at their present place: in memory of this process, or mapped, and exchanged if they
+//! were changed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,12 +8,12 @@ use forebay_arrow::array::RecordBatch;
 use crate::cache::Entry;
 use crate::reader::budget::Permit;
 
-/// The rows of a part in their present place.
+/// The rows of a part at their present place.
 #[derive(Debug)]
 pub(super) enum CurrentRows {
-    /// In memory of this process.
+    /// The rows are in memory of this process.
     Owned(Arc<Rows>),
-    /// Mapped: exchanged for others if their entry in the cache was changed.
+    /// The rows are mapped: they are exchanged for others if their entry in the cache was changed.
     Mapped(Mutex<Arc<Rows>>),
 }
 
@@ -34,10 +34,10 @@ impl CurrentRows {
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) batch: RecordBatch,
-    /// Their entry, if they are mapped and so take no memory of this process: it knows whether another program changed
-    /// them.
+    /// The cache entry, if the rows are mapped and so take no memory of this process: it knows whether
+    /// another program changed them.
     pub(super) mapped: Option<Entry>,
-    /// Their memory of the budget, if they replaced mapped ones.
+    /// The permit for their memory, if they replaced mapped ones.
     pub(super) permit: Option<Permit>,
 }
 
@@ -51,7 +51,7 @@ impl Rows {
         self.mapped.is_some()
     }
 
-    /// Whether everything read from them so far is what was kept.
+    /// Whether everything that was read from them so far equals what was cached.
     pub(crate) fn is_intact(&self) -> bool {
         self.mapped.as_ref().is_none_or(Entry::is_intact)
     }

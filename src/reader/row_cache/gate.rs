@@ -1,5 +1,5 @@
-//! The gate of a loader's row cache: whoever may write to the folder is inside, and none enters once it is closed. So a
-//! folder can be removed as soon as its loader is closed.
+//! The gate of a loader's row cache: a thread that may write to the folder is inside, and none can enter
+//! after it was closed. So a folder can be removed as soon as its loader is closed.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,7 @@ struct State {
 pub(super) struct Pass(Arc<Gate>);
 
 impl Gate {
-    /// `None` once the gate is closed.
+    /// Enters the gate; `None` once it is closed.
     pub(super) fn enter(self: &Arc<Self>) -> Option<Pass> {
         let mut state = self.state();
         if state.is_closed {
@@ -35,7 +35,7 @@ impl Gate {
         self.state().is_closed
     }
 
-    /// Lets none in any more, and waits until all are out, for `patience` at most.
+    /// Lets no more threads in, and waits until all are out, for `patience` at most.
     pub(super) fn close(&self, patience: Duration) {
         let mut state = self.state();
         state.is_closed = true;
@@ -48,7 +48,7 @@ impl Gate {
 }
 
 impl Pass {
-    /// Whether the gate waits for this one.
+    /// Whether the gate waits for this pass.
     pub(super) fn is_closing(&self) -> bool {
         self.0.is_closed()
     }

@@ -1,4 +1,4 @@
-//! Columns of a file in the order and the types of the projection.
+//! Brings the columns of a file into the order and the types of the projection.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use forebay_store::catalog::Origin;
 use super::RowGroupReader;
 
 impl RowGroupReader<'_> {
-    /// Brings the file's columns into the projection's order and types, with its constants among them. Columns that were read
-    /// as codes stay codes.
+    /// Brings the file's columns into the projection's order and types, and inserts its constants. Columns
+    /// that were read as codes stay codes.
     pub(super) fn arrange(&self, arrays: &[ArrayRef], roots: &[usize], rows: usize) -> Result<RecordBatch> {
         let schema = self.projection.schema();
         let mut fields = Vec::new();
@@ -41,7 +41,7 @@ impl RowGroupReader<'_> {
         RecordBatch::try_new_with_options(with_fields(schema, fields), columns, &options).or_fail()
     }
 
-    /// Whether the array of a column was read as codes: it has another type than the file.
+    /// Whether the array of a column was read as codes, so that its type is not that of the file.
     fn is_coded(&self, column: usize, root: usize, array: &ArrayRef) -> bool {
         let codes = self.coded.and_then(|coded| coded.of_column(column));
         let stored = self.footer.columns.schema.field(root).data_type();
@@ -66,7 +66,7 @@ impl RowGroupReader<'_> {
         }))
     }
 
-    /// The row of the row group that is decoded as this one; `None` where others are decoded with it.
+    /// The row of the row group that is decoded as this one; `None` if other row groups are decoded with it.
     fn row_of(&self, decoded: usize) -> Option<u64> {
         let Some(selection) = self.selection else {
             return u64::try_from(decoded).ok().filter(|row| *row < self.group.rows);
@@ -98,7 +98,7 @@ fn not_there(field: &Field) -> Error {
     Error::new(ErrorKind::Internal, format!("column {:?} was not decoded", field.name()))
 }
 
-/// A column with the value in each of `rows` rows.
+/// A column with `value` in each of `rows` rows.
 fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
     take(value, &UInt32Array::from(vec![0; rows]), None).or_fail()
 }

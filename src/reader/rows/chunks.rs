@@ -1,4 +1,4 @@
-//! Fetched column chunks as the Parquet crate reads them: page by page, each checked once it is decompressed.
+//! Gives fetched column chunks to the Parquet crate page by page, each checked once it is decompressed.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,22 +19,22 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 use crate::reader::held::Held;
 use crate::reader::pages::{Bodies, Depth};
 
-/// What the Parquet crate puts before the name of something that it does not read.
+/// The prefix of the Parquet crate's messages about features that it does not support.
 const NOT_READ: &str = "NYI: ";
 
 /// The column chunks of a row group.
 pub(super) struct FetchedChunks {
-    /// Of the row group alone.
+    /// The metadata of the row group alone.
     metadata: ParquetMetaData,
-    /// One for each leaf column; `None` for those that are not read.
+    /// One chunk for each leaf column; `None` for those that are not read.
     chunks: Vec<Option<Chunk>>,
-    /// Leaves that follow each other in a structure, and how deep that is.
+    /// Leaves that follow each other in a structure, and the depth of the structure.
     siblings: Vec<Siblings>,
     /// The pages of each leaf that is being decoded.
     begun: Mutex<Vec<Arc<Mutex<CheckedPages>>>>,
-    /// What the leaves tell of their structures, once all of their pages were read.
+    /// The outlines that leaves give of their structures, once all of their pages have been read.
     outlines: Arc<Mutex<HashMap<usize, Outlines>>>,
-    /// The first that is wrong with a page: of an error the Parquet crate passes on the text alone.
+    /// The first error that was found in a page: the Parquet crate passes on only the text of an error.
     wrong: Arc<OnceLock<Error>>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct FetchedChunks {
 #[derive(Clone)]
 struct Chunk {
     held: Arc<Held>,
-    /// How many pages it has.
+    /// The number of pages.
     pages: usize,
 }
 
@@ -52,12 +52,12 @@ struct Siblings {
     depth: Depth,
 }
 
-/// What a leaf tells of the structures around it, by their depth.
+/// The outlines that a leaf gives of the structures around it, by their depth.
 type Outlines = Vec<(Depth, u128)>;
 
 impl FetchedChunks {
-    /// Takes the chunks of the leaf columns of `mask` from `bytes`, which has them by their ranges in the file. `pages` has how
-    /// many pages a leaf has.
+    /// Takes the chunks of the leaf columns of `mask` from `bytes`, which has them by their ranges in the
+    /// file. `pages` has the number of pages of each leaf.
     pub(super) fn new(
         metadata: ParquetMetaData,
         mask: &ProjectionMask,
@@ -85,12 +85,12 @@ impl FetchedChunks {
         })
     }
 
-    /// Checks what the decoder left unread, which is behind the last row that was selected: the rows that were read may be
-    /// others than those that were meant, and only all pages of a chunk tell.
+    /// Checks the pages that the decoder left unread, after the last selected row: the rows that were read
+    /// may be others than those that were meant, and only all pages of a chunk show that.
     ///
     /// # Errors
-    /// `Corrupt` where all pages of a leaf have other rows than its row group, or leaves of one structure disagree which rows or
-    /// items of it are there.
+    /// `Corrupt` if all pages of a leaf together have another number of rows than its row group, or if leaves
+    /// of one structure disagree on which of its rows or items exist.
     pub(super) fn finish(&self) -> Result<()> {
         for pages in self.begun.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let read = lock(pages).read_rest();
@@ -99,7 +99,8 @@ impl FetchedChunks {
         self.compare()
     }
 
-    /// Fails with `Corrupt` if leaves of one structure, all of whose pages were read, disagree which rows or items of it are there.
+    /// Fails with `Corrupt` if leaves of one structure, whose pages were all read, disagree on which of its
+    /// rows or items exist.
     fn compare(&self) -> Result<()> {
         let outlines = self.outlines.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |leaf: usize, depth: Depth| {
@@ -117,7 +118,7 @@ impl FetchedChunks {
         Err(Error::new(ErrorKind::Corrupt, cause))
     }
 
-    /// The failure of a decoder of these chunks.
+    /// The error of a decoder of these chunks.
     pub(super) fn failure(&self, error: ArrowError) -> Error {
         if let Some(wrong) = self.wrong.get() {
             return wrong.clone();
@@ -187,8 +188,8 @@ fn path(schema: &SchemaDescriptor, leaf: usize) -> Vec<Repetition> {
     path
 }
 
-/// The leaves of `mask` that follow each other in one structure, which may have missing rows or items. Of leaves further apart the
-/// structure around them is larger, and what it has follows from their neighbours.
+/// The leaves of `mask` that follow each other in one structure, which may have missing rows or items. Leaves
+/// further apart share only a larger structure, whose rows follow from their neighbours.
 fn siblings(schema: &SchemaDescriptor, mask: &ProjectionMask) -> Vec<Siblings> {
     let is_read = |leaf: &usize| mask.leaf_included(*leaf);
     let is_nested = |leaf: usize| schema.column(leaf).path().parts().len() > 1;
@@ -273,7 +274,7 @@ impl PageReader for SharedPages {
     }
 
     fn at_record_boundary(&mut self) -> ParquetResult<bool> {
-        // A row may go on in the next page, whatever version that has.
+        // A row may continue in the next page, whatever its version.
         Ok(lock(&self.0).left == 0)
     }
 }
@@ -285,9 +286,9 @@ fn lock(pages: &Mutex<CheckedPages>) -> MutexGuard<'_, CheckedPages> {
 /// The pages of a chunk.
 struct CheckedPages {
     pages: SerializedPageReader<Held>,
-    /// Those to come. What may be behind them is none.
+    /// The number of pages to come. Bytes after them are not pages.
     left: usize,
-    /// Rows of the row group.
+    /// The number of rows of the row group.
     rows: usize,
     bodies: Bodies,
     leaf: usize,
@@ -296,7 +297,7 @@ struct CheckedPages {
 }
 
 impl CheckedPages {
-    /// The next page, checked; `None` behind the last.
+    /// The next page, checked; `None` after the last one.
     fn step(&mut self) -> ParquetResult<Option<Page>> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
         self.left = left;
@@ -306,14 +307,14 @@ impl CheckedPages {
         };
         let page = self.check(page).map_err(|error| {
             let text = error.to_string();
-            // The first counts.
+            // Only the first error is kept.
             let _ = self.wrong.set(error);
             ParquetError::General(text)
         })?;
         Ok(Some(page))
     }
 
-    /// A page as it is to be decoded.
+    /// Checks a page, and returns it as it is to be decoded.
     fn check(&mut self, page: Page) -> Result<Page> {
         let page = self.bodies.check(page)?;
         if let Some(rows) = self.bodies.rows() {
@@ -348,14 +349,16 @@ impl CheckedPages {
             return Ok(None);
         }
         let mut peeked = self.pages.peek_next_page()?;
-        // What a header says of rows may be wrong, and a row may go on in the next page: the levels decide.
+        // The number of rows in a header may be wrong, and a row may continue in the next page: the levels
+        // decide.
         if let Some(page) = &mut peeked {
             page.num_rows = None;
         }
         Ok(peeked)
     }
 
-    /// Leaves a page out, unless only all pages together tell whether the chunk is sound. The dictionary may be read later.
+    /// Passes over a page, unless only all pages together show whether the chunk is sound. The dictionary may
+    /// be read later.
     fn skip(&mut self) -> ParquetResult<()> {
         let is_dictionary = self.pages.peek_next_page()?.is_some_and(|page| page.is_dict);
         if !is_dictionary && self.bodies.are_together() {
@@ -365,7 +368,7 @@ impl CheckedPages {
         self.pages.skip_next_page()
     }
 
-    /// Reads the pages to come, if only all of them together tell whether the chunk is sound.
+    /// Reads the remaining pages, if only all of them together show whether the chunk is sound.
     fn read_rest(&mut self) -> ParquetResult<()> {
         while self.bodies.are_together() && self.step()?.is_some() {}
         Ok(())

@@ -1,4 +1,4 @@
-//! Times in the old form of 96 bits, which can be further away than 64 bits of nanoseconds tell.
+//! Times in the old form of 96 bits, whose range is larger than that of 64-bit nanoseconds.
 
 use std::sync::Arc;
 
@@ -15,10 +15,11 @@ use super::{RowGroupReader, guarded};
 const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
 
 impl RowGroupReader<'_> {
-    /// Refuses times in the old 96-bit form that 64-bit nanoseconds cannot represent: the Parquet crate wraps them
-    /// around.
+    /// Refuses times in the old 96-bit form that 64-bit nanoseconds cannot represent: the Parquet crate wraps
+    /// them around.
     ///
-    /// It costs a second decoding of such columns, in whole seconds, which cannot overflow. They are rare and narrow.
+    /// It costs a second decoding of such columns, in whole seconds, which cannot overflow. They are rare and
+    /// narrow.
     pub(super) fn check_int96(
         &self,
         batch: &RecordBatch,
@@ -63,10 +64,10 @@ impl RowGroupReader<'_> {
     }
 }
 
-/// The first row with a time that is another one in nanoseconds than in seconds, however deep. What is missing in a structure
-/// around it, as `around` says, is no time.
+/// The first row with a time whose nanoseconds and seconds disagree, at any depth. Values under a null
+/// structure, as `around` says, are ignored.
 fn wrapped(fine: &dyn Array, coarse: &dyn Array, around: Option<&NullBuffer>) -> Option<usize> {
-    /// The row of a list that has an item.
+    /// The row of the list that has an item.
     fn row_of<O: OffsetSizeTrait>(offsets: &[O], item: usize) -> usize {
         offsets.partition_point(|offset| offset.as_usize() <= item).saturating_sub(1)
     }

@@ -1,5 +1,5 @@
-//! Texts of encodings with lengths in front (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): the Parquet crate takes them for
-//! UTF-8 without a look, where it looks at those of all others.
+//! Texts in encodings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): the Parquet
+//! crate takes them for UTF-8 without a check, unlike those in all other encodings.
 
 use forebay_arrow::array::{Array, AsArray, make_array};
 use forebay_arrow::datatypes::DataType;
@@ -36,7 +36,7 @@ mod tests {
     fn texts_that_are_not_utf_8_are_found_where_they_are() {
         let texts = |last: &'static [u8]| -> Arc<dyn Array> {
             let cells = [Some(&b"long enough for a buffer of its own"[..]), None, Some(last)];
-            // SAFETY: nothing but `check` looks at it, which takes it for bytes.
+            // SAFETY: only `check` reads the array, and it treats the cells as bytes.
             Arc::new(unsafe { BinaryViewArray::from_iter(cells).to_string_view_unchecked() })
         };
         let field = Arc::new(Field::new("x", DataType::Utf8View, true));

@@ -1,4 +1,4 @@
-//! How long rows are, by the values of one column.
+//! The lengths of rows, by the values of one column.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use super::values::of_each_group;
 use super::{Scanner, is_dear, waiting};
 use crate::samples;
 
-/// Of each row group how long its `selected` rows are, by the one column that `scanner` reads: once, for the result is kept
-/// under `key`, which names the column and what selected the rows.
+/// The lengths of the `selected` rows of each row group, by the single column that `scanner` reads. It is
+/// read only once, since the result is kept under `key`, which names the column and the selection of rows.
 pub(crate) async fn lengths(selected: Vec<RowSet>, scanner: &Scanner, key: &str) -> Result<Vec<Vec<u32>>> {
     let Reads { catalog, store, .. } = &scanner.reads;
     let keeper = {
@@ -28,7 +28,7 @@ pub(crate) async fn lengths(selected: Vec<RowSet>, scanner: &Scanner, key: &str)
     let is_dear = is_dear(scanner, &selected);
     let found = of_each_group(selected, scanner, samples::lengths).await?;
     let Some(keeper) = keeper.filter(|_| is_dear) else { return Ok(found) };
-    // Shared and not copied: of many rows they are large.
+    // The result is shared, not copied, since it is large for many rows.
     let found = Arc::new(found);
     let kept = found.clone();
     let keep = move || {

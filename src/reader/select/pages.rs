@@ -1,4 +1,4 @@
-//! Which pages of row groups hold the selected rows, where these are few.
+//! Finds the pages of row groups that hold the selected rows, if these are few.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -15,33 +15,34 @@ use super::super::chunk_pages::GroupPages;
 use super::super::reads::Reads;
 use super::walk::walked;
 
-/// Column chunks of fewer bytes are read whole.
-const WORTH: u64 = 64 << 10;
+/// Column chunks of fewer bytes are read as a whole.
+const MIN_CHUNK_BYTES: u64 = 64 << 10;
 
-/// An offset index is read if the column takes this many times its bytes.
-const TIMES: u64 = 16;
+/// An offset index is read if the column takes this many times the bytes of the index.
+const MIN_INDEX_RATIO: u64 = 16;
 
-/// Local column chunks of fewer bytes are read whole where they have no index: two or three small reads find the first pages of one
-/// that has none.
-const WALKED: u64 = 1 << 20;
+/// Local column chunks of fewer bytes are read as a whole if they have no index: two or three small reads
+/// find the first pages of a chunk without one.
+const MIN_WALKED_BYTES: u64 = 1 << 20;
 
-/// Rows for which a page is looked up: those that writers put into a page take more, often far more.
-const BLOCK: u32 = 1024;
+/// The number of rows for which a page is looked up together: writers put more rows into a page, often far
+/// more.
+const BLOCK_ROWS: u32 = 1024;
 
-/// The pages to read of those row groups of which `selected` has few rows. Offset indexes are read for it, and the footers
-/// that tell where these are.
+/// The pages to read of those row groups of which `selected` has few rows. Offset indexes are read for this,
+/// and the footers that say where these are.
 pub(crate) async fn pages(reads: &Reads, selected: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
     of_few(reads, selected, is_sparse, false).await
 }
 
-/// As [`pages`], of rows that are the first ones of each row group: of large local columns without an index the page headers are
-/// read.
+/// The [`pages`] of rows that are the first ones of each row group: for large local columns without an index
+/// the page headers are read.
 pub(crate) async fn head_pages(reads: &Reads, heads: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
     let are_few = |rows: &RowSet| rows.count() > 0 && !rows.is_all();
     of_few(reads, heads, are_few, reads.store.is_local()).await
 }
 
-/// The pages to read of the row groups of which there `are_few` rows.
+/// The pages to read of the row groups for which `are_few` holds.
 async fn of_few(
     reads: &Reads,
     selected: &[RowSet],
@@ -51,7 +52,7 @@ async fn of_few(
     let Reads { catalog, store, .. } = reads;
     let mut files: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let sparse = selected.iter().enumerate().filter(|(_, rows)| are_few(rows));
-    for (group, _) in sparse.filter(|(group, _)| reads.stored(*group) >= WORTH) {
+    for (group, _) in sparse.filter(|(group, _)| reads.stored(*group) >= MIN_CHUNK_BYTES) {
         files.entry(catalog.groups[group].file).or_default().push(group);
     }
     if files.is_empty() {
@@ -77,11 +78,11 @@ fn is_sparse(rows: &RowSet) -> bool {
     }
     let (mut touched, mut next) = (0, 0);
     for run in rows.runs(0..rows.count()) {
-        let first = (run.start / BLOCK).max(next);
-        next = ((run.end - 1) / BLOCK + 1).max(next);
+        let first = (run.start / BLOCK_ROWS).max(next);
+        next = ((run.end - 1) / BLOCK_ROWS + 1).max(next);
         touched += next - first.min(next);
     }
-    touched * 2 <= rows.rows().div_ceil(BLOCK)
+    touched * 2 <= rows.rows().div_ceil(BLOCK_ROWS)
 }
 
 async fn of_file(
@@ -99,12 +100,13 @@ async fn of_file(
         let stored = footer.row_group(at.index);
         let columns = &about.footer()?.columns;
         let is_worth_it = |(leaf, chunk): &(usize, ColumnChunk<'_>)| {
-            chunk.length >= WORTH && columns.is_read_by_pages(columns.parquet.get_column_root_idx(*leaf))
+            chunk.length >= MIN_CHUNK_BYTES
+                && columns.is_read_by_pages(columns.parquet.get_column_root_idx(*leaf))
         };
         let worth = chunks(about.footer()?, at, projection).filter(is_worth_it);
         wanted.extend(worth.filter_map(|(leaf, chunk)| {
             let range = pages::offset_index(stored.column(leaf), about.size)?;
-            ((range.end - range.start) * TIMES <= chunk.length).then_some((group, leaf, range))
+            ((range.end - range.start) * MIN_INDEX_RATIO <= chunk.length).then_some((group, leaf, range))
         }));
     }
     let ranges: Vec<Range<u64>> = wanted.iter().map(|(.., range)| range.clone()).collect();
@@ -122,7 +124,8 @@ async fn of_file(
             let (at, selected) = (&catalog.groups[group], &selected[group]);
             let last = selected.select(selected.count() - 1);
             let of_footer = about.footer()?;
-            for (leaf, chunk) in chunks(of_footer, at, projection).filter(|(_, chunk)| chunk.length >= WALKED)
+            for (leaf, chunk) in
+                chunks(of_footer, at, projection).filter(|(_, chunk)| chunk.length >= MIN_WALKED_BYTES)
             {
                 let root = of_footer.columns.parquet.get_column_root_idx(leaf);
                 if of_footer.columns.is_read_by_pages(root) && !locations.contains_key(&(group, leaf)) {
@@ -147,13 +150,14 @@ mod tests {
 
     #[test]
     fn rows_that_are_spread_over_all_blocks_are_not_sparse() {
-        let first = |rows: u32| RowSet::from_runs(10 * BLOCK, std::iter::once(0..rows));
+        let first = |rows: u32| RowSet::from_runs(10 * BLOCK_ROWS, std::iter::once(0..rows));
         assert!(is_sparse(&first(1)));
-        assert!(is_sparse(&first(5 * BLOCK)));
-        assert!(!is_sparse(&first(5 * BLOCK + 1)));
-        let of = |runs: &[Range<u32>]| RowSet::from_runs(10 * BLOCK, runs.iter().cloned());
-        assert!(is_sparse(&of(&[5..6, 7..8, BLOCK..BLOCK + 1, 3 * BLOCK..4 * BLOCK])));
-        let spread: Vec<Range<u32>> = (0..10).map(|block| block * BLOCK + 9..block * BLOCK + 10).collect();
+        assert!(is_sparse(&first(5 * BLOCK_ROWS)));
+        assert!(!is_sparse(&first(5 * BLOCK_ROWS + 1)));
+        let of = |runs: &[Range<u32>]| RowSet::from_runs(10 * BLOCK_ROWS, runs.iter().cloned());
+        assert!(is_sparse(&of(&[5..6, 7..8, BLOCK_ROWS..BLOCK_ROWS + 1, 3 * BLOCK_ROWS..4 * BLOCK_ROWS])));
+        let spread: Vec<Range<u32>> =
+            (0..10).map(|block| block * BLOCK_ROWS + 9..block * BLOCK_ROWS + 10).collect();
         assert!(!is_sparse(&of(&spread)));
         assert!(!is_sparse(&RowSet::all(3)) && !is_sparse(&RowSet::none(3)));
     }

@@ -16,19 +16,19 @@ use super::super::pieces::{Piece, Pieces};
 use super::super::reads::Reads;
 use super::walk::walked;
 
-/// The share of the memory for row groups that a piece is to take.
-const SHARE: u64 = 16;
+/// A piece is to take the memory for row groups divided by this.
+const PIECE_DIVISOR: u64 = 16;
 
-/// The `larger` row groups, with their selected rows, in pieces that pass alone under a budget of `room` bytes as they do not.
-/// Those that cannot be cut are left out.
+/// Cuts the `larger` row groups, given with their selected rows, into pieces that pass alone under a budget
+/// of `room` bytes, which the row groups themselves do not. Row groups that cannot be cut are left out.
 ///
-/// Offset indexes are read for it, and the page headers of columns that have none.
+/// Offset indexes are read for this, and the page headers of columns that have none.
 pub(crate) async fn pieces(reads: &Reads, larger: Vec<(usize, RowSet)>, room: u64) -> Result<Pieces> {
     let budget = Budget::new(room);
     let mut finder = Finder::open(reads).await?;
     let mut found = HashMap::new();
     for (group, selected) in larger {
-        // It may have been an estimate.
+        // The cost may have been an estimate.
         reads.read_footer(group).await?;
         if reads.group_cost(group).total() <= budget.largest() {
             continue;
@@ -36,7 +36,7 @@ pub(crate) async fn pieces(reads: &Reads, larger: Vec<(usize, RowSet)>, room: u6
         let locations = finder.locations(group, &selected).await?;
         let Some((length, largest)) = locations.largest() else { continue };
         let all = reads.group_cost(group).total().max(1);
-        let step = u128::from(length) * u128::from(room / SHARE) / u128::from(all);
+        let step = u128::from(length) * u128::from(room / PIECE_DIVISOR) / u128::from(all);
         let step = u64::try_from(step).unwrap_or(length);
         let ordinals = |rows: Range<u32>| selected.rank(rows.start)..selected.rank(rows.end);
         let runs = runs(largest, step).into_iter().map(ordinals);
@@ -49,7 +49,7 @@ pub(crate) async fn pieces(reads: &Reads, larger: Vec<(usize, RowSet)>, room: u6
     Ok(Pieces::new(found))
 }
 
-/// Row groups in pieces of which each but the first begins with a given one of their selected rows.
+/// Cuts row groups into pieces; each piece except the first begins at a given selected row.
 ///
 /// # Errors
 /// The pages of a row group cannot be read one by one.
@@ -77,15 +77,15 @@ pub(crate) async fn pieces_at(reads: &Reads, groups: Vec<(usize, RowSet, Vec<u32
 struct Finder<'a> {
     reads: &'a Reads,
     footers: Footers<'a>,
-    /// The footer of the file that was asked last.
+    /// The footer of the file that was asked for last.
     footer: Option<(usize, ParquetMetaData)>,
 }
 
-/// The pages of a row group's leaf columns, of those whose pages can be read one by one.
+/// The pages of a row group's leaf columns, for those whose pages can be read one by one.
 #[derive(Default)]
 struct Locations {
     of_leaf: HashMap<usize, PageLocations>,
-    /// The column of the most bytes, and its bytes.
+    /// The bytes and the index of the largest column.
     largest: Option<(u64, usize)>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Finder<'a> {
         Ok(Finder { reads, footers, footer: None })
     }
 
-    /// The pages of a row group, whose footer was read, with its `selected` rows.
+    /// The pages of a row group with its `selected` rows; its footer must have been read.
     async fn locations(&mut self, group: usize, selected: &RowSet) -> Result<Locations> {
         let Reads { catalog, store, projection, .. } = self.reads;
         let at = &catalog.groups[group];
@@ -111,7 +111,7 @@ impl<'a> Finder<'a> {
                 continue;
             }
             let index = pages::offset_index(footer.1.row_group(at.index).column(leaf), file.size);
-            // Headers also tell which pages do without the dictionary, which may be large.
+            // Headers also show which pages do without the dictionary, which may be large.
             let index = index.filter(|_| !(chunk.has_dictionary && store.is_local()));
             let mut of_leaf = None;
             if let Some(range) = index {
@@ -131,13 +131,15 @@ impl<'a> Finder<'a> {
 }
 
 impl Locations {
-    /// Bytes of the largest column, and its pages; `None` if the pages of no column can be read one by one.
+    /// The bytes of the largest column, and its pages; `None` if the pages of no column can be read one by
+    /// one.
     fn largest(&self) -> Option<(u64, &PageLocations)> {
         let (length, leaf) = self.largest?;
         Some((length, &self.of_leaf[&leaf]))
     }
 
-    /// Pieces that have these of the `selected` rows, by their ordinals; `None` if the pages of no column can be read one by one.
+    /// Pieces that have these of the `selected` rows, by their ordinals; `None` if the pages of no column can
+    /// be read one by one.
     fn pieces(
         &self,
         reads: &Reads,
@@ -160,7 +162,7 @@ impl Locations {
     }
 }
 
-/// The rows of pages that follow each other and have about `step` bytes together, one page at least.
+/// The rows of consecutive pages that have about `step` bytes together, at least one page.
 fn runs(locations: &PageLocations, step: u64) -> Vec<Range<u32>> {
     let mut runs = Vec::new();
     let (mut start, mut bytes) = (0, 0);

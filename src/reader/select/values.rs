@@ -12,8 +12,9 @@ use super::super::reads::Reads;
 use super::{Scanner, columns_of, is_dear, waiting};
 use crate::samples::{ColumnValues, Sample};
 
-/// What the one column that `scanner` reads says of the `selected` rows of each row group: read once, for the result is kept
-/// under `key`, which names the column, what is kept of it and what selected the rows.
+/// The values for the `selected` rows of each row group, from the single column that `scanner` reads. It is
+/// read only once, since the result is kept under `key`, which names the column, the kind of values and the
+/// selection of rows.
 pub(crate) async fn values(
     sample: Sample,
     selected: Vec<RowSet>,
@@ -39,7 +40,7 @@ pub(crate) async fn values(
     let groups = of_each_group(selected, scanner, |column| sample.read(column));
     let found = ColumnValues::of_groups(groups.await?);
     let Some(keeper) = keeper.filter(|_| is_dear) else { return Ok(found) };
-    // Shared and not copied: of many rows they are large.
+    // The result is shared, not copied, since it is large for many rows.
     let found = Arc::new(found);
     let kept = found.clone();
     let keep = move || {
@@ -51,8 +52,8 @@ pub(crate) async fn values(
     Ok(Arc::unwrap_or_clone(found))
 }
 
-/// Reads the one column of `scanner` and makes something of the `selected` rows of each row group; the default of those that
-/// have none. An error names the row, if it is of one.
+/// Reads the single column of `scanner` and converts the `selected` rows of each row group, with the default
+/// for row groups that have none. An error names its row, if there is one.
 pub(super) async fn of_each_group<T: Default>(
     selected: Vec<RowSet>,
     scanner: &Scanner,

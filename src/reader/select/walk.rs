@@ -1,4 +1,4 @@
-//! The pages of column chunks that have no offset index, by their headers, one after the other.
+//! Finds the pages of column chunks without an offset index, by their headers, one after the other.
 
 use std::ops::Range;
 
@@ -12,12 +12,12 @@ use parquet::basic::Encoding;
 /// The encodings of values that refer to a dictionary, as page headers have them.
 const DICTIONARY_ENCODINGS: [i32; 2] = [Encoding::PLAIN_DICTIONARY as i32, Encoding::RLE_DICTIONARY as i32];
 
-/// Bytes that are read to find a page header in them; more where it is longer, up to the most.
+/// The bytes that are read to find a page header in them; more if it is longer, up to the most.
 const HEADER_BYTES: u64 = 8 << 10;
 const LONGEST_HEADER: u64 = 16 << 20;
 
-/// The pages of a chunk of `rows` rows, as far as they have the first `wanted` of these: what is after them is one page. `None` if
-/// they are malformed, which reading them says better.
+/// The pages of a chunk of `rows` rows, as far as they have the first `wanted` of these: the rest is one
+/// page. `None` if they are malformed, for which decoding gives a better error.
 pub(super) async fn walked(
     store: &Store,
     file: &File,
@@ -56,7 +56,7 @@ pub(super) async fn walked(
             found.push((row, next..end));
             (first, next) = (rows.into(), end);
         }
-        // A header that is longer than what was read of it.
+        // The header is longer than the bytes that were read.
         length = if next == at { length.saturating_mul(8) } else { HEADER_BYTES };
         if next == at && (block.end == end || length > LONGEST_HEADER) {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The rows with which windows of rows begin, by the values of the columns that decide.
+//! Finds the rows with which windows of rows begin, by the values of the columns that decide.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,14 +16,15 @@ use super::{Scanner, columns_of, is_dear, waiting};
 use crate::batch::compact;
 use crate::samples::{Deciding, SequenceStarts, Stretches, Window};
 
-/// The selected rows of a row group as the columns that decide say, and its first row and its last one of these.
+/// The selected rows of a row group at which windows may begin, and its first and last selected row with the
+/// deciding values.
 struct GroupRows {
     stretches: Stretches,
     ends: Option<(Deciding, Deciding)>,
 }
 
-/// Of the `selected` rows of each row group those with which a window begins. `scanner` reads the columns that decide: once,
-/// for the result is kept under `key`, which names the window and what selected the rows.
+/// The `selected` rows of each row group with which a window begins. `scanner` reads the columns that decide,
+/// only once, since the result is kept under `key`, which names the window and the selection of rows.
 pub(crate) async fn windows(
     window: Window,
     selected: Vec<RowSet>,
@@ -58,7 +59,7 @@ pub(crate) async fn windows(
     Ok(found)
 }
 
-/// The starts of windows that no column decides about.
+/// The starts of windows if no column decides.
 fn without_columns(window: &Window, selected: &[RowSet], sequences: Vec<Range<usize>>) -> Vec<RowSet> {
     let of_sequence = |groups: Range<usize>| {
         let mut starts = SequenceStarts::new(window);
@@ -70,7 +71,7 @@ fn without_columns(window: &Window, selected: &[RowSet], sequences: Vec<Range<us
     sequences.into_iter().flat_map(of_sequence).collect()
 }
 
-/// The starts of windows, of row groups that are read several at once and put together in order.
+/// The starts of windows; several row groups are read at once, and the results are joined in order.
 async fn starts(
     window: &Window,
     selected: &[RowSet],
@@ -128,7 +129,7 @@ async fn starts(
     Ok(found)
 }
 
-/// The rows of one row group, by the columns that decide.
+/// The windows of one row group, by the columns that decide.
 async fn group_rows(window: &Window, scanner: &Scanner, group: usize, rows: &RowSet) -> Result<GroupRows> {
     let (_permit, batch) = columns_of(scanner, group, rows, None).await?;
     let stretches = stretches(window, scanner, group, rows, &batch)?;

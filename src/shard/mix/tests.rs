@@ -28,7 +28,8 @@ impl Case {
         MixSplit { shard: Shard::new(rank, world).unwrap(), lanes: self.lanes, global_batch }
     }
 
-    /// The rows of each step over all ranks of a world, without those that are repeated, and of each rank how many it has.
+    /// The rows of each step over all ranks of a world, without repeated rows, and the number of rows that
+    /// each rank has.
     fn steps(&self, epoch: &MixedEpoch, world: u32) -> Vec<(BTreeSet<Row>, Vec<u64>)> {
         let together = |step: MixedStep| {
             let (mut rows, mut counts) = (BTreeSet::new(), Vec::new());
@@ -64,7 +65,7 @@ fn cases() -> impl Strategy<Value = Case> {
     (sources, change, ends, 1u32..7, 1u32..7, 1u64..60).prop_map(
         |(sources, change, ends, lanes, world, batch)| {
             let (mut rows, mut weights): (Vec<u64>, Vec<f64>) = sources.into_iter().unzip();
-            // A data set has a row for each lane.
+            // A data set has at least one row for each lane.
             rows.iter_mut().for_each(|rows| *rows = (*rows).max(lanes.into()));
             weights[0] = weights[0].max(0.1);
             let mut schedule = vec![(0, Weights::new(&weights).unwrap())];
@@ -93,7 +94,8 @@ fn config(cases: u32) -> ProptestConfig {
 proptest! {
     #![proptest_config(config(10_000))]
 
-    /// Each row of a pass comes once over all ranks; ranks have equally many steps, and rows that differ by one at most.
+    /// Each row of a pass comes once over all ranks; all ranks have the same number of steps, and row counts
+    /// that differ by at most one.
     #[test]
     fn each_row_of_a_pass_comes_once_in_equally_many_steps(case in cases(), number in 0u64..3) {
         let Ok(epoch) = case.run.epoch(number) else { return Ok(()) };
@@ -131,7 +133,7 @@ proptest! {
         }
     }
 
-    /// A step holds the same rows on any world.
+    /// A step holds the same rows in any world.
     #[test]
     fn steps_do_not_depend_on_the_world(case in cases(), other in 1u32..9) {
         let Ok(epoch) = case.run.epoch(0) else { return Ok(()) };
@@ -140,7 +142,8 @@ proptest! {
         prop_assert_eq!(rows(case.world), rows(other));
     }
 
-    /// To begin anywhere is to go there: in the course, in a source's pass, in a run whose plan begins there.
+    /// To begin at a step gives the same as to walk there: in the course, in a source's pass, and in a run
+    /// whose plan begins there.
     #[test]
     fn to_seek_is_to_skip(case in cases(), at in 0u64..40, rank in 0u32..7, number in 0u64..4) {
         let Ok(epoch) = case.run.epoch(number) else { return Ok(()) };
@@ -169,7 +172,8 @@ proptest! {
         }
     }
 
-    /// The plan of an epoch is that of its predecessors gone on, and one that begins in the middle goes on as if it had not.
+    /// The plan of an epoch continues that of the epochs before it, and a plan that begins in the middle
+    /// continues as if it had not.
     #[test]
     fn epochs_follow_each_other(case in cases()) {
         let Ok(first) = case.run.epoch(0) else { return Ok(()) };

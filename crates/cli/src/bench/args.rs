@@ -93,7 +93,7 @@ is what the loader gives without steps, taken for a few seconds afterwards, over
 A workload is a batch size and a step time that MLPerf Storage or ffcv has published for an accelerator, \
 on data of the published shape that is made here. It runs for 30 seconds unless --epochs, --max-batches or \
 --seconds says otherwise. --scale 0.01 makes each step a hundred times as long, which demands a hundredth \
-of the published rate; the work for each row stays the same. It is no MLPerf result.";
+of the published rate; the work for each row stays the same. It is not an MLPerf result.";
 
 /// The last stage that a run includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -119,15 +119,16 @@ const MAX_PRESSURE_THREADS: usize = 4_096;
 impl Args {
     pub(super) fn check(&self) -> Result<()> {
         if self.loader.location.is_empty() && !self.workload.is_given() {
-            return Err(Error::invalid("there is no data set to measure")
-                .hint("name its URL, or a --workload, which makes its own data"));
+            return Err(Error::invalid("no data set was given")
+                .hint("give the URL of one, or a --workload, which makes its own data"));
         }
         if self.world > MAX_WORLD {
             return Err(Error::invalid(format!("--world {} is more than {MAX_WORLD}", self.world))
                 .hint("bench runs all ranks in this process; `forebay plan` takes any number"));
         }
         if self.jitter > 0.0 && self.step_ms.is_none() && !self.workload.is_given() {
-            return Err(Error::invalid("--jitter without --step-ms").hint("there are no steps to draw"));
+            return Err(Error::invalid("--jitter without --step-ms")
+                .hint("it varies the time of a step: give --step-ms too"));
         }
         if self.pressure > MAX_PRESSURE_THREADS {
             return Err(Error::invalid(format!(
@@ -139,8 +140,8 @@ impl Args {
         check_threads("--thread-sweep", self.thread_sweep.iter().copied().max())?;
         for (option, file) in [("--report", &self.report), ("--trace", &self.trace)] {
             if file.as_deref() == Some(Path::new("-")) {
-                return Err(Error::invalid(format!("{option} - is no file"))
-                    .hint("name a file; --json - writes to standard output"));
+                return Err(Error::invalid(format!("{option} needs the name of a file, not -"))
+                    .hint("only --json - writes to standard output"));
             }
         }
         self.workload.check()?;
@@ -155,8 +156,9 @@ impl Args {
         ];
         let given = of_batches.iter().find(|(_, is_given)| *is_given && self.until == Until::Fetch);
         if let Some((option, _)) = given {
-            return Err(Error::invalid(format!("{option} with --until fetch"))
-                .hint(format!("bytes alone have no batches: leave out {option}, or stop at a later stage")));
+            return Err(Error::invalid(format!("{option} with --until fetch")).hint(format!(
+                "no batches are made of fetched bytes: leave out {option}, or choose a later stage"
+            )));
         }
         Ok(())
     }

@@ -68,7 +68,7 @@ impl Options {
         ];
         match of_workloads.iter().find(|(_, is_given)| *is_given && !self.is_given()) {
             Some((option, _)) => Err(Error::invalid(format!("{option} without --workload"))
-                .hint("it says something of a workload; plain data has none")),
+                .hint("it is an option of a workload: name one, or leave it out")),
             None => Ok(()),
         }
     }

@@ -96,7 +96,7 @@ pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &Layout
                 }
                 if let Some(then) = better(Change::FreeStore) {
                     advice.push(format!(
-                        "A store that keeps up, nearer or faster: {} (margin {then:.2}).",
+                        "A store that is fast enough, nearer or faster: {} (margin {then:.2}).",
                         busy(then)
                     ));
                 }

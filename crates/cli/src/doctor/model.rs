@@ -119,7 +119,7 @@ impl fmt::Display for Change {
             Change::Threads(1) => f.write_str("1 thread"),
             Change::Threads(threads) => write!(f, "{threads} threads"),
             Change::FirstByte(seconds) => write!(f, "first byte after {:.0} ms", seconds * 1e3),
-            Change::FreeStore => f.write_str("a store that keeps up"),
+            Change::FreeStore => f.write_str("a store that is fast enough"),
             Change::RowCache => f.write_str("a warm row cache"),
             Change::PixelCache => f.write_str("a warm cache of pixels"),
         }

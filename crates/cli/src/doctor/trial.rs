@@ -63,7 +63,7 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
         number += u64::from(again_after.is_none());
     }
     if marks.len() < 2 {
-        return Err(Error::invalid("an epoch of one batch has no rate")
+        return Err(Error::invalid("no rate can be measured in an epoch of one batch")
             .hint("use a smaller `batch_size`, or more rows"));
     }
     let stats = loader.stats();

@@ -173,16 +173,16 @@ impl Order {
 fn first_difference(run: &VerifyRun, came: &[Row], planned: &[RowName]) -> String {
     let place = |(source, id): RowName| {
         let place = run.datasets.get(source as usize).and_then(|dataset| dataset.row(RowId::new(id)));
-        place.map_or_else(|| format!("a row that is not stored, {id}"), |place| place.to_string())
+        place.map_or_else(|| format!("a row that is not in the data, {id}"), |place| place.to_string())
     };
     let differs = |at: &usize| came.get(*at).map(|row| row.name) != planned.get(*at).copied();
     let Some(at) = (0..came.len().max(planned.len())).find(differs) else { return String::new() };
     match (came.get(at), planned.get(at)) {
         (Some(row), Some(name)) => {
-            format!("row {at} of the batch is {}, planned was {}", place(row.name), place(*name))
+            format!("row {at} of the batch is {}; planned was {}", place(row.name), place(*name))
         }
-        (Some(row), None) => format!("{} came, for which no row was planned", place(row.name)),
-        (None, Some(name)) => format!("{} did not come", place(*name)),
+        (Some(row), None) => format!("{} was delivered, where no row was planned", place(row.name)),
+        (None, Some(name)) => format!("{} was not delivered", place(*name)),
         (None, None) => String::new(),
     }
 }

@@ -134,8 +134,9 @@ impl VerifyRun {
         let spec = self.of_rank(rank, world)?;
         let mix = self.mix.clone();
         let job = Job { location, spec, mix, position, epochs: self.epochs };
-        let told = serde_json::to_vec(&job)
-            .map_err(|error| Error::new(ErrorKind::Internal, format!("a rank cannot be told: {error}")))?;
+        let told = serde_json::to_vec(&job).map_err(|error| {
+            Error::new(ErrorKind::Internal, format!("the job of a rank cannot be written: {error}"))
+        })?;
         let mut process = program()?
             .arg("verify-rank")
             .stdin(Stdio::piped())
@@ -199,7 +200,7 @@ impl Ranks {
     fn check_ended(&mut self, steps: usize) -> Result<()> {
         for rank in &mut self.0 {
             if rank.next()?.is_some() {
-                let cause = format!("{} goes on after {steps} steps, where others have ended", rank.name);
+                let cause = format!("{} has more than {steps} steps, after which others ended", rank.name);
                 return Err(Error::new(ErrorKind::Internal, cause));
             }
         }

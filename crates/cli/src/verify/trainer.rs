@@ -117,7 +117,7 @@ pub(super) fn run(args: &Args, trainer: Trainer) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::Internal,
-            format!("in {}, what came is not what was planned", report.title),
+            format!("in {}, the delivered rows are not those that were planned", report.title),
         )
         .hint("please report it, with what `forebay verify` printed")),
     }
@@ -131,12 +131,13 @@ fn interpreter() -> Result<Command> {
             command.args(words);
             Ok(command)
         }
-        _ => {
-            Err(Error::new(ErrorKind::Unsupported, "trainers run in Python, and this program is without it")
-                .hint(
-                    "`pip install forebay` beside the trainer, and run `forebay verify` of that environment",
-                ))
-        }
+        _ => Err(Error::new(
+            ErrorKind::Unsupported,
+            "trainers run in Python, which this program does not have",
+        )
+        .hint(
+            "install the wheel of forebay beside the trainer, and run `forebay verify` of that environment",
+        )),
     }
 }
 
@@ -158,7 +159,8 @@ fn told(args: &Args, trainer: Trainer, dataset: &Dataset) -> Result<Told> {
             let found = schema.fields().iter().find(is_full);
             let found = found.or_else(|| schema.fields().iter().find(|field| field.data_type().is_numeric()));
             let found = found.ok_or_else(|| {
-                Error::invalid("there is no column of numbers to read").hint("name others by --columns A,B")
+                Error::invalid("the data has no column of numbers")
+                    .hint("name the columns to read with --columns A,B")
             })?;
             vec![found.name().clone()]
         }
@@ -194,7 +196,7 @@ fn ask(python: &mut Command, told: &Told) -> Result<Value> {
 }
 
 fn unclear(error: &str) -> Error {
-    Error::new(ErrorKind::Internal, format!("the interpreter is not understood: {error}"))
+    Error::new(ErrorKind::Internal, format!("the answer of the Python interpreter cannot be read: {error}"))
 }
 
 fn describe(said: &Said) -> String {

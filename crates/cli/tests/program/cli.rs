@@ -675,7 +675,7 @@ fn bench_writes_a_page_that_shows_what_its_json_says_and_loads_nothing() {
         assert!(!page.contains(foreign), "the page asks for something: {foreign}");
     }
     let refusal = refused(&format!("bench {} --until fetch --report x.html", dir.display()));
-    assert!(refusal.contains("at a later stage"), "{refusal}");
+    assert!(refusal.contains("choose a later stage"), "{refusal}");
 }
 
 #[test]
@@ -687,9 +687,9 @@ fn bench_ignores_no_option() {
         (format!("{dir} --until fetch --world 3"), "--world with --until fetch"),
         (format!("{dir} --scale 2"), "--scale without --workload"),
         (format!("{dir} --dir /tmp"), "--dir without --workload"),
-        (format!("{dir} --trace -"), "--trace - is no file"),
+        (format!("{dir} --trace -"), "--trace needs the name of a file, not -"),
         (format!("{dir} --image image=rrc8 --image image=rrc16"), "--image image=... is given twice"),
-        (String::new(), "there is no data set to measure (name its URL, or a --workload"),
+        (String::new(), "no data set was given (give the URL of one, or a --workload"),
     ] {
         let refusal = refused(&format!("bench {arguments}"));
         assert!(refusal.contains(said), "{refusal}");
@@ -1019,7 +1019,7 @@ fn a_doctor_refuses_what_it_cannot_measure() {
         refused(&format!("doctor {file} --if-threads 0"))
             .contains("--if-threads <N>': must be a whole number from 1 ")
     );
-    assert!(refused(&format!("cache {file}")).contains("this is no folder"));
+    assert!(refused(&format!("cache {file}")).contains("this is not a folder"));
 }
 
 #[test]
@@ -1049,7 +1049,7 @@ fn a_cache_is_warmed_used_verified_and_cleared() {
     let (temp, dir) = pictures();
     let cache = temp.path().join("cache");
     let (dir, cache) = (dir.display(), cache.display());
-    assert!(refused(&format!("cache {cache}")).contains("no such folder"));
+    assert!(refused(&format!("cache {cache}")).contains("folder not found"));
     let warmed = json(&format!("cache {cache} --warm {dir} --max-bytes 1GB"));
     assert_eq!(warmed["stats"]["entries"], 6, "{warmed}");
 
@@ -1226,7 +1226,7 @@ fn each_row_is_proved_to_come_once_and_what_is_planted_is_found() {
         assert_eq!(output.status.code(), Some(1), "{fault}");
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert!(out.contains(said) && out.contains("NOT as planned in 1 batch"), "{out}");
-        assert!(err.contains("what came is not what was planned"), "{err}");
+        assert!(err.contains("the delivered rows are not those that were planned"), "{err}");
     }
     assert!(refused(&format!("{verify} --columns nothing")).contains("nothing"));
     assert!(refused("verify-rank").contains("forebay verify"));
@@ -1236,7 +1236,7 @@ fn each_row_is_proved_to_come_once_and_what_is_planted_is_found() {
     }
     let without = refused(&format!("{verify} --trainer lightning"));
     assert!(
-        without.contains("trainers run in Python") && without.contains("pip install forebay"),
+        without.contains("trainers run in Python") && without.contains("the wheel of forebay"),
         "{without}"
     );
 }

@@ -1,13 +1,14 @@
-//! A Gaussian blur of interleaved 8-bit pixels, one axis after the other, mirrored at the borders: torchvision's.
+//! A Gaussian blur of interleaved 8-bit pixels, one axis after the other, mirrored at the borders:
+//! torchvision's.
 
 use super::super::spec::Size;
 
-/// Rows between the two axes, kept from one image to the next.
+/// The rows between both axes, kept from one image to the next.
 #[derive(Default)]
 pub(crate) struct BlurScratch {
     /// All pixels, blurred along their rows.
     rows: Vec<f32>,
-    /// One row with what is mirrored at its ends, and the sums of one row.
+    /// One row with mirrored pixels at its ends; below, the sums of one row.
     padded: Vec<f32>,
     sums: Vec<f32>,
 }
@@ -25,7 +26,7 @@ impl BlurScratch {
         ((self.rows.capacity() + self.padded.capacity() + self.sums.capacity()) * size_of::<f32>()) as u64
     }
 
-    /// Blurs in place. Half of the kernel is shorter than either side.
+    /// Blurs in place. Half of the kernel must be shorter than either side.
     pub(super) fn blur(
         &mut self,
         pixels: &mut [u8],
@@ -68,7 +69,7 @@ fn add(sums: &mut [f32], values: &[f32], weight: f32) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
 }
 
-/// A place beside a line of `length`, mirrored at its ends, which are not repeated.
+/// The place that mirrors `at` beyond a line of `length`, whose ends are not repeated.
 fn mirrored(at: isize, length: usize) -> usize {
     let last = length as isize - 1;
     let at = at.abs();

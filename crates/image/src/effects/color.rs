@@ -1,17 +1,17 @@
 //! Brightness, contrast, saturation, hue and grey of interleaved 8-bit pixels, by torchvision's formulas.
 //!
-//! As there, results are cut off to whole numbers, not rounded.
+//! As there, results are truncated to whole numbers, not rounded.
 
 use super::super::spec::RGB;
 
-/// The weights of grey as torchvision has them; those of Pillow have more digits.
+/// The weights of grey in torchvision; those of Pillow have more digits.
 const WEIGHTS: [f32; RGB] = [0.2989, 0.587, 0.114];
 
 /// The largest value of a channel.
 const WHITE: f32 = 255.0;
-/// What a share of white is multiplied with before it is cut off.
+/// The factor of a share of white before it is truncated.
 const LEVELS: f32 = 256.0 - 1e-3;
-/// The parts into which the primary and secondary colours divide the circle of hues.
+/// The number of parts into which the primary and secondary colours divide the circle of hues.
 const SEXTANTS: f32 = 6.0;
 
 pub(super) fn brightness(pixels: &mut [u8], factor: f64) {
@@ -19,7 +19,7 @@ pub(super) fn brightness(pixels: &mut [u8], factor: f64) {
     replace(pixels, |value| value * factor);
 }
 
-/// Away from the mean grey of the image, or towards it.
+/// Moves pixels away from the mean grey of the image, or towards it.
 pub(super) fn contrast(pixels: &mut [u8], channels: usize, factor: f64) {
     if pixels.is_empty() {
         return;
@@ -35,7 +35,7 @@ pub(super) fn contrast(pixels: &mut [u8], channels: usize, factor: f64) {
     replace(pixels, |value| value * factor + offset);
 }
 
-/// Away from the grey of each pixel, or towards it.
+/// Moves pixels away from their own grey, or towards it.
 pub(super) fn saturation(pixels: &mut [u8], factor: f64) {
     let (factor, rest) = (factor as f32, (1.0 - factor) as f32);
     let (pixels, _) = pixels.as_chunks_mut::<RGB>();
@@ -94,13 +94,13 @@ fn level(pixel: [u8; RGB]) -> u8 {
     (r * WEIGHTS[0] + g * WEIGHTS[1] + b * WEIGHTS[2]) as u8
 }
 
-/// A value within the range of bytes, without its fraction.
+/// Limits a value to the range of bytes, and truncates it.
 fn cut(value: f32) -> u8 {
     // A cast from float to integer saturates.
     value as u8
 }
 
-/// Replaces each value by a function of it alone.
+/// Replaces each value by a function of that value.
 fn replace(values: &mut [u8], of: impl Fn(f32) -> f32) {
     let table: [u8; 256] = std::array::from_fn(|level| cut(of(level as f32)));
     values.iter_mut().for_each(|value| *value = table[usize::from(*value)]);
@@ -110,7 +110,7 @@ fn replace(values: &mut [u8], of: impl Fn(f32) -> f32) {
 mod tests {
     use super::*;
 
-    /// Some colours, and what torchvision's functions on tensors make of them.
+    /// Some colours, to compare with the results of torchvision's functions on tensors.
     const COLOURS: [u8; 12] = [200, 30, 90, 10, 250, 128, 77, 77, 77, 0, 0, 255];
 
     fn after(change: impl Fn(&mut [u8])) -> [u8; 12] {

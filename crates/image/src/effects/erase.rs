@@ -7,10 +7,10 @@ use super::super::geometry::Rect;
 use super::super::pixel_type::{Layout, PixelType};
 use super::super::spec::{Image, RGB, RandomErasing, Size};
 
-/// Tries of a box before nothing is erased, as torchvision's.
-const TRIES: usize = 10;
+/// The number of random boxes that are tried before nothing is erased, as in torchvision.
+const MAX_TRIES: usize = 10;
 
-/// What is overwritten.
+/// The box that is overwritten.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Erased {
     rect: Rect,
@@ -18,11 +18,11 @@ pub(crate) struct Erased {
 }
 
 impl Erased {
-    /// A box within an image of this size, smaller than it along both axes; `None` where no try fits.
+    /// A box within an image of this size, smaller than it along both axes; `None` if no try fits.
     pub(super) fn draw(erasing: &RandomErasing, size: Size, draws: &mut Draws) -> Option<Erased> {
         let area = f64::from(size.height) * f64::from(size.width);
         let log_ratio = (erasing.ratio.0.ln(), erasing.ratio.1.ln());
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let area = area * draws.uniform(erasing.scale);
             let aspect = draws.uniform(log_ratio).exp();
             let height = (area * aspect).sqrt().round_ties_even() as u32;
@@ -52,7 +52,7 @@ impl Erased {
         let (size, channels) = (image.size(), image.channels());
         let (width, plane) = (size.width as usize, size.width as usize * size.height as usize);
         let Rect { x, y, width: columns, height: rows } = self.rect;
-        // Where the next pixel of a row and the next channel of a pixel are.
+        // The distances to the next pixel of a row and to the next channel of a pixel.
         let (pixel, channel) = match image.pixel_layout() {
             Layout::Nhwc => (channels, 1),
             Layout::Nchw => (1, plane),

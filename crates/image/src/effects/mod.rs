@@ -1,8 +1,8 @@
-//! What changes the values of pixels at random, once they have the target size: colours, blur, erasing.
+//! Random changes of pixels at the target size: colours, blur, erasing.
 //!
-//! Names, formulas and ranges are torchvision's, on 8-bit pixels. The order is fixed: colour jitter, grey, blur, and after the
-//! pixels have their number type, erasing. Each draws from a stream of its own, so that adding one does not change what
-//! the others, the crop or the flips draw.
+//! Names, formulas and ranges are torchvision's, on 8-bit pixels. The order is fixed: colour jitter, grey,
+//! blur, and, after the pixels have their number type, erasing. Each draws from a stream of its own, so that
+//! adding one does not change the draws of the others, the crop or the flips.
 
 mod blur;
 mod color;
@@ -15,10 +15,10 @@ pub(super) use blur::BlurScratch;
 pub(super) use erase::Erased;
 use forebay_base::Result;
 
-/// The operations of torchvision's `ColorJitter`.
+/// The number of operations in torchvision's `ColorJitter`.
 const JITTERS: usize = 4;
 
-/// What is done to the pixels of one image.
+/// The changes of the pixels of one image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Effects {
     jitter: Option<Jitter>,
@@ -38,7 +38,7 @@ enum Change {
     Brightness(f64),
     Contrast(f64),
     Saturation(f64),
-    /// In turns.
+    /// The hue, by a number of turns.
     Hue(f64),
 }
 
@@ -49,7 +49,7 @@ struct Blur {
 }
 
 impl Effects {
-    /// What is drawn for the image of a row, which is shown in this size.
+    /// The changes that are drawn for the image of a row, which is shown in this size.
     pub(super) fn draw(image: &Image, size: Size, key: RowKey) -> Effects {
         let jitter = image.color_jitter.as_ref().and_then(|jitter| {
             let mut draws = Draws::of(key, Operation::ColorJitter);
@@ -68,7 +68,7 @@ impl Effects {
         Effects { jitter, is_grey, blur, erased }
     }
 
-    /// Refuses an image of a size that is too small for its blur.
+    /// Refuses an image that is too small for its blur.
     pub(super) fn check(&self, Size { height, width }: Size) -> Result<()> {
         match self.blur {
             Some(Blur { kernel_size, .. }) if kernel_size / 2 >= height.min(width) => Err(bad_row(format!(
@@ -90,7 +90,7 @@ impl Effects {
             match change {
                 Change::Brightness(factor) => color::brightness(pixels, factor),
                 Change::Contrast(factor) => color::contrast(pixels, channels, factor),
-                // Grey has neither.
+                // A grey image has neither.
                 Change::Saturation(_) | Change::Hue(_) if channels == LUMA => {}
                 Change::Saturation(factor) => color::saturation(pixels, factor),
                 Change::Hue(turns) => color::hue(pixels, turns),
@@ -106,7 +106,7 @@ impl Effects {
 }
 
 impl Jitter {
-    /// All that could be drawn is, so that one change does not depend on the others.
+    /// Everything that could be drawn is, so that one change does not depend on the others.
     fn draw(jitter: &ColorJitter, draws: &mut Draws) -> Jitter {
         let mut order = [0, 1, 2, 3];
         for last in (1..JITTERS).rev() {

@@ -1,4 +1,4 @@
-//! In the place of the formats that are left out of a build.
+//! Stands in for the formats that are left out of a build.
 
 use forebay_base::{Error, ErrorKind, Result};
 

@@ -1,53 +1,54 @@
-//! BMP: headers that the decoder does not know, and the levels of channels of few bits.
+//! BMP: headers that the decoder does not know, and the levels of channels with few bits.
 //!
-//! A header of OS/2 2 is rewritten as Windows' of 40 bytes, whose fields it begins with. Run lengths whose rows go from top to
-//! bottom are decoded from bottom to top, and turned. A channel of 5 or 6 bits is stretched as Pillow does it: to the level
-//! below, where the decoder takes the nearest one.
+//! A header of OS/2 2 is rewritten as Windows' of 40 bytes, which has the same first fields. Run-length codes
+//! whose rows go from top to bottom are decoded from bottom to top, and turned. A channel of 5 or 6 bits is
+//! stretched like in Pillow: to the level below, where the decoder takes the nearest one.
 
 use std::borrow::Cow;
 
 use crate::spec::RGB;
 
-/// Bytes of the header of a file.
+/// The bytes of the file header.
 const FILE_HEADER: usize = 14;
-/// Bytes of Windows' header of an image, and of that of OS/2 2, which begins alike.
+/// The bytes of Windows' image header; below, those of OS/2 2's, which begins in the same way.
 const WINDOWS: u32 = 40;
 const OS2: u32 = 64;
 
-/// Where numbers of a file are: the pixels' offset, the size of the image's header, and its fields.
+/// The offsets of numbers in a file: the pixels' offset, the size of the image's header, and its fields.
 const OFFSET: usize = 10;
 const SIZE: usize = 14;
 const HEIGHT: usize = 22;
 const BITS: usize = 28;
 const COMPRESSION: usize = 30;
-/// The masks of the channels, in a header or behind one of 40 bytes.
+/// The offset of the masks of the channels, in a longer header or after one of 40 bytes.
 const MASKS: usize = 54;
 
-/// Compressions.
+/// The compression types.
 const PLAIN: u32 = 0;
 const RLE8: u32 = 1;
 const RLE4: u32 = 2;
 const BITFIELDS: u32 = 3;
 const ALPHA_BITFIELDS: u32 = 6;
 
-/// A file that the decoder reads, and what is then done to its pixels.
+/// A file that the decoder can read, and the later changes to its pixels.
 pub(super) struct Prepared<'a> {
     /// The file itself, or a copy.
     pub(super) file: Cow<'a, [u8]>,
     pub(super) pixels: Finish,
 }
 
-/// What is done to the pixels of the decoder.
+/// The changes to the decoder's pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finish {
-    /// Of each channel its bits, where they are fewer than 8.
+    /// The bits of each channel, if they are fewer than 8.
     bits: [u32; RGB],
     /// Whether the last row is the first one.
     is_reversed: bool,
 }
 
 impl Prepared<'_> {
-    /// A file as the decoder reads it. Files that make no sense are left to the decoder, which refuses them.
+    /// The file in a form that the decoder can read. Malformed files are left to the decoder, which refuses
+    /// them.
     pub(super) fn of(encoded: &[u8]) -> Prepared<'_> {
         let mut prepared = Prepared { file: Cow::Borrowed(encoded), pixels: Finish::default() };
         let numbers = (number(encoded, SIZE), number(encoded, COMPRESSION), number(encoded, HEIGHT));
@@ -79,7 +80,7 @@ impl Prepared<'_> {
 }
 
 impl Finish {
-    /// Changes pixels of this many channels, of which there are `width` in a row.
+    /// Changes pixels with this many channels, `width` of them in a row.
     pub(super) fn apply(self, pixels: &mut [u8], width: usize, channels: usize) {
         if channels >= RGB {
             for (channel, bits) in self.bits.into_iter().enumerate().filter(|(_, bits)| matches!(bits, 5 | 6))
@@ -100,7 +101,7 @@ impl Finish {
     }
 }
 
-/// Of each level that is the nearest one to a number of few bits the one that is not above it.
+/// For each level that the decoder rounded to the nearest, the level that few bits give when rounded down.
 fn levels_below(bits: u32) -> [u8; 256] {
     let (largest, white) = ((1u32 << bits) - 1, u32::from(u8::MAX));
     std::array::from_fn(|level| {

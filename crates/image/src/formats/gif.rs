@@ -1,8 +1,9 @@
 //! GIF: the first frame on its canvas.
 //!
-//! A pixel shows its palette's colour, even where the frame marks it as transparent: alpha is dropped here as everywhere.
-//! Where the frame does not cover the canvas, the canvas has the transparent entry's colour, or the first entry's if none is
-//! transparent. A frame that reaches beyond the canvas enlarges it. All of this follows Pillow.
+//! A pixel shows its palette's colour, even where the frame marks it as transparent: alpha is always dropped.
+//! Where the frame does not cover the canvas, the canvas has the transparent entry's colour, or the first
+//! entry's if none is transparent. A frame that reaches beyond the canvas enlarges it. All of this follows
+//! Pillow.
 
 use std::io::Cursor;
 
@@ -14,10 +15,10 @@ use crate::opened::Pending;
 use crate::refuse::{bad_row, corrupt};
 use crate::spec::RGB;
 
-/// Entries that an index can name.
+/// The number of entries that an index can name.
 const ENTRIES: usize = 256;
 
-/// A GIF of which everything before the first frame's pixels was read.
+/// A GIF that has been read up to the first frame's pixels.
 pub(super) struct Gif<'a> {
     decoder: Decoder<Cursor<&'a [u8]>>,
     canvas: (usize, usize),

@@ -24,15 +24,15 @@ use super::pixels::spread;
 use super::refuse::{bad_row, corrupt};
 use super::spec::RGB;
 
-/// Channels of a pixel in ink.
+/// The channels of a pixel in ink.
 const CMYK: usize = 4;
 
-/// Bytes per pixel that a JPEG inside of a TIFF takes: three channels, and their coefficients of 16 bits.
+/// The bytes per pixel that a JPEG inside of a TIFF takes: three channels, and their coefficients of 16 bits.
 const JPEG_IN_TIFF: u64 = 9;
 
-/// How the `image` crate begins its sentence: "Format error decoding Bmp: ".
+/// The beginning of the `image` crate's messages: "Format error decoding Bmp: ".
 const CRATE_PREFIX: &str = "Format error decoding ";
-/// How its BMP decoder refuses a size.
+/// The message of its BMP decoder for a size that it refuses.
 const CRATE_TOO_LARGE: &str = "Image too large";
 
 /// Reads the header of an image that is decoded in the depth `most`, or in 8 bits if it has no more.
@@ -49,11 +49,11 @@ pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened
         Format::Tiff => {
             let ordered = tiff::in_bit_order(encoded)?;
             let premultiplied = tiff::is_premultiplied(encoded);
-            // The copy that was made, if one was, and the directory's numbers.
+            // These are the copy, if one was made, and the directory's numbers.
             let beside = 2 * encoded.len() as u64;
             let mut decoder = decoder(ordered, format).map_err(|error| tiff::explained(encoded, error))?;
             let orientation = decoder.orientation().map_err(|error| failed(format, error))?;
-            // It is decoded into memory of the decoder's first, where inks have a fourth channel.
+            // Pixels are first decoded into memory of the decoder, where inks have a fourth channel.
             let inks =
                 matches!(decoder.original_color_type(), ExtendedColorType::Cmyk8 | ExtendedColorType::Cmyk16);
             let first =
@@ -74,7 +74,7 @@ pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened
         }
         Format::Bmp => {
             let Prepared { file, pixels: finish } = Prepared::of(encoded);
-            // The copy that was made, if one was.
+            // This is the copy, if one was made.
             let beside = if matches!(file, Cow::Owned(_)) { encoded.len() as u64 } else { 0 };
             let decoder = decoder(file, format)?;
             let depth = depth_of(&decoder, most);
@@ -91,9 +91,9 @@ struct Foreign<D> {
     format: Format,
     /// The depth in which it is decoded.
     depth: Depth,
-    /// Bytes that the decoder takes beside the buffer.
+    /// The bytes that the decoder takes in addition to the buffer.
     beside: u64,
-    /// Colours are stored times their alpha.
+    /// Whether colours are stored multiplied by their alpha.
     premultiplied: bool,
     finish: Finish,
 }
@@ -124,13 +124,13 @@ impl<D: ImageDecoder> Pending for Foreign<D> {
     fn read(self: Box<Self>, buffer: &mut [u8]) -> Result<()> {
         let Foreign { mut decoder, format, depth, beside, premultiplied, finish } = *self;
         let mut limits = Limits::no_limits();
-        // Its own limits count the pixels that it delivers.
+        // The decoder's own limits also count the pixels that it delivers.
         limits.max_alloc = Some(decoder.total_bytes().saturating_add(beside));
         decoder.set_limits(limits).map_err(|error| failed(format, error))?;
         let (color, stored) = (decoder.color_type(), decoder.total_bytes() as usize);
         let count = pixels_of(&decoder) as usize;
         let width = decoder.dimensions().0 as usize;
-        // Pixels that a run-length code skips are left as they are.
+        // Pixels that a run-length code skips keep the buffer's content, so it is cleared.
         if format == Format::Bmp {
             buffer[..stored].fill(0);
         }
@@ -151,13 +151,13 @@ impl<D: ImageDecoder> Pending for Foreign<D> {
     }
 }
 
-/// The depth in which an image is decoded: up to `most`.
+/// The depth in which an image is decoded, at most `most`.
 fn depth_of(decoder: &impl ImageDecoder, most: Depth) -> Depth {
     let color = decoder.color_type();
     if color.bytes_per_pixel() > color.channel_count() { most } else { Depth::Eight }
 }
 
-/// Makes RGB of `count` pixels, in place.
+/// Converts `count` pixels to RGB, in place.
 fn to_rgb<L: Alpha>(buffer: &mut [L], color: ColorType, count: usize, premultiplied: bool) {
     let channels = usize::from(color.channel_count());
     if premultiplied {
@@ -179,7 +179,7 @@ fn decoder(encoded: Cow<'_, [u8]>, format: Format) -> Result<impl ImageDecoder +
     reader.into_decoder().map_err(|error| failed(format, error))
 }
 
-/// Makes a byte of each channel of `count` pixels, in the buffer that they lie in: the high one, or 255 times a float.
+/// Converts each channel of `count` pixels to a byte, in place: the high byte, or 255 times a float.
 fn to_bytes(buffer: &mut [u8], color: ColorType, count: usize) {
     let channels = usize::from(color.channel_count());
     let bytes = usize::from(color.bytes_per_pixel()) / channels;
@@ -196,7 +196,7 @@ fn to_bytes(buffer: &mut [u8], color: ColorType, count: usize) {
     }
 }
 
-/// Makes 16 bits of each channel of `count` pixels, in the buffer that they lie in: the same, or 65535 times a float.
+/// Converts each channel of `count` pixels to 16 bits, in place: unchanged, or 65535 times a float.
 fn to_words(buffer: &mut [u8], color: ColorType, count: usize) {
     let channels = usize::from(color.channel_count());
     if usize::from(color.bytes_per_pixel()) / channels != size_of::<f32>() {
@@ -235,7 +235,7 @@ fn failed(format: Format, error: ImageError) -> Error {
 mod tests {
     use super::*;
 
-    /// Two pixels as RGB, of the first twice.
+    /// The RGB of two pixels, the first one twice.
     fn rgb(raw: &[u8], color: ColorType) -> Vec<u8> {
         let mut buffer = [raw, raw, &[0; 2 * RGB]].concat();
         to_bytes(&mut buffer, color, 2);

@@ -1,8 +1,8 @@
 //! TIFF: tags that the decoder does not handle.
 //!
-//! `FillOrder` 2 says that a byte's lowest bit comes first: the bits of strips and tiles are reversed before the decoder sees
-//! them. `ExtraSamples` 1 says that colours are stored times their alpha: they are divided by it, so that alpha is dropped
-//! without blending here too.
+//! `FillOrder` 2 says that a byte's lowest bit comes first: the bits of strips and tiles are reversed before
+//! the decoder sees them. `ExtraSamples` 1 says that colours are stored multiplied by their alpha: they are
+//! divided by it, so that alpha is dropped without blending here too.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -17,10 +17,10 @@ const LOWEST_BIT_FIRST: u16 = 2;
 const ASSOCIATED_ALPHA: u16 = 1;
 const FLOATING_POINT: u16 = 3;
 
-/// Compressions whose data are JPEGs, which have an order of their own.
+/// Compression types whose data are JPEGs, which have their own bit order.
 const JPEGS: [u16; 2] = [6, 7];
 
-/// The file with the highest bit of each byte first: itself, or a copy.
+/// The file with the highest bit of each byte first: unchanged, or a copy.
 ///
 /// # Errors
 /// Strips that overlap: such a file could have any number of them.
@@ -47,7 +47,8 @@ pub(super) fn holds_jpegs(encoded: &[u8]) -> bool {
     compression.is_some_and(|compression| JPEGS.contains(&compression))
 }
 
-/// Why a file was refused when it was opened: in words of its own where it holds numbers that are no levels of a colour.
+/// The reason why a file was refused when it was opened, with a clearer message if its numbers are not levels
+/// of a colour.
 pub(super) fn explained(encoded: &[u8], refused: Error) -> Error {
     let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return refused };
     let kind = decoder.find_tag_unsigned_vec::<u16>(Tag::SampleFormat).ok().flatten();
@@ -58,16 +59,16 @@ pub(super) fn explained(encoded: &[u8], refused: Error) -> Error {
     }
 }
 
-/// Whether colours are stored times their alpha.
+/// Whether colours are stored multiplied by their alpha.
 pub(super) fn is_premultiplied(encoded: &[u8]) -> bool {
     let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return false };
     let extra = decoder.find_tag_unsigned_vec::<u16>(Tag::ExtraSamples).ok().flatten();
     extra.is_some_and(|extra| extra.first() == Some(&ASSOCIATED_ALPHA))
 }
 
-/// A channel that may be a colour times its alpha.
+/// A channel that may be a colour multiplied by its alpha.
 pub(super) trait Alpha: Copy {
-    /// Its number.
+    /// The channel as a number.
     fn number(self) -> u32;
 
     /// A colour divided by this alpha, which is not 0.
@@ -96,7 +97,7 @@ impl Alpha for [u8; 2] {
     }
 }
 
-/// Divides the colours of pixels of colour and alpha by their alpha. Fully transparent pixels stay as they are.
+/// Divides the colours of pixels with alpha by their alpha. Fully transparent pixels stay the same.
 pub(super) fn divide_by_alpha<L: Alpha>(pixels: &mut [L], channels: usize) {
     for pixel in pixels.chunks_exact_mut(channels) {
         if let Some((alpha, colours)) = pixel.split_last_mut()

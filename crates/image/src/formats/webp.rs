@@ -1,30 +1,30 @@
 //! WebP: sizes from its container, before a pixel is decoded.
 //!
-//! Sizes are in the container and again in each picture inside it. The decoder compares the two after it has decoded the
-//! picture; here they are compared before, since a picture that is much larger than its container says takes memory that was
-//! not counted.
+//! Sizes are in the container and again in each picture inside it. The decoder compares the two after it has
+//! decoded the picture; here they are compared before, since a picture that is much larger than its container
+//! says takes memory that was not counted.
 
 use forebay_base::{Error, Result};
 
 use crate::refuse::bad_row;
 
-/// Bytes of the file's head, and of a chunk's.
+/// The bytes of the file's head; below, those of a chunk's head.
 const FILE_HEAD: usize = 12;
 const CHUNK_HEAD: usize = 8;
-/// Bytes before the chunks of an animation's frame.
+/// The bytes before the chunks of an animation's frame.
 const FRAME_HEAD: usize = 16;
 
 const ANIMATED: u8 = 0x02;
 const ALPHA: u8 = 0x10;
 
-/// Bytes per pixel that the decoder takes beside the pixels that it delivers.
-/// A lossy picture: planes of brightness, and of colour at half the size each way, in whole blocks.
+/// The bytes per pixel that the decoder takes in addition to the delivered pixels of a lossy picture: planes
+/// of brightness, and of colour at half the size each way, in whole blocks.
 const LOSSY: u64 = 2;
-/// A lossless one: four channels, and what it predicts them from.
+/// The same for a lossless picture: four channels, and the data for predicting them.
 const LOSSLESS: u64 = 5;
-/// Alpha is a lossless picture of its own, and then a plane.
+/// The same for a picture with alpha, which is a lossless picture of its own, and then a plane.
 const WITH_ALPHA: u64 = LOSSLESS + LOSSY;
-/// An animation's frame with all that, its four channels, and those of the canvas.
+/// The same for an animation: a frame with all that, its four channels, and those of the canvas.
 const ANIMATION: u64 = WITH_ALPHA + 4;
 
 /// A picture in the file.
@@ -35,10 +35,10 @@ struct Picture {
     height: u32,
 }
 
-/// Bytes per pixel that the decoder takes beside the pixels that it delivers.
+/// The bytes per pixel that the decoder takes in addition to the delivered pixels.
 ///
 /// # Errors
-/// A picture whose size is not that of its container.
+/// A picture has another size than its container says.
 pub(super) fn bytes_per_pixel(encoded: &[u8], size: (u32, u32)) -> Result<u64> {
     let mut flags = 0;
     let mut bytes = LOSSY;
@@ -87,7 +87,7 @@ fn misfit(what: &str) -> Error {
     bad_row(format!("corrupt WebP: {what}"))
 }
 
-/// The chunks of a file or of a frame, up to where it breaks off.
+/// The chunks of a file or of a frame, up to the point where it breaks off.
 fn chunks(mut rest: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])> {
     std::iter::from_fn(move || {
         let kind = rest.first_chunk::<4>()?;
@@ -110,7 +110,7 @@ fn picture(kind: &[u8; 4], content: &[u8]) -> Option<Picture> {
             Some(Picture { lossless: false, width, height })
         }
         b"VP8L" => {
-            // A byte of signature; then both sides, each less one.
+            // There is a byte of signature, then both sides, each less one.
             let bits = u32::from_le_bytes(*content.get(1..)?.first_chunk()?);
             Some(Picture { lossless: true, width: 1 + (bits & SIDE), height: 1 + (bits >> 14 & SIDE) })
         }

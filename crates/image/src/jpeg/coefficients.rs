@@ -1,4 +1,4 @@
-//! JPEGs that are kept as their coefficients, packed: Huffman codes are read once, and pixels stay those of the file.
+//! JPEGs kept as packed coefficients: Huffman codes are read once, and pixels stay those of the file.
 
 use forebay_base::{Error, Result};
 use image::metadata::Orientation;
@@ -23,11 +23,11 @@ use super::markers::Markers;
 use super::region::ReducedRegion;
 
 impl Decoder {
-    /// The coefficients of a JPEG of at most `max_pixels`; `None` where it has to be kept as a file: it is not sound, not in
-    /// grey or in three colours, or of a kind whose coefficients are not read.
+    /// The coefficients of a JPEG of at most `max_pixels`; `None` if it must be kept as a file: it is
+    /// damaged, not in grey or in three colours, or of an unsupported kind.
     ///
     /// # Errors
-    /// More memory than there is.
+    /// There is not enough memory.
     pub(crate) fn keep_coefficients(
         &mut self,
         max_pixels: u64,
@@ -37,10 +37,10 @@ impl Decoder {
         Ok(self.coefficients_of(max_pixels, encoded, workspace)?.map(|packed| packed.bytes))
     }
 
-    /// The same, if a baseline JPEG can have them.
+    /// The coefficients of a JPEG, if a baseline JPEG can have them.
     ///
     /// # Errors
-    /// As [`keep_coefficients`](Self::keep_coefficients).
+    /// The errors of [`keep_coefficients`].
     pub(crate) fn pack(
         &mut self,
         max_pixels: u64,
@@ -48,7 +48,8 @@ impl Decoder {
         workspace: &Workspace,
     ) -> Result<Option<Vec<u8>>> {
         let packed = self.coefficients_of(max_pixels, encoded, workspace)?;
-        // A JPEG that is decoded whole is written with a scan for each component, so that it is decoded whole again.
+        // A JPEG that is decoded as a whole is written with a scan for each component, so that it is decoded
+        // as a whole again.
         let has_a_way_back = |packed: &PackedImage| {
             let is_grey_and_whole = Facts::read(&packed.bytes)
                 .is_some_and(|facts| usize::from(facts.channels) == LUMA && facts.mcu_width.is_none());
@@ -60,7 +61,7 @@ impl Decoder {
     /// A baseline JPEG of packed coefficients, with the orientation of the image.
     ///
     /// # Errors
-    /// They are damaged, or have more pixels or take more memory than they may.
+    /// They are damaged, have too many pixels, or take too much memory.
     pub(crate) fn unpack(
         &mut self,
         max_pixels: u64,
@@ -123,7 +124,7 @@ impl Decoder {
         }
         drop(taken);
         let _taken = workspace.take(markers.coefficients() + beside, || named(&facts))?;
-        // As the file is decoded: whole, unless it has all samples of a region in one place.
+        // A file is decoded as a whole, unless it has all samples of a region in one place.
         let in_part = markers.one_scan() && info.sequential;
         let mcu_width = facts.mcu_width.filter(|_| in_part);
         Ok(entropy.pack_other(request, Facts { mcu_width, ..facts }))
@@ -203,12 +204,12 @@ pub(crate) fn coefficients_seen_size(image: &Image, kept: &[u8]) -> Result<(u32,
     }
 }
 
-/// More bytes than the coefficients of a photograph take, packed.
+/// An upper bound of the bytes that the packed coefficients of a photograph take.
 pub(crate) fn most_bytes(encoded: &[u8]) -> u64 {
     encoded.len() as u64 * 7 / 5
 }
 
-/// Bytes that the library may take for an image of at most so many pixels.
+/// The bytes that the library may take for an image of at most `max_pixels`.
 fn memory(max_pixels: u64) -> usize {
     max_pixels.saturating_mul(DECODER_BYTES_PER_PIXEL).clamp(1 << MIB_SHIFT, i64::MAX as u64) as usize
 }

@@ -1,20 +1,20 @@
-//! The library's messages: which warnings are harmless, and the texts of errors for the others.
+//! Classifies the library's messages: harmless warnings, and errors.
 //!
-//! The library continues after a warning and invents pixels; we stop at the first one. Its texts are those of
-//! `jerror.h`.
+//! The library continues after a warning and invents pixels; this crate stops at the first one. The texts are
+//! those of `jerror.h`.
 
 use forebay_base::{Error, ErrorKind};
 
 use super::super::refuse::bad_row;
 
-/// Oddities that change no pixel if they are before the first scan.
+/// Warnings that do not affect pixels if they occur before the first scan.
 const HARMLESS_BEFORE_SCAN: [&str; 3] = [
     "Warning: unknown JFIF revision",
     "Unknown Adobe color transform code",
     "extraneous bytes before marker",
 ];
 
-/// Texts of a limit rather than of damage.
+/// Texts about a limit rather than damage.
 const LIMITS: [&str; 4] = ["Memory limit", "Insufficient memory", "too large", "scans"];
 
 const PREFIXES: [&str; 3] = ["Corrupt JPEG data: ", "Warning: ", "tj3Decompress8(): "];
@@ -24,7 +24,7 @@ pub(super) fn is_harmless_before_scan(message: &str) -> bool {
     HARMLESS_BEFORE_SCAN.iter().any(|harmless| message.contains(harmless))
 }
 
-/// Whether a warning is of bytes between the last sample and the end marker.
+/// Whether a warning is about bytes between the last sample and the end marker.
 pub(super) fn is_padding(message: &str) -> bool {
     message.contains("extraneous bytes before marker 0xd9")
 }

@@ -1,4 +1,4 @@
-//! A thread's decoders, and a part of an image decoded by them.
+//! The decoders of a thread, which decode a part of an image.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -12,32 +12,34 @@ use super::ffi::{self, Decompressor, Opened, Samples, Stored};
 use super::markers::Markers;
 use super::region::ReducedRegion;
 
-/// Most scans of a progressive image. Encoders write about 10, and one that sends each coefficient of three components
-/// by itself 192; each may cost a pass over the whole image.
+/// The most scans of a progressive image. Encoders write about 10, and one that sends each coefficient of
+/// three components separately writes 192; each may cost a pass over the whole image.
 pub(super) const MAX_SCANS: u32 = 192;
 
-/// Memory per pixel of the size limit that coefficients may take between scans: three 16-bit ones, and some.
+/// The memory per pixel of the size limit that coefficients may take between scans: three 16-bit ones, and
+/// some more.
 pub(super) const DECODER_BYTES_PER_PIXEL: u64 = 8;
 pub(super) const MIB_SHIFT: u32 = 20;
 
-/// Bytes per column of the image that the library takes for the rows that it works on: those of one iMCU in each stage, of
-/// up to four components, with context above and below.
+/// The bytes per column of the image that the library takes for the rows that it works on: those of one iMCU
+/// in each stage, of up to four components, with context above and below.
 pub(super) const BYTES_PER_COLUMN: u64 = 512;
 
-/// One thread's decompressors, made when first needed and again after a failure.
+/// The decompressors of a thread, made when first needed and again after a failure.
 #[derive(Default)]
 pub(crate) struct Decoder {
     pub(super) entropy: EntropyDecoder,
     pub(super) idle: Option<Decompressor>,
-    /// The memory limit that the idle one has.
+    /// The memory limit of the idle decompressor.
     pub(super) memory_mib: u32,
 }
 
 impl Decoder {
     /// Reads a header with a decompressor that is limited for `max_pixels`.
     ///
-    /// A decompressor keeps its tables. So one that was used before is taken only if the image has all of its own, or if it is
-    /// only to read the header: pixels of a progressive image that we decline are left to a new one.
+    /// A decompressor keeps its tables. So a used one is taken only if the image has all of its own tables,
+    /// or if only its header is to be read: pixels of a progressive image that the fast path declines are
+    /// left to a new one.
     pub(super) fn open<'a>(
         &mut self,
         encoded: &'a [u8],
@@ -55,7 +57,7 @@ impl Decoder {
         }
     }
 
-    /// The same with a new decompressor, of the same limits.
+    /// Opens the image with a new decompressor, with the same limits.
     fn open_anew<'a>(&self, encoded: &'a [u8]) -> Result<Opened<'a>, ffi::Message> {
         Decompressor::new(MAX_SCANS, self.memory_mib)?.open(encoded)
     }
@@ -65,12 +67,13 @@ impl Decoder {
         self.entropy.bytes()
     }
 
-    /// Frees them.
+    /// Frees the coefficients.
     pub(crate) fn free(&mut self) {
         self.entropy.free();
     }
 
-    /// Decodes a part of an image into `pixels` with our own Huffman decoder, as RGB or luma. Returns whether it did.
+    /// Decodes a part of an image into `pixels` with the crate's own Huffman decoder, as RGB or luma. Returns
+    /// whether it did.
     pub(super) fn decode_own(
         &mut self,
         opened: &Opened<'_>,
@@ -102,8 +105,8 @@ impl Decoder {
         decoded
     }
 
-    /// Decodes a part of an image into `pixels` with the library alone, as RGB or luma, and keeps the decompressor for
-    /// the next image.
+    /// Decodes a part of an image into `pixels` with the library alone, as RGB or luma, and keeps the
+    /// decompressor for the next image.
     pub(super) fn decode_with_library(
         &mut self,
         opened: Opened<'_>,
@@ -118,7 +121,8 @@ impl Decoder {
         let opened = if markers.one_scan() { opened } else { self.open_anew(opened.encoded())? };
         match opened.decompress(part.reduction, part.region(), samples, out) {
             Ok(idle) => self.idle = Some(idle),
-            // Without restart markers the library looks for a marker only after the last sample, so all pixels are there.
+            // Without restart markers the library looks for a marker only after the last sample, so all
+            // pixels are there.
             Err(message)
                 if damage::is_padding(&message) && markers.one_scan() && markers.restart_interval == 0 => {}
             Err(message) => return Err(message),
@@ -133,8 +137,8 @@ impl Decoder {
     }
 }
 
-/// Whether no part of an image depends on tables that another one defined. Our decoder of progressive images checks Huffman
-/// tables itself; later scans of other images are not checked.
+/// Whether no part of an image depends on tables that another image defined. The crate's decoder of
+/// progressive images checks Huffman tables itself; later scans of other images are not checked.
 pub(super) fn has_its_tables(markers: &Markers<'_>) -> bool {
     match markers.progressive {
         true => markers.has_its_quantization(),
@@ -151,14 +155,14 @@ pub(super) fn samples(info: &ffi::Info, channels: usize) -> Samples {
     }
 }
 
-/// Bytes that decoding a part takes at most: its pixels, the rows that the library works on, and all coefficients where
-/// several `scans` make them.
+/// The most bytes that decoding a part takes: its pixels, the rows that the library works on, and all
+/// coefficients if several `scans` make them.
 pub(super) fn needed(info: &ffi::Info, part: &ReducedRegion, scans: u64, channels: usize) -> u64 {
     let pixels = u64::from(part.rect.width) * u64::from(part.rect.height);
     pixels * samples(info, channels).per_pixel() as u64 + u64::from(info.width) * BYTES_PER_COLUMN + scans
 }
 
-/// Checks for damage that a decoder does not see if it stops below the crop: a missing end, and too many scans.
+/// Checks for damage that a decoder misses if it stops below the crop: a missing end, and too many scans.
 pub(super) fn check_structure(markers: &Markers<'_>, encoded: &[u8]) -> Result<()> {
     if !markers.has_end(encoded) {
         return Err(bad_row("corrupt JPEG: premature end of file"));

@@ -9,7 +9,7 @@ use turbojpeg_sys as tj;
 /// The library's message about a failure.
 pub(super) type Message = String;
 
-/// Samples of a decoded pixel.
+/// The samples of a decoded pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Samples {
     Rgb,
@@ -49,13 +49,13 @@ pub(super) struct Info {
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) stored: Stored,
-    /// Width in pixels of an iMCU, the unit of crops; unknown for unusual sampling factors.
+    /// The width in pixels of an iMCU, the unit of crops; unknown for unusual sampling factors.
     pub(super) mcu_width: Option<u32>,
-    /// All samples of a region are together: one scan, lossy, Huffman-coded or arithmetic.
+    /// Whether all samples of a region are together: one scan, lossy, Huffman-coded or arithmetic.
     pub(super) sequential: bool,
 }
 
-/// Columns and rows of the reduced image.
+/// A rectangle of the reduced image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
     pub(super) x: u32,
@@ -66,13 +66,13 @@ pub(super) struct Region {
 
 /// A decompressor, for one thread at a time.
 ///
-/// After a failure its state is unknown (the library jumps out of the middle of a header without a reset), so opening and
-/// decoding consume it and return it only on success.
+/// After a failure its state is unknown (the library jumps out of the middle of a header without a reset), so
+/// opening and decoding consume it and return it only on success.
 pub(super) struct Decompressor(NonNull<std::ffi::c_void>);
 
 impl Decompressor {
-    /// A decompressor that stops at the first warning, refuses a progressive image of more scans, and limits its
-    /// memory.
+    /// A decompressor that stops at the first warning, refuses a progressive image of more scans, and limits
+    /// its memory.
     pub(super) fn new(max_scans: u32, max_memory_mib: u32) -> Result<Self, Message> {
         let mut decompressor = new_handle(tj::TJINIT_TJINIT_DECOMPRESS).map(Decompressor)?;
         decompressor.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 1)?;
@@ -147,8 +147,8 @@ impl<'a> Opened<'a> {
         self.decompressor
     }
 
-    /// Decodes `region` of the image reduced by `reduction` (1, 2, 4 or 8) into `out`, which is exactly as long; without
-    /// a region, all of it. Returns the decompressor for the next image.
+    /// Decodes `region` of the image reduced by `reduction` (1, 2, 4 or 8) into `out`, which is exactly as
+    /// long; without a region, all of it. Returns the decompressor for the next image.
     pub(super) fn decompress(
         self,
         reduction: u32,
@@ -175,9 +175,9 @@ impl<'a> Opened<'a> {
         };
         let pitch = columns as usize * samples.per_pixel();
         assert_eq!(out.len(), pitch * rows as usize, "the buffer of a decoded region");
-        // SAFETY: the handle is live, the library reads at most `len` bytes of the input, and it writes `rows` rows of
-        // `pitch` bytes: the region's size, or without one the reduced size in the header, which is read again from the
-        // same borrowed bytes.
+        // SAFETY: the handle is live, the library reads at most `len` bytes of the input, and it writes
+        // `rows` rows of `pitch` bytes: the region's size, or without one the reduced size in the header,
+        // which is read again from the same borrowed bytes.
         let rc = unsafe {
             tj::tj3Decompress8(
                 handle,
@@ -245,8 +245,8 @@ pub(super) fn compress(
         .iter()
         .try_for_each(set)
         .and_then(|()| {
-            // SAFETY: the handle is live, `rgb` has `height` rows of `width` RGB pixels without padding, and the library
-            // allocates the result.
+            // SAFETY: the handle is live, `rgb` has `height` rows of `width` RGB pixels without padding, and
+            // the library allocates the result.
             let rc = unsafe {
                 tj::tj3Compress8(
                     handle.as_ptr(),

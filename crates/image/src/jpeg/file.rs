@@ -101,7 +101,7 @@ impl Decoder {
     }
 }
 
-/// The reason why a decode failed: the library's message, or our own error.
+/// The reason why decoding failed: the library's message, or an error of this crate.
 enum Failure {
     Codec(ffi::Message),
     Ours(Error),

@@ -23,23 +23,24 @@ pub(super) const APP14: u8 = 0xEE;
 pub(super) struct Markers<'a> {
     /// Width and height of the frame header.
     pub(super) size: Option<(u32, u32)>,
-    /// Components of the frame.
+    /// The number of components of the frame.
     pub(super) components: u8,
-    /// Components in the first scan.
+    /// The number of components in the first scan.
     pub(super) in_first_scan: u8,
-    /// MCUs between restart markers; 0: none.
+    /// The MCUs between restart markers; 0 if there are none.
     pub(super) restart_interval: u16,
-    /// More than one scan refines the same samples.
+    /// Whether more than one scan refines the same samples.
     pub(super) progressive: bool,
     /// The TIFF structure of the EXIF segment.
     exif: Option<&'a [u8]>,
     /// The offset of the first scan's data.
     pub(super) scan: usize,
-    /// Largest sampling factors, and the samples of all components in the block of pixels that they span.
+    /// The largest sampling factor across; below, down, and the samples of all components in the block of
+    /// pixels that they span.
     widest: u8,
     tallest: u8,
     samples: u32,
-    /// Tables that were defined, and those that the frame and its first scan refer to.
+    /// The tables that were defined; below, those that the frame and its first scan refer to.
     defined: Tables,
     named: Tables,
 }
@@ -62,7 +63,7 @@ impl Tables {
 pub(super) struct Segment<'a> {
     pub(super) marker: u8,
     pub(super) content: &'a [u8],
-    /// The offset of the next one.
+    /// The offset of the next segment.
     pub(super) end: usize,
 }
 
@@ -72,7 +73,7 @@ pub(super) fn segment(encoded: &[u8], from: usize) -> Option<Segment<'_>> {
     let at = prefix + encoded[prefix..].iter().position(|byte| *byte != PREFIX)?;
     let marker = encoded[at];
     let body = at + 1;
-    // 0 is a stuffed byte and not a marker; TEM, RST and SOI stand alone.
+    // 0 is a stuffed byte and not a marker; TEM, RST and SOI have no content.
     if matches!(marker, 0x00 | 0x01 | RST..=SOI) {
         return Some(Segment { marker, content: &[], end: body });
     }
@@ -104,7 +105,7 @@ impl<'a> Markers<'a> {
                 DQT => found.define_quantization(content),
                 DRI => found.restart_interval = u16::from_be_bytes(*content.first_chunk()?),
                 APP1 if found.exif.is_none() => found.exif = content.strip_prefix(exif::PREFIX),
-                // Every start of frame; the three others of the range are DHT, JPG and DAC.
+                // This is every start of frame; the three others of the range are DHT, JPG and DAC.
                 0xC0..=0xCF if !matches!(marker, DHT | 0xC8 | 0xCC) => {
                     let [_, h1, h0, w1, w0, components] = *content.first_chunk()?;
                     let [height, width] =
@@ -142,13 +143,14 @@ impl<'a> Markers<'a> {
         }
     }
 
-    /// Whether the frame and its first scan refer only to tables that were defined: otherwise libjpeg takes those of an
-    /// earlier image.
+    /// Whether the frame and its first scan refer only to tables that were defined: otherwise libjpeg takes
+    /// those of an earlier image.
     pub(super) fn has_its_tables(&self) -> bool {
         self.named.0 & !self.defined.0 == 0
     }
 
-    /// The same of quantization tables alone. A progressive image defines Huffman tables where its scans need them.
+    /// Whether the frame refers only to quantization tables that were defined. A progressive image defines
+    /// Huffman tables where its scans need them.
     pub(super) fn has_its_quantization(&self) -> bool {
         const ALL: u16 = (1 << Tables::DC) - 1;
         self.named.0 & ALL & !self.defined.0 == 0
@@ -159,13 +161,13 @@ impl<'a> Markers<'a> {
         memmem::find(&encoded[self.scan..], &[PREFIX, DQT]).is_some()
     }
 
-    /// Pixels across an iMCU, the unit of crops.
+    /// The pixels across an iMCU, the unit of crops.
     pub(super) fn mcu_width(&self) -> u32 {
         const BLOCK: u32 = 8;
         if self.components == 1 { BLOCK } else { BLOCK * u32::from(self.widest) }
     }
 
-    /// Bytes of the coefficients of all of the image, which are held between scans that refine them.
+    /// The bytes of the coefficients of the whole image, which are held between scans that refine them.
     pub(super) fn coefficients(&self) -> u64 {
         const BLOCK: u32 = 8;
         const BYTES: u64 = size_of::<i16>() as u64;
@@ -175,7 +177,7 @@ impl<'a> Markers<'a> {
         mcus * u64::from(self.samples * BLOCK * BLOCK) * BYTES
     }
 
-    /// All components come in one scan, whose rows can be decoded one after the other.
+    /// Whether all components come in one scan, whose rows can be decoded one after the other.
     pub(super) fn one_scan(&self) -> bool {
         !self.progressive && self.in_first_scan == self.components
     }
@@ -185,13 +187,14 @@ impl<'a> Markers<'a> {
         self.exif.map_or(Orientation::NoTransforms, exif::orientation)
     }
 
-    /// Whether the scans end as they should. A truncated file has no end marker: inside a scan, the prefix byte is
-    /// followed by a stuffed zero. The search is backwards, as the end is nearly always the last two bytes.
+    /// Whether the scans end as they should. A truncated file has no end marker: inside a scan, the prefix
+    /// byte is followed by a stuffed zero. The search goes backwards, as the end is nearly always the last
+    /// two bytes.
     pub(super) fn has_end(&self, encoded: &[u8]) -> bool {
         encoded[self.scan..].windows(2).rev().any(|pair| pair == [PREFIX, EOI])
     }
 
-    /// Scans of the file, counted up to `limit`.
+    /// The number of scans of the file, counted up to `limit`.
     pub(super) fn scans(&self, encoded: &[u8], limit: usize) -> usize {
         1 + memmem::find_iter(&encoded[self.scan..], &[PREFIX, SOS]).take(limit).count()
     }

@@ -5,31 +5,32 @@ use super::super::resample::reduced;
 use super::super::spec::Size;
 use super::ffi::{Info, Region};
 
-/// Reductions that the library does with SIMD; others are slower than none.
+/// The reductions that the library does with SIMD; others are slower than none.
 const REDUCTIONS: [u32; 3] = [8, 4, 2];
 
-/// How many times the target a box must still be after the reduction.
+/// The least ratio of a box to the target after the reduction.
 ///
-/// The library's reduction is a sharper filter than the bilinear one that it replaces. Against the exact result, on 24
-/// photographs of 768x512 at quality 92, the mean difference in levels of 255, and that of the worst photograph: at 1.0
-/// 2.5 and 5.1, at 2.0 0.9 and 1.9, at 2.5 0.5 and 0.9, at 3.0 0.4 and 0.7. Less than 1 is promised for photographs, and
-/// no more than 9 for any image: black and white noise has 2 to 4, the worst stripes and chessboards 7 and 8.
+/// The library's reduction is a sharper filter than the bilinear one that it replaces. Compared with the
+/// exact result, on 24 photographs of 768x512 at quality 92, the mean difference in levels of 255, and that
+/// of the worst photograph: at 1.0 2.5 and 5.1, at 2.0 0.9 and 1.9, at 2.5 0.5 and 0.9, at 3.0 0.4 and 0.7.
+/// The promise is less than 1 for photographs, and no more than 9 for any image: black and white noise has 2
+/// to 4, the worst stripes and chessboards 7 and 8.
 ///
-/// The other filters are as near: at 3.0 photographs have 0.4 and 0.9 with the bicubic filter, and 0.4 and
+/// The other filters are as close: at 3.0 photographs have 0.4 and 0.9 with the bicubic filter, and 0.4 and
 /// 0.9 with Lanczos; the worst stripes have 11 and 12.
 const KEPT_DETAIL: f64 = 3.0;
 
-/// Columns beside the crop that are decoded with it: chroma upsampling reads the neighbour two pixels away, and at the
-/// border of the decoded region it has none.
+/// The columns beside the crop that are decoded with it: chroma upsampling reads the neighbour two pixels
+/// away, and at the border of the decoded region it has none.
 const MARGIN: u32 = 2;
 
-/// Pixels of a reduced image.
+/// A rectangle of a reduced image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReducedRegion {
-    /// In pixels of the reduced image.
+    /// The rectangle in pixels of the reduced image.
     pub(super) rect: Rect,
     pub(super) reduction: u32,
-    /// Less than all of it, which the library can decode only for some JPEGs.
+    /// Whether this is less than the whole image, which the library can decode only for some JPEGs.
     cropped: bool,
 }
 
@@ -44,7 +45,7 @@ impl ReducedRegion {
         let reduction = reduction(sampling, target);
         let (width, height) = (info.width.div_ceil(reduction), info.height.div_ceil(reduction));
         let needed = reduced(sampling.view, reduction);
-        // Never zero: an iMCU is 8, 16 or 32 pixels wide and the reduction at most 8.
+        // This is never zero: an iMCU is 8, 16 or 32 pixels wide and the reduction at most 8.
         let step = mcu_width / reduction;
         let x = needed.x.saturating_sub(MARGIN) / step * step;
         let right = (needed.x + needed.width + MARGIN).min(width);

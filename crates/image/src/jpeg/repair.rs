@@ -9,14 +9,15 @@ const JFIF_VERSION: [u8; 2] = [1, 2];
 const ADOBE_TRANSFORM: usize = 11;
 const ADOBE_YCBCR: u8 = 1;
 const ADOBE_YCCK: u8 = 2;
-/// Components of a JPEG without black.
+/// The components of a JPEG without black.
 const THREE_COLOURS: u8 = 3;
 
 /// The same JPEG with only the segments before its first scan that decoding needs, well formed.
 ///
-/// For files whose decoding stopped at a harmless oddity there: stray bytes between segments, an application's segment
-/// that breaks its own rules. The library would skip them, but it reports only its first warning, and a harmless one may
-/// hide a serious one. The scans are byte for byte the same, so that damage in them is still found.
+/// This is for files whose decoding stopped at a harmless oddity there: stray bytes between segments, or an
+/// application's segment that breaks its own rules. The library would skip them, but it reports only its
+/// first warning, and a harmless one may hide a serious one. The scans are byte for byte the same, so that
+/// damage in them is still found.
 pub(super) fn without_oddities(encoded: &[u8]) -> Option<Vec<u8>> {
     let components = Markers::read(encoded)?.components;
     let mut clean = vec![PREFIX, SOI];
@@ -27,7 +28,8 @@ pub(super) fn without_oddities(encoded: &[u8]) -> Option<Vec<u8>> {
         let kept = match marker {
             0x00..=0x01 | 0xD0..=SOI => None,
             EOI => return None,
-            // The version does not change how a file is decoded; that there is one decides between YCbCr and RGB.
+            // The version does not change how a file is decoded, but its presence decides between YCbCr and
+            // RGB.
             APP0 => match content.strip_prefix(JFIF) {
                 Some([_, _, rest @ ..]) => Some([JFIF, &JFIF_VERSION, rest].concat()),
                 _ => None,
@@ -49,7 +51,7 @@ pub(super) fn without_oddities(encoded: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Adobe's segment with an unknown colour transform replaced by the one that libjpeg assumes then.
+/// Adobe's segment with an unknown colour transform replaced by the one that libjpeg then assumes.
 fn with_known_transform(content: &[u8], components: u8) -> Vec<u8> {
     let mut content = content.to_vec();
     if let Some(transform) = content.get_mut(ADOBE_TRANSFORM)

@@ -40,7 +40,7 @@ fn jpegs() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// [`Decoder::decode_into`] with memory of its own.
+/// Decodes like [`Decoder::decode_into`], with memory of its own.
 fn decode_alone(
     image: &Image,
     encoded: &[u8],
@@ -69,7 +69,7 @@ fn decoded(
     (part, pixels.get(bytes).to_vec())
 }
 
-/// The pixels of `rect` out of those of `part`.
+/// The pixels of `rect`, taken from those of `part`.
 fn cut(pixels: &[u8], part: &ReducedRegion, rect: Rect, channels: usize) -> Vec<u8> {
     let stride = part.rect.width as usize * channels;
     let left = (rect.x - part.rect.x) as usize * channels;
@@ -208,12 +208,12 @@ fn no_image_depends_on_the_one_before() {
         decode(&before).unwrap();
         assert!(decode(&without(&encoded, DQT)).unwrap_err().cause().contains("uantization table"));
         decode(&before).unwrap();
-        // Without tables of its own, as the frames of motion JPEG are, it has the standard ones.
+        // A file without tables of its own, like the frames of motion JPEG, uses the standard ones.
         assert!(decode(&without(&encoded, DHT)).unwrap() == decode(&encoded).unwrap());
     }
 }
 
-/// Factors that say no more than smaller ones do, as some cameras write them.
+/// Some cameras write sampling factors that smaller ones could replace.
 #[test]
 fn sampling_factors_that_could_be_halved_do_not_upset_crops() {
     let mut encoded =
@@ -250,7 +250,8 @@ fn what_a_decode_takes_is_its_part_and_all_coefficients_of_several_scans() {
         let one_scan = u64::from(WIDTH * HEIGHT) * 3 + u64::from(WIDTH) * BYTES_PER_COLUMN;
         needed(&info, &ReducedRegion::whole(&info), markers.coefficients(), RGB) - one_scan
     };
-    // 26 x 19 blocks of 64 coefficients of two bytes in each of three channels; of 4:2:0 13 x 10 MCUs of six blocks.
+    // There are 26 x 19 blocks of 64 coefficients of two bytes in each of three channels; with 4:2:0 13 x 10
+    // MCUs of six blocks.
     assert_eq!(coefficients(0), 26 * 19 * 128 * 3);
     assert_eq!(coefficients(2), 13 * 10 * 128 * 6);
 }

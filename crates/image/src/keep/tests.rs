@@ -1,4 +1,4 @@
-//! A kept image gives the same as its file.
+//! A kept image gives the same pixels as its file.
 
 use forebay_base::ErrorKind;
 
@@ -86,7 +86,7 @@ fn cut_or_foreign_pixels_are_a_bad_row() {
     assert!(image.keep(Form::Pixels, b"no image").is_err());
 }
 
-/// A picture without detail finer than a few pixels, as photographs of many pixels are.
+/// A picture without detail finer than a few pixels, like photographs of many pixels.
 fn photograph(width: u32, height: u32) -> Vec<u8> {
     let wave = |at: u32, length: f64| (f64::from(at) / length).sin();
     let level = |x: u32, y: u32, c: u32| {

@@ -53,7 +53,7 @@ fn what_is_not_a_sound_jpeg_is_not_packed() {
     assert!(unpack(&file).is_err());
 }
 
-/// Every change of one bit, and every cut.
+/// Every single bit is changed, and the cell is cut at every place.
 #[test]
 fn a_damaged_cell_is_a_bad_row() {
     let cell = pack(&picture(24, 24)).unwrap();
@@ -78,7 +78,7 @@ fn a_damaged_cell_is_a_bad_row() {
     assert!(error.cause().contains("version 9; this forebay reads version 1"), "{error}");
 }
 
-/// Whoever writes a cell may write a checksum to it.
+/// A program that writes a cell may also write a checksum for it.
 #[test]
 fn damage_with_a_checksum_of_its_own_is_read_or_declined() {
     let cell = pack(&picture(90, 70)).unwrap();

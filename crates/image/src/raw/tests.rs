@@ -1,4 +1,4 @@
-//! Raw pixels must give what a PNG of the same pixels gives, whatever is done with them.
+//! Raw pixels must give the same result as a PNG of the same pixels, whatever is done with them.
 
 use forebay_base::{ErrorKind, Result};
 
@@ -43,7 +43,7 @@ fn slot(image: &Image, cell: &[u8], key: u64) -> Vec<u8> {
     slot
 }
 
-/// An image with options at random, which can work.
+/// An image with random valid options.
 fn any_image(draws: &mut Draws) -> Image {
     let mut one_of = |count: u32| draws.below(count);
     let mut image = match one_of(6) {
@@ -136,7 +136,7 @@ fn what_follows_raw_pixels_follows_as_it_does_a_file() {
 
 #[test]
 fn pixels_are_never_taken_for_a_file_or_what_was_kept() {
-    // The smallest images that have room for the marks of files, and of what a cache keeps.
+    // These are the smallest images with room for the marks of files, and of kept images.
     let jpeg = encode_jpeg(&[90; 16 * 16 * 3], 16, 16, 90).unwrap();
     let kept = Image::random_resized_crop(4).keep(Form::Pixels, &jpeg).unwrap();
     let packed = crate::pack(&jpeg).unwrap();

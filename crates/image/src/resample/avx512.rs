@@ -1,8 +1,8 @@
-//! The resize of levels of 8 bits with AVX-512: four weights at a time, of 16 bits as two halves of 8.
+//! The resize of levels of 8 bits with AVX-512: four weights at a time, each of 16 bits as two halves of 8.
 //!
-//! A row of the result is made down first, of whole rows of the source, and then across. For that, each 16 bytes of it have
-//! a [`Lane`]: bytes of the row in between, and what each is multiplied by. The order of pixels is that of the lanes, so a
-//! mirrored row costs nothing.
+//! A row of the result is made down first, from whole rows of the source, and then across. For that, each 16
+//! bytes of it have a [`Lane`]: the places of bytes in the intermediate row, and their weights. The order of
+//! pixels is that of the lanes, so a mirrored row costs nothing.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -15,31 +15,32 @@ use super::part::Part;
 use super::source::Source;
 use super::weights::{TAPS, Weights};
 
-/// Rows that are made at a time, for which lanes are loaded once.
+/// The rows that are made at a time, for which lanes are loaded once.
 const ROWS: usize = 4;
-/// Bytes of a register, and of two.
+/// The bytes of a register; below, of two.
 const REGISTER: usize = 64;
 const TWO_REGISTERS: usize = 128;
-/// Bytes after a row in between: what a lane loads beyond it, of three channels.
-const SLACK: usize = MOST_FOURS * TAPS * 3 + TWO_REGISTERS;
-/// Bytes of the result that a register has sums of.
+/// The bytes after an intermediate row that a lane may load, for three channels.
+const SLACK: usize = MAX_FOURS * TAPS * 3 + TWO_REGISTERS;
+/// The number of result bytes whose sums a register has.
 const SUMS: usize = 16;
-/// Most fours of weights that a pixel may have along an axis: for a scale of more than 7.
-const MOST_FOURS: usize = 4;
-/// Most bits after the point of a weight: sums of levels fit 16 bits without the lower 8 of these.
-const MOST_PRECISION: u32 = 16;
+/// The most groups of four weights that a pixel may have along an axis, for a scale of more than 7.
+const MAX_FOURS: usize = 4;
+/// The most bits after the point of a weight: sums of levels fit 16 bits without the lower 8 of these.
+const MAX_PRECISION: u32 = 16;
 /// A byte in each of four.
 const EACH: u32 = 0x0101_0101;
 /// The largest weight whose upper half fits 8 bits with a sign.
 const LARGEST_WEIGHT: i16 = 0x7F7F;
 
-/// How to make 16 bytes of a row of the result of four weights each: of each of the four one byte of a number.
+/// The instructions for 16 bytes of a result row, from four weights for each: a number has one byte for each
+/// of the four.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Lane {
-    /// Where the bytes come from, after `base`.
+    /// The places of the bytes, relative to `base`.
     indices: [u32; SUMS],
-    /// The weights: in units of 256, and the rest.
+    /// The upper halves of the weights, in units of 256; below, the lower ones.
     upper: [u32; SUMS],
     lower: [u32; SUMS],
     base: usize,
@@ -51,11 +52,11 @@ pub(super) struct Avx512 {
     across: Weights,
     down: Weights,
     lanes: Vec<Lane>,
-    /// Rows between the two steps.
+    /// The rows between both steps.
     rows: Vec<u8>,
 }
 
-/// Whether this machine has all that it needs.
+/// Whether this machine has the required features.
 pub(super) fn is_here() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -65,7 +66,8 @@ pub(super) fn is_here() -> bool {
 }
 
 impl Avx512 {
-    /// Stretches a part of a view to the target. Returns whether it did: not all scales are done here, nor a plain copy.
+    /// Stretches a part of a view to the target. Returns whether it did: not all scales are supported here,
+    /// nor a plain copy.
     pub(super) fn resize(
         &mut self,
         decoded: Decoded<'_>,
@@ -80,9 +82,10 @@ impl Avx512 {
         unsafe { self.resize_512(decoded, (view, part), (size, mirror), target) }.is_some()
     }
 
-    /// Bytes that it takes beside weights and as many rows as a library would: for a target of so many bytes in a row.
+    /// The bytes that it takes in addition to weights and intermediate rows, for a target with `row` bytes in
+    /// a row.
     pub(super) const fn lane_bytes(row: u64) -> u64 {
-        (row / SUMS as u64 + 1) * (MOST_FOURS * size_of::<Lane>()) as u64 + (ROWS * SLACK) as u64
+        (row / SUMS as u64 + 1) * (MAX_FOURS * size_of::<Lane>()) as u64 + (ROWS * SLACK) as u64
     }
 
     /// Bytes that it holds.
@@ -103,8 +106,8 @@ impl Avx512 {
         let Avx512 { across, down, lanes, rows } = self;
         across.set(view.width, (part.left, part.width), size.width)?;
         down.set(view.height, (part.top, part.height), size.height)?;
-        (across.fours.max(down.fours) <= MOST_FOURS).then_some(())?;
-        (across.precision.max(down.precision) <= MOST_PRECISION).then_some(())?;
+        (across.fours.max(down.fours) <= MAX_FOURS).then_some(())?;
+        (across.precision.max(down.precision) <= MAX_PRECISION).then_some(())?;
         (across.largest.max(down.largest) <= LARGEST_WEIGHT).then_some(())?;
         let source = Source::of(decoded, view)?;
         let reach = set_lanes(lanes, across, channels, mirror.across);
@@ -123,7 +126,7 @@ impl Avx512 {
                     1 => source_row::<1>(source, down, y, to)?,
                     2 => source_row::<2>(source, down, y, to)?,
                     3 => source_row::<3>(source, down, y, to)?,
-                    _ => source_row::<MOST_FOURS>(source, down, y, to)?,
+                    _ => source_row::<MAX_FOURS>(source, down, y, to)?,
                 }
             }
             let precision = across.precision;
@@ -133,14 +136,14 @@ impl Avx512 {
                 (2, true) => write_rows::<2, false>(lanes, precision, rows, some, row)?,
                 (2, false) => write_rows::<2, true>(lanes, precision, rows, some, row)?,
                 (3, _) => write_rows::<3, true>(lanes, precision, rows, some, row)?,
-                _ => write_rows::<MOST_FOURS, true>(lanes, precision, rows, some, row)?,
+                _ => write_rows::<MAX_FOURS, true>(lanes, precision, rows, some, row)?,
             }
         }
         Some(())
     }
 }
 
-/// Sets the lanes of a row of the result. Returns the most bytes that one reads.
+/// Computes the lanes of a row of the result. Returns the most bytes that one reads.
 fn set_lanes(lanes: &mut Vec<Lane>, across: &Weights, channels: usize, mirrored: bool) -> usize {
     let (width, fours) = (across.firsts.len(), across.fours);
     let empty = Lane { indices: [0; SUMS], upper: [0; SUMS], lower: [0; SUMS], base: usize::MAX };
@@ -158,9 +161,9 @@ fn set_lanes(lanes: &mut Vec<Lane>, across: &Weights, channels: usize, mirrored:
         reach = reach.max(ends[0].max(ends[1]) - base + TAPS * channels);
         let mut at = 0;
         while at < bytes.len() {
-            // As many bytes of the pixel as are of this group.
+            // These are the bytes of the pixel that belong to this group.
             let some = at..bytes.len().min(at + channels - channel);
-            // More than 8 bits are refused by their reach.
+            // Offsets of more than 8 bits are refused later, by their reach.
             let offset = (first(pixel) + channel).wrapping_sub(base) as u32;
             for (lane, weights) in lanes.iter_mut().zip(across.of(from(pixel))) {
                 let (upper, lower) = halves(weights);
@@ -178,14 +181,15 @@ fn set_lanes(lanes: &mut Vec<Lane>, across: &Weights, channels: usize, mirrored:
     reach
 }
 
-/// Four weights of each sum, in two halves.
+/// The four weights of each sum, in two halves.
 #[derive(Clone, Copy)]
 struct Halves {
     upper: __m512i,
     lower: __m512i,
 }
 
-/// Sums of 32 bits of levels times their weights, half of what is rounded away, without the lower 8 bits.
+/// Sums of 32 bits of levels times their weights, plus half of the unit that is rounded away, without the
+/// lower 8 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
 fn weighed<const FOURS: usize>(
@@ -204,7 +208,7 @@ fn weighed<const FOURS: usize>(
     sum
 }
 
-/// What sums are divided by, in bits, and half of it.
+/// The number of bits by which sums are shifted right, and half of the unit that is rounded away.
 #[derive(Clone, Copy)]
 struct Rounding {
     shift: __m128i,
@@ -219,7 +223,7 @@ impl Rounding {
         Rounding { shift, half: _mm512_set1_epi32((1 << precision) >> 1) }
     }
 
-    /// Sums as bytes: four of each in turn, in each quarter.
+    /// The sums as bytes: four of each in turn, in each quarter.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn bytes(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
@@ -229,7 +233,7 @@ impl Rounding {
     }
 }
 
-/// Makes one row of the result of those of the source: in its height, and of the view's width.
+/// Makes one row with the result's height and the view's width from rows of the source.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
 fn source_row<const FOURS: usize>(source: Source<'_>, down: &Weights, y: usize, to: &mut [u8]) -> Option<()> {
     let Source { pixels, pitch, bytes, last } = source;
@@ -281,7 +285,7 @@ fn source_row<const FOURS: usize>(source: Source<'_>, down: &Weights, y: usize, 
     Some(())
 }
 
-/// The units of 256 of four weights, a byte each, and their lower halves with a sign.
+/// The upper halves of four weights in units of 256, a byte each, and their lower halves with a sign.
 #[inline(always)]
 fn halves(weights: &[i16; TAPS]) -> (u32, u32) {
     let (mut upper, mut lower) = ([0; TAPS], [0; TAPS]);
@@ -292,7 +296,7 @@ fn halves(weights: &[i16; TAPS]) -> (u32, u32) {
     (u32::from_le_bytes(upper), u32::from_le_bytes(lower))
 }
 
-/// Makes rows of the result of those in between. With `WIDE`, lanes read two registers.
+/// Makes rows of the result from intermediate ones. With `WIDE`, lanes read two registers.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
 fn write_rows<const FOURS: usize, const WIDE: bool>(
     lanes: &[Lane],
@@ -302,7 +306,7 @@ fn write_rows<const FOURS: usize, const WIDE: bool>(
     row: usize,
 ) -> Option<()> {
     let rounding = Rounding::of(precision);
-    // Four bytes of each row in each quarter, and then those of a row beside each other.
+    // Each quarter has four bytes of each row, and then those of a row come together.
     let by_rows = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     let pitch = rows.len() / ROWS;
     let mut targets = target.chunks_exact_mut(row);

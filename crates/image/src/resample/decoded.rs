@@ -7,20 +7,20 @@ use super::super::spec::Size;
 /// Decoded pixels: a part of an image, at a part of its scale.
 #[derive(Clone, Copy)]
 pub(crate) struct Decoded<'a> {
-    /// Interleaved, without padding: `rect.width * rect.height * channels` levels of this depth. Where a level has two bytes,
-    /// they begin where a 16-bit number may.
+    /// Interleaved levels without padding: `rect.width * rect.height * channels` of them, of this depth. If a
+    /// level has two bytes, they begin at an address suitable for a 16-bit number.
     pub(crate) pixels: &'a [u8],
     /// The place of these pixels in the scaled image.
     pub(crate) rect: Rect,
-    /// Pixels of the image per pixel here, along each axis: 1, 2, 4 or 8.
+    /// The pixels of the image for each pixel here, along each axis: 1, 2, 4 or 8.
     pub(crate) reduction: u32,
-    /// 1 or 3.
+    /// The number of channels: 1 or 3.
     pub(crate) channels: usize,
     pub(crate) depth: Depth,
 }
 
 impl<'a> Decoded<'a> {
-    /// All pixels, where a sampling shows all of them in the size that they have.
+    /// All pixels, if a sampling shows all of them at their own size.
     pub(crate) fn shown_whole(&self, sampling: &Sampling, size: Size) -> Option<&'a [u8]> {
         let Rect { width, height, .. } = self.rect;
         let is_whole = self.reduction == 1

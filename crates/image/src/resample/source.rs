@@ -3,12 +3,12 @@
 use super::super::geometry::Rect;
 use super::decoded::Decoded;
 
-/// Rows of a view.
+/// The rows of a view.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
-    /// From the first one of the view on.
+    /// The pixels from the first one of the view on.
     pub(super) pixels: &'a [u8],
-    /// Bytes between rows, and those of a row of the view.
+    /// The bytes between rows; below, those of a row of the view.
     pub(super) pitch: usize,
     pub(super) bytes: usize,
     /// The last row.
@@ -16,7 +16,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// `None` if the view is empty or begins outside the pixels.
+    /// The rows of a view; `None` if the view is empty or begins outside the pixels.
     pub(super) fn of(decoded: Decoded<'a>, view: Rect) -> Option<Source<'a>> {
         let Decoded { rect, pixels, channels, .. } = decoded;
         let above = (view.y.checked_sub(rect.y)? as usize) * rect.width as usize;

@@ -4,7 +4,7 @@ use super::super::draws::Draws;
 use super::*;
 use crate::RowKey;
 
-/// Random sizes, boxes and pixels; also those that are only copied along one axis, and those of one pixel.
+/// Sizes, boxes and pixels are random; some are only copied along one axis, and some have a single pixel.
 #[test]
 fn pixels_are_those_of_the_library() {
     let mut draws = Draws::new(RowKey(7));

@@ -1,40 +1,42 @@
 //! The weights of the filter along one axis: those of `fast_image_resize`, to the last bit.
 
-/// Weights that are multiplied together.
+/// The number of weights that are multiplied together.
 pub(super) const TAPS: usize = 4;
 
-/// Target pixels that are weighed together.
+/// The number of target pixels whose weights are computed together.
 pub(super) const GROUP: usize = 8;
 
-/// Most pixels that a target pixel may be made of, for a scale of 8: nothing is weighed where there may be more.
-const MOST_REACHED: usize = 17;
+/// The most pixels from which a target pixel may be made, for a scale of 8; with more, no weights are
+/// computed.
+const MAX_REACHED: usize = 17;
 
-/// Bits of a weight's sign and value, and the most after the point.
+/// The bits of a weight's sign and value; below, the most after the point.
 const WEIGHT_BITS: u32 = 15;
-const MOST_PRECISION: u32 = 21;
+const MAX_PRECISION: u32 = 21;
 
 /// The weights of a line.
 #[derive(Default)]
 pub(super) struct Weights {
-    /// The first pixel that each target pixel is made of.
+    /// The first pixel that contributes to each target pixel.
     pub(super) firsts: Vec<u32>,
-    /// The weights of each, in fours, and zeros after the last one that it has.
+    /// The weights of each target pixel, in groups of four, with zeros after the last one.
     pub(super) values: Vec<[i16; TAPS]>,
-    /// Fours of a target pixel.
+    /// The number of groups of four for a target pixel.
     pub(super) fours: usize,
-    /// Pairs of a target pixel, without a last one that has zeros alone for all of them.
+    /// The number of pairs for a target pixel, without a last one that is zeros for all of them.
     pub(super) pairs: usize,
     /// Bits after the point of a weight.
     pub(super) precision: u32,
     /// The largest weight.
     pub(super) largest: i16,
-    /// The weights before they are rounded, of target pixels in groups: the first weight of each, then the second of each.
+    /// The weights before they are rounded, for target pixels in groups: the first weights of all pixels,
+    /// then the second ones.
     exact: Vec<[f64; GROUP]>,
 }
 
 impl Weights {
-    /// The weights of `count` pixels that a part of a line of `length` pixels becomes. `None` where there is nothing to weigh, or
-    /// too much.
+    /// The weights of the `count` pixels that a part of a line of `length` pixels becomes. `None` if there is
+    /// nothing to compute, or too much.
     #[inline(always)]
     pub(super) fn set(&mut self, length: u32, (from, extent): (f64, f64), count: u32) -> Option<()> {
         let scale = (from + extent - from) / f64::from(count);
@@ -43,7 +45,7 @@ impl Weights {
         }
         let radius = scale.max(1.0);
         let reached = radius.ceil() as usize * 2 + 1;
-        if reached > MOST_REACHED {
+        if reached > MAX_REACHED {
             return None;
         }
         let filter = Filter { radius, in_radius: 1.0 / radius, end: f64::from(length) };
@@ -54,7 +56,7 @@ impl Weights {
         for (group, weights) in self.exact.chunks_exact_mut(reached).enumerate() {
             let mut centres = [0.0; GROUP];
             for (at, centre) in centres.iter_mut().enumerate() {
-                // What is missing to a whole group is the last pixel once more.
+                // The last group is completed by repetitions of the last pixel.
                 let pixel = (group * GROUP + at).min(count as usize - 1) as f64;
                 *centre = from + (pixel + 0.5) * scale;
             }
@@ -70,7 +72,7 @@ impl Weights {
         self.firsts.truncate(count as usize);
         let largest = largest.into_iter().fold(0.0, f64::max);
         let fits = |bits: &u32| rounded_up(largest * f64::from(1u32 << (bits + 1))) >= 1 << WEIGHT_BITS;
-        self.precision = (0..MOST_PRECISION).find(fits).unwrap_or(MOST_PRECISION);
+        self.precision = (0..MAX_PRECISION).find(fits).unwrap_or(MAX_PRECISION);
         self.fours = most.div_ceil(TAPS);
         self.pairs = most.div_ceil(2);
         self.largest = rounded_up(largest * f64::from(1u32 << self.precision)) as i16;
@@ -78,7 +80,7 @@ impl Weights {
         Some(())
     }
 
-    /// Sets the values of so many pixels, each made of `reached` at most.
+    /// Rounds the weights of `count` pixels, each made from at most `reached` pixels.
     #[inline(always)]
     fn round(&mut self, reached: usize, count: usize) {
         let Weights { values, exact, fours, precision, .. } = self;
@@ -113,16 +115,16 @@ impl Weights {
 
 /// The filter of a line.
 struct Filter {
-    /// How far it reaches, and how much a distance is of that.
+    /// The reach of the filter; below, the share of it that a distance of one pixel is.
     radius: f64,
     in_radius: f64,
-    /// Where the line ends.
+    /// The end of the line.
     end: f64,
 }
 
 impl Filter {
-    /// The weights of a group of pixels with these centres, which add up to 1. Returns the first pixel that each is made of, and
-    /// the number of the last weight that is not zero for all.
+    /// The weights of a group of pixels with these centres, which add up to 1. Returns the first pixel that
+    /// contributes to each, and the number of the last weight that is not zero for all.
     #[inline(always)]
     fn weigh(&self, centres: &[f64; GROUP], weights: &mut [[f64; GROUP]]) -> Option<([u32; GROUP], usize)> {
         let Filter { radius, in_radius, end } = *self;
@@ -156,13 +158,14 @@ impl Filter {
     }
 }
 
-/// A whole number that is not negative, as bits: by what is added to it, they end with its own.
+/// A whole number that is not negative, as bits: the addend makes the mantissa end with the bits of the
+/// number.
 #[inline(always)]
 fn whole_bits(number: f64) -> u64 {
     (number + (1u64 << (f64::MANTISSA_DIGITS - 1)) as f64).to_bits()
 }
 
-/// A number that is not negative, rounded; half is rounded up.
+/// Rounds a number that is not negative; a half is rounded up.
 #[inline(always)]
 fn rounded_up(number: f64) -> i32 {
     let whole = number.trunc();

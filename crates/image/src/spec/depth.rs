@@ -1,4 +1,4 @@
-//! The option of bits of a channel.
+//! The option for the bits of a channel.
 
 use forebay_base::{Error, Result};
 
@@ -7,8 +7,9 @@ use crate::depth::Depth;
 use crate::pixel_type::PixelType;
 
 impl Image {
-    /// Bits of a channel in which files of more than 8 bits are cropped, resized and turned before they become floats: 8 or 16.
-    /// With 16, floats are `x / 65535` of such files. Default: 16 for [`PixelType::U16`], 8 for every other type.
+    /// Sets the bits of a channel in which files of more than 8 bits are cropped, resized and turned before
+    /// they become floats: 8 or 16. With 16, floats are `x / 65535` for such files. Default: 16 for
+    /// [`PixelType::U16`], 8 for every other type.
     ///
     /// Files of 8 bits give the same either way. Colour jitter, random grey and blur work on 8 bits alone.
     ///
@@ -28,7 +29,7 @@ impl Image {
         Image { bit_depth: Some(bits), ..self }
     }
 
-    /// The depth in which files of more than 8 bits are worked on.
+    /// The depth in which files of more than 8 bits are processed.
     pub(crate) fn depth(&self) -> Depth {
         match (self.dtype, self.bit_depth) {
             (PixelType::U8, _) => Depth::Eight,
@@ -37,7 +38,7 @@ impl Image {
         }
     }
 
-    /// Refuses depths that there are not.
+    /// Refuses depths other than 8 and 16.
     pub(crate) fn validate_bits(&self) -> Result<()> {
         match self.bit_depth {
             None | Some(8 | 16) => Ok(()),
@@ -45,7 +46,7 @@ impl Image {
         }
     }
 
-    /// Refuses a depth that does not fit the number type, and what does not work in 16 bits.
+    /// Refuses a depth that does not fit the number type, and options that do not work in 16 bits.
     pub(crate) fn validate_depth(&self) -> Result<()> {
         match (self.dtype, self.bit_depth) {
             (PixelType::U8, Some(16)) => {

@@ -1,4 +1,4 @@
-//! The options of what changes pixels at random.
+//! The options for random changes of pixels.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Image, RGB};
 
-/// Share of the area that is erased; torchvision's default.
+/// The share of the area that is erased; torchvision's default.
 const DEFAULT_ERASED: (f64, f64) = (0.02, 0.33);
-/// Height over width of what is erased; torchvision's default.
+/// The ratio of height to width of the erased box; torchvision's default.
 const DEFAULT_ERASED_RATIO: (f64, f64) = (0.3, 3.3);
 /// Half a turn: a hue cannot differ by more.
 const MAX_HUE: f64 = 0.5;
 
-/// How much colours may change.
+/// The amounts by which colours may change.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ColorJitter {
@@ -25,7 +25,7 @@ pub(crate) struct ColorJitter {
     pub(crate) p: f64,
 }
 
-/// How much is blurred.
+/// The strength of the blur.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GaussianBlur {
@@ -34,7 +34,7 @@ pub(crate) struct GaussianBlur {
     pub(crate) p: f64,
 }
 
-/// What is erased.
+/// The box that is erased, and its content.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RandomErasing {
@@ -45,8 +45,9 @@ pub(crate) struct RandomErasing {
 }
 
 impl Image {
-    /// Changes brightness, contrast, saturation and hue in random order: torchvision's `ColorJitter`. Factors are drawn from
-    /// `max(0, 1 - amount)` to `1 + amount`, and the hue is turned by up to `hue` (0 to 0.5) of a turn; 0 changes nothing.
+    /// Changes brightness, contrast, saturation and hue in random order: torchvision's `ColorJitter`. Factors
+    /// are drawn from `max(0, 1 - amount)` to `1 + amount`, and the hue is turned by up to `hue` (0 to 0.5)
+    /// of a turn; 0 changes nothing.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -58,7 +59,7 @@ impl Image {
         self.color_jitter_with(1.0, brightness, contrast, saturation, hue)
     }
 
-    /// [`color_jitter`](Image::color_jitter) with probability `p`. Default: off.
+    /// Applies [`color_jitter`](Image::color_jitter) with probability `p`. Default: off.
     #[must_use]
     pub fn color_jitter_with(
         self,
@@ -71,35 +72,36 @@ impl Image {
         Image { color_jitter: Some(ColorJitter { brightness, contrast, saturation, hue, p }), ..self }
     }
 
-    /// Grey with probability `p`, in as many channels as before: torchvision's `RandomGrayscale`. Default: 0.
+    /// Makes the image grey with probability `p`, with the same number of channels: torchvision's
+    /// `RandomGrayscale`. Default: 0.
     #[must_use]
     pub fn random_grayscale(self, p: f64) -> Image {
         Image { random_grayscale: p, ..self }
     }
 
-    /// Blurred by a Gaussian of `kernel_size` x `kernel_size` pixels, an odd number, with a standard deviation drawn from
-    /// `sigma`: torchvision's `GaussianBlur`, whose default range is (0.1, 2).
+    /// Blurs with a Gaussian of `kernel_size` x `kernel_size` pixels, an odd number, with a standard
+    /// deviation drawn from `sigma`: torchvision's `GaussianBlur`, whose default range is (0.1, 2).
     #[must_use]
     pub fn gaussian_blur(self, kernel_size: u32, sigma: (f64, f64)) -> Image {
         self.gaussian_blur_with(1.0, kernel_size, sigma)
     }
 
-    /// [`gaussian_blur`](Image::gaussian_blur) with probability `p`. Default: off.
+    /// Applies [`gaussian_blur`](Image::gaussian_blur) with probability `p`. Default: off.
     #[must_use]
     pub fn gaussian_blur_with(self, p: f64, kernel_size: u32, sigma: (f64, f64)) -> Image {
         Image { gaussian_blur: Some(GaussianBlur { kernel_size, sigma, p }), ..self }
     }
 
-    /// Overwrites a random box with 0, with probability `p`: torchvision's `RandomErasing` with its defaults. It comes last,
-    /// after [`normalize`](Image::normalize).
+    /// Overwrites a random box with 0, with probability `p`: torchvision's `RandomErasing` with its defaults.
+    /// It comes last, after [`normalize`](Image::normalize).
     #[must_use]
     pub fn random_erasing(self, p: f64) -> Image {
         self.random_erasing_with(p, DEFAULT_ERASED, DEFAULT_ERASED_RATIO, [0.0; RGB])
     }
 
-    /// [`random_erasing`](Image::random_erasing) of a box whose share of the area and whose height over width are drawn from
-    /// `scale` and `ratio`, with a `value` for each channel, in the number type that is delivered. A grey image uses the
-    /// first of the three. Default: off.
+    /// Works like [`random_erasing`](Image::random_erasing), with a box whose share of the area and whose
+    /// height over width are drawn from `scale` and `ratio`, and with a `value` for each channel, in the
+    /// delivered number type. A grey image uses the first of the three. Default: off.
     #[must_use]
     pub fn random_erasing_with(
         self,
@@ -111,7 +113,7 @@ impl Image {
         Image { random_erasing: Some(RandomErasing { p, scale, ratio, value }), ..self }
     }
 
-    /// The same without what changes pixels at random.
+    /// The spec without random changes of pixels.
     pub(crate) fn without_effects(self) -> Image {
         Image { color_jitter: None, random_grayscale: 0.0, gaussian_blur: None, random_erasing: None, ..self }
     }
@@ -128,7 +130,7 @@ impl Image {
             || self.random_erasing.is_some_and(|erasing| erasing.p > 0.0)
     }
 
-    /// Refuses what can never work, whatever methods follow.
+    /// Refuses settings that cannot work, whatever methods follow.
     pub(crate) fn validate_effects(&self) -> Result<()> {
         let probabilities = [
             ("a colour jitter", self.color_jitter.map(|jitter| jitter.p)),
@@ -180,7 +182,7 @@ impl Image {
         Ok(())
     }
 
-    /// Refuses what does not fit the number type.
+    /// Refuses values that do not fit the number type.
     pub(crate) fn validate_erased_values(&self) -> Result<()> {
         let Some(RandomErasing { value, .. }) = self.random_erasing else { return Ok(()) };
         let dtype = self.pixel_type();

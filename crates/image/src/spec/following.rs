@@ -1,4 +1,5 @@
-//! Images that are shown as another one of the same row: the same part, mirrored and rotated alike.
+//! Images that are shown like another one of the same row: the same part, mirrored and rotated in the same
+//! way.
 //!
 //! The part is a share of the width and height of both, so the images may differ in size.
 
@@ -7,13 +8,14 @@ use forebay_base::{Error, Result};
 use super::{Framing, Image};
 
 impl Image {
-    /// Shown as the image in another column of the same row: the same part of it, mirrored and rotated alike. Default: a
-    /// crop, flips and a rotation of its own, which have nothing to do with those of other columns.
+    /// Shows the image like the one in another column of the same row: the same part of it, mirrored and
+    /// rotated in the same way. Default: a crop, flips and a rotation of its own, unrelated to those of other
+    /// columns.
     ///
-    /// The part is a share of the image's width and height, so a depth map of half the size has the same crop. Size, colours,
-    /// number type and layout are this image's own. What is drawn for both, such as the factors of a
-    /// [`color_jitter`](Image::color_jitter) that both have, is the same. The crop, flips and rotation may be left out
-    /// here, and are not allowed to differ.
+    /// The part is a share of the image's width and height, so a depth map of half the size has the same
+    /// crop. Size, colours, number type and layout are this image's own. Draws that both images make, such as
+    /// the factors of a [`color_jitter`](Image::color_jitter), are the same. The crop, flips and rotation may
+    /// be left out here, but must not differ.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -29,15 +31,15 @@ impl Image {
         Image { of: Some(image.into()), ..self }
     }
 
-    /// The column of the image that this one is shown as.
+    /// The column of the image that this one is shown like.
     pub fn follows(&self) -> Option<&str> {
         self.of.as_deref()
     }
 
-    /// The same with the crop, flips and rotation of the image that it follows.
+    /// This spec with the crop, flips and rotation of the image that it follows.
     ///
     /// # Errors
-    /// It has others of its own.
+    /// This spec has different ones of its own.
     pub fn shown_as(&self, other: &Image) -> Result<Image> {
         let framing = match self.framing {
             Framing::Resize => true,
@@ -74,13 +76,14 @@ impl Image {
         Ok(shown)
     }
 
-    /// The same for cells of another one: raw pixels or files, turned by their orientation or not.
+    /// This spec for the cells of another one: raw pixels or files, turned by their orientation or not.
     pub fn seen_as(&self, other: &Image) -> Image {
         let Image { exif_orientation, max_pixels, raw, .. } = *other;
         Image { exif_orientation, max_pixels, raw, ..self.clone() }
     }
 
-    /// Whether the part that is shown of an image follows from its size alone, and a part of another one would not be it.
+    /// Whether the part of an image that is shown follows from its size alone, so that the part of another
+    /// image would not be right.
     pub fn crops_by_size(&self) -> bool {
         self.framing == Framing::CenterCrop
     }

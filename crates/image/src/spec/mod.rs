@@ -1,4 +1,4 @@
-//! How images become arrays: a small immutable value. What is done about it stands in the modules above.
+//! The description of how images become arrays: a small immutable value. The modules above carry it out.
 
 mod depth;
 mod effects;
@@ -24,11 +24,11 @@ pub(super) const RGB: usize = 3;
 /// Channels of a grey image.
 pub(super) const LUMA: usize = 1;
 
-/// Share of the area that a random crop covers; torchvision's default.
+/// The share of the area that a random crop covers; torchvision's default.
 const DEFAULT_SCALE: (f64, f64) = (0.08, 1.0);
-/// Width over height of a random crop; torchvision's default.
+/// The ratio of width to height of a random crop; torchvision's default.
 const DEFAULT_RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
-/// Shorter side before a centre crop; what ImageNet evaluations use with 224.
+/// The shorter side before a centre crop; ImageNet evaluations use it with 224.
 const DEFAULT_SHORTER: u32 = 256;
 const DEFAULT_FLIP: f64 = 0.5;
 /// The limit at which Pillow refuses a "decompression bomb": twice the pixels of 256 MiB of RGB.
@@ -68,22 +68,22 @@ impl From<(u32, u32)> for Size {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Framing {
-    /// All of it, stretched.
+    /// The whole image, stretched.
     Resize,
     /// A random box.
     RandomResizedCrop,
     /// The middle.
     CenterCrop,
-    /// All of it in its own shape, on a canvas.
+    /// The whole image in its own shape, on a canvas.
     Fit,
 }
 
-/// How an image becomes pixels: crop and size, flips, colours, number type and layout.
+/// A description of how an image becomes pixels: crop and size, flips, colours, number type and layout.
 ///
 /// Names and meanings follow torchvision. A resize is antialiased, and bilinear unless [`Image::resampling`]
-/// says otherwise, as torchvision's on PIL images. A value is built by one of the four constructors and
+/// says otherwise, like torchvision's on PIL images. A value is built by one of the four constructors and
 /// adjusted by methods that take and return it. Defaults: uint8, RGB, NHWC, no flip. Nothing here panics;
-/// [`Image::validate`] reports settings that can never work.
+/// [`Image::validate`] reports settings that cannot work.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -117,7 +117,7 @@ pub struct Image {
     pub(super) ragged: bool,
     #[serde(default, skip_serializing_if = "Resampling::is_default")]
     pub(super) resampling: Resampling,
-    /// How raw pixels lie in a cell, where it holds them.
+    /// The layout of raw pixels in a cell, if cells have these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) raw: Option<Raw>,
     #[serde(default)]
@@ -167,7 +167,7 @@ fn default_max_pixels() -> u64 {
     DEFAULT_MAX_PIXELS
 }
 
-/// Whether a probability is that of an operation that is off, which is left out of the canonical form.
+/// Whether a probability means that an operation is off, and left out of the canonical form.
 fn is_never(p: &f64) -> bool {
     *p == 0.0
 }
@@ -226,13 +226,13 @@ impl Image {
     }
 
     /// The whole image in its own shape, in the upper left corner of a canvas of this size, or in its
-    /// [middle](Image::centered). An image that is larger is shrunk until it fits; one that is smaller keeps
-    /// its size, unless [`Image::resize_shorter`] says otherwise. What it does not cover is 0, or as
-    /// [`Image::fill`] says.
+    /// [middle](Image::centered). A larger image is shrunk until it fits; a smaller one keeps its size,
+    /// unless [`Image::resize_shorter`] says otherwise. The rest of the canvas is 0, or filled by
+    /// [`Image::fill`].
     ///
-    /// Beside it, a column `<column>.size` is delivered after the stored ones: height and width of each image on its canvas
-    /// in pixels, two int32 numbers for each row. Boxes, points and masks follow. Colour jitter, blur and erasing change the
-    /// image alone, and it is mirrored in its place.
+    /// A column `<column>.size` is delivered as well, after the stored ones: height and width of each image
+    /// on its canvas in pixels, two int32 numbers for each row. Boxes, points and masks follow. Colour
+    /// jitter, blur and erasing change the image alone, and it is mirrored in its place.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -246,34 +246,35 @@ impl Image {
         Image::new(Framing::Fit, size.into())
     }
 
-    /// Smallest and largest share of the image's area that a random crop covers. Default: (0.08, 1).
+    /// Sets the smallest and largest share of the image's area that a random crop covers. Default: (0.08, 1).
     #[must_use]
     pub fn scale(self, scale: (f64, f64)) -> Image {
         Image { scale: Some(scale), ..self }
     }
 
-    /// Smallest and largest width over height of a random crop, before it is resized. Default: (3/4, 4/3).
+    /// Sets the smallest and largest ratio of width to height of a random crop, before it is resized.
+    /// Default: (3/4, 4/3).
     #[must_use]
     pub fn ratio(self, ratio: (f64, f64)) -> Image {
         Image { ratio: Some(ratio), ..self }
     }
 
-    /// Length in pixels of the shorter side before a centre crop, or on the canvas of [`Image::fit`] if that leaves room for
-    /// the longer one. Default: 256 for a centre crop, the image's own for `fit`.
+    /// Sets the length in pixels of the shorter side before a centre crop, or on the canvas of [`Image::fit`]
+    /// if that leaves room for the longer one. Default: 256 for a centre crop, the image's own for `fit`.
     #[must_use]
     pub fn resize_shorter(self, pixels: u32) -> Image {
         Image { shorter: Some(pixels), ..self }
     }
 
-    /// What the canvas of [`Image::fit`] holds where the image does not cover it: a value for each channel, in the number
-    /// type that is delivered. A grey image uses the first of the three. Default: 0.
+    /// Sets the content of the canvas of [`Image::fit`] that the image does not cover: a value for each
+    /// channel, in the delivered number type. A grey image uses the first of the three. Default: 0.
     #[must_use]
     pub fn fill(self, value: [f32; RGB]) -> Image {
         Image { fill: Some(value), ..self }
     }
 
-    /// In the middle of the canvas of [`Image::fit`]: with one pixel more below it or to the right where the
-    /// rest is odd. Default: in the upper left corner.
+    /// Puts the image in the middle of the canvas of [`Image::fit`]: with one more pixel below it or to the
+    /// right if the rest is odd. Default: in the upper left corner.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -289,12 +290,12 @@ impl Image {
         Image { centered: true, ..self }
     }
 
-    /// Without the canvas of [`Image::fit`]: each image is delivered in its own size, and `size` is the largest that one may
-    /// have. A column of images is then a list of rows for each, with a list of pixels in each row; all pixels are one block of
-    /// memory. Only for [`Layout::Nhwc`]. Default: off.
+    /// Removes the canvas of [`Image::fit`]: each image is delivered in its own size, and `size` is the
+    /// largest that one may have. A column of images is then a list of rows for each image, with a list of
+    /// pixels in each row; all pixels are one block of memory. Only for [`Layout::Nhwc`]. Default: off.
     ///
-    /// While a batch is made it takes the memory of images of the largest size. In a slot of a single image, its pixels come
-    /// first.
+    /// While a batch is made it takes the memory of images of the largest size. In a slot of a single image,
+    /// its pixels come first.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -309,85 +310,87 @@ impl Image {
         Image { ragged: true, ..self }
     }
 
-    /// Mirrored left to right with probability 1/2.
+    /// Mirrors the image left to right with probability 1/2.
     #[must_use]
     pub fn flip(self) -> Image {
         self.flip_with(DEFAULT_FLIP)
     }
 
-    /// Mirrored left to right with probability `p`. Default: 0.
+    /// Mirrors the image left to right with probability `p`. Default: 0.
     #[must_use]
     pub fn flip_with(self, p: f64) -> Image {
         Image { flip: p, ..self }
     }
 
-    /// Mirrored top to bottom with probability 1/2: torchvision's `RandomVerticalFlip`. It does not change the crops and
-    /// flips that are drawn.
+    /// Mirrors the image top to bottom with probability 1/2: torchvision's `RandomVerticalFlip`. It does not
+    /// change the draws of crops and other flips.
     #[must_use]
     pub fn vertical_flip(self) -> Image {
         self.vertical_flip_with(DEFAULT_FLIP)
     }
 
-    /// Mirrored top to bottom with probability `p`. Default: 0.
+    /// Mirrors the image top to bottom with probability `p`. Default: 0.
     #[must_use]
     pub fn vertical_flip_with(self, p: f64) -> Image {
         Image { vertical_flip: p, ..self }
     }
 
-    /// Normalised per channel: `(x / 255 - mean) / std`, torchvision's `ToTensor` and `Normalize`. For floats only; a
-    /// grey image uses the first of the three.
+    /// Normalises each channel: `(x / 255 - mean) / std`, torchvision's `ToTensor` and `Normalize`. For
+    /// floats only; a grey image uses the first of the three.
     ///
-    /// Without it, floats are `x / 255`: in [0, 1], as torchvision's `ToTensor` gives them. With
+    /// Without it, floats are `x / 255`: in [0, 1], like those of torchvision's `ToTensor`. With
     /// [`bit_depth(16)`](Image::bit_depth) 65535 takes the place of 255 for files of more than 8 bits.
     #[must_use]
     pub fn normalize(self, mean: [f32; RGB], std: [f32; RGB]) -> Image {
         Image { normalize: Some(Normalize { mean, std }), ..self }
     }
 
-    /// The number type. Default: [`PixelType::U8`]. [`PixelType::U16`] keeps all bits of files of 16; every other type has their
-    /// high byte, unless [`Image::bit_depth`] says otherwise.
+    /// Sets the number type. Default: [`PixelType::U8`]. [`PixelType::U16`] keeps all bits of 16-bit files;
+    /// every other type has their high byte, unless [`Image::bit_depth`] says otherwise.
     #[must_use]
     pub fn dtype(self, dtype: PixelType) -> Image {
         Image { dtype, ..self }
     }
 
-    /// The order of the axes. Default: [`Layout::Nhwc`].
+    /// Sets the order of the axes. Default: [`Layout::Nhwc`].
     #[must_use]
     pub fn layout(self, layout: Layout) -> Image {
         Image { layout, ..self }
     }
 
-    /// One channel: the luma of ITU-R 601, as Pillow's `convert("L")` gives it.
+    /// Delivers one channel: the luma of ITU-R 601, like Pillow's `convert("L")`.
     #[must_use]
     pub fn grayscale(self) -> Image {
         Image { grayscale: true, ..self }
     }
 
-    /// Turned and mirrored as the orientation says, as Pillow's `ImageOps.exif_transpose` does: by EXIF in JPEG, WebP
-    /// and PNG (its `eXIf` chunk, not texts of other programs), by the tag of a TIFF. Default: off, as in torchvision.
+    /// Turns and mirrors the image as its orientation says, like Pillow's `ImageOps.exif_transpose`: by EXIF
+    /// in JPEG, WebP and PNG (its `eXIf` chunk, not texts of other programs), by the tag of a TIFF. Default:
+    /// off, as in torchvision.
     #[must_use]
     pub fn exif_orientation(self, apply: bool) -> Image {
         Image { exif_orientation: apply, ..self }
     }
 
-    /// Most pixels that an image may have, by its header; one with more is refused before anything is allocated. The memory
-    /// for decoding is limited too: in a loader by its memory budget, else to 16 bytes for each of these pixels. Default:
-    /// 178,956,970, as in Pillow.
+    /// Sets the most pixels that an image may have, by its header; an image with more is refused before
+    /// anything is allocated. The memory for decoding is limited too: in a loader by its memory budget, else
+    /// to 16 bytes for each of these pixels. Default: 178,956,970, as in Pillow.
     #[must_use]
     pub fn max_pixels(self, pixels: u64) -> Image {
         Image { max_pixels: pixels, ..self }
     }
 
-    /// Delivers one more column after the stored ones, `<column>.geometry`: how each image was cropped and mirrored, to
-    /// transform anything else with it. Default: off.
+    /// Delivers one more column after the stored ones, `<column>.geometry`: how each image was cropped and
+    /// mirrored, so that other data can be transformed in the same way. Default: off.
     ///
-    /// It holds eight float32 numbers for each row: top, left, height and width of the part that is shown, in pixels of the
-    /// image before it is cropped; 1 if it is mirrored left to right, else 0; the same top to bottom; and height and width
-    /// of the whole image. All are of the image as it is seen: with [`exif_orientation`](Image::exif_orientation), after it
-    /// was turned. The part of a centre crop need not begin at a whole pixel. A point `(x, y)` of the image is at
-    /// `((x - left) * W / width, (y - top) * H / height)` in the `H` x `W` pixels that are delivered, before these are
-    /// mirrored. On the canvas of [`fit`](Image::fit) `H` and `W` are those of the image there, and a
-    /// [centred](Image::centered) one begins at half of the rest. Where images are
+    /// It holds eight float32 numbers for each row: top, left, height and width of the part that is shown, in
+    /// pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0; the same for top
+    /// to bottom; and height and width of the whole image. All refer to the image as it is seen: with
+    /// [`exif_orientation`](Image::exif_orientation), after it was turned. The part of a centre crop need not
+    /// begin at a whole pixel. A point `(x, y)` of the image is at
+    /// `((x - left) * W / width, (y - top) * H / height)` in the `H` x `W` pixels that are delivered, before
+    /// these are mirrored. On the canvas of [`fit`](Image::fit) `H` and `W` are those of the image there, and
+    /// a [centred](Image::centered) one begins at half of the rest. If images are
     /// [turned](Image::random_rotation), a ninth number is the degrees, counter-clockwise.
     #[must_use]
     pub fn emit_geometry(self) -> Image {
@@ -399,7 +402,7 @@ impl Image {
         self.emit_geometry
     }
 
-    /// Shape of one image in its layout: `[height, width, channels]` or `[channels, height, width]`.
+    /// The shape of one image in its layout: `[height, width, channels]` or `[channels, height, width]`.
     pub fn shape(&self) -> [usize; 3] {
         let (height, width) = (self.size.height as usize, self.size.width as usize);
         match self.layout {
@@ -408,7 +411,7 @@ impl Image {
         }
     }
 
-    /// 3, or 1 for a grey image.
+    /// The number of channels: 3, or 1 for a grey image.
     pub fn channels(&self) -> usize {
         if self.grayscale { LUMA } else { RGB }
     }
@@ -449,8 +452,8 @@ impl Image {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Whether a cache that keeps images in another form keeps the size of the image before it was cropped: not where it
-    /// keeps what is shown.
+    /// Whether a cache that keeps images in another form also keeps the size of the image before it was
+    /// cropped; it does not if it keeps the part that is shown.
     pub fn kept_with_size(&self) -> bool {
         matches!(self.framing, Framing::RandomResizedCrop | Framing::Fit)
     }
@@ -465,7 +468,7 @@ impl Image {
         self.ragged
     }
 
-    /// The same for an image that covers all of a canvas of this size.
+    /// The spec for an image that covers all of a canvas of this size.
     pub(super) fn of_size(&self, size: Size) -> Image {
         Image {
             framing: Framing::Resize,
@@ -492,7 +495,7 @@ impl Image {
 }
 
 impl fmt::Display for Image {
-    /// As it is written in code: `random_resized_crop(224x224).flip(0.5).dtype(uint8).layout(NHWC)`.
+    /// Writes the spec like code: `random_resized_crop(224x224).flip(0.5).dtype(uint8).layout(NHWC)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Size { height, width } = self.size;
         match self.framing {

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{Image, Size};
 use crate::pixel_type::Layout;
 
-/// Most levels of a pixel: three colours and alpha.
-const MOST_CHANNELS: u32 = 4;
+/// The most levels of a pixel: three colours and alpha.
+const MAX_CHANNELS: u32 = 4;
 
-/// How raw pixels lie in a cell: levels of 8 bits, without a header and without padding.
+/// The layout of raw pixels in a cell: levels of 8 bits, without a header and without padding.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -32,13 +32,14 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Images of one size, and the levels of a pixel: 1 is grey, 2 grey and alpha, 3 RGB and 4 RGB and alpha.
+    /// Raw pixels of images of one size, with a number of levels for each pixel: 1 is grey, 2 grey and alpha,
+    /// 3 RGB and 4 RGB and alpha.
     pub fn new(size: impl Into<Size>, channels: u32) -> Raw {
         Raw { size: size.into(), channels, layout: Layout::default() }
     }
 
-    /// The order of the levels in a cell. Default: [`Layout::Nhwc`], row by row, the levels of a pixel side
-    /// by side.
+    /// Sets the order of the levels in a cell. Default: [`Layout::Nhwc`], row by row, the levels of a pixel
+    /// side by side.
     #[must_use]
     pub fn layout(self, layout: Layout) -> Raw {
         Raw { layout, ..self }
@@ -68,14 +69,14 @@ impl Raw {
         u64::from(self.size.height) * u64::from(self.size.width)
     }
 
-    /// Refuses what can never work.
+    /// Refuses settings that cannot work.
     fn validate(&self) -> Result<()> {
         let Size { height, width } = self.size;
         if height == 0 || width == 0 || height.max(width) > Image::MAX_SIDE {
             return Err(Error::invalid(format!("raw pixels of {height}x{width}"))
                 .hint(format!("each side is 1 to {} pixels", Image::MAX_SIDE)));
         }
-        if self.channels == 0 || self.channels > MOST_CHANNELS {
+        if self.channels == 0 || self.channels > MAX_CHANNELS {
             return Err(Error::invalid(format!("raw pixels of {} channels", self.channels))
                 .hint("1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGB and alpha)"));
         }
@@ -84,7 +85,7 @@ impl Raw {
 }
 
 impl fmt::Display for Raw {
-    /// As shapes are written: `299x299x3`, or `3x32x32` for planes.
+    /// Writes the shape: `299x299x3`, or `3x32x32` for planes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Size { height, width }, channels) = (self.size, self.channels);
         match self.layout {
@@ -95,9 +96,9 @@ impl fmt::Display for Raw {
 }
 
 impl Image {
-    /// Cells hold raw pixels instead of encoded images. All other options work as they do for images of these
-    /// pixels in a file without loss: what is drawn for a row is the same, and so is every pixel. Default:
-    /// encoded images.
+    /// Says that cells hold raw pixels instead of encoded images. All other options work as for lossless
+    /// images of these pixels: the draws for a row are the same, and so is every pixel. Default: encoded
+    /// images.
     ///
     /// Grey is repeated in each channel, and alpha is dropped.
     ///
@@ -120,17 +121,17 @@ impl Image {
         Image { raw: Some(raw), ..self }
     }
 
-    /// How raw pixels lie in a cell; `None` where cells are encoded images.
+    /// The layout of raw pixels in a cell; `None` if cells are encoded images.
     pub fn raw_pixels(&self) -> Option<Raw> {
         self.raw
     }
 
-    /// Refuses raw pixels that can never work, whatever methods follow.
+    /// Refuses raw pixels that cannot work, whatever methods follow.
     pub(crate) fn validate_raw(&self) -> Result<()> {
         self.raw.map_or(Ok(()), |raw| raw.validate())
     }
 
-    /// Refuses raw pixels beside what does not go with them.
+    /// Refuses raw pixels together with options that do not go with them.
     pub(crate) fn validate_raw_together(&self) -> Result<()> {
         let Some(raw) = self.raw else { return Ok(()) };
         if raw.pixels() > self.max_pixels {

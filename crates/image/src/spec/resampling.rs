@@ -1,4 +1,4 @@
-//! The option of the filter of a resize.
+//! The option for the filter of a resize.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Image;
 use crate::pixel_type::by_name;
 
-/// The filter of a resize. Each is Pillow's of the same name, and antialiased: where an image is shrunk, it
-/// reaches over as many more pixels.
+/// The filter of a resize. Each equals Pillow's of the same name, and is antialiased: if an image is shrunk,
+/// it covers as many more pixels.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -36,7 +36,7 @@ impl Resampling {
     /// Every filter.
     pub const ALL: [Resampling; 3] = [Resampling::Bilinear, Resampling::Bicubic, Resampling::Lanczos];
 
-    /// The name that Python has for it.
+    /// The name of the filter in Python.
     pub const fn name(self) -> &'static str {
         match self {
             Resampling::Bilinear => "bilinear",
@@ -45,8 +45,8 @@ impl Resampling {
         }
     }
 
-    /// How many pixels it reaches to each side of a centre: of the image, or of the result where that is
-    /// smaller.
+    /// The number of pixels that it reaches to each side of a centre: of the image, or of the result if that
+    /// is smaller.
     pub(crate) const fn reach(self) -> u32 {
         match self {
             Resampling::Bilinear => 1,
@@ -76,7 +76,8 @@ impl FromStr for Resampling {
 }
 
 impl Image {
-    /// The filter of the resize: `interpolation` of torchvision and timm. Default: [`Resampling::Bilinear`].
+    /// Sets the filter of the resize: `interpolation` of torchvision and timm. Default:
+    /// [`Resampling::Bilinear`].
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }

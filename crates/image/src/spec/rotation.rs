@@ -1,4 +1,4 @@
-//! The options of turning.
+//! The options for random rotations.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Image, RGB};
 use crate::pixel_type::by_name;
 
-/// How the pixels of a turned image are made.
+/// The way in which the pixels of a turned image are computed.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -33,7 +33,7 @@ impl Interpolation {
     /// Every interpolation.
     pub const ALL: [Interpolation; 2] = [Interpolation::Nearest, Interpolation::Bilinear];
 
-    /// The name that Python has for it.
+    /// The name of the interpolation in Python.
     pub const fn name(self) -> &'static str {
         match self {
             Interpolation::Nearest => "nearest",
@@ -56,7 +56,7 @@ impl FromStr for Interpolation {
     }
 }
 
-/// The options of turning.
+/// The options for random rotations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rotation {
@@ -66,8 +66,9 @@ pub(crate) struct Rotation {
 }
 
 impl Image {
-    /// Turned about its centre by an angle drawn from `degrees`, counter-clockwise: torchvision's `RandomRotation`, to the
-    /// nearest pixel and with corners of 0. It comes after the flips, and does not change what others draw.
+    /// Turns the image about its centre by an angle drawn from `degrees`, counter-clockwise: torchvision's
+    /// `RandomRotation`, with the nearest pixel and with corners of 0. It comes after the flips, and does not
+    /// change other draws.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -79,8 +80,9 @@ impl Image {
         self.random_rotation_with(degrees, Interpolation::default(), [0; RGB])
     }
 
-    /// [`random_rotation`](Image::random_rotation) with another interpolation, and with a value for each channel of what no
-    /// pixel is turned to, from 0 to 255. A grey image uses the first of the three. Default: off.
+    /// Works like [`random_rotation`](Image::random_rotation), with another interpolation, and with a value
+    /// for each channel, from 0 to 255, for pixels that come from outside the image. A grey image uses the
+    /// first of the three. Default: off.
     #[must_use]
     pub fn random_rotation_with(
         self,
@@ -96,18 +98,18 @@ impl Image {
         self.rotation.is_some()
     }
 
-    /// Whether two epochs may see the same image turned otherwise.
+    /// Whether two epochs may see the same image turned by different angles.
     pub(crate) fn draws_rotation(&self) -> bool {
         self.rotation.is_some_and(|Rotation { degrees: (low, high), .. }| low < high)
     }
 
-    /// Whether it is rotated, and by other angles than another one.
+    /// Whether this image is rotated, by other angles than `other`.
     pub(crate) fn has_other_angles(&self, other: &Image) -> bool {
         let degrees = |image: &Image| image.rotation.map(|rotation| rotation.degrees);
         self.rotation.is_some() && degrees(self) != degrees(other)
     }
 
-    /// Rotated if another one is, by the same angles.
+    /// This spec with the rotation of `other`, if that is rotated.
     pub(crate) fn rotated_as(self, other: &Image) -> Image {
         match (self.rotation, other.rotation) {
             (None, Some(rotation)) => self.random_rotation(rotation.degrees),
@@ -115,7 +117,7 @@ impl Image {
         }
     }
 
-    /// Refuses angles that can never work.
+    /// Refuses angles that cannot work.
     pub(crate) fn validate_rotation(&self) -> Result<()> {
         match self.rotation {
             Some(Rotation { degrees: (low, high), .. })

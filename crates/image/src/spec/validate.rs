@@ -1,4 +1,4 @@
-//! Refuses settings that can never work, before the first row.
+//! Refuses settings that cannot work, before the first row.
 
 use forebay_base::{Error, Result};
 use half::f16;
@@ -7,10 +7,10 @@ use super::{Framing, Image, Normalize, RGB, Size};
 use crate::pixel_type::{Layout, PixelType};
 
 impl Image {
-    /// Longest side of a target: what a JPEG can have, and far from overflowing any product.
+    /// The longest side of a target: the limit of JPEG, and far from overflowing any product.
     pub const MAX_SIDE: u32 = 65_535;
 
-    /// Refuses what can never work.
+    /// Refuses settings that cannot work.
     ///
     /// # Errors
     /// [`forebay_base::ErrorKind::Invalid`], with the next move.
@@ -19,7 +19,7 @@ impl Image {
         self.validate_together()
     }
 
-    /// Refuses what can never work, whatever methods follow: a float type may still be set after
+    /// Refuses settings that cannot work, whatever methods follow: a float type may still be set after
     /// [`normalize`](Image::normalize), and a single channel after a large size.
     pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;

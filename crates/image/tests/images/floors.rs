@@ -1,5 +1,5 @@
-//! The floors within the crate: a module imports from lower floors only. And nothing that the crate builds on
-//! knows Arrow, Parquet or tokio.
+//! The floors within the crate: a module imports from lower floors only. And no dependency of the crate knows
+//! Arrow, Parquet or tokio.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::path::Path;
@@ -7,15 +7,16 @@ use std::process::Command;
 
 use super::paths::{exports, module, named, rust_files, without_tests};
 
-/// The modules of `src/`, lowest first; a folder counts as one. A module may import from those before its line.
+/// The modules of `src/`, lowest first; a folder counts as one. A module may import from those on earlier
+/// lines.
 const FLOORS: [&[&str]; 11] = [
-    // Values and memory: each by itself.
+    // Values and memory, which need nothing else.
     &["buffer", "depth", "draws", "exif", "format", "mask_type", "pixel_type", "workspace"],
-    // What is refused, and the spec of an image.
+    // Refusals, and the spec of an image.
     &["opened", "refuse", "spec"],
     &["geometry", "unread"],
     &["canvas", "effects", "finish", "pixels", "rotation", "sniff"],
-    // What is drawn for an image; formats that are decoded whole; the target size.
+    // The draws for an image; formats that are decoded as a whole; the target size.
     &["formats", "frame", "png", "resample"],
     &["drawn", "output"],
     &["drawing", "jpeg", "raster", "raw"],
@@ -34,7 +35,7 @@ const JPEG: [&[&str]; 5] = [
     &["coefficients", "file"],
 ];
 
-/// The files of the crate without tests, which may use all of it.
+/// The files of the crate without tests, since tests may use all of it.
 fn sources() -> Vec<(String, String)> {
     let files = rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     let files = files.into_iter().filter(|(file, _)| !file.ends_with("tests.rs"));

@@ -1,6 +1,7 @@
 //! Other people's images: each decodes, or is refused with the outcome that `foreign.txt` lists.
 //!
-//! The files are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests report it and pass.
+//! The files are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests report that
+//! and pass.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -14,12 +15,12 @@ use std::time::{Duration, Instant};
 use forebay_image::{ErrorKind, Image, PixelType, Result};
 use forebay_image::{Form, RowKey, decode_into, pack, probe, unpack};
 
-/// Longest time for one file, good or bad.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest time for one file, good or bad.
+const MAX_TIME: Duration = Duration::from_secs(2);
 
-/// Mean differences, in levels of 255, of the orientation photographs to the first of them: each was graded a little
-/// differently (13 to 14), and one seen wrongly is far off (40 to 71).
-const NEAR: f64 = 20.0;
+/// The mean differences, in levels of 255, of the orientation photographs from the first of them: each was
+/// graded a little differently (13 to 14), and a wrong orientation differs far more (40 to 71).
+const MAX_ORIENTED_DIFFERENCE: f64 = 20.0;
 const FAR: f64 = 30.0;
 
 fn shared_data() -> Option<PathBuf> {
@@ -50,7 +51,7 @@ fn decode(image: &Image, encoded: &[u8]) -> Result<Vec<u8>> {
     let mut slot = vec![0; image.bytes_per_image()];
     let started = Instant::now();
     let done = decode_into(image, encoded, RowKey(1), &mut slot);
-    assert!(started.elapsed() < PATIENCE, "took {:?}", started.elapsed());
+    assert!(started.elapsed() < MAX_TIME, "took {:?}", started.elapsed());
     done.map(|()| slot)
 }
 
@@ -126,7 +127,7 @@ fn all_eight_orientations_are_seen_alike() {
     let (first, _) = turned(1);
     for n in 2..=8 {
         let (upright, stored) = turned(n);
-        assert!(difference(&first, &upright) < NEAR, "orientation {n}");
+        assert!(difference(&first, &upright) < MAX_ORIENTED_DIFFERENCE, "orientation {n}");
         assert!(difference(&first, &stored) > FAR, "orientation {n} is applied without being asked for");
     }
 }
@@ -168,7 +169,8 @@ fn damage_below_a_crop_is_not_seen_and_changes_no_pixel_of_it() {
     assert_eq!(seen, 8);
 }
 
-/// Files of which only a part is damaged: refused where all of it is decoded, and delivered by a crop that ends above.
+/// Files of which only a part is damaged: refused if all of it is decoded, and delivered by a crop that ends
+/// above the damage.
 const DAMAGED_BELOW: [&str; 3] = [
     "jpeg-crashtest/extraneous-bytes-after-sos.jpg",
     "jpeg-crashtest/imagetestsuite/8546907dbe574744d7fea6ca9de1de6b.jpg",
@@ -235,7 +237,7 @@ fn every_malformed_file_has_its_outcome() {
             };
             let outcome = said(decode_whole(&encoded));
             let name = path.strip_prefix(&data).unwrap().to_str().unwrap();
-            // Of a size for which a file that claims more pixels than memory holds is no reason to allocate.
+            // With this size, a file that claims more pixels than fit memory gives no reason to allocate.
             let small = Image::resize(32, 32);
             let wide = said(decode(&small.clone().dtype(PixelType::U16), &encoded));
             assert_eq!(wide, said(decode(&small, &encoded)), "{name} in 16 bits");

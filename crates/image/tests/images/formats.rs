@@ -1,5 +1,5 @@
-//! Features of the formats beside plain pixels: transparency, bit orders, orientation, frames. Pillow is the reference;
-//! tests name the differences.
+//! Features of the formats beyond plain pixels: transparency, bit orders, orientation, frames. Pillow is the
+//! reference; tests name the differences.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::io::Cursor;
@@ -19,7 +19,7 @@ fn whole(encoded: &[u8]) -> (u32, u32, Vec<u8>) {
     (width, height, decode(&Image::resize(height, width), encoded).unwrap())
 }
 
-/// What a whole number of EXIF is written as: little-endian, one SHORT.
+/// EXIF data with an orientation: little-endian, one SHORT.
 fn exif(orientation: u8) -> Vec<u8> {
     [&b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0"[..], &[orientation], &[0; 7]].concat()
 }
@@ -73,7 +73,8 @@ fn exif_of_jpeg_is_found_behind_other_segments() {
     assert!(upright[0] > 200 && upright[upright.len() - 1] > 200, "red above and blue below");
 }
 
-/// A GIF of a 4x3 screen with a palette of four colours (black, red, green, blue), whose frame has 2x2 pixels at (1, 1).
+/// A GIF of a 4x3 screen with a palette of four colours (black, red, green, blue), whose frame has 2x2 pixels
+/// at (1, 1).
 fn gif(transparent: Option<u8>, screen: (u16, u16), place: (u16, u16), indices: [u8; 4]) -> Vec<u8> {
     let palette = [0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255];
     let mut encoded = Vec::new();
@@ -175,13 +176,14 @@ fn strips_of_a_tiff_that_lie_over_each_other_are_refused_before_they_are_turned_
 #[test]
 fn colours_that_a_tiff_stores_times_their_alpha_are_divided_by_it() {
     let stored = [100, 50, 0, 128, 10, 20, 30, 0];
-    // Alpha that is stored beside the colours needs a count of four bit depths, which the decoder takes from one.
+    // Alpha that is stored with the colours needs four bit depths, where the decoder takes the count from
+    // one.
     let tags = |alpha| [(BITS, 8), (MEANING, 2), (SAMPLES, 4), (EXTRA, alpha)];
     assert_eq!(whole(&tiff(2, 1, &tags(2), &stored)).2, [100, 50, 0, 10, 20, 30]);
     assert_eq!(whole(&tiff(2, 1, &tags(1), &stored)).2, [199, 99, 0, 10, 20, 30]);
 }
 
-/// A run-length code may skip pixels. They are black, whatever the picture before had there.
+/// A run-length code may skip pixels. They are black, whatever the previous picture had there.
 #[test]
 fn pixels_that_a_bmp_skips_do_not_show_the_picture_before() {
     let palette = [[0, 0, 0, 0], [255, 255, 255, 0]].concat();
@@ -203,7 +205,8 @@ fn pixels_that_a_bmp_skips_do_not_show_the_picture_before() {
     assert_eq!(first.iter().filter(|level| **level == 255).count(), 3 * 8);
 }
 
-/// Mean difference, in levels of 255, between a resize that decodes a JPEG at a smaller scale and one that does not.
+/// The mean difference, in levels of 255, between a resize that decodes a JPEG at a smaller scale and one
+/// that does not.
 fn reduction_difference(level: impl Fn(u32, u32) -> u8, target: u32) -> f64 {
     const SIDE: u32 = 768;
     let pixels: Vec<u8> = (0..SIDE)
@@ -222,8 +225,8 @@ fn reduction_difference(level: impl Fn(u32, u32) -> u8, target: u32) -> f64 {
     total / scaled.len() as f64
 }
 
-/// Photographs differ by less than a level. In black and white patterns, as nothing that was photographed has them, the
-/// library's sharper filter shows.
+/// Photographs differ by less than a level. Black and white patterns, which do not occur in photographs, show
+/// the library's sharper filter.
 #[test]
 fn a_smaller_scale_stays_within_the_stated_difference_at_the_highest_contrast() {
     let black_or_white = |white: bool| if white { 255 } else { 0 };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use forebay_image::{Error, ErrorKind, Image};
 use forebay_image::{RowKey, decode_into, encode_jpeg};
 
-/// How soon a bomb is refused.
+/// The time within which a bomb must be refused.
 const AT_ONCE: Duration = Duration::from_millis(200);
 
 fn refused(image: &Image, encoded: &[u8]) -> Error {
@@ -26,7 +26,7 @@ fn jpeg(width: u32, height: u32) -> Vec<u8> {
     encode_jpeg(&pixels, width, height, 90).unwrap()
 }
 
-/// Where the frame header's content begins: precision, height, width.
+/// The offset of the frame header's content: precision, height, width.
 fn frame_header(jpeg: &[u8]) -> usize {
     jpeg.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap() + 4
 }
@@ -144,7 +144,7 @@ fn a_picture_larger_than_its_container_is_refused_from_its_header() {
     );
 }
 
-/// 174 million pixels are within the limit. Stretched to 40,000 rows they would be 7 GB in between.
+/// 174 million pixels are within the limit. Stretched to 40,000 rows they would take 7 GB in between.
 #[test]
 fn what_only_the_resize_would_blow_up_is_refused_before_it() {
     let mut bmp = bmp_claiming(60_000, 2_900);

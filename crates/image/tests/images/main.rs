@@ -1,4 +1,5 @@
-//! From encoded images to pixels: formats, hostile bytes, and other people's files. And the floors of the crate.
+//! Tests of encoded images to pixels: formats, hostile bytes, and other people's files. And the floors of the
+//! crate.
 
 mod floors;
 mod foreign;

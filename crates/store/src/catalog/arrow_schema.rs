@@ -1,5 +1,5 @@
-//! The columns of a file as Arrow has them: as the writer's own schema says, which is among the file's metadata, unless that is
-//! not one of these columns. A column that has no Arrow type is refused by itself.
+//! The columns of a file as Arrow types: as the writer's own schema in the file's metadata says, unless that
+//! does not fit the columns. A column without an Arrow type is refused, without effect on the others.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -22,23 +22,24 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 /// The key under which Arrow writers keep their schema.
 pub const ARROW_SCHEMA: &str = "ARROW:schema";
 
-/// The zone of Spark's moments.
+/// The time zone of Spark's timestamps.
 const UTC: &str = "UTC";
 
-/// How the keys begin under which Spark keeps its own.
+/// The prefix of the keys of Spark's own metadata.
 const SPARK: &str = "org.apache.spark.";
 
-/// What the Parquet crate says of a writer's schema that is not one of the columns, or that nests deeper than it reads.
+/// The Parquet crate's messages about a writer's schema that does not fit the columns, or that nests deeper
+/// than the crate reads.
 const MISFITS: [&str; 3] = ["incompatible arrow schema", "expected field named", "DepthLimitReached"];
 
 /// The bytes before a schema in newer files: a marker, and its length.
 const PREFIX: usize = 8;
 const MARKER: [u8; 4] = [0xff; 4];
 
-/// The most texts of a schema that need not be UTF-8. All of it is looked at again for each.
+/// The most texts of a schema that may be other than UTF-8, since the whole schema is checked again for each.
 const ODD_TEXTS: usize = 1000;
 
-/// Why a column of integers of 128 bits is refused, and the next move.
+/// The reason why a column of 128-bit integers is refused; below, the next move.
 const WIDE: &str = "integers of more than 64 bits are not read";
 const WIDE_HINT: &str =
     "choose other columns with `columns`, or write it as integers of 64 bits, decimals or text";
@@ -46,7 +47,8 @@ const WIDE_HINT: &str =
 /// The columns that cannot be read, by name, each with the reason and the next move.
 pub type Refusals = BTreeMap<String, Error>;
 
-/// All columns of a file. Programs that drop or rename columns leave the writer's schema as it was.
+/// The columns of a file, even if a program dropped or renamed columns and left the writer's schema
+/// unchanged.
 pub fn arrow_schema(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) -> Result<Schema> {
     let schema = as_written(parquet, key_values)?;
     Ok(match is_of_spark(key_values) {
@@ -64,7 +66,7 @@ fn as_written(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) ->
     if MISFITS.iter().any(|words| said.contains(words)) {
         return parquet_to_arrow_schema(parquet, None).or_fail();
     }
-    // It may also mean a type that is not read.
+    // The message may also be about a type that is not supported.
     match writers_schema(key_values) {
         Some(Written { schema, is_mended: true }) => {
             let others = key_values.into_iter().flatten().filter(|pair| pair.key != ARROW_SCHEMA);
@@ -74,9 +76,10 @@ fn as_written(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) ->
     }
 }
 
-/// As [`arrow_schema`]; where that fails, each column by itself. Those that have no Arrow type are of nulls, and refused.
+/// The columns like [`arrow_schema`]; if that fails, each column alone. Columns without an Arrow type become
+/// columns of nulls, and are refused.
 ///
-/// Fails where no column can be read.
+/// Fails if no column can be read.
 pub(super) fn readable(
     parquet: &SchemaDescriptor,
     key_values: Option<&Vec<KeyValue>>,
@@ -99,7 +102,7 @@ pub(super) fn readable(
     }
 }
 
-/// What of a file's metadata says how its columns are typed.
+/// The entries of a file's metadata that say how its columns are typed.
 pub(super) fn type_hints(key_values: Option<&Vec<KeyValue>>) -> Vec<KeyValue> {
     let of = |wanted: &dyn Fn(&str) -> bool| key_values.into_iter().flatten().find(|pair| wanted(&pair.key));
     let arrow = of(&|key| key == ARROW_SCHEMA).cloned();
@@ -107,19 +110,19 @@ pub(super) fn type_hints(key_values: Option<&Vec<KeyValue>>) -> Vec<KeyValue> {
     arrow.into_iter().chain(spark).collect()
 }
 
-/// How the columns of a table's files are typed: as Spark types them, whoever wrote them.
+/// The entries that type the columns of a table's files like Spark does, also in files of other writers.
 pub(super) fn hints_of_table() -> Vec<KeyValue> {
     vec![KeyValue::new(SPARK.to_owned(), None)]
 }
 
-/// Whether Spark wrote a file, and no Arrow writer after it.
+/// Whether Spark wrote a file, and no Arrow writer did after it.
 fn is_of_spark(key_values: Option<&Vec<KeyValue>>) -> bool {
     let has = |start: &str| key_values.into_iter().flatten().any(|pair| pair.key.starts_with(start));
     has(SPARK) && !has(ARROW_SCHEMA)
 }
 
-/// The columns with times of 96 bits in microseconds and in UTC, which is what Spark counts in: in nanoseconds,
-/// years after 2262, such as the 9999 that stands for "no end", have no value; and its times of 64 bits say UTC
+/// Types the columns with 96-bit times in microseconds and in UTC, as Spark counts: in nanoseconds, years
+/// after 2262, such as the 9999 that stands for "no end", have no value. Spark's 64-bit times state UTC
 /// themselves.
 fn in_microseconds(parquet: &SchemaDescriptor, schema: Schema) -> Schema {
     let int96 = int96_roots(parquet);
@@ -134,7 +137,7 @@ fn in_microseconds(parquet: &SchemaDescriptor, schema: Schema) -> Schema {
     Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())
 }
 
-/// The columns that hold times of 96 bits.
+/// The columns that hold 96-bit times.
 pub fn int96_roots(parquet: &SchemaDescriptor) -> HashSet<usize> {
     let leaves = parquet.columns().iter().enumerate();
     let int96 = leaves.filter(|(_, column)| column.physical_type() == PhysicalType::INT96);
@@ -143,16 +146,16 @@ pub fn int96_roots(parquet: &SchemaDescriptor) -> HashSet<usize> {
 
 struct Found<'a> {
     parquet: &'a SchemaDescriptor,
-    /// What the writer says of as many columns.
+    /// The writer's schema of these columns, if it has the same number.
     written: Option<Schema>,
-    /// The columns that the writer says hold integers of more bits than Arrow has.
+    /// The columns in which the writer's schema has integers with more bits than Arrow has.
     wide: HashSet<String>,
     fields: Vec<FieldRef>,
     refused: Refusals,
 }
 
 impl Found<'_> {
-    /// Adds some of the columns: together, or if that fails, one half and then the other.
+    /// Adds some of the columns: together, or, if that fails, one half and then the other.
     fn add(&mut self, columns: Range<usize>) -> Result<()> {
         let root = self.parquet.root_schema();
         let some = root.get_fields()[columns.clone()].to_vec();
@@ -205,7 +208,8 @@ struct Written {
     is_mended: bool,
 }
 
-/// The columns that hold integers of more than 64 bits, at any depth, as the writer says: in Parquet they are plain bytes.
+/// The columns that hold integers of more than 64 bits, at any depth, according to the writer: in Parquet
+/// they are plain bytes.
 fn wide_integers(key_values: Option<&Vec<KeyValue>>) -> HashSet<String> {
     let Some(bytes) = written_bytes(key_values) else { return HashSet::new() };
     let Some(schema) = root_as_message(&bytes).ok().and_then(|message| message.header_as_schema()) else {
@@ -220,7 +224,7 @@ fn is_wide(field: ipc::Field<'_>) -> bool {
         || field.children().into_iter().flatten().any(is_wide)
 }
 
-/// The schema of an Arrow writer as it is stored.
+/// The schema of an Arrow writer as stored bytes.
 fn written_bytes(key_values: Option<&Vec<KeyValue>>) -> Option<Vec<u8>> {
     let pair = key_values?.iter().find(|pair| pair.key == ARROW_SCHEMA)?;
     let mut bytes = BASE64_STANDARD.decode(pair.value.as_ref()?).ok()?;
@@ -230,11 +234,11 @@ fn written_bytes(key_values: Option<&Vec<KeyValue>>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What the writer of a file says of its columns, without metadata that is not UTF-8; `None` where that makes no sense.
+/// The schema that the writer of a file stored, without metadata that is not UTF-8; `None` if it is invalid.
 fn writers_schema(key_values: Option<&Vec<KeyValue>>) -> Option<Written> {
     let mut bytes = written_bytes(key_values)?;
     let mut odd_texts = 0;
-    // Each of them becomes zeros, which are UTF-8.
+    // Such a text is overwritten with zeros, which are UTF-8.
     while let Err(InvalidFlatbuffer::Utf8Error { range, .. }) = root_as_message(&bytes) {
         odd_texts += 1;
         if odd_texts > ODD_TEXTS {
@@ -257,14 +261,14 @@ fn pair(schema: &Schema) -> KeyValue {
     KeyValue { key: ARROW_SCHEMA.to_owned(), value: Some(encode_arrow_schema(schema)) }
 }
 
-/// A field without metadata that was no text, at any depth.
+/// A field without metadata that was not text, at any depth.
 fn with_texts(field: &Field) -> Field {
     let data_type = with_fields(field.data_type(), with_texts);
     let metadata = texts(field.metadata());
     field.clone().with_data_type(data_type).with_metadata(metadata)
 }
 
-/// The metadata without what was made zeros.
+/// The metadata without entries that were overwritten with zeros.
 fn texts(metadata: &Metadata) -> HashMap<String, String> {
     let is_text = |text: &str| text.is_empty() || text.bytes().any(|byte| byte != 0);
     let texts = metadata.iter().filter(|(key, value)| is_text(key) && is_text(value));

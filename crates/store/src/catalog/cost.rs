@@ -1,4 +1,4 @@
-//! What a column chunk costs, from its footer entry: memory once it is decoded.
+//! The cost of a column chunk, from its footer entry: memory once it is decoded.
 
 use parquet::basic::{CompressionCodec, Type};
 use parquet::schema::types::ColumnDescriptor;
@@ -7,28 +7,32 @@ use super::footer::ColumnChunk;
 use super::leaf_width;
 use crate::snapshot::Constant;
 
-/// Offset or presence bytes that Arrow keeps for each row of a list, counted generously (a 64-bit offset and validity).
+/// Offset or presence bytes that Arrow keeps for each row of a list, counted generously (a 64-bit offset and
+/// validity).
 const ROW_OVERHEAD: u64 = 9;
 
-/// Decompressed bytes of a chunk from which on they are counted: of others a thread has memory at any rate.
+/// Chunks of at least this many decompressed bytes are counted; each thread has memory for smaller ones
+/// anyway.
 const LARGE_CHUNK: u64 = 8 << 20;
 
-/// Definition and repetition levels, 16 bits each, that the Parquet crate keeps for each value of a nested column.
+/// Definition and repetition levels, 16 bits each, that the Parquet crate keeps for each value of a nested
+/// column.
 pub const LEVEL_BYTES: u64 = 4;
 
-/// Memory that decoding chunks takes beside what they hold: for the levels of nested columns, for a second copy of lists of a
-/// fixed length that have nulls, and for pages while they are decompressed. A footer does not say how many pages there are, so
-/// each chunk is taken to have one. Those of texts are held, and not counted here.
+/// The memory that decoding chunks takes in addition to their values: for the levels of nested columns, for a
+/// second copy of lists of a fixed length that have nulls, and for pages while they are decompressed. A
+/// footer does not have the number of pages, so each chunk is assumed to have one. Pages of texts are held,
+/// and not counted here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageMemory {
-    /// The most of the columns of which one is decoded after the other.
+    /// The largest cost among columns that are decoded one after the other.
     largest: u64,
-    /// Of those that are decoded together.
+    /// The sum of the costs of columns that are decoded together.
     sum: u64,
 }
 
 impl PageMemory {
-    /// With that of one chunk more, of which all rows are decoded or some.
+    /// Adds the cost of one more chunk, of which all rows are decoded or some.
     pub fn with(self, chunk: &ColumnChunk<'_>, is_whole: bool) -> Self {
         let descriptor = chunk.column;
         let beside = chunk.levels().saturating_add(chunk.second_copy());
@@ -39,7 +43,7 @@ impl PageMemory {
         }
     }
 
-    /// With that of its pages.
+    /// Adds the cost of a chunk's pages.
     fn with_pages(self, chunk: &ColumnChunk<'_>, is_whole: bool) -> Self {
         let descriptor = chunk.column;
         let is_plain = descriptor.type_precision() <= 0;
@@ -48,11 +52,11 @@ impl PageMemory {
         let is_compressed = chunk.codec != CompressionCodec::UNCOMPRESSED;
         let is_one_by_one = is_whole && chunk.is_inflated_here();
         let is_cells = descriptor.physical_type() == Type::FIXED_LEN_BYTE_ARRAY;
-        // Cells are decompressed where they will be.
+        // Cells are decompressed directly to their places.
         if is_cells && is_flat && is_plain && is_one_by_one && !chunk.repeats {
             return self;
         }
-        // The Parquet crate moves cells once more, to make room for nulls.
+        // The Parquet crate moves cells once more to make room for nulls.
         let moved = if is_cells { chunk.uncompressed } else { 0 };
         let pages = if is_compressed { chunk.uncompressed } else { 0 };
         let counted = chunk.values.saturating_mul(value_width(descriptor) - out.min(value_width(descriptor)));
@@ -64,23 +68,24 @@ impl PageMemory {
         }
     }
 
-    /// The bytes of all.
+    /// The sum of all these bytes.
     pub fn bytes(self) -> u64 {
         self.largest.saturating_add(self.sum)
     }
 }
 
-/// The names in the path of a list's numbers: the list's, and two more by the format.
+/// The names in the path of a list's numbers: that of the list, and two more that the format adds.
 const LIST_PARTS: usize = 3;
 
 impl ColumnChunk<'_> {
-    /// The most bytes that it holds once it is decoded, in a row group of `rows` rows: for each value its width and
-    /// validity, for views also the decompressed pages that they point into, for lists also the offsets of their rows.
+    /// The most bytes that the chunk takes once it is decoded, in a row group of `rows` rows: for each value
+    /// its width and validity, for views also the decompressed pages that they point into, for lists also the
+    /// offsets of their rows.
     pub fn held(&self, rows: u64) -> u64 {
         sum(self, rows, value_width(self.column)).saturating_add(self.padding(rows))
     }
 
-    /// Bytes of what is in lists of a fixed length that are null: values, and offsets of lists in them.
+    /// The bytes under null lists of a fixed length: values, and offsets of lists in them.
     pub fn padding(&self, rows: u64) -> u64 {
         let Some(lists) = self.lists else { return 0 };
         let slots = lists.slots(rows, self.values, self.nulls);
@@ -90,7 +95,8 @@ impl ColumnChunk<'_> {
         values.saturating_mul(lists.width()).saturating_add(validity).saturating_add(offsets)
     }
 
-    /// Bytes of the levels that are kept while it is decoded, beside the width that its values count as.
+    /// The bytes of the levels that are kept while it is decoded, beyond the width by which its values are
+    /// counted.
     pub fn levels(&self) -> u64 {
         let descriptor = self.column;
         if descriptor.path().parts().len() == 1 || self.is_read_by_itself() {
@@ -100,13 +106,15 @@ impl ColumnChunk<'_> {
         self.values.saturating_mul(LEVEL_BYTES.saturating_sub(spare))
     }
 
-    /// Bytes of the values that the Parquet crate has twice while it makes room for the items of lists that are null.
+    /// The bytes of the values that the Parquet crate holds twice while it makes room for the items of null
+    /// lists.
     fn second_copy(&self) -> u64 {
         let lists = self.lists.filter(|_| !self.is_read_by_itself());
         lists.map_or(0, |lists| self.values.saturating_mul(lists.width()))
     }
 
-    /// Whether it is decoded without the Parquet crate, unless its pages are unusual: numbers, and lists of them.
+    /// Whether the chunk is decoded without the Parquet crate, unless its pages are unusual: numbers, and
+    /// lists of them.
     fn is_read_by_itself(&self) -> bool {
         let descriptor = self.column;
         let is_number = match descriptor.physical_type() {
@@ -129,7 +137,7 @@ impl ColumnChunk<'_> {
         )
     }
 
-    /// Lists, at most: of lists in lists there is one for each value.
+    /// The most lists in the chunk: with lists in lists, one for each value.
     fn list_count(&self, rows: u64) -> u64 {
         match u64::try_from(self.column.max_rep_level()).unwrap_or(0) {
             0 => 0,
@@ -138,7 +146,7 @@ impl ColumnChunk<'_> {
     }
 }
 
-/// Bytes of a value as it comes from its page.
+/// The bytes of a value as it comes from its page.
 fn decoded_width(descriptor: &ColumnDescriptor) -> u64 {
     match descriptor.physical_type() {
         Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY => leaf_width(descriptor),
@@ -149,7 +157,7 @@ fn decoded_width(descriptor: &ColumnDescriptor) -> u64 {
     }
 }
 
-/// Bytes that a value is counted as.
+/// The bytes by which a value is counted.
 pub fn value_width(descriptor: &ColumnDescriptor) -> u64 {
     let is_narrow = matches!(descriptor.physical_type(), Type::INT32 | Type::FLOAT)
         && descriptor.type_precision() <= 0
@@ -157,12 +165,14 @@ pub fn value_width(descriptor: &ColumnDescriptor) -> u64 {
     if is_narrow { size_of::<u32>() as u64 } else { leaf_width(descriptor) }
 }
 
-/// As [`ColumnChunk::held`] with every number counted as one of 64 bits. The default window is made of it, and stays as it is.
+/// The bytes like [`ColumnChunk::held`], with every number counted as 64 bits. The default window is measured
+/// by them, so they never change.
 pub(super) fn wide(chunk: &ColumnChunk<'_>, rows: u64) -> u64 {
     sum(chunk, rows, leaf_width(chunk.column))
 }
 
-/// As [`ColumnChunk::held`], for the first of `all` rows. How long lists, texts and binary values are is not known: they count whole.
+/// The bytes like [`ColumnChunk::held`], for the first of `all` rows. The lengths of lists, texts and binary
+/// values are unknown, so these count as a whole.
 pub(super) fn held_of_first(chunk: &ColumnChunk<'_>, all: u64, rows: u64) -> u64 {
     let is_list = chunk.column.max_rep_level() > 0;
     match is_list || rows >= all {
@@ -183,19 +193,20 @@ fn sum(chunk: &ColumnChunk<'_>, rows: u64, width: u64) -> u64 {
     values.saturating_mul(width).saturating_add(validity).saturating_add(pages).saturating_add(lists)
 }
 
-/// Bytes that a constant column holds in `rows` rows: a value or a view for each.
+/// The bytes of a constant column in `rows` rows: a value or a view for each.
 pub(super) fn constant(constant: &Constant, rows: u64) -> u64 {
     let width = constant.value.data_type().primitive_width().unwrap_or(size_of::<u128>());
     rows.saturating_mul(width as u64).saturating_add(rows.div_ceil(u64::from(u8::BITS)))
 }
 
-/// Bytes of the values of a constant column one by one, with an offset each.
+/// The bytes of the values of a constant column one by one, with an offset for each.
 pub(super) fn constant_values(constant: &Constant, rows: u64) -> u64 {
     let value = constant.value.get_array_memory_size() as u64;
     rows.saturating_mul(value.saturating_add(size_of::<u64>() as u64))
 }
 
-/// Bytes of the values of a chunk one by one, with an offset each; `None` where the footer does not tell.
+/// The bytes of the values of a chunk one by one, with an offset for each; `None` if the footer does not have
+/// them.
 pub(super) fn values(chunk: &ColumnChunk<'_>) -> Option<u64> {
     let number = chunk.values;
     let bytes = match chunk.column.physical_type() {

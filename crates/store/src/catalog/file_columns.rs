@@ -1,4 +1,4 @@
-//! How one file's columns map to the catalogue's. Files that were written alike share one value.
+//! The mapping of one file's columns to those of the catalogue. Files with the same columns share one value.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,18 +15,20 @@ use super::lists::Lists;
 use super::{Projection, types};
 use crate::snapshot::Constant;
 
-/// The columns of a file: what Parquet has, what is delivered, and where the catalogue's columns are among them.
+/// The columns of a file: as Parquet has them, as they are delivered, and their places among the catalogue's
+/// columns.
 #[derive(Debug)]
 pub struct FileColumns {
     /// The columns as Parquet describes them.
     pub parquet: SchemaDescPtr,
     /// The program that wrote them.
     pub created_by: Option<Arc<str>>,
-    /// The columns in this file's order, typed as delivered: what the Parquet reader is asked for.
+    /// The columns in this file's order, typed as delivered: the request to the Parquet reader.
     pub schema: SchemaRef,
     /// The columns of `schema` that cannot be read.
     pub(crate) refused: Arc<Refusals>,
-    /// For each leaf column the lists around it, if one of them has a fixed length; empty if none of any has.
+    /// For each leaf column the lists around it, if one of them has a fixed length; empty if that holds for
+    /// no leaf.
     lists: Arc<[Option<Lists>]>,
     /// The origin of each column of the catalogue; empty if they are the columns of `schema`.
     origins: Vec<Origin>,
@@ -39,14 +41,14 @@ pub enum Origin {
     Stored(usize),
     /// The file's constant with this index.
     Constant(usize),
-    /// The file has no such column: it is null, if the file is one of a table, and otherwise refused.
+    /// The file lacks the column: it is null, if the file belongs to a table, and refused otherwise.
     Absent,
 }
 
 impl FileColumns {
-    /// The columns of a file by itself. Two of one name are refused.
+    /// The columns of a file alone. Two columns of one name are refused.
     ///
-    /// Fails with `Corrupt` for a schema that makes no sense.
+    /// Fails with `Corrupt` for an inconsistent schema.
     fn new(
         parquet: SchemaDescPtr,
         created_by: Option<&str>,
@@ -67,7 +69,8 @@ impl FileColumns {
         Ok(FileColumns { parquet, created_by, schema, refused: refused.into(), lists, origins: Vec::new() })
     }
 
-    /// The same columns, for a catalogue with the columns `common`: stored, or one of `constants`, which come first.
+    /// The same columns, for a catalogue with the columns `common`: each is stored, or one of `constants`,
+    /// which take precedence.
     pub(crate) fn for_catalog(&self, common: &Schema, constants: &[Constant]) -> Self {
         let same = constants.is_empty()
             && common.fields().len() == self.schema.fields().len()
@@ -103,7 +106,7 @@ impl FileColumns {
         self.lists.get(leaf)?.as_ref()
     }
 
-    /// The stored ones of the catalogue's `columns`, by their index in this file, ascending.
+    /// The stored columns among the catalogue's `columns`, by their index in this file, ascending.
     pub fn roots(&self, columns: &[usize]) -> Vec<usize> {
         let stored = columns.iter().filter_map(|&column| match self.origin(column) {
             Origin::Stored(root) => Some(root),
@@ -114,7 +117,7 @@ impl FileColumns {
         roots
     }
 
-    /// The leaf columns of a projection, ascending, as the file orders them.
+    /// The leaf columns of a projection, ascending, in the file's order.
     pub fn leaves(&self, projection: &Projection) -> Vec<usize> {
         self.read_of(&self.roots(projection.columns()), projection)
     }
@@ -148,8 +151,8 @@ impl FileColumns {
         Ok(Arc::new(SchemaDescriptor::new(Arc::new(message))))
     }
 
-    /// Whether the pages of all leaf columns of the file's column `root` can be read one by one: they have as many rows as
-    /// values. Times of 96 bits are looked at a second time, and are not.
+    /// Whether the pages of all leaf columns of the file's column `root` can be read one by one: each has one
+    /// value for each row. 96-bit times are decoded a second time, so they cannot.
     pub fn is_read_by_pages(&self, root: usize) -> bool {
         let mut leaves = self.leaves_of(&[root]).into_iter().map(|leaf| &self.parquet.columns()[leaf]);
         leaves.all(|leaf| leaf.max_rep_level() == 0 && leaf.physical_type() != PhysicalType::INT96)
@@ -167,7 +170,7 @@ impl FileColumns {
     }
 }
 
-/// The leaf columns of a projection, looked up once for neighbours of equal columns.
+/// The leaf columns of a projection, looked up once for neighbouring files with the same columns.
 pub struct ProjectedLeaves<'a> {
     projection: &'a Projection,
     of: Option<&'a FileColumns>,
@@ -175,12 +178,12 @@ pub struct ProjectedLeaves<'a> {
 }
 
 impl<'a> ProjectedLeaves<'a> {
-    /// Finds those of `projection` in one file after the other.
+    /// A look-up of the leaves of `projection` in one file after the other.
     pub fn new(projection: &'a Projection) -> Self {
         ProjectedLeaves { projection, of: None, leaves: Vec::new() }
     }
 
-    /// Those of a file, ascending.
+    /// The leaves in a file, ascending.
     pub fn of(&mut self, columns: &'a FileColumns) -> &[usize] {
         if !self.of.is_some_and(|known| std::ptr::eq(known, columns)) {
             (self.of, self.leaves) = (Some(columns), columns.leaves(self.projection));
@@ -189,30 +192,31 @@ impl<'a> ProjectedLeaves<'a> {
     }
 }
 
-/// The columns seen so far: files that were written alike share one value, which is most of what a footer weighs.
+/// The columns seen so far: files with the same columns share one value, which is most of the memory of a
+/// footer.
 #[derive(Debug, Default)]
 pub struct KnownColumns {
-    /// Each with what says how it is typed.
+    /// The columns, each with the metadata that says how they are typed.
     known: Mutex<Vec<(Vec<KeyValue>, Arc<FileColumns>)>>,
     placed: Mutex<HashMap<SharedBy, Placed>>,
 }
 
-/// Columns as a catalogue has them.
+/// The columns of a file in a catalogue.
 #[derive(Debug)]
 struct Placed {
     columns: Arc<FileColumns>,
-    /// Kept, so that its address is not another's.
+    /// The declared schema, which is kept so that its address is not reused.
     _declared: Option<SchemaRef>,
 }
 
-/// Files that agree in this have the same columns in a catalogue: the addresses of what is stored and of the declared
-/// fields, and the constants.
+/// The key of columns in a catalogue, which files with an equal one share: the addresses of the stored and of
+/// the declared fields, and the constants.
 pub type SharedBy = (Option<usize>, Option<usize>, Vec<String>);
 
 impl KnownColumns {
-    /// The columns of a file by itself. How those of a table are typed is said by the table, and by Parquet.
+    /// The columns of a file alone. The columns of a table's file are typed by the table, and by Parquet.
     ///
-    /// Fails with `Corrupt` for a schema that makes no sense.
+    /// Fails with `Corrupt` for an inconsistent schema.
     pub(crate) fn of_file(&self, metadata: &FileMetaData, is_of_table: bool) -> Result<Arc<FileColumns>> {
         let hints = match is_of_table {
             true => hints_of_table(),
@@ -234,7 +238,8 @@ impl KnownColumns {
         Ok(columns)
     }
 
-    /// The columns of a file in the catalogue: those that files of the same `key` have, or else what `place` says.
+    /// The columns of a file in the catalogue: those of another file with the same `key`, or else the result
+    /// of `place`.
     pub(crate) fn in_catalog(
         &self,
         key: SharedBy,

@@ -9,13 +9,13 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::File;
 
-/// Identity of a data set: a hash over the relative path, size, footer and row counts of each file, and the schema; of a
-/// table also over its constants, its deleted rows and what else identifies it. A file whose rows and columns are in the
-/// table's list counts without its footer, which may not have been read.
+/// The identity of a data set: a hash over the relative path, size, footer and row counts of each file, and
+/// the schema; for a table also over its constants, its deleted rows and its further identities. A file whose
+/// rows and columns are in the table's list counts without its footer, which may not have been read.
 ///
-/// Why not the time of change or the store's tag: two nodes with a copy of the same data each must agree on the order. The
-/// footer has offsets, sizes and statistics of every column chunk, so other rows have another footer. Shown, and
-/// serialized, as 32 hexadecimal digits.
+/// Why not the time of change or the store's tag: two nodes with a copy of the same data each must agree on
+/// the order. The footer has offsets, sizes and statistics of every column chunk, so other rows have another
+/// footer. It is shown and serialized as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Fingerprint(u128);

@@ -1,17 +1,19 @@
-//! What is kept of a file's footer: the rows of its row groups, and where and how their column chunks are stored.
+//! The part of a file's footer that is kept: the rows of its row groups, and where and how their column
+//! chunks are stored.
 //!
-//! About eight bytes for each column chunk, where the Parquet crate's own form takes a kilobyte. Statistics, page indexes
-//! and the names of encodings are not kept: whoever needs them reads the footer again ([`source`](crate::source)).
+//! It takes about eight bytes for each column chunk, where the Parquet crate's own form takes a kilobyte.
+//! Statistics, page indexes and the names of encodings are not kept: code that needs them reads the footer
+//! again ([`source`](crate::source)).
 //!
 //! ```text
 //! row group      rows, then its column chunks in the order of the schema
 //! column chunk   flags, start, length, uncompressed length, values, unencoded length, nulls
 //!                       └ unless it follows the chunk before ┘       └ if not one for each row; if the footer tells it
 //!
-//! The nulls are kept where lists of a fixed length are in others: they tell how many values there are in Arrow.
+//! The nulls are kept if lists of a fixed length are in others: they determine the number of values in Arrow.
 //! ```
 //!
-//! Each number takes as many bytes as it needs. A row group is decoded by itself.
+//! Each number takes as many bytes as it needs. Each row group can be decoded alone.
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +30,7 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
 use super::FileColumns;
 use super::lists::Lists;
 
-/// The codecs, by the number that the format gives them: three bits of a column chunk's flags.
+/// The codecs, by their numbers in the format: three bits of a column chunk's flags.
 const CODECS: [CompressionCodec; 8] = [
     CompressionCodec::UNCOMPRESSED,
     CompressionCodec::SNAPPY,
@@ -41,31 +43,31 @@ const CODECS: [CompressionCodec; 8] = [
 ];
 
 const CODEC: u8 = 0b111;
-/// A dictionary page comes first.
+/// The flag of a chunk that begins with a dictionary page.
 const DICTIONARY: u8 = 1 << 3;
-/// Values may be stored once where they repeat each other.
+/// The flag of a chunk in which repeated values may be stored once.
 const REPEATS: u8 = 1 << 4;
-/// The chunk begins where the one before it ends.
+/// The flag of a chunk that begins where the one before it ends.
 const FOLLOWS: u8 = 1 << 5;
-/// There is one value for each row.
+/// The flag of a chunk with one value for each row.
 const ONE_A_ROW: u8 = 1 << 6;
-/// The length of the values without their encoding is known.
+/// The flag of a chunk whose values have a known length without their encoding.
 const UNENCODED: u8 = 1 << 7;
 
-/// A footer, without what only filters and reports need.
+/// A footer, without the parts that only filters and reports need.
 #[derive(Clone, Debug)]
 pub struct Footer {
-    /// xxh3-64 of the footer's bytes: of its schema, statistics and offsets.
+    /// The xxh3-64 hash of the footer's bytes: of its schema, statistics and offsets.
     pub(crate) hash: u64,
-    /// The columns of the file, and where the catalogue's columns are among them.
+    /// The columns of the file, and their places among the catalogue's columns.
     pub columns: Arc<FileColumns>,
     /// The row groups, one after the other.
     bytes: Box<[u8]>,
-    /// Where each row group but the first begins.
+    /// The beginning of each row group except the first.
     starts: Box<[u32]>,
 }
 
-/// Where and how a column chunk is stored.
+/// The storage of a column chunk: where it is, and how it is encoded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnChunk<'a> {
     /// The column of the schema.
@@ -73,28 +75,28 @@ pub struct ColumnChunk<'a> {
     pub(super) codec: CompressionCodec,
     /// Whether it begins with a dictionary page.
     pub has_dictionary: bool,
-    /// Whether values may be stored once where they repeat each other.
+    /// Whether repeated values may be stored once.
     pub(crate) repeats: bool,
     start: u64,
-    /// Bytes as stored.
+    /// The number of stored bytes.
     pub length: u64,
-    /// Bytes of its pages when they are decompressed.
+    /// The bytes of its pages when they are decompressed.
     pub uncompressed: u64,
-    /// Values, with nulls.
+    /// The number of values, including nulls.
     pub values: u64,
-    /// Bytes of its byte arrays one by one, where the footer tells them.
+    /// The bytes of its byte arrays one by one, if the footer has them.
     pub(crate) unencoded: Option<u64>,
     /// The lists around its values, if one of them has a fixed length.
     pub(super) lists: Option<&'a Lists>,
-    /// Of the values those that are null, or lie in what is: where it takes them to count [`lists`](Self::lists), and the footer
-    /// tells them.
+    /// The number of values that are null, or under a null, if they are needed to count
+    /// [`lists`](Self::lists) and the footer has them.
     pub(super) nulls: Option<u64>,
 }
 
 impl Footer {
-    /// Keeps what is needed of `metadata`, whose numbers must have been checked.
+    /// Keeps the needed part of `metadata`, whose numbers must have been checked.
     ///
-    /// Fails with `TooLarge` where that takes more than 4 GiB.
+    /// Fails with `TooLarge` if it takes more than 4 GiB.
     pub(crate) fn new(hash: u64, columns: Arc<FileColumns>, metadata: &ParquetMetaData) -> Result<Self> {
         let (mut bytes, mut starts) = (Vec::new(), Vec::new());
         for group in metadata.row_groups() {
@@ -115,12 +117,12 @@ impl Footer {
         Ok(Footer { hash, columns, bytes: bytes.into(), starts: starts.into() })
     }
 
-    /// The same with the columns as a catalogue has them.
+    /// The footer with its columns placed in a catalogue.
     pub(crate) fn with_columns(self, columns: Arc<FileColumns>) -> Self {
         Footer { columns, ..self }
     }
 
-    /// Rows of each row group.
+    /// The rows of each row group.
     pub(crate) fn row_counts(&self) -> impl Iterator<Item = u64> {
         let groups = if self.bytes.is_empty() { 0 } else { self.starts.len() + 1 };
         (0..groups).map(|group| Numbers(self.of_group(group)).next())
@@ -140,7 +142,7 @@ impl Footer {
         })
     }
 
-    /// Of those of a row group the ones at `leaves`, which ascend.
+    /// The column chunks of a row group at `leaves`, which ascend.
     #[inline]
     pub fn chunks_at(
         &self,
@@ -151,8 +153,8 @@ impl Footer {
         leaves.into_iter().map_while(move |wanted| chunks.find(|(leaf, _)| *leaf == wanted))
     }
 
-    /// A row group as the Parquet crate describes it, by itself, of a file that has none but the columns `roots`, which
-    /// ascend. The crate looks at each column of a file for each row group, be it read or not.
+    /// A row group as the Parquet crate describes it, alone in a file with only the columns `roots`, which
+    /// ascend. The crate visits each column of a file for each row group, whether it is read or not.
     pub fn row_group(&self, group: usize, roots: &[usize]) -> Result<ParquetMetaData> {
         let parquet = self.columns.parquet_of(roots)?;
         let rows = Numbers(self.of_group(group)).next();
@@ -161,8 +163,8 @@ impl Footer {
         to_parquet(&parquet, rows, chunks)
     }
 
-    /// As [`row_group`](Self::row_group), of the column that has this leaf alone, and of `rows` rows of the leaf: those of
-    /// the pages that are in `length` bytes from `start` on.
+    /// A row group like [`row_group`](Self::row_group), with only the column of this leaf, and only `rows`
+    /// rows of it: those of the pages in `length` bytes from `start` on.
     pub fn row_group_of_pages(
         &self,
         group: usize,
@@ -181,7 +183,7 @@ impl Footer {
         to_parquet(&parquet, rows, chunks)
     }
 
-    /// Memory that it takes, without the columns, which files share.
+    /// The memory that it takes, without the columns, which files share.
     pub(crate) fn bytes(&self) -> u64 {
         (self.bytes.len() + size_of_val(&*self.starts)) as u64
     }
@@ -207,19 +209,20 @@ fn to_parquet<'a>(
 }
 
 impl<'a> ColumnChunk<'a> {
-    /// A chunk of some of its pages, which were put together: `rows` values in `length` bytes from `start` on.
+    /// A chunk of some of its pages, which were joined: `rows` values in `length` bytes from `start` on.
     pub fn of_pages(self, start: u64, length: u64, rows: u64) -> Self {
         ColumnChunk { start, length, values: rows, ..self }
     }
 
-    /// A part of it, of `length` bytes and `rows` values, as far as costs are concerned: its pages are taken to be compressed
-    /// alike.
+    /// A part of the chunk, of `length` bytes and `rows` values, for the computation of costs: its pages are
+    /// assumed to be compressed alike.
     pub fn share(self, length: u64, rows: u64) -> Self {
         let share = u128::from(self.uncompressed) * u128::from(length) / u128::from(self.length.max(1));
         ColumnChunk { length, values: rows, uncompressed: u64::try_from(share).unwrap_or(u64::MAX), ..self }
     }
 
-    /// What is kept of a footer's entry. What is less than zero, which no checked footer has, counts as zero.
+    /// The kept part of a footer's entry. Negative numbers, which a checked footer does not have, count as
+    /// zero.
     pub fn of(column: &'a ColumnDescPtr, about: &ColumnChunkMetaData) -> Self {
         let repeats = |encoding| {
             matches!(
@@ -243,7 +246,7 @@ impl<'a> ColumnChunk<'a> {
         }
     }
 
-    /// The same in lists of which one has a fixed length, if it is.
+    /// The chunk within `lists`, if one of them has a fixed length.
     pub(super) fn within(self, lists: Option<&'a Lists>, about: &ColumnChunkMetaData) -> Self {
         let counted = lists.filter(|lists| lists.are_counted_by_nulls());
         let nulls = counted.and_then(|_| about.statistics()?.null_count_opt());
@@ -255,12 +258,12 @@ impl<'a> ColumnChunk<'a> {
         self.codec.into()
     }
 
-    /// Where it lies in its file. Footers are checked for it when they are read.
+    /// The range of the chunk in its file, which is checked when the footer is read.
     pub fn range(&self) -> Range<u64> {
         self.start..self.end()
     }
 
-    /// The same as the Parquet crate describes it, as far as decoding needs it.
+    /// The chunk as the Parquet crate describes it, as far as decoding needs it.
     pub(crate) fn to_parquet(self) -> Result<ColumnChunkMetaData> {
         let start = self.start.cast_signed();
         ColumnChunkMetaData::builder(self.column.clone())
@@ -335,7 +338,8 @@ impl<'a> ColumnChunk<'a> {
     }
 }
 
-/// Numbers of variable length, read from the front: zeros where they end, which none that were written here do early.
+/// Numbers of variable length, read from the front. After the end they read as zeros, which does not occur in
+/// footers that were written here.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -360,7 +364,7 @@ impl Numbers<'_> {
         value
     }
 
-    /// A number that was written as its distance from another.
+    /// Reads a number that was written as its difference from another.
     #[inline]
     fn near(&mut self, other: u64) -> u64 {
         let zigzag = self.next();
@@ -368,7 +372,7 @@ impl Numbers<'_> {
     }
 }
 
-/// Writes seven bits a byte, the lowest first.
+/// Writes a number with seven bits in each byte, the lowest first.
 fn write(bytes: &mut Vec<u8>, mut value: u64) {
     while value > 0x7f {
         bytes.push(value as u8 | 0x80);
@@ -377,7 +381,7 @@ fn write(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// Writes a number as its distance from another, which is short if they are near.
+/// Writes a number as its difference from another, which is short if both are near.
 fn write_near(bytes: &mut Vec<u8>, value: u64, other: u64) {
     let distance = value.wrapping_sub(other).cast_signed();
     write(bytes, ((distance << 1) ^ (distance >> 63)).cast_unsigned());

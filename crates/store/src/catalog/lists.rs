@@ -1,4 +1,4 @@
-//! Lists of a fixed length: one that is null has all of its items in Arrow, and none in Parquet.
+//! Lists of a fixed length: a null one has all of its items in Arrow, and none in Parquet.
 
 use forebay_arrow::datatypes::{DataType, Field, Schema};
 use parquet::schema::types::SchemaDescriptor;
@@ -8,23 +8,23 @@ use super::types::VIEW_BYTES;
 /// The lists around the values of a leaf column, some of which have a fixed length.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lists {
-    /// From the outside in, the length of those that have a fixed one.
+    /// The lengths of the lists from the outside in; `None` for a list that is not of fixed length.
     lengths: Box<[Option<u64>]>,
-    /// Bytes of a value in Arrow.
+    /// The bytes of a value in Arrow.
     width: u64,
 }
 
-/// What a column chunk has in Arrow, at most.
+/// The most lists and values that a column chunk has in Arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slots {
-    /// Lists that differ in length, of all depths.
+    /// The number of lists of varying length, at all depths.
     pub(crate) lists: u64,
-    /// Values, with those that nobody stored.
+    /// The number of values, including those under null lists, which are not stored.
     pub(crate) values: u64,
 }
 
 impl Lists {
-    /// Those of each leaf column; nothing where no list has a fixed length.
+    /// The lists of each leaf column; nothing if no list has a fixed length.
     pub(super) fn of_leaves(schema: &Schema, parquet: &SchemaDescriptor) -> Box<[Option<Self>]> {
         let mut all: Vec<Option<Self>> = Vec::new();
         let mut first = 0;
@@ -35,14 +35,14 @@ impl Lists {
             first += leaves;
             let mut of_root = Vec::with_capacity(leaves);
             Lists::add(field, &mut Vec::new(), &mut of_root);
-            // A column that is refused may have another type than it is stored as.
+            // A refused column may have another type than it is stored as.
             of_root.resize(leaves, None);
             all.append(&mut of_root);
         }
         if all.iter().all(Option::is_none) { Box::default() } else { all.into() }
     }
 
-    /// Adds those of each leaf of a field, in order.
+    /// Adds the lists of each leaf of a field, in order.
     fn add(field: &Field, around: &mut Vec<Option<u64>>, found: &mut Vec<Option<Self>>) {
         let (length, item) = match field.data_type() {
             DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => (None, item),
@@ -61,21 +61,23 @@ impl Lists {
         around.pop();
     }
 
-    /// Whether it takes the number of nulls to tell how many values there are: some lists of a fixed length are in others.
+    /// Whether the number of values depends on the number of nulls: some lists of a fixed length are in
+    /// others.
     pub(super) fn are_counted_by_nulls(&self) -> bool {
         let mut inner = self.lengths.iter().skip_while(|length| length.is_some());
         inner.any(Option::is_some)
     }
 
-    /// Bytes of a value in Arrow.
+    /// The bytes of a value in Arrow.
     pub(super) fn width(&self) -> u64 {
         self.width
     }
 
-    /// What a chunk of so many rows and stored values has; of the latter, `nulls` at most are null, or lie in what is.
+    /// The lists and values of a chunk of `rows` rows and `values` stored values, of which at most `nulls`
+    /// are null or under a null.
     pub(super) fn slots(&self, rows: u64, values: u64, nulls: Option<u64>) -> Slots {
         let nulls = nulls.unwrap_or(values).min(values);
-        // Each row has as many, whatever is null, up to the first list that differs in length.
+        // Down to the first list of varying length, each row has the same number, whatever is null.
         let (mut lists, mut are_of_rows, mut each) = (0u64, true, 1u64);
         let slots = |are_of_rows: bool, each: u64| match are_of_rows {
             true => rows.saturating_mul(each),
@@ -94,7 +96,7 @@ impl Lists {
     }
 }
 
-/// Bytes of a value, without what a view points to.
+/// The bytes of a value, without those that a view points to.
 fn width(leaf: &DataType) -> u64 {
     match leaf {
         DataType::Null => 0,

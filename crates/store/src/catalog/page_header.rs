@@ -10,38 +10,40 @@ use super::thrift::declared::{DATA_PAGE_HEADER, DATA_PAGE_HEADER_V2, DICTIONARY_
 pub enum Kind {
     /// Values with their levels, compressed together.
     Data,
-    /// The distinct values that the data pages of the chunk number.
+    /// The distinct values to which the data pages of the chunk refer by number.
     Dictionary,
-    /// Values, and before them levels that are not compressed.
+    /// Values, preceded by levels that are not compressed.
     DataV2,
 }
 
-/// The contents of a page header. Sizes have 31 bits in the format, so that it takes few bytes, which are soon moved.
+/// The content of a page header. Sizes have 31 bits in the format, so it takes few bytes and is cheap to
+/// move.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page {
-    /// What the page holds.
+    /// The kind of the page's content.
     pub kind: Kind,
-    /// Bytes of its content once decompressed.
+    /// The bytes of its content once decompressed.
     pub uncompressed: u32,
-    /// Bytes of its content as it is stored.
+    /// The bytes of its content as stored.
     pub compressed: u32,
-    /// Values, nulls included.
+    /// The number of values, nulls included.
     pub values: u32,
-    /// The encoding of its values, by the number that the format gives it.
+    /// The encoding of its values, by its number in the format.
     pub encoding: i32,
-    /// CRC-32 of the page as it is stored, if the writer gave it.
+    /// The CRC-32 of the stored page, if the writer gave it.
     pub crc: Option<u32>,
-    /// Of data pages of version 1 alone: how repetition and definition levels are encoded.
+    /// The encodings of repetition and definition levels, in data pages of version 1.
     pub level_encodings: [i32; 2],
-    /// Of version 2 alone, else 0: bytes of levels that are uncompressed in front of the values.
+    /// The bytes of uncompressed levels before the values, in version 2; else 0.
     pub levels: u32,
-    /// Bytes of the levels that are repetition levels, which come first.
+    /// The bytes of repetition levels among these, which come first.
     pub repetition: u32,
-    /// The offset in the header of the flag that the values are not compressed (version 2), if there is one.
+    /// The offset in the header of the flag that says that values are not compressed (version 2), if there is
+    /// one.
     pub not_compressed: Option<u32>,
 }
 
-/// The flag of a boolean field, true instead of false: the type that is written is the value.
+/// The header of a boolean field with the value true instead of false: the written type is the value.
 pub fn compressed(flag: u8) -> u8 {
     (flag & 0xf0) | TRUE
 }
@@ -50,18 +52,18 @@ const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const STRUCT: u8 = 12;
 
-/// The fields that are read here, by their ids.
+/// The fields of a header that are read here.
 #[derive(Default)]
 struct Fields {
     kind: Option<i32>,
     uncompressed: Option<u32>,
     compressed: Option<u32>,
-    /// The field that holds the header of the page's kind.
+    /// The id of the field that holds the header of the page's kind.
     of_kind: Option<i16>,
     values: Option<u32>,
     encoding: Option<i32>,
     crc: Option<u32>,
-    /// Of repetition and definition levels.
+    /// The encodings of repetition and definition levels.
     level_encodings: [i32; 2],
     nulls: Option<u32>,
     rows: Option<u32>,
@@ -95,11 +97,12 @@ fn unusual(bytes: &[u8]) -> Result<(Page, usize)> {
     Err(corrupt("a page header is malformed"))
 }
 
-/// The header of a dictionary or of a data page of version 1 as nearly every writer writes it: all fields in order, none
-/// unknown. `None` says nothing about others. Small row groups have a header for a few values.
+/// Reads the header of a dictionary page or of a data page of version 1 in the form in which nearly every
+/// writer writes it: all fields in order, none unknown. `None` says nothing about the header. This matters
+/// for small row groups, which have a header for a few values.
 #[inline(always)]
 fn usual(input: &mut Compact<'_>) -> Option<Page> {
-    /// The first field, or the one after that before it.
+    /// The type of a 32-bit integer in the first field, or in the field whose id follows.
     const I32: u8 = 0x15;
     const FALSE_OR_TRUE: [u8; 2] = [0x12, 0x11];
     const STATISTICS: [u8; 1] = [0x10 | STRUCT];
@@ -126,7 +129,7 @@ fn usual(input: &mut Compact<'_>) -> Option<Page> {
     } else {
         input.next_of(FALSE_OR_TRUE);
     }
-    // The ends of both structures.
+    // These end both structures.
     input.next_of([0])?;
     input.next_of([0])?;
     Some(Page {
@@ -152,7 +155,7 @@ impl Fields {
                 3 => self.compressed = Some(size(input, kind)?),
                 4 => self.crc = Some(input.i32(kind)?.cast_unsigned()),
                 5..=8 => {
-                    // If there are two, the Parquet crate mixes them.
+                    // The Parquet crate would mix two of them.
                     let is_first = self.of_kind.replace(id).is_none();
                     (is_first && kind == STRUCT).then_some(())?;
                     match id {
@@ -206,7 +209,7 @@ impl Fields {
                     let at = bytes.len() - input.remaining() - 1;
                     self.not_compressed = match Compact::bool(kind)? {
                         true => None,
-                        // Its id, if it is written out, follows the type; no writer does that.
+                        // If the id were written out, it would follow the type; no writer does that.
                         false => Some((bytes[at] & 0x0f == FALSE).then(|| u32::try_from(at).ok())??),
                     };
                 }
@@ -226,7 +229,7 @@ impl Fields {
             _ => return None,
         };
         let of_v2 = |field: Option<u32>| if kind == Kind::DataV2 { field } else { Some(0) };
-        // They have to be there, and what they say is not relied on.
+        // These fields must exist, but their values are not used.
         of_v2(self.rows.and(self.nulls))?;
         let repetition = of_v2(self.repetition_levels)?;
         Some(Page {
@@ -248,7 +251,7 @@ fn corrupt(cause: &str) -> Error {
     Error::new(ErrorKind::Corrupt, cause)
 }
 
-/// A number that is not negative.
+/// Reads a number that is not negative.
 fn size(input: &mut Compact<'_>, kind: u8) -> Option<u32> {
     u32::try_from(input.i32(kind)?).ok()
 }
@@ -257,14 +260,15 @@ fn size(input: &mut Compact<'_>, kind: u8) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// As it is read field by field.
+    /// Reads a header field by field.
     fn slowly(bytes: &[u8]) -> Option<(Page, usize)> {
         let (mut input, mut fields) = (Compact::new(bytes), Fields::default());
         fields.read(&mut input, bytes)?;
         Some((fields.page()?, bytes.len() - input.remaining()))
     }
 
-    /// Those that pyarrow writes, and each with one other byte: what is read at once is what is read field by field.
+    /// Headers that pyarrow writes, and each with one other byte, read the same in the fast way and field by
+    /// field.
     #[test]
     fn a_usual_header_means_what_its_fields_mean() {
         let dictionary = [0x15, 4, 0x15, 0xf8, 5, 0x15, 0xfe, 5, 0x4c, 0x15, 0xbe, 1, 0x15, 0, 0x12, 0, 0];

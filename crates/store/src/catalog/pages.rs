@@ -1,7 +1,7 @@
-//! The pages of a column chunk, as its offset index or their headers have them.
+//! The pages of a column chunk, from its offset index or from page headers.
 //!
-//! Source: [Parquet's page index](https://parquet.apache.org/docs/file-format/pageindex/). An index only saves reads, so one that
-//! makes no sense is as good as none.
+//! Source: [Parquet's page index](https://parquet.apache.org/docs/file-format/pageindex/). An index only
+//! saves reads, so an inconsistent one is ignored.
 
 use std::ops::Range;
 
@@ -10,19 +10,19 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use super::ColumnChunk;
 use super::thrift::Compact;
 
-/// The longest index that is read. One of a million pages takes some twenty times fewer bytes.
-const LONGEST: u64 = 64 << 20;
+/// The longest index that is read. An index of a million pages takes about a twentieth of this.
+const MAX_INDEX_BYTES: u64 = 64 << 20;
 
-/// Where the data pages of a column chunk are, and which rows they have. There is one at least.
+/// The places of a column chunk's data pages, and their rows. There is at least one page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageLocations {
     /// The first row of each page in the row group, ascending from 0.
     first_rows: Vec<u32>,
-    /// The bytes of each page in its file, ascending, in those of its chunk.
+    /// The bytes of each page in its file, ascending, within those of its chunk.
     ranges: Vec<Range<u64>>,
-    /// Rows of the row group.
+    /// The number of rows in the row group.
     rows: u32,
-    /// The first page from which on none refers to the dictionary, as far as that is known.
+    /// The first page from which on no page refers to the dictionary, as far as that is known.
     plain_from: usize,
 }
 
@@ -38,11 +38,13 @@ impl PageLocations {
             }
             _ => input.skip(kind),
         })?;
-        // Pages follow each other up to the end of their chunk. Where an index says otherwise, a length in it is wrong.
+        // Pages follow each other up to the end of their chunk. If an index says otherwise, a length in it is
+        // wrong.
         PageLocations::new(pages?, chunk, rows).filter(|pages| pages.are_without_gaps(chunk))
     }
 
-    /// The pages with these first rows and bytes, of a chunk whose row group has `rows` rows; `None` if they make no sense.
+    /// The pages with these first rows and bytes, in a chunk whose row group has `rows` rows; `None` if they
+    /// are inconsistent.
     pub fn new(pages: Vec<(u32, Range<u64>)>, chunk: &ColumnChunk<'_>, rows: u32) -> Option<Self> {
         let (first_rows, ranges): (Vec<u32>, Vec<Range<u64>>) = pages.into_iter().unzip();
         let of_chunk = chunk.range();
@@ -60,7 +62,7 @@ impl PageLocations {
         ends_with && self.ranges.windows(2).all(|pair| pair[0].end == pair[1].start)
     }
 
-    /// The same where the pages from this one on do without the dictionary.
+    /// The same pages, where those from `page` on do not need the dictionary.
     pub fn plain_from(self, page: usize) -> Self {
         PageLocations { plain_from: page, ..self }
     }
@@ -70,7 +72,7 @@ impl PageLocations {
         page < self.plain_from
     }
 
-    /// How many there are.
+    /// The number of pages.
     #[allow(clippy::len_without_is_empty, reason = "a chunk without pages has no locations")]
     pub fn len(&self) -> usize {
         self.first_rows.len()
@@ -113,17 +115,17 @@ fn page(input: &mut Compact<'_>) -> Option<(u32, Range<u64>)> {
     Some((first?, offset..offset.checked_add(length?.max(1))?))
 }
 
-/// Where the offset index of a column chunk is, if there is one that may be read.
+/// The range of the offset index of a column chunk, if there is a valid one.
 pub fn offset_index(chunk: &ColumnChunkMetaData, file_bytes: u64) -> Option<Range<u64>> {
     within(chunk.offset_index_offset()?, chunk.offset_index_length()?, file_bytes)
 }
 
-/// Where the column index of a column chunk is, if there is one that may be read.
+/// The range of the column index of a column chunk, if there is a valid one.
 pub fn column_index(chunk: &ColumnChunkMetaData, file_bytes: u64) -> Option<Range<u64>> {
     within(chunk.column_index_offset()?, chunk.column_index_length()?, file_bytes)
 }
 
-/// Where the Bloom filter of a column chunk is, if there is one that may be read.
+/// The range of the Bloom filter of a column chunk, if there is a valid one.
 pub fn bloom_filter(chunk: &ColumnChunkMetaData, file_bytes: u64) -> Option<Range<u64>> {
     within(chunk.bloom_filter_offset()?, chunk.bloom_filter_length()?, file_bytes)
 }
@@ -131,7 +133,7 @@ pub fn bloom_filter(chunk: &ColumnChunkMetaData, file_bytes: u64) -> Option<Rang
 fn within(offset: i64, length: i32, file_bytes: u64) -> Option<Range<u64>> {
     let (start, length) = (u64::try_from(offset).ok()?, u64::try_from(length).ok()?);
     let end = start.checked_add(length)?;
-    (length > 0 && length <= LONGEST && end <= file_bytes).then_some(start..end)
+    (length > 0 && length <= MAX_INDEX_BYTES && end <= file_bytes).then_some(start..end)
 }
 
 #[cfg(test)]
@@ -203,7 +205,7 @@ mod tests {
         }
         let whole = index(&[(110, 10, 0), (120, 30, 12)]);
         assert!((0..whole.len()).all(|end| read(&whole[..end]).is_none()));
-        // More pages than there are bytes.
+        // The index claims more pages than there are bytes.
         assert!(read(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0x0f]).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Which columns are read, and which of their fields.
+//! The columns that are read, and the fields of them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,36 +16,36 @@ use super::types;
 pub struct Projection {
     columns: Arc<[usize]>,
     schema: SchemaRef,
-    /// One for each field of the schema.
+    /// The selection for each field of the schema.
     selected: Arc<[Selected]>,
-    /// Of the columns that are not read as a whole, the paths that are.
+    /// For columns that are read in part, the paths that are read.
     partial: Arc<HashMap<usize, HashSet<Vec<String>>>>,
 }
 
-/// A column to read, or what is read of a structure.
+/// A column to read, or a part of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
     /// An index into the catalogue's schema.
     pub column: usize,
-    /// What is read of it.
+    /// The part of the column that is read.
     pub of: Reads,
-    /// The name of what is delivered, where that is another one.
+    /// The delivered name, if it is another one.
     pub name: Option<String>,
 }
 
-/// What is read of a column.
+/// The part of a column that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// The column as it is stored.
+    /// The whole column as it is stored.
     Whole,
-    /// The structure with the fields at these paths alone.
+    /// The structure with only the fields at these paths.
     Fields(Vec<Vec<String>>),
-    /// The field at this path, as a column `meta.author`.
+    /// The field at this path, as a column such as `meta.author`.
     Field(Vec<String>),
 }
 
 impl Projection {
-    /// The columns of `stored` that are selected. The fields that a selection names must be there.
+    /// The selected columns of `stored`. The fields that a selection names must exist.
     ///
     /// Fails with `Unsupported` for columns of unsupported types, all of which it names.
     pub(crate) fn new(stored: &Schema, selected: Vec<Selected>) -> Result<Self> {
@@ -60,7 +60,7 @@ impl Projection {
         types::check_read(fields.iter().map(AsRef::as_ref))?;
         let mut columns: Vec<usize> = Vec::with_capacity(selected.len());
         for Selected { column, of, .. } in &selected {
-            // Fields of one structure stand side by side or not.
+            // Fields of one structure may be selected apart from each other.
             if matches!(of, Reads::Whole) || !columns.contains(column) {
                 columns.push(*column);
             }
@@ -87,7 +87,7 @@ impl Projection {
         &self.columns
     }
 
-    /// The schema of the batches that are read with it.
+    /// The schema of the batches that are read with this projection.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -97,7 +97,7 @@ impl Projection {
         &self.selected
     }
 
-    /// The fields of the schema at these places alone.
+    /// A projection to the fields of the schema at these places.
     pub fn only(&self, stored: &Schema, places: &[usize]) -> Result<Self> {
         Projection::new(stored, places.iter().map(|&place| self.selected[place].clone()).collect())
     }
@@ -113,14 +113,14 @@ impl Projection {
         each.collect()
     }
 
-    /// The stored name of each column that is read as a whole, by the one that it is delivered with.
+    /// The stored name of each column that is read as a whole, by its delivered name.
     pub fn stored_names<'a>(&'a self, stored: &'a Schema) -> impl Iterator<Item = (&'a str, &'a str)> {
         let each = self.schema.fields().iter().zip(self.selected.iter());
         each.filter(|(_, selected)| selected.of == Reads::Whole)
             .map(|(field, selected)| (field.name().as_str(), stored.field(selected.column).name().as_str()))
     }
 
-    /// Whether a leaf of a column is read: `path` is that of the leaf in the column.
+    /// Whether a leaf of a column is read: `path` is the path of the leaf in the column.
     pub(crate) fn reads(&self, column: usize, path: &[String]) -> bool {
         let Some(paths) = self.partial.get(&column) else { return true };
         (1..=path.len()).any(|depth| paths.contains(&path[..depth]))
@@ -139,17 +139,17 @@ impl Projection {
 }
 
 impl Selected {
-    /// Of a column, this part.
+    /// A selection of this part of a column.
     pub fn new(column: usize, of: Reads) -> Self {
         Selected { column, of, name: None }
     }
 
-    /// A whole column.
+    /// A selection of a whole column.
     pub fn whole(column: usize) -> Self {
         Selected::new(column, Reads::Whole)
     }
 
-    /// The field as it is delivered, of a stored one.
+    /// The delivered field for a stored one.
     fn field(&self, stored: &Field) -> Result<FieldRef> {
         match &self.of {
             Reads::Whole => Ok(Arc::new(stored.clone())),
@@ -171,7 +171,8 @@ impl Selected {
         }
     }
 
-    /// What is delivered of the rows of a column, which has these fields and perhaps others, in the order of `to`.
+    /// The delivered part of a column's rows, in the order of the fields of `to`; the column has these fields
+    /// and perhaps others.
     pub fn of(&self, column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         match &self.of {
             Reads::Whole => Ok(column.clone()),
@@ -189,7 +190,7 @@ impl Selected {
     }
 }
 
-/// The name of a field among the columns.
+/// The name of a field as a column of its own.
 pub fn joined(column: &str, path: &[String]) -> String {
     path.iter().fold(column.to_owned(), |name, field| name + "." + field)
 }
@@ -204,7 +205,7 @@ fn absent(name: &str) -> Error {
     Error::new(ErrorKind::Internal, format!("there is no field {name:?}"))
 }
 
-/// A structure with the fields at `paths` alone, in stored order.
+/// A structure with only the fields at `paths`, in stored order.
 fn pruned(data_type: &DataType, paths: &[&[String]]) -> DataType {
     let DataType::Struct(fields) = data_type else { return data_type.clone() };
     if paths.iter().any(|path| path.is_empty()) {
@@ -219,7 +220,7 @@ fn pruned(data_type: &DataType, paths: &[&[String]]) -> DataType {
     DataType::Struct(kept.collect())
 }
 
-/// A structure with the fields of `to` alone.
+/// A structure with only the fields of `to`.
 fn narrowed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let (Some(structure), DataType::Struct(wanted)) = (array.as_struct_opt(), to) else {
         return Ok(array.clone());
@@ -238,14 +239,14 @@ fn narrowed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(Arc::new(StructArray::try_new_with_length(Fields::from(fields), columns, nulls, rows).or_fail()?))
 }
 
-/// Whether structures have no other fields than those of `to`, all of which they have.
+/// Whether structures have exactly the fields of `to`.
 fn has_no_more(stored: &DataType, to: &DataType) -> bool {
     let (DataType::Struct(stored), DataType::Struct(to)) = (stored, to) else { return true };
     let mut each = stored.iter().zip(to);
     stored.len() == to.len() && each.all(|(stored, to)| has_no_more(stored.data_type(), to.data_type()))
 }
 
-/// A field of a structure that is null in some rows: null there too.
+/// A field of a structure that is null in some rows: the field is null there too.
 fn under(field: &ArrayRef, around: Option<&NullBuffer>) -> Result<ArrayRef> {
     if around.is_none_or(|around| around.null_count() == 0) || *field.data_type() == DataType::Null {
         return Ok(field.clone());

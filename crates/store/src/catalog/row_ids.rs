@@ -1,16 +1,17 @@
 //! The identity of each row: one number for a file and a place in it.
 //!
-//! Each file has a range of numbers of its own, which begins at a hash of its relative path. So a row keeps its number when
-//! files are added or taken away, and wherever the data set is copied to, and the row of a number is found with one search.
+//! Each file has a range of numbers of its own, which begins at a hash of its relative path. So a row keeps
+//! its number when files are added or removed, and wherever the data set is copied to, and one search finds
+//! the row of a number.
 //!
 //! ```text
 //! a.parquet  hash 10⁹ + 7    rows 0 1 2 …    numbers 1000000007 1000000008 …
 //! b.parquet  hash 4·10⁸      rows 0 1 2 …    numbers  400000000  400000001 …
 //! ```
 //!
-//! Two ranges that overlap would be a chance of 10⁻⁵ for a hundred thousand files of ten thousand rows. The file that comes
-//! later then begins at another hash, so that no two rows ever have one number; two files of one relative path, of two
-//! locations, are told apart in the same way.
+//! For a hundred thousand files of ten thousand rows, the chance that two ranges overlap is 10⁻⁵. If they do,
+//! the later file begins at another hash, so that no two rows ever have the same number; two files with the
+//! same relative path, in two locations, are distinguished in the same way.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,15 +22,15 @@ use forebay_base::Error;
 use serde::{Deserialize, Serialize, Serializer};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The bits of a hash: a range that begins there ends below 2^63.
+/// The bits of a hash: a range that begins at one ends below 2^63.
 const HASH_BITS: u32 = 62;
 
 /// A row of a data set, as a number from 0 to 2^63 - 1.
 ///
-/// It stands for the path of a file, relative to what was opened, and the ordinal of the row in that file. It is the same in
-/// every process, for each order, filter and set of columns, and in every copy of the data set; it stays the same when other
-/// files are added or removed. It does not say what the row holds: a file that is written again under its name has the
-/// same numbers.
+/// The number stands for the path of a file, relative to the location that was opened, and the ordinal of the
+/// row in that file. It is the same in every process, for each order, filter and set of columns, and in every
+/// copy of the data set; it stays the same when other files are added or removed. It does not depend on the
+/// content of the row: a file that is rewritten under its name has the same numbers.
 ///
 /// `Dataset::row` finds the row again, and the loader option `row_id` delivers the numbers as a column.
 ///
@@ -45,12 +46,12 @@ const HASH_BITS: u32 = 62;
 pub struct RowId(i64);
 
 impl RowId {
-    /// The row of this number, whether a data set has it or not.
+    /// The row with this number, whether a data set has it or not.
     pub fn new(number: i64) -> Self {
         RowId(number)
     }
 
-    /// Its number.
+    /// The number of the row.
     pub fn get(self) -> i64 {
         self.0
     }
@@ -71,21 +72,21 @@ impl FromStr for RowId {
     }
 }
 
-/// Where a row is stored: "data/train/part-7.parquet, row group 3, row 12".
+/// The place where a row is stored: "data/train/part-7.parquet, row group 3, row 12".
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct RowPlace {
-    /// Path or URL of the file.
+    /// The path or URL of the file.
     #[serde(serialize_with = "as_text")]
     pub file: Arc<str>,
-    /// Ordinal of the row group in the file, from 0.
+    /// The ordinal of the row group in the file, from 0.
     pub row_group: usize,
-    /// Ordinal of the row in its row group, from 0.
+    /// The ordinal of the row in its row group, from 0.
     pub row: u64,
-    /// Its number in the data set.
+    /// The number of the row in the data set.
     #[serde(skip)]
     pub id: RowId,
-    /// Which data set it is of, from 0, where several are read together.
+    /// The data set that the row belongs to, from 0, if several are read together.
     #[serde(skip)]
     pub source: usize,
 }
@@ -100,22 +101,22 @@ impl fmt::Display for RowPlace {
     }
 }
 
-/// The numbers of all rows: where the range of each file begins.
+/// The numbers of all rows, as the beginning of each file's range.
 #[derive(Clone, Debug)]
 pub(crate) struct RowIds {
-    /// By file.
+    /// The beginning of each file's range.
     pub(super) first: Box<[i64]>,
-    /// Beginning and file, ascending.
+    /// The beginnings with their files, ascending.
     pub(super) sorted: Box<[(i64, u32)]>,
 }
 
 impl RowIds {
-    /// Over files with a path and so many rows.
+    /// The numbers for files with a path and a number of rows.
     pub(super) fn of<'a>(files: impl Iterator<Item = (&'a str, u64)>) -> Self {
         RowIds::over(files, hash)
     }
 
-    /// As [`of`](Self::of), with a hash of a path and a seed.
+    /// The numbers like [`of`](Self::of), with a hash of a path and a seed.
     fn over<'a>(files: impl Iterator<Item = (&'a str, u64)>, hash: impl Fn(&str, u64) -> u64) -> Self {
         let mut taken: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let mut first = Vec::new();
@@ -127,7 +128,7 @@ impl RowIds {
                     && after.is_none_or(|(at, _)| begin + rows <= *at)
             };
             let mut begins = (0..).map(|seed| hash(path, seed) >> (u64::BITS - HASH_BITS));
-            // The numbers of all rows that can be counted fill no more than a part of the hashes.
+            // All rows that can be counted fill only a part of the hashes, so there is a free one.
             let begin = begins.find(is_free).unwrap_or_default();
             first.push(begin as i64);
             // A file without rows takes no number.

@@ -1,12 +1,14 @@
 //! The part of Thrift's compact protocol that is needed to check a header before it is trusted.
 //!
-//! Why not the Parquet crate's reader: it is private, and it makes room for a list before it reads it. It bounds
-//! the length of a list by the bytes that are left, but an element may take one byte there and many more in
-//! memory. From a stream it makes room for any length that a string claims. Nothing here allocates.
+//! Why not the Parquet crate's reader: it is private, and it reserves memory for a list before it reads it.
+//! It bounds the length of a list by the bytes that are left, but an element may take one byte there and many
+//! more in memory. From a stream it reserves memory for any length that a string claims. Nothing here
+//! allocates.
 //!
-//! Bytes that are accepted here must mean the same to the Parquet crate, or a second meaning gets past every check. It
-//! goes by a field's id alone, whatever type is written, and cuts integers to the width that is declared. So a field must
-//! be written as [`declared`], and unknown bytes that the two would skip differently are refused.
+//! Bytes that are accepted here must mean the same to the Parquet crate, or a second meaning gets past every
+//! check. The crate goes by a field's id alone, whatever type is written, and truncates integers to the
+//! declared width. So a field must be written as [`declared`], and unknown bytes that both would skip
+//! differently are refused.
 
 pub(crate) mod declared;
 mod kinds;
@@ -16,19 +18,19 @@ use kinds::{BYTE, DOUBLE, I16, MAP, SET};
 
 pub(crate) use kinds::{BINARY, BOOL_FALSE, BOOL_TRUE, I32, I64, LIST, STRUCT};
 
-/// How deep structures may nest in what is skipped; Parquet's own go five deep.
+/// The greatest depth of structures in skipped values; Parquet's own have five levels.
 const DEEPEST: u32 = 32;
 
 /// The most bytes that a 64-bit variable-length integer takes.
 const LONGEST_VARINT: u32 = 10;
 
-/// Bytes that are read from the front. Every method gives `None` where they end early or make no sense.
+/// Bytes that are read from the front. Every method returns `None` if they end early or are invalid.
 pub struct Compact<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Compact<'a> {
-    /// Reads `bytes` from their begin on.
+    /// Reads `bytes` from their beginning.
     pub fn new(bytes: &'a [u8]) -> Self {
         Compact { rest: bytes }
     }
@@ -70,19 +72,19 @@ impl<'a> Compact<'a> {
         (count == 0 || element == STRUCT).then_some(count)
     }
 
-    /// Reads the value of a field that is declared as a 32-bit integer, from the type that is written.
+    /// Reads the value of a field that is declared as a 32-bit integer, checking the written type.
     #[inline]
     pub fn i32(&mut self, kind: u8) -> Option<i32> {
         (kind == I32).then(|| i32::try_from(self.int()?).ok())?
     }
 
-    /// Reads the value of a field that is declared as a 64-bit integer, from the type that is written.
+    /// Reads the value of a field that is declared as a 64-bit integer, checking the written type.
     pub fn i64(&mut self, kind: u8) -> Option<i64> {
         (kind == I64).then(|| self.int())?
     }
 
-    /// Reads the header of a field that is declared as a list, and then its elements, each with its type. Takes memory for as
-    /// many as there are bytes, at most.
+    /// Reads the header of a field that is declared as a list, and then its elements, each with its type.
+    /// Reserves memory for at most as many as there are bytes.
     pub fn list_of<T>(
         &mut self,
         kind: u8,
@@ -97,7 +99,7 @@ impl<'a> Compact<'a> {
         matches!(kind, BOOL_TRUE | BOOL_FALSE).then(|| Some(self.byte()? == BOOL_TRUE))?
     }
 
-    /// The value of a boolean field, which is in the type that is written.
+    /// The value of a boolean field, which is in its written type.
     pub(crate) fn bool(kind: u8) -> Option<bool> {
         matches!(kind, BOOL_TRUE | BOOL_FALSE).then_some(kind == BOOL_TRUE)
     }
@@ -115,7 +117,7 @@ impl<'a> Compact<'a> {
         Some(&rest[..rest.len() - self.rest.len()])
     }
 
-    /// Skips the value of a field: as it is declared, or, if it is not declared, as it is written.
+    /// Skips the value of a field: as it is declared, or, if it is unknown, as it is written.
     pub(crate) fn field(&mut self, declared: &[Field], id: i16, kind: u8) -> Option<()> {
         // Most structures declare their fields one after the other, from 1.
         let likely = usize::try_from(id).ok().and_then(|id| declared.get(id.checked_sub(1)?));
@@ -148,8 +150,8 @@ impl<'a> Compact<'a> {
         Some(first)
     }
 
-    /// Skips the statistics of a page as they are declared, without a look at the declaration for each field: nearly every page
-    /// has them.
+    /// Skips the statistics of a page as they are declared, without looking up the declaration of each field:
+    /// nearly every page has them.
     pub(crate) fn statistics(&mut self, kind: u8) -> Option<()> {
         (kind == STRUCT).then_some(())?;
         if let Some(rest) = after_statistics(self.rest) {
@@ -233,7 +235,7 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// A boolean takes a byte of its own in a list, but the Parquet crate skips none. No list in a header has any.
+    /// A boolean in a list takes a byte, but the Parquet crate skips none. No list in a header has booleans.
     fn skip_element(&mut self, kind: u8, depth: u32) -> Option<()> {
         match kind {
             BOOL_TRUE | BOOL_FALSE => None,
@@ -243,7 +245,7 @@ impl<'a> Compact<'a> {
 
     #[inline]
     fn varint(&mut self) -> Option<u64> {
-        // Most are short.
+        // Most integers have one byte.
         if let Some((&byte @ ..0x80, rest)) = self.rest.split_first() {
             self.rest = rest;
             return Some(byte.into());
@@ -251,7 +253,7 @@ impl<'a> Compact<'a> {
         self.long_varint()
     }
 
-    /// One of several bytes.
+    /// Reads an integer of several bytes.
     fn long_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for place in 0..LONGEST_VARINT {
@@ -278,9 +280,9 @@ impl<'a> Compact<'a> {
     }
 }
 
-/// What follows the statistics of a page of numbers as most writers have them: the largest and the least of 4 or 8 bytes, few
-/// nulls, both once more, and whether they are exact. `None` says nothing about others. Field by field, each would wait for the
-/// length of the one before it.
+/// The bytes after the statistics of a page of numbers, in the form of most writers: the largest and the
+/// least value of 4 or 8 bytes, few nulls, both values once more, and whether they are exact. `None` says
+/// nothing about other forms. Field by field, each read would wait for the length of the one before it.
 #[inline]
 fn after_statistics(bytes: &[u8]) -> Option<&[u8]> {
     match bytes.get(1)? {
@@ -292,7 +294,7 @@ fn after_statistics(bytes: &[u8]) -> Option<&[u8]> {
 
 #[inline]
 fn after_statistics_of<const WIDTH: usize>(bytes: &[u8]) -> Option<&[u8]> {
-    /// In the header of a field, that its id is the one after that before it: the distance is in the upper half of the byte.
+    /// The upper half of a field's header byte is the distance from the id before; this is a distance of one.
     const NEXT: u8 = 1 << 4;
     /// The largest number in one byte.
     const LAST_NULLS: u8 = 0x7f;
@@ -343,7 +345,7 @@ mod tests {
         assert!(skip(&[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]).is_none());
     }
 
-    /// The structure {1: i32, 2: i16, 3: list<i32>, 4: bool} must be written as that.
+    /// The structure {1: i32, 2: i16, 3: list<i32>, 4: bool} must be written with these types.
     #[test]
     fn a_field_that_is_not_written_as_declared_is_refused() {
         const FIELDS: [Field; 4] =
@@ -373,7 +375,7 @@ mod tests {
             assert!(read(&list).is_none(), "{value} in a list");
         }
         assert!(read(&one(0x24, 1 << 15)).is_none());
-        // Each declared type, written as each other one.
+        // Each declared type is written as each other one.
         for kind in 0..16 {
             let value = [1; 8];
             for (id, declared) in &FIELDS {
@@ -389,7 +391,8 @@ mod tests {
         }
     }
 
-    /// Those of numbers, and each with one other byte: what is skipped at once is what is skipped field by field.
+    /// Statistics of numbers, and each with one other byte, are skipped the same in the fast way and field by
+    /// field.
     #[test]
     fn usual_statistics_end_where_their_fields_end() {
         let declared = |bytes: &[u8]| {
@@ -418,7 +421,8 @@ mod tests {
         }
     }
 
-    /// The Parquet crate skips a list of booleans without its elements: the two would read the rest in different ways.
+    /// The Parquet crate skips a list of booleans without its elements, so both would read the rest in
+    /// different ways.
     #[test]
     fn booleans_in_lists_and_maps_are_refused() {
         for bytes in [&[0x19, 0x21, 1, 1, 0][..], &[0x19, 0x22, 1, 1, 0], &[0x1b, 1, 0x31, 1, 1, 0]] {

@@ -6,13 +6,14 @@ use forebay_arrow::nested::with_fields;
 use forebay_arrow::vectors::{SparkMl, TYPE, VALUES};
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-/// Memory for one view: its length, prefix, buffer and offset.
+/// The memory for one view: its length, prefix, buffer and offset.
 pub(super) const VIEW_BYTES: u64 = 16;
 
-/// `field` as it is delivered: strings and binary as views at every depth, dictionaries as their values, views of lists as
-/// lists, everything else unchanged.
+/// `field` as it is delivered: strings and binary as views at every depth, dictionaries as their values,
+/// views of lists as lists, everything else unchanged.
 ///
-/// Why views: on uncompressed pages they point into the fetched bytes, and they have no 2 GiB limit for each batch.
+/// Why views: on uncompressed pages they point into the fetched bytes, and they have no limit of 2 GiB for
+/// each batch.
 pub(super) fn delivered(field: &Field) -> Field {
     field.clone().with_data_type(delivered_type(field.data_type()))
 }
@@ -28,9 +29,9 @@ fn delivered_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Longer types are not written out, so that the sentence stays readable.
+/// Longer types are abbreviated, so that the sentence stays readable.
 const TYPE_SHOWN: usize = 500;
-/// Of more refused columns than this, only the first are named.
+/// The most refused columns that a message names.
 const COLUMNS_SHOWN: usize = 20;
 
 /// Refuses columns of unsupported types: all of them, by name.
@@ -87,7 +88,7 @@ fn unread(field: &Field) -> Error {
     error.at(Place::default().column(field.name().as_str()))
 }
 
-/// Whether an interval is in it: months, days and milliseconds, of which the Parquet crate drops the first.
+/// Whether a type contains an interval of months, days and milliseconds: the Parquet crate drops its months.
 fn holds_intervals(data_type: &DataType) -> bool {
     match data_type {
         DataType::Interval(_) => true,
@@ -100,7 +101,7 @@ fn holds_intervals(data_type: &DataType) -> bool {
     }
 }
 
-/// A type without what structures and maps consist of: "list<struct of 3>".
+/// A type without the parts of structures and maps: "list<struct of 3>".
 fn outline(data_type: &DataType) -> String {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) => format!("list<{}>", outline(item.data_type())),
@@ -124,7 +125,7 @@ fn is_read(data_type: &DataType) -> bool {
         DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => {
             is_read(item.data_type())
         }
-        // The Parquet crate makes no rows of lists without items.
+        // The Parquet crate returns no rows for lists without items.
         DataType::FixedSizeList(item, length) => *length > 0 && is_read(item.data_type()),
         DataType::Struct(fields) => {
             SparkMl::of(data_type) != Some(SparkMl::Matrix)
@@ -135,7 +136,7 @@ fn is_read(data_type: &DataType) -> bool {
     }
 }
 
-/// Booleans, numbers and times: what has a fixed width and a plain value.
+/// Whether the type is a boolean, number or time: it has a fixed width and plain values.
 fn is_number(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -150,7 +151,8 @@ fn is_number(data_type: &DataType) -> bool {
         || data_type.is_floating()
 }
 
-/// Whether two delivered types hold the same values: nullability, metadata and the name of a list's item do not count.
+/// Whether two delivered types hold the same values: nullability, metadata and the name of a list's item do
+/// not count.
 pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
     match (a, b) {
         (DataType::List(a), DataType::List(b)) | (DataType::LargeList(a), DataType::LargeList(b)) => {
@@ -165,7 +167,7 @@ pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
                     .zip(b)
                     .all(|(a, b)| a.name() == b.name() && same_type(a.data_type(), b.data_type()))
         }
-        // Their entries have no nulls, and their keys none, whoever wrote them.
+        // The entries and keys of maps are never null, whatever the type says.
         (DataType::Map(a, _), DataType::Map(b, _)) => match (a.data_type(), b.data_type()) {
             (DataType::Struct(a), DataType::Struct(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_type(a.data_type(), b.data_type()))
@@ -176,7 +178,7 @@ pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
     }
 }
 
-/// Bytes that one value of a Parquet leaf takes in Arrow memory, apart from what a view points to.
+/// The bytes that one value of a Parquet leaf takes in Arrow memory, apart from those that a view points to.
 ///
 /// The widest Arrow form counts: a 32-bit stored integer may be a 128-bit decimal.
 pub fn leaf_width(descriptor: &parquet::schema::types::ColumnDescriptor) -> u64 {

@@ -12,10 +12,10 @@ use forebay_base::{Error, ErrorKind, Place};
 use super::arrow_schema::Refusals;
 use super::types::same_type;
 
-/// What is done about files whose columns differ.
+/// The treatment of files whose columns differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Differences {
-    /// A column that differs in more than its form is refused.
+    /// A column that differs in more than its encoding is refused.
     #[default]
     Refused,
     /// A column that a file lacks is null there, and values are read in a type that holds those of all files.
@@ -30,12 +30,13 @@ pub struct Unified {
     pub refused: Refusals,
 }
 
-/// One schema for files whose schemas may differ in the order of columns, nullability and metadata, in the form of types, and
-/// in what `differences` allows. `refused` are the columns that cannot be read in some file.
+/// One schema for files whose schemas may differ in the order of columns, nullability and metadata, in the
+/// encoding of types, and in what `differences` allows. `refused` are the columns that cannot be read in some
+/// file.
 ///
-/// `files` are pairs of location and schema, typed as delivered. Names, order and metadata are the first file's, and columns
-/// that it lacks come behind; a column is nullable if it is so in any file, or absent. A column that differs is refused with
-/// the first two files that do.
+/// `files` are pairs of location and schema, typed as delivered. Names, order and metadata are the first
+/// file's, and columns that it lacks come after its own; a column is nullable if it is nullable or missing in
+/// any file. A column that differs is refused, with the first two files that differ.
 pub fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences, refused: Refusals) -> Unified {
     let Some((_, first)) = files.first() else {
         return Unified { schema: Arc::new(Schema::empty()), refused };
@@ -58,16 +59,16 @@ pub fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences, refused:
 struct Columns<'a> {
     differences: Differences,
     columns: Vec<Column<'a>>,
-    /// The place of each by its name.
+    /// The place of each column by its name.
     places: HashMap<&'a str, usize>,
     refused: Refusals,
     first_location: &'a str,
 }
 
 struct Column<'a> {
-    /// In the type that all files have in common.
+    /// The field with the type that all files have in common.
     field: Field,
-    /// The types that files have it in, each with the first of these files.
+    /// The types of the column in the files, each with the first such file.
     types: Vec<(&'a str, DataType)>,
 }
 
@@ -79,7 +80,7 @@ impl<'a> Columns<'a> {
         for field in schema.fields() {
             let at = match self.places.entry(field.name()) {
                 Entry::Occupied(place) if !is_first => *place.get(),
-                // Two of one name are refused, and both are there.
+                // Both of two columns with one name are refused, and both are in the file.
                 place => {
                     place.insert_entry(self.columns.len());
                     self.columns.push(Column::new(location, field, is_first));
@@ -119,7 +120,8 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Refuses a column for what a file has or lacks. It could be read with `merge_schema` if `could_merge`.
+    /// Refuses a column because of what a file has or lacks. `could_merge` says that `merge_schema` would
+    /// read it.
     fn refuse(&mut self, location: &str, name: &str, cause: String, could_merge: bool) {
         let hint = match (self.differences, could_merge) {
             (Differences::Merged, _) => {
@@ -138,7 +140,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// What is to be said of two types that differ in whether they have a zone.
+/// The advice for two types of which only one has a time zone.
 fn of_zones(types: &[DataType; 2]) -> &'static str {
     match types {
         [DataType::Timestamp(_, one), DataType::Timestamp(_, other)] if one.is_some() != other.is_some() => {
@@ -148,11 +150,11 @@ fn of_zones(types: &[DataType; 2]) -> &'static str {
     }
 }
 
-/// A type that has nothing in common with one before it.
+/// A type that has nothing in common with an earlier one.
 struct Clash<'a> {
-    /// The first file with the other one.
+    /// The first file with the earlier type.
     other: &'a str,
-    /// The other one, and this.
+    /// The earlier type, and the new one.
     types: [DataType; 2],
 }
 
@@ -163,7 +165,7 @@ impl<'a> Column<'a> {
         Column { field: field.clone().with_nullable(nullable), types }
     }
 
-    /// Adds what one more file has.
+    /// Adds a field of one more file.
     fn add(&mut self, location: &'a str, field: &Field, differences: Differences) -> Result<(), Clash<'a>> {
         if field.is_nullable() {
             self.field.set_nullable(true);
@@ -185,7 +187,8 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The first type, with each field in it nullable that is so in either. Both are the [same](same_type).
+/// The first type, in which each field is nullable if it is so in either. Both types are the
+/// [same](same_type).
 fn either_type(first: &DataType, second: &DataType) -> DataType {
     let item = |a: &FieldRef, b: &FieldRef| {
         let nullable = a.is_nullable() || b.is_nullable();

@@ -1,14 +1,14 @@
-//! What is known of programs that write Parquet, by the names that they leave in footers.
+//! Peculiarities of programs that write Parquet, by the names that they leave in footers.
 
 /// The name of parquet-mr, and the version from which on it counts the header of a dictionary page.
 const PARQUET_MR: &str = "parquet-mr";
 const COUNTS_DICTIONARY_HEADER: [u32; 3] = [1, 2, 9];
 
-/// The longest header of a dictionary page that such a size leaves out.
+/// The longest header of a dictionary page that the size of a column chunk may leave out.
 pub(crate) const LEFT_OUT: i64 = 100;
 
-/// Whether the sizes of column chunks may leave out the header of their dictionary page, as parquet-mr before 1.2.9 has it
-/// (PARQUET-816).
+/// Whether the sizes of column chunks may leave out the header of their dictionary page, as in parquet-mr
+/// before 1.2.9 (PARQUET-816).
 pub fn leaves_out_dictionary_header(created_by: Option<&str>) -> bool {
     let Some(version) = created_by.and_then(|name| name.strip_prefix(PARQUET_MR)) else { return false };
     let numbers = version.split(|letter: char| !letter.is_ascii_digit()).filter(|number| !number.is_empty());

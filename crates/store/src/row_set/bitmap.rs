@@ -1,17 +1,17 @@
-//! Rows as a bit each, with a directory of ranks.
+//! Rows as one bit each, with a directory of ranks.
 
 use std::ops::Range;
 
-/// Words of a block, which has one entry in the directory: 4 bytes for 64.
-const BLOCK: usize = 8;
+/// The words of a block; a block of 64 bytes has an entry of 4 bytes in the directory.
+const BLOCK_WORDS: usize = 8;
 
 const WORD: u32 = u64::BITS;
 
-/// A bit for each row, and the rows before each block.
+/// A bit for each row, and the number of set bits before each block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Bitmap {
     words: Box<[u64]>,
-    /// Set bits before each block.
+    /// The number of set bits before each block.
     ranks: Box<[u32]>,
     count: u32,
 }
@@ -19,7 +19,7 @@ pub(super) struct Bitmap {
 /// Bytes of a bitmap over `rows` rows, with its directory.
 pub(super) fn bytes(rows: u32) -> u64 {
     let words = u64::from(rows.div_ceil(WORD));
-    words * size_of::<u64>() as u64 + words.div_ceil(BLOCK as u64) * size_of::<u32>() as u64
+    words * size_of::<u64>() as u64 + words.div_ceil(BLOCK_WORDS as u64) * size_of::<u32>() as u64
 }
 
 /// The words of a bitmap over `rows` rows.
@@ -44,7 +44,7 @@ pub(super) fn set(words: &mut [u64], range: Range<u32>) {
 impl Bitmap {
     pub(super) fn new(words: Vec<u64>) -> Self {
         let mut count = 0;
-        let ranks = words.chunks(BLOCK).map(|block| {
+        let ranks = words.chunks(BLOCK_WORDS).map(|block| {
             let before = count;
             count += block.iter().map(|word| word.count_ones()).sum::<u32>();
             before
@@ -63,7 +63,7 @@ impl Bitmap {
     pub(super) fn select(&self, ordinal: u32) -> u32 {
         let block = self.ranks.partition_point(|rank| *rank <= ordinal) - 1;
         let mut left = ordinal - self.ranks[block];
-        let mut at = block * BLOCK;
+        let mut at = block * BLOCK_WORDS;
         loop {
             let ones = self.words[at].count_ones();
             if left < ones {
@@ -79,13 +79,14 @@ impl Bitmap {
         if at == self.words.len() {
             return self.count;
         }
-        let block = at / BLOCK;
-        let whole = self.words[block * BLOCK..at].iter().map(|word| word.count_ones()).sum::<u32>();
+        let block = at / BLOCK_WORDS;
+        let whole = self.words[block * BLOCK_WORDS..at].iter().map(|word| word.count_ones()).sum::<u32>();
         let below = self.words[at] & !(u64::MAX << (row % WORD));
         self.ranks[block] + whole + below.count_ones()
     }
 
-    /// The next run of rows from row `cursor` on, at most `most` rows of it. There must be one; `cursor` moves past it.
+    /// The next run of rows from row `cursor` on, cut to `most` rows. There must be one; `cursor` moves past
+    /// it.
     pub(super) fn run(&self, cursor: &mut u32, most: u32) -> Range<u32> {
         let start = self.next(*cursor, |word| word);
         let end = self.next(start, |word| !word).min(start + most);
@@ -93,7 +94,8 @@ impl Bitmap {
         start..end
     }
 
-    /// The first row from `row` on whose bit is set in what `of` makes of its word, or the end of all words.
+    /// The first row from `row` on whose bit is set after `of` was applied to its word, or the end of all
+    /// words.
     fn next(&self, row: u32, of: impl Fn(u64) -> u64) -> u32 {
         let mut at = (row / WORD) as usize;
         let Some(&word) = self.words.get(at) else { return row };
@@ -109,7 +111,7 @@ impl Bitmap {
     }
 }
 
-/// The place of the set bit before which there are `n` others.
+/// The place of the set bit that has `n` others before it.
 fn nth_one(word: u64, mut n: u32) -> u32 {
     let (mut at, mut width) = (0, WORD / 2);
     while width > 0 {

@@ -1,13 +1,13 @@
-//! Rows as runs of consecutive ones.
+//! Rows as runs of consecutive rows.
 
 use std::ops::Range;
 
-/// A run. It ends where the next one's `before` says, or the count of all.
+/// A run. Its length follows from `before` of the next run, or from the count of all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Its first row.
+    /// The first row of the run.
     pub(super) start: u32,
-    /// Rows of the set before it: the ordinal of its first row.
+    /// The number of rows of the set before it, which is the ordinal of its first row.
     pub(super) before: u32,
 }
 
@@ -43,7 +43,7 @@ impl Runs {
         }
     }
 
-    /// The run that holds an ordinal.
+    /// The run that contains an ordinal.
     pub(super) fn holding(&self, ordinal: u32) -> u32 {
         (self.runs.partition_point(|run| run.before <= ordinal) - 1) as u32
     }

@@ -6,13 +6,13 @@ use super::{Form, RowSet};
 
 const NONE: u8 = 0;
 const ALL: u8 = 1;
-/// Pairs of numbers: rows that are left out, and rows that follow in the set.
+/// The form of pairs of numbers: rows that are left out, and rows that follow in the set.
 const RUNS: u8 = 2;
-/// A bit for each row, the lowest first.
+/// The form of a bit for each row, the lowest first.
 const BITS: u8 = 3;
 
-/// Bytes of a varint of 32 bits, at most.
-const LONGEST: u32 = 5;
+/// The most bytes of a variable-length integer of 32 bits.
+const MAX_VARINT_BYTES: u32 = 5;
 
 impl RowSet {
     /// Appends the set, without the number of its rows.
@@ -71,7 +71,7 @@ impl RowSet {
     }
 }
 
-/// Writes seven bits a byte, the lowest first.
+/// Writes a number with seven bits in each byte, the lowest first.
 fn write(bytes: &mut Vec<u8>, mut value: u32) {
     while value > 0x7f {
         bytes.push(value as u8 | 0x80);
@@ -82,7 +82,7 @@ fn write(bytes: &mut Vec<u8>, mut value: u32) {
 
 fn read(bytes: &mut &[u8]) -> Option<u32> {
     let mut value = 0u64;
-    for place in 0..LONGEST {
+    for place in 0..MAX_VARINT_BYTES {
         let (byte, rest) = bytes.split_first()?;
         *bytes = rest;
         value |= u64::from(byte & 0x7f) << (7 * place);

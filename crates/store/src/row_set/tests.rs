@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Rows in a mixture of the patterns of filters and deletions: long runs, single rows, and noise.
+/// Rows in a mixture of patterns from filters and deletions: long runs, single rows, and noise.
 fn chosen() -> impl Strategy<Value = Vec<bool>> {
     let stretch = prop_oneof![
         (any::<bool>(), 1usize..900).prop_map(|(value, length)| vec![value; length]),
@@ -123,7 +123,7 @@ proptest! {
         prop_assert_eq!(within.rows(), length);
     }
 
-    /// Neither runs nor bitmaps are ever far from the smaller of the two.
+    /// The form of a set never takes much more than the smaller of runs and bitmap.
     #[test]
     fn a_set_takes_the_smaller_form(chosen in chosen()) {
         let set = set(&chosen);

@@ -1,23 +1,23 @@
 //! Reused buffers for large reads.
 //!
-//! A column chunk of images is tens of megabytes. If it is allocated each time, its pages are faulted in and cleared once
-//! per read, which costs more than copying the bytes; if it is kept, they are only written.
+//! A column chunk of images is tens of megabytes. A new allocation for each read has its pages faulted in and
+//! cleared, which costs more than copying the bytes; pages that are kept are only written.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// Smaller ones are left to the allocator, which keeps those itself.
+/// Smaller buffers are left to the allocator, which keeps them itself.
 const MIN_BYTES: usize = 1 << 20;
-/// Bytes that are kept for the next reads, or one buffer that is larger: a read mostly follows the end of another one's
-/// rows, whose memory it waited for.
+/// The bytes that are kept for the next reads, or one buffer that is larger: a read mostly follows the
+/// release of another one's rows, whose memory it waited for.
 const MAX_KEPT_BYTES: usize = 32 << 20;
-/// A buffer of more bytes is not kept: it would be too much beside the memory that a loader may have.
+/// Buffers of more bytes are not kept: they would be too much beside the memory that a loader may have.
 const MAX_BYTES: usize = 64 << 20;
-/// The share of its length that a buffer to be written over has more, if it is made for that.
-const ROOM_SHARE: usize = 8;
-/// How many times larger than its read a buffer may be.
+/// A new buffer that is to be overwritten gets its length divided by this in addition.
+const ROOM_DIVISOR: usize = 8;
+/// The most times that a buffer may be larger than its read.
 const MAX_SIZE_RATIO: usize = 2;
 
 /// Unused buffers, the longest unused first.
@@ -37,18 +37,18 @@ impl Buffers {
 
     /// A buffer of `bytes` bytes of any value, to be written over.
     ///
-    /// # Errors
+    /// A buffer of `bytes` arbitrary bytes, to be overwritten.
     /// The machine does not have the memory.
     pub(super) fn take_filled(self: &Arc<Self>, bytes: u64) -> Result<Lent> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        // A little more, so that the buffers of reads of about equal length fit each other.
-        let room = if bytes < MIN_BYTES { bytes } else { bytes.saturating_add(bytes / ROOM_SHARE) };
+        // The buffer is a little larger, so that reads of similar length can use each other's buffers.
+        let room = if bytes < MIN_BYTES { bytes } else { bytes.saturating_add(bytes / ROOM_DIVISOR) };
         let mut lent = self.lend(room)?;
         lent.buffer.resize(bytes, 0);
         Ok(lent)
     }
 
-    /// A buffer with capacity for `bytes`, and what was read into it before.
+    /// A buffer with capacity for `bytes`, which still holds bytes of an earlier read.
     fn lend(self: &Arc<Self>, bytes: usize) -> Result<Lent> {
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fits =
@@ -91,7 +91,7 @@ impl Drop for Lent {
         if !(MIN_BYTES..=MAX_BYTES).contains(&buffer.capacity()) {
             return;
         }
-        // Dropped after the lock is free. (A forked child finds the lock taken at worst.)
+        // They are dropped after the lock is released. (A forked child may find the lock taken at worst.)
         let mut surplus = vec![];
         if let Ok(mut free) = self.home.0.try_lock() {
             free.push(buffer);

@@ -1,4 +1,4 @@
-//! The file `_common_metadata` of a folder, of which the key-value metadata is read.
+//! Reads the key-value metadata of a folder's file `_common_metadata`.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::store::Store;
 use crate::snapshot::{AsOf, MetadataFile, Snapshot};
 
 impl Store {
-    /// What the files `_common_metadata` of the folders that were opened have under a key, as the listing
-    /// showed these files: none is read, and none is looked for, where it showed none.
+    /// The values under a key in the files `_common_metadata` of the folders that were opened. Only files
+    /// that the listing showed are read; if it showed none, none is looked for.
     ///
-    /// Fails with the file as the place if it cannot be read.
+    /// Fails, with the file as the place, if a file cannot be read.
     pub async fn common_values(&self, key: &str) -> Result<Vec<StoredValue>> {
         values_of(self, &self.common_metadata, key).await
     }
@@ -28,7 +28,7 @@ impl Store {
     }
 }
 
-/// What a file has under a key.
+/// The value that a file has under a key.
 #[derive(Clone, Debug)]
 pub struct StoredValue {
     /// The file's path or URL.
@@ -37,10 +37,10 @@ pub struct StoredValue {
     pub bytes: Bytes,
 }
 
-/// What the files `_common_metadata` of the locations have under a key: one in each folder that is opened, or in
-/// the folder of a glob, or the one that named files share. Nothing else is read.
+/// The values under a key in the files `_common_metadata` of the locations: one in each folder that is
+/// opened, or in the folder of a glob, or in the folder that named files share. Nothing else is read.
 ///
-/// Fails as [`open`](super::open()) does where nothing is found, and with the file as the place if it cannot be
+/// Fails like [`open`](super::open()) if nothing is found, and, with the file as the place, if it cannot be
 /// read.
 pub async fn common_values(
     locations: &[String],
@@ -50,7 +50,7 @@ pub async fn common_values(
     let options = Options::new(options);
     let (store, targets) = connect(locations, &options)?;
     let mut snapshot = list::find(&store, targets, AsOf::Newest).await?;
-    // Files were named, and no folder was listed.
+    // Files were named, so no folder was listed.
     if snapshot.indexes.is_empty() {
         snapshot.common_metadata.extend(beside_named(&store, &snapshot).await?);
     }
@@ -71,10 +71,10 @@ async fn values_of(store: &Store, files: &[MetadataFile], key: &str) -> Result<V
     Ok(values)
 }
 
-/// The file in the folder that all named files share, which no listing showed.
+/// The file in the folder that all named files share, which no listing has shown.
 async fn beside_named(store: &Store, snapshot: &Snapshot) -> Result<Option<MetadataFile>> {
     let Some(first) = snapshot.files.first() else { return Ok(None) };
-    // Several volumes share no folder, and a table says by itself what its files are.
+    // Several volumes share no folder, and a table describes its files itself.
     if snapshot.files.iter().any(|file| file.volume != first.volume || file.is_declared()) {
         return Ok(None);
     }
@@ -83,7 +83,7 @@ async fn beside_named(store: &Store, snapshot: &Snapshot) -> Result<Option<Metad
         .map_err(|error| Error::invalid(error.to_string()))?;
     match pinned(store, first.volume, &path).await {
         Ok(found) => Ok(found.map(|pin| MetadataFile { volume: first.volume, pin })),
-        // Who may read the files need not be allowed to look up one that is not there.
+        // Credentials that may read the files need not be allowed to look up a missing one.
         Err(error) if error.kind() == ErrorKind::Denied => Ok(None),
         Err(error) => Err(error.at(Place::file(store.shown(first.volume, &path)))),
     }

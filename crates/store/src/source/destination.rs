@@ -1,4 +1,5 @@
-//! Where new files are written: a folder of this machine, or a prefix of a store. Nothing that is there is replaced.
+//! The place for new files: a folder of this machine, or a prefix of a store. Existing files are never
+//! replaced.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,20 +15,20 @@ use super::remote::Remote;
 use super::shown::shown;
 use super::url::{self, Target};
 
-/// Files for a store that this process began: two of them may be written at once.
+/// The number of files for a store that this process has begun, since two of them may be written at once.
 static UNFINISHED: AtomicU64 = AtomicU64::new(0);
 
-/// The folder in a local one that has all new files until the last of them is whole. Its name is hidden, so that nobody takes what
-/// an interrupted run leaves for the data set.
+/// The hidden folder in a local one that holds all new files until the last of them is complete, so that the
+/// remains of an interrupted run are not taken for the data set.
 const HIDDEN: &str = ".forebay-unfinished";
 
-/// The folder that gets files.
+/// The folder or prefix for new files.
 #[derive(Clone)]
 pub struct Destination(Where);
 
 #[derive(Clone)]
 enum Where {
-    /// By its absolute path.
+    /// A local folder, by its absolute path.
     Local(PathBuf),
     Remote {
         remote: Remote,
@@ -35,7 +36,8 @@ enum Where {
     },
 }
 
-/// Whether `place` lies in what `read` names: a folder, which is read with its subfolders, or the one below which a glob matches.
+/// Whether `place` is inside the location `read`: a folder, which is read with its subfolders, or the folder
+/// below which a glob matches.
 pub fn is_inside(place: &str, read: &str) -> Result<bool> {
     let is_within = |folder: &Path, place: &Path| -> Result<bool> {
         Ok(paths::absolute(place)?.starts_with(paths::absolute(folder)?))
@@ -51,9 +53,10 @@ pub fn is_inside(place: &str, read: &str) -> Result<bool> {
 }
 
 impl Destination {
-    /// Reads a location and the options of its store; nothing is sent yet.
+    /// Parses a location and the options of its store; nothing is sent yet.
     ///
-    /// Fails with `Invalid` for a glob and for what no location is, with `Unsupported` for a store that is only read.
+    /// Fails with `Invalid` for a glob and for a text that is not a location, and with `Unsupported` for a
+    /// store that can only be read.
     pub fn parse(location: &str, options: &BTreeMap<String, String>) -> Result<Destination> {
         let options = Options::new(options);
         options.check()?;
@@ -76,7 +79,7 @@ impl Destination {
         }
     }
 
-    /// Refuses a place that holds something.
+    /// Refuses a place that is not empty.
     pub async fn check_empty(&self) -> Result<()> {
         let holds = match &self.0 {
             Where::Local(folder) if folder.join(HIDDEN).exists() => {
@@ -104,8 +107,8 @@ impl Destination {
         }
     }
 
-    /// The file of this machine in which a new one is written: of a local folder a hidden one, or for a store one in the folder for
-    /// temporary files. Makes its folder.
+    /// The local file in which a new one is written: a hidden one in a local folder, or, for a store, one in
+    /// the folder for temporary files. Creates its folder.
     pub fn unfinished(&self, relative: &str) -> Result<PathBuf> {
         let path = match &self.0 {
             Where::Local(folder) => folder.join(HIDDEN).join(relative),
@@ -123,8 +126,8 @@ impl Destination {
         Ok(path)
     }
 
-    /// Takes a file that is whole: a store gets it, and it is gone here. Files of a local folder stay hidden until the
-    /// [end](Self::finish).
+    /// Takes a complete file: it is sent to a store and then removed here. Files of a local folder stay
+    /// hidden until the [end](Self::finish).
     pub async fn put(&self, whole: &Path, relative: &str) -> Result<()> {
         let Where::Remote { remote, prefix } = &self.0 else { return Ok(()) };
         let key = if prefix.is_empty() { relative.to_owned() } else { format!("{prefix}/{relative}") };
@@ -133,7 +136,7 @@ impl Destination {
         sent.map_err(|error| error.at(self.place(relative)))
     }
 
-    /// Shows the files of a local folder: all of them are whole.
+    /// Shows the files of a local folder, all of which are complete.
     pub fn finish(&self) -> Result<()> {
         let Where::Local(folder) = &self.0 else { return Ok(()) };
         let hidden = folder.join(HIDDEN);
@@ -150,13 +153,13 @@ impl Destination {
     /// Removes the hidden files of a local folder after a failure, and the folder if nothing else is in it.
     pub fn abandon(&self) {
         if let Where::Local(folder) = &self.0 {
-            // What cannot be removed is hidden.
+            // Files that cannot be removed stay hidden.
             let _ = fs::remove_dir_all(folder.join(HIDDEN));
             let _ = fs::remove_dir(folder);
         }
     }
 
-    /// A file in it, for messages; without a name the folder itself.
+    /// The place of a file in the destination, for messages; without a name, that of the folder itself.
     pub fn place(&self, relative: &str) -> Place {
         Place::file(match &self.0 {
             Where::Local(folder) if relative.is_empty() => folder.display().to_string(),

@@ -1,4 +1,5 @@
-//! Footers: read side by side and checked. What plans and reads need of them is kept ([`Footer`](crate::catalog::Footer)).
+//! Reads footers side by side and checks them. The part that plans and reads need is kept as a
+//! [`Footer`](crate::catalog::Footer).
 
 mod assemble;
 mod check;

@@ -1,7 +1,8 @@
-//! Patterns over paths: `*` and `?` within a name, `[abc]` and `[!a-z]` for one character, `**` for any depth.
+//! Patterns over paths: `*` and `?` within a name, `[abc]` and `[!a-z]` for one character, `**` for any
+//! depth.
 //!
-//! `globset` would replace the 60 lines that match one name, by regular expressions and with another two
-//! crates. It does not say which folders a pattern may reach into, which the rest is for.
+//! `globset` would replace the 60 lines that match one name by regular expressions, with two more crates. It
+//! does not say which folders a pattern may reach into, which the rest of this file does.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -18,7 +19,7 @@ pub fn matches_name(pattern: &str, name: &str) -> bool {
     name_matches(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
 }
 
-/// A pattern below a base folder, one element a path segment.
+/// A pattern below a base folder, with one element for each path segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     base: PathBuf,
@@ -61,7 +62,7 @@ impl Glob {
             .join(self.segments.iter().map(|segment| segment.iter().collect::<String>()).collect::<PathBuf>())
     }
 
-    /// The folder that the pattern begins at: `.` if its first segment has a wildcard already.
+    /// The folder at which the pattern begins: `.` if its first segment already has a wildcard.
     pub(super) fn base(&self) -> &Path {
         &self.base
     }
@@ -85,12 +86,13 @@ impl Glob {
         }
     }
 
-    /// Whether the pattern may match something below the folder `relative`, a path with `/`, or matches the folder.
+    /// Whether the pattern may match something below the folder `relative`, a path with `/`, or matches the
+    /// folder itself.
     pub(super) fn may_reach_below(&self, relative: &str) -> bool {
         let mut segments = self.segments.iter();
         for name in relative.split('/') {
             match segments.next() {
-                // `**` stands for any folders, and a folder that is matched is reached with all that is in it.
+                // `**` stands for any folders, and a matched folder is reached with everything in it.
                 None => return true,
                 Some(segment) if segment[..] == ANY_DEPTH => return true,
                 Some(segment) if !name_matches(segment, &name.chars().collect::<Vec<_>>()) => return false,
@@ -100,12 +102,14 @@ impl Glob {
         true
     }
 
-    /// How many folders deep names alone tell what the pattern may reach into: up to `**`, or to its end.
+    /// The depth of folders down to which names alone decide what the pattern may reach into: up to `**`, or
+    /// to its end.
     pub(super) fn named_depth(&self) -> usize {
         self.segments.iter().take_while(|segment| segment[..] != ANY_DEPTH).count()
     }
 
-    /// Whether the pattern's last segment spells out a suffix: then that, not `.parquet`, is what is asked for.
+    /// Whether the pattern's last segment spells out a suffix: then files with that suffix are wanted, not
+    /// `.parquet`.
     pub(super) fn names_a_suffix(&self) -> bool {
         let last = self.segments.last().map_or(&[][..], |last| &last[..]);
         match last.iter().rposition(|&c| c == '.') {
@@ -139,7 +143,7 @@ fn path_matches(pattern: &[Vec<char>], names: &[Vec<char>]) -> bool {
 }
 
 fn name_matches(pattern: &[char], name: &[char]) -> bool {
-    // Going back to the last star alone is enough: an earlier star could match no more than the later one.
+    // Going back to the last star is enough: an earlier star could match no more than the later one.
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
         match pattern.get(p) {

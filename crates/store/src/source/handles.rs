@@ -1,8 +1,8 @@
-//! How many files of the local disk stay open, and how many sockets: a share of what the process may have, for
-//! all data sets together.
+//! Limits how many files of the local disk stay open, and how many sockets: to a share of what the process
+//! may have, for all data sets together.
 //!
-//! The limit is the process's own (`ulimit -n`), as it is at the moment. What others take of it, such as
-//! threads and the user's own files, has the rest.
+//! The limit is that of the process (`ulimit -n`) at the moment. Other users, such as threads and the
+//! program's own files, have the rest.
 
 use std::fs::File;
 use std::io;
@@ -15,33 +15,33 @@ use forebay_arrow::fail::Foreign;
 use forebay_base::{Error, ErrorKind, Result};
 use rustix::process::{Resource, getrlimit};
 
-/// Files that one data set keeps open. More would be opened less often, and take handles from the rest of the
-/// process.
-const MOST_OF_ONE: usize = 64;
+/// The most files that one data set keeps open. More would save few opens, and take handles from the rest of
+/// the process.
+const MAX_FILES_OF_ONE: usize = 64;
 
-/// The part of the process's limit that files which stay open may take.
-const PART: usize = 4;
+/// Files that stay open may take the process's limit divided by this.
+const FILES_DIVISOR: usize = 4;
 
-/// The part of the process's limit that requests to object stores may take.
-const PART_OF_SOCKETS: usize = 2;
+/// Requests to object stores may take the process's limit divided by this.
+const SOCKETS_DIVISOR: usize = 2;
 
-/// Handles that a run takes beside the files that stay open: those of reads that are under way, and a few of
-/// its caches.
-const SPARE: usize = 8;
+/// The handles that a run takes in addition to files that stay open: for reads that are under way, and a few
+/// of its caches.
+const SPARE_HANDLES: usize = 8;
 
-/// How often a file is opened again where the process has no handle left, and how long it is waited for one
-/// each time: a read gives its own back within milliseconds.
-const TRIES: usize = 20;
+/// How often opening a file is tried again if the process has no handle left; below, how long each try waits
+/// for one: a read returns its own within milliseconds.
+const MAX_OPEN_TRIES: usize = 20;
 const WAIT: Duration = Duration::from_millis(50);
 
-/// Files that are kept open, and data sets that are read from.
+/// The number of files that are kept open; below, the number of data sets that are read from.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 static READERS: AtomicUsize = AtomicUsize::new(0);
 
-/// Object stores that are connected to.
+/// The number of connected object stores.
 static STORES: AtomicUsize = AtomicUsize::new(0);
 
-/// Where those wait for whom no handle is left.
+/// The queue of threads for which no handle is left.
 static WAITING: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 
 /// A place among the files that the process keeps open.
@@ -63,17 +63,17 @@ impl Drop for Kept {
     }
 }
 
-/// One of those that share what the process may have open.
+/// A registered user of the process's handles.
 #[derive(Debug)]
 pub(super) struct Sharer(&'static AtomicUsize);
 
 impl Sharer {
-    /// A data set that is read from: it has a share of the files that stay open.
+    /// Registers a data set that is read from: it has a share of the files that stay open.
     pub(super) fn of_files() -> Self {
         Sharer::among(&READERS)
     }
 
-    /// A store that is connected to: it has a share of the sockets.
+    /// Registers a connected store: it has a share of the sockets.
     pub(super) fn of_sockets() -> Self {
         Sharer::among(&STORES)
     }
@@ -90,27 +90,27 @@ impl Drop for Sharer {
     }
 }
 
-/// Files that each data set that is read from may keep open.
+/// The number of files that each data set that is read from may keep open.
 pub(super) fn share() -> usize {
-    (most_kept() / READERS.load(Ordering::Relaxed).max(1)).clamp(1, MOST_OF_ONE)
+    (most_kept() / READERS.load(Ordering::Relaxed).max(1)).clamp(1, MAX_FILES_OF_ONE)
 }
 
-/// Requests that each store may have under way by the process's limit.
+/// The number of requests that each store may have under way by the process's limit.
 pub(super) fn sockets() -> usize {
     limit().map_or(usize::MAX, |limit| sockets_of(limit, STORES.load(Ordering::Relaxed)))
 }
 
 fn sockets_of(limit: usize, stores: usize) -> usize {
-    (limit / PART_OF_SOCKETS / stores.max(1)).max(1)
+    (limit / SOCKETS_DIVISOR / stores.max(1)).max(1)
 }
 
-/// Opens a file. Where the process has no handle left, `give_back` closes what can be closed, and then it is
-/// waited for other reads to end.
+/// Opens a file. If the process has no handle left, `give_back` closes files that can be closed, and then
+/// this waits for other reads to end.
 ///
 /// # Errors
-/// Those of the system. Where there is no handle still, the error names the limit.
+/// The errors of the system. If no handle is free even then, the error names the limit.
 pub(super) fn open(path: &Path, give_back: impl Fn()) -> Result<File> {
-    for attempt in 0..TRIES {
+    for attempt in 0..MAX_OPEN_TRIES {
         match File::open(path) {
             Err(error) if is_out_of_handles(&error) => {
                 if attempt > 0 {
@@ -125,29 +125,29 @@ pub(super) fn open(path: &Path, give_back: impl Fn()) -> Result<File> {
     Err(none_left())
 }
 
-/// Says that a file was closed.
+/// Reports that a file was closed.
 pub(super) fn closed() {
     WAITING.1.notify_all();
 }
 
-/// Makes sure that the process can open what a run takes beside the files that stay open.
+/// Checks that the process can open the handles that a run takes in addition to files that stay open.
 ///
 /// # Errors
-/// `Io` where it cannot.
+/// `Io` if it cannot.
 pub fn check() -> Result<()> {
-    let opened: io::Result<Vec<File>> = (0..SPARE).map(|_| File::open("/dev/null")).collect();
+    let opened: io::Result<Vec<File>> = (0..SPARE_HANDLES).map(|_| File::open("/dev/null")).collect();
     match opened {
         Err(error) if is_out_of_handles(&error) => Err(none_left()),
         _ => Ok(()),
     }
 }
 
-/// Files that stay open, at most, in the whole process.
+/// The most files that stay open in the whole process.
 fn most_kept() -> usize {
-    limit().map_or(usize::MAX, |limit| limit / PART).max(1)
+    limit().map_or(usize::MAX, |limit| limit / FILES_DIVISOR).max(1)
 }
 
-/// Files and sockets that this process may have open.
+/// The number of files and sockets that this process may have open.
 fn limit() -> Option<usize> {
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
 }

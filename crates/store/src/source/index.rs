@@ -1,10 +1,10 @@
-//! The index of a folder: the footers of its files in one file beside them, so that a process opens the folder with a listing
-//! and one read.
+//! The index of a folder: the footers of its files in one file beside them, so that a process opens the
+//! folder with a listing and one read.
 //!
-//! Who opens a folder that has an index reads no other footer, but for those of files that were added or changed since: an
-//! entry is found by the path below the folder, the size and the version that the listing gives. The footers are those of the
-//! files, whole, and are checked as those of files are. An index that is damaged, or of another version of this format, is
-//! not used, nor is an entry that is damaged, and a warning says so: it only saves requests.
+//! Opening a folder with an index reads no other footers, except those of files that were added or changed
+//! since: an entry is found by the path below the folder, and the size and the version in the listing. The
+//! footers are whole, and are checked like those in files. A damaged index, or one of another version of this
+//! format, is not used, nor is a damaged entry, and a warning says so: an index only saves requests.
 //!
 //! ```text
 //! _forebay_index    magic, checksum of the rest
@@ -34,15 +34,15 @@ pub(super) use handed_on::{Packing, unpack};
 pub(super) use load::{WRITE_AGAIN, load};
 pub use write::{IndexReport, write_indexes};
 
-/// The name of the file in its folder. Other readers pass over names that begin with an underscore.
+/// The name of the file in its folder. Other readers ignore names that begin with an underscore.
 pub(super) const NAME: &str = "_forebay_index";
 
 /// The first bytes of the file, which name the format and its version.
 const MAGIC: &[u8; 7] = b"FBINDEX";
 const VERSION: u8 = b'2';
 
-/// Bytes of footers that are compressed together: what they have in common is then stored once, and little is decoded for
-/// one of them.
+/// The bytes of footers that are compressed together: their common parts are then stored once, and little is
+/// decoded to get one of them.
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// The level of zstd: higher ones save little and take several times as long.
@@ -51,20 +51,20 @@ const LEVEL: i32 = 3;
 /// The largest index that is read.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// The index of a folder, in memory as it is stored.
+/// The index of a folder, in memory in its stored form.
 pub(super) struct Index {
     /// The folder, as an absolute path or URL.
     root: String,
     blocks: Vec<Block>,
-    /// The block of each footer, and its place in it.
+    /// The block of each footer, and the footer's place in it.
     known: HashMap<u64, Found>,
     /// The block that was decoded last: files are opened in the order in which their footers are stored.
     last: Mutex<Option<(u32, Vec<Proven>)>>,
-    /// Whether an entry was met that is damaged.
+    /// Whether a damaged entry was met.
     is_damaged: AtomicBool,
 }
 
-/// A footer, and the proof that it is the one of its key.
+/// A footer, and a proof that it belongs to its key.
 #[derive(Clone)]
 struct Proven {
     footer: Bytes,
@@ -82,7 +82,7 @@ struct Block {
 }
 
 impl Index {
-    /// Reads the index of the folder `root`; the reason why it cannot be used, if it cannot.
+    /// Reads the index of the folder `root`, or returns the reason why it cannot be used.
     fn read(root: String, bytes: Bytes) -> Result<Self, &'static str> {
         const DAMAGED: &str = "it is damaged";
         let mut input = Input(bytes);
@@ -120,12 +120,12 @@ impl Index {
         input.0.is_empty().then_some((blocks, known))
     }
 
-    /// Whether it has the footer of a file as it is.
+    /// Whether the index has the footer of this version of a file.
     pub(super) fn has(&self, whole: &str, pin: &Pin) -> bool {
         self.find(whole, pin).is_some()
     }
 
-    /// The footer of a file, if the file is as it was when the index was written, and the entry too.
+    /// The footer of a file, if the file has not changed since the index was written, and the entry is sound.
     pub(super) fn get(&self, whole: &str, pin: &Pin) -> Option<Bytes> {
         let (key, found) = self.find(whole, pin)?;
         let footer = self.footer(found).filter(|proven| proven.proof == proof(key, &proven.footer));
@@ -135,7 +135,7 @@ impl Index {
         footer.map(|proven| proven.footer)
     }
 
-    /// The place of the index for messages, if an entry was met that is damaged.
+    /// The place of the index for messages, if a damaged entry was met.
     pub(super) fn damage(&self) -> Option<String> {
         self.is_damaged.load(Relaxed).then(|| match &*self.root {
             "" => "the index that was handed on".to_owned(),
@@ -168,7 +168,7 @@ impl Block {
 
     fn footers(&self) -> Option<Vec<Proven>> {
         let head = self.footers.checked_mul(2 * size_of::<u64>())?;
-        // One footer may be larger than a block.
+        // A single footer may be larger than a block.
         if self.bytes > head.checked_add(LONGEST_FOOTER as usize + BLOCK_BYTES)? {
             return None;
         }
@@ -183,12 +183,12 @@ impl Block {
     }
 }
 
-/// An index in the making.
+/// An index that is being built.
 #[derive(Default)]
 struct Builder {
     keys: Vec<u64>,
     blocks: Vec<Block>,
-    /// Footers of the block to come, and their bytes.
+    /// The footers of the next block, and their bytes.
     waiting: Vec<Proven>,
     bytes: usize,
 }
@@ -229,7 +229,7 @@ impl Builder {
     }
 }
 
-/// Bytes that are read from their beginning on.
+/// Bytes that are read from the front.
 struct Input(Bytes);
 
 impl Input {
@@ -242,12 +242,12 @@ impl Input {
     }
 }
 
-/// What a footer is found by: the path of its file below the folder, and which writing of it.
+/// The key of a footer: a hash of the path of its file below the folder, and of the file's version.
 fn key(relative: &str, pin: &Pin) -> u64 {
     xxh3_64(format!("{relative}\0{}\0{}", pin.size, pin.version.for_keys()).as_bytes())
 }
 
-/// What shows that a footer is the one of a key, and whole.
+/// The proof that a footer belongs to a key and is complete.
 fn proof(key: u64, footer: &[u8]) -> u64 {
     xxh3_64_with_seed(footer, key)
 }
@@ -269,7 +269,7 @@ mod tests {
         Pin { path: name.into(), size: 100, version: FileVersion::ETag(tag.into()) }
     }
 
-    /// Footers that fill some blocks.
+    /// Footers that fill several blocks.
     fn footer(at: usize) -> Bytes {
         format!("{at}:").repeat(20_000 + at).into()
     }
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(why(b"FBINDEX2"), "it is damaged");
     }
 
-    /// With a checksum that is right, so that only the bounds are left to save the reader.
+    /// The checksum is right, so that only the bounds protect the reader.
     #[test]
     fn lengths_that_are_not_there_are_refused() {
         let honest = written(3);
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// With a checksum of the whole that is right, so that only the proof of the entry shows it.
+    /// The checksum of the whole is right, so that only the proof of the entry shows the damage.
     #[test]
     fn an_entry_that_is_damaged_is_not_used_and_is_reported() {
         let honest = written(3);

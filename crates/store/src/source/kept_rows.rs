@@ -1,9 +1,10 @@
-//! The rows that a filter selects or with which windows begin, and the lengths of rows, kept on local disk beside the footers: the
-//! second start with them reads no values.
+//! The rows that a filter selects or with which windows begin, and the lengths of rows, kept on local disk
+//! beside the footers: with them the second start reads no values.
 //!
-//! One file for each data set and filter. It is found by all that the rows depend on: the files with their addresses and
-//! versions, the filter or what else is asked, and the version of this library, and proven by a checksum. What it holds are the
-//! numbers of rows, or lengths, no values. A failure here only costs the pass that it would have saved.
+//! There is one file for each data set and filter. It is found by everything that the rows depend on: the
+//! files with their addresses and versions, the filter or the other question, and the version of this
+//! library; and it is proven by a checksum. It holds numbers of rows, or lengths, but no values. A failure
+//! here only costs the pass that it would have saved.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,17 +19,18 @@ use crate::row_set::RowSet;
 /// The first bytes of a file, which name its format.
 const MAGIC: &[u8; 8] = b"FBROWS01";
 
-/// The most bytes that are kept of one filter.
+/// The most bytes that are kept for one filter.
 const MAX_BYTES: usize = 256 << 20;
 
-/// Where the rows of one filter are kept.
+/// The place where the rows of one filter are kept.
 pub struct KeptRows {
     path: PathBuf,
     key: u128,
 }
 
 impl KeptRows {
-    /// Of `catalog` and a filter in its canonical form, or another text that says what is kept; `None` where nothing is to be kept. Waits for the disk.
+    /// The place for `catalog` and a filter in its canonical form, or another text that says what is kept;
+    /// `None` if nothing is to be kept. Waits for the disk.
     pub fn of(store: &Store, catalog: &Catalog, filter: &str) -> Option<Self> {
         let folder = folder(store.metadata_cache.clone())?;
         let mut hash = Xxh3::new();
@@ -47,7 +49,7 @@ impl KeptRows {
         Some(KeptRows { path: folder.join(format!("{key:032x}.{SUFFIX_ROWS}")), key })
     }
 
-    /// The rows of each row group, of its `live` ones, if they are known.
+    /// The rows of each row group, among its `live` ones, if they are known.
     pub fn load(&self, live: &[RowSet]) -> Option<Vec<RowSet>> {
         let bytes = self.read()?;
         let mut rest = &bytes[..];
@@ -71,7 +73,7 @@ impl KeptRows {
         self.write(&bytes);
     }
 
-    /// A number of each of so many rows of each row group, if they are known.
+    /// The kept number of each row of row groups with these counts of rows, if they are known.
     pub fn load_numbers(&self, counts: &[u32]) -> Option<Vec<Vec<u32>>> {
         numbers(&self.read()?, counts)
     }
@@ -81,7 +83,7 @@ impl KeptRows {
         self.keep_numbers_and_text(&[], numbers);
     }
 
-    /// The same and a text, as [`keep_numbers_and_text`](Self::keep_numbers_and_text) keeps them.
+    /// The kept numbers with a text, in the form of [`keep_numbers_and_text`](Self::keep_numbers_and_text).
     pub fn load_numbers_and_text(&self, counts: &[u32]) -> Option<(Vec<u8>, Vec<Vec<u32>>)> {
         let bytes = self.read()?;
         let (rest, length) = bytes.split_last_chunk::<4>()?;
@@ -111,7 +113,7 @@ impl KeptRows {
         self.write(&bytes);
     }
 
-    /// What was kept, if it is whole.
+    /// The kept bytes, if they are complete.
     fn read(&self) -> Option<Vec<u8>> {
         let mut bytes = fs::read(&self.path).ok()?;
         let (proof, rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<8>()?;
@@ -133,12 +135,12 @@ impl KeptRows {
     }
 }
 
-/// Bytes that keep a number: 7 of its bits in each.
+/// The number of bytes that keep a number, with 7 of its bits in each.
 fn encoded_bytes(number: u32) -> usize {
     (number.checked_ilog2().unwrap_or(0) / 7) as usize + 1
 }
 
-/// A number of each of so many rows of each row group, if the bytes hold these and nothing else.
+/// A number for each row of row groups with these counts of rows, if the bytes hold exactly these.
 fn numbers(bytes: &[u8], counts: &[u32]) -> Option<Vec<Vec<u32>>> {
     let mut rest = bytes.iter();
     let mut number = || {

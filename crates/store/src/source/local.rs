@@ -1,4 +1,4 @@
-//! Positioned reads of local files, which stay open for the next ones while anyone reads on.
+//! Positioned reads of local files, which stay open for further reads while there is a reader.
 
 use std::fmt;
 use std::fs;
@@ -42,7 +42,8 @@ pub(super) fn version_at(path: &Path, metadata: &fs::Metadata) -> FileVersion {
     }
 }
 
-/// Whether a file system numbers its files anew each time, as those in user space do: asked once for each of them.
+/// Whether a file system numbers its files anew each time, like those in user space: asked once for each file
+/// system.
 #[cfg(target_os = "linux")]
 fn numbers_anew(path: &Path, device: u64) -> bool {
     static KNOWN: Mutex<Vec<(u64, bool)>> = Mutex::new(Vec::new());
@@ -56,35 +57,35 @@ fn numbers_anew(path: &Path, device: u64) -> bool {
     found
 }
 
-/// Whether a file system numbers its files anew each time: not known here.
+/// Whether a file system numbers its files anew each time, which is unknown on this platform.
 #[cfg(not(target_os = "linux"))]
 fn numbers_anew(_path: &Path, _device: u64) -> bool {
     false
 }
 
-/// Ranges that lie next to each other, or nearly so, are read together, up to so many bytes: a call of the system costs as
-/// much as copying some ten thousand bytes.
+/// Ranges with gaps of no more than this between them are read together: a system call costs as much as
+/// copying some ten thousand bytes.
 const JOINED_BYTES: u64 = 256 << 10;
 const JOINED_GAP: u64 = 16 << 10;
 
-/// The local disk: files that are open, and buffers of large reads.
+/// The local disk: open files, and buffers for large reads.
 #[derive(Debug)]
 pub(super) struct Local {
     buffers: Arc<Buffers>,
     open: Mutex<OpenFiles>,
 }
 
-/// Files that stay open while anyone reads on.
+/// Files that stay open while there is a reader.
 #[derive(Debug)]
 struct OpenFiles {
     files: LruCache<String, KeptFile>,
-    /// Those who read on.
+    /// The number of readers.
     readers: usize,
-    /// While there are any.
+    /// The share of the process's handles, while there are readers.
     sharer: Option<Sharer>,
 }
 
-/// Someone who reads on: while there is one, files stay open for the next read.
+/// A reader: while there is one, files stay open for the next read.
 #[derive(Debug)]
 pub struct Reading(Arc<Local>);
 
@@ -105,7 +106,7 @@ impl Drop for Reading {
         if open.readers == 0 {
             open.sharer = None;
             let closed = open.take_all();
-            // Closed after the lock is free.
+            // Files are closed after the lock is released.
             drop(open);
             drop(closed);
         }
@@ -119,17 +120,17 @@ struct KeptFile {
     place: Kept,
 }
 
-/// An open file, and which one it is of those that its path was a name of.
+/// An open file, and its identity among those that had its path as a name.
 #[derive(Debug)]
 struct OpenFile {
     file: fs::File,
-    /// Device and inode.
+    /// The device and the inode.
     identity: (u64, u64),
 }
 
 impl OpenFiles {
-    /// Keeps a file open where anyone reads on and there is a place; returns those that are to be closed, once the
-    /// lock is free.
+    /// Keeps a file open if there is a reader and a free place; returns the files to be closed once the lock
+    /// is released.
     fn keep(&mut self, name: &str, file: OpenFile) -> Vec<Arc<OpenFile>> {
         if self.readers == 0 {
             return vec![Arc::new(file)];
@@ -171,16 +172,16 @@ impl Default for Local {
 }
 
 impl Local {
-    /// Reads ranges, then makes sure that they came from the pinned writing.
+    /// Reads ranges, then checks that they came from the pinned version.
     ///
-    /// Fails with `DatasetChanged` if the file has another size or time of change after the read, with `NotFound` if it is
-    /// gone, and with `Io` if it cannot be read. A file that is rewritten in place within one tick of the file system's
-    /// clock, to the same size, goes unnoticed here.
+    /// Fails with `DatasetChanged` if the file has another size or time of change after the read, with
+    /// `NotFound` if it no longer exists, and with `Io` if it cannot be read. A file that is rewritten in
+    /// place within one tick of the file system's clock, to the same size, goes unnoticed here.
     pub(super) fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         self.read_file(pin, |file| self.read_from(file, pin.size, ranges))
     }
 
-    /// The same for several reads of the files `pins`, each of which is looked at once whether it has changed. Where no bytes
+    /// Reads several times from the files `pins`; each file is checked for changes once. If no bytes
     /// `are_kept` for long, all of them share memory.
     pub(super) fn read_all(
         &self,
@@ -246,13 +247,13 @@ impl Local {
         Ok(read.collect())
     }
 
-    /// What `read_from` reads of a file; fails where that is not the pinned writing.
+    /// The result of `read_from` on a file; fails if the file is not the pinned version.
     fn read_file<T>(&self, pin: &Pin, mut read_from: impl FnMut(&fs::File) -> Result<T>) -> Result<T> {
         let (path, name) = (filesystem_path(&pin.path), pin.path.as_ref());
         let known = self.lock().files.get(name).map(|kept| kept.file.clone());
         if let Some(known) = known {
             let read = read_from(&known.file);
-            // After the read, so that a change during it is seen as well.
+            // This comes after the read, so that a change during the read is detected as well.
             let metadata = fs::metadata(&path).or_fail()?;
             if identity(&metadata) == known.identity {
                 check(pin, &metadata)?;
@@ -280,7 +281,8 @@ impl Local {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the ranges, neighbours together. Each gets memory of its own: what is kept of one does not keep its neighbours.
+    /// Reads the ranges, neighbours together. Each gets memory of its own: keeping one does not keep its
+    /// neighbours.
     fn read_from(&self, file: &fs::File, size: u64, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         check_size(size, ranges)?;
         let mut read = Vec::with_capacity(ranges.len());
@@ -319,7 +321,7 @@ fn are_of_one_file(one: &Read<'_>, other: &Read<'_>) -> bool {
     std::ptr::eq(one.0, other.0)
 }
 
-/// Whether it is the pinned writing of a file.
+/// Checks that an open file is the pinned version.
 fn check(pin: &Pin, metadata: &fs::Metadata) -> Result<()> {
     if metadata.len() != pin.size {
         return Err(changed(&format!("{} bytes then, {} now", pin.size, metadata.len())));
@@ -335,14 +337,14 @@ fn check(pin: &Pin, metadata: &fs::Metadata) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file of this size has the ranges.
+/// Checks that a file of this size has the ranges.
 fn check_size(size: u64, ranges: &[Range<u64>]) -> Result<()> {
     let Some(beyond) = ranges.iter().find(|range| range.end > size) else { return Ok(()) };
     let cause = format!("bytes {}..{} were requested from a file of {size}", beyond.start, beyond.end);
     Err(Error::new(ErrorKind::Internal, cause))
 }
 
-/// How many reads the ranges take.
+/// The number of reads that the ranges take.
 pub(super) fn reads(ranges: &[Range<u64>]) -> u64 {
     joined(ranges).count() as u64
 }
@@ -360,12 +362,12 @@ fn span(together: &[Range<u64>]) -> Range<u64> {
     start..together.iter().map(|range| range.end).max().unwrap_or(start)
 }
 
-/// Where a range is in a span.
+/// The place of a range in a span.
 fn within(span: &Range<u64>, range: &Range<u64>) -> Range<usize> {
     (range.start - span.start) as usize..(range.end - span.start) as usize
 }
 
-/// How many of the first ranges are read together: one at least.
+/// The number of leading ranges that are read together, at least one.
 fn neighbours(ranges: &[Range<u64>]) -> usize {
     let start = ranges[0].start;
     let follows = |pair: &[Range<u64>]| {
@@ -379,7 +381,8 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Appends the bytes of a range, into room that is not zeroed first: this is every byte of the data set.
+/// Appends the bytes of a range, to memory that is not zeroed first, since every byte of the data set passes
+/// through here.
 fn read_exactly(file: &fs::File, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<()> {
     let length = (range.end - range.start.min(range.end)) as usize;
     buffer.reserve_exact(length);
@@ -387,7 +390,7 @@ fn read_exactly(file: &fs::File, range: &Range<u64>, buffer: &mut Vec<u8>) -> Re
         let have = buffer.len();
         match rustix::io::pread(file, spare_capacity(buffer), range.start + have as u64) {
             Ok(0) => return Err(ended(range, have)),
-            // The room may be larger than what was asked for.
+            // The buffer may be larger than the range.
             Ok(_) => buffer.truncate(length),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(failed(range, &error)),
@@ -429,11 +432,12 @@ fn failed(range: &Range<u64>, error: &dyn fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("reading bytes {}..{}: {error}", range.start, range.end))
 }
 
-/// Writes a file, in place of the one that there is. Others may read it as far as they may read what this user writes.
+/// Writes a file, replacing an existing one. Other users may read it as far as they may read this user's
+/// files.
 pub(super) fn write(path: &object_store::path::Path, bytes: &[u8]) -> Result<()> {
     let path = filesystem_path(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // Hidden, so that nobody takes it for data.
+    // The name is hidden, so that the file is not taken for data.
     let unfinished = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = || {
         let mut file = fs::File::create(&unfinished)?;
@@ -452,7 +456,7 @@ fn filesystem_path(path: &object_store::path::Path) -> PathBuf {
     Path::new("/").join(path.as_ref())
 }
 
-/// An absolute path as an object store names it: with `/`, without a root.
+/// An absolute path in the form of object stores: with `/`, without a root.
 pub(super) fn object_path(absolute: &Path) -> Result<object_store::path::Path> {
     paths::text(absolute).map_err(|error| error.at(place(absolute)))?;
     if absolute.to_string_lossy().contains(|c: char| c.is_ascii_control()) {
@@ -463,7 +467,7 @@ pub(super) fn object_path(absolute: &Path) -> Result<object_store::path::Path> {
         .map_err(|error| Error::invalid(error.to_string()).at(place(absolute)))
 }
 
-/// A local path as a place. It may be a URL that was mistyped.
+/// A local path as the place of an error. It may be a URL that was mistyped.
 pub(super) fn place(path: &Path) -> Place {
     Place::file(shown(&path.to_string_lossy()))
 }

@@ -1,9 +1,10 @@
-//! Footers of remote files, kept on local disk: a data set opens the second time with a listing and no other request.
+//! Footers of remote files, kept on local disk: a data set opens the second time with a listing and no other
+//! request.
 //!
-//! One file for each folder that was opened, shared by all processes of the user. An entry is found by the file's URL,
-//! size and version, and proven by a checksum: a stale, damaged or truncated entry is read from the store again. A file
-//! is written under another name and renamed, so that readers see all of it or nothing. A failure here only costs the
-//! requests that it would have saved.
+//! There is one file for each folder that was opened, shared by all processes of the user. An entry is found
+//! by the file's URL, size and version, and proven by a checksum: a stale, damaged or truncated entry is read
+//! from the store again. A file is written under another name and then renamed, so that readers see all of it
+//! or nothing. A failure here only costs the requests that it would have saved.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -24,7 +25,7 @@ const MAGIC: &[u8; 8] = b"FBMETA01";
 /// The folder below the user's folder for caches.
 const FOLDER: &str = "forebay/metadata";
 
-/// Bytes that the folder may take; the oldest files are removed first.
+/// The bytes that the folder may take; the oldest files are removed first.
 const MAX_BYTES: u64 = 2 << 30;
 
 /// An unfinished file of this age is an orphan.
@@ -42,8 +43,8 @@ pub(super) struct MetadataCache {
 }
 
 impl MetadataCache {
-    /// Reads what is kept for a data set, of which `whole` is the first file's address and `relative` its path; `None` where
-    /// nothing is to be kept.
+    /// Reads the kept footers of a data set, of which `whole` is the first file's address and `relative` its
+    /// path; `None` if nothing is to be kept.
     pub(super) fn load(choice: Option<Choice>, whole: &str, relative: &str) -> Option<Self> {
         let root = whole.strip_suffix(relative)?;
         let path = folder(choice)?.join(format!("{:032x}.{SUFFIX}", xxh3_128(root.as_bytes())));
@@ -56,7 +57,7 @@ impl MetadataCache {
         self.known.get(&key).cloned()
     }
 
-    /// Begins to write anew what is kept; `None` if the footers of all `keys` are known already.
+    /// Begins to rewrite the kept footers; `None` if the footers of all `keys` are known already.
     pub(super) fn renew(&self, mut keys: impl Iterator<Item = u64>) -> Option<Renewal> {
         if keys.all(|key| self.known.contains_key(&key)) {
             return None;
@@ -66,7 +67,7 @@ impl MetadataCache {
     }
 }
 
-/// A file of footers in the making. Dropped before it is kept, it leaves nothing.
+/// A file of footers that is being written. Dropped before it is kept, it leaves nothing.
 pub(super) struct Renewal {
     writing: Writing,
     bytes: u64,
@@ -91,8 +92,8 @@ impl Renewal {
     }
 }
 
-/// A file that is written under another name, until it is whole. Dropped before, it leaves nothing. A full disk is no reason to
-/// fail: what was kept so far stays.
+/// A file that is written under another name until it is complete. Dropped before, it leaves nothing. A full
+/// disk is not an error: the previous file stays.
 pub(super) struct Writing {
     file: Option<BufWriter<File>>,
     writing: PathBuf,
@@ -100,7 +101,7 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Begins to write what is to replace the file at `path`, for this user alone.
+    /// Begins to write a replacement of the file at `path`, readable by this user alone.
     pub(super) fn begin(path: &Path) -> Option<Self> {
         let writing = path.with_extension(format!("{}.{SUFFIX_WRITING}", std::process::id()));
         let _ = fs::remove_file(&writing);
@@ -108,7 +109,7 @@ impl Writing {
         Some(Writing { file: Some(BufWriter::new(file)), writing, path: path.to_owned() })
     }
 
-    /// Writes on, unless that failed before; returns whether it did not.
+    /// Writes more bytes, unless a write has failed before; returns whether all writes succeeded.
     pub(super) fn write(&mut self, bytes: &[u8]) -> bool {
         if self.file.as_mut().is_some_and(|file| file.write_all(bytes).is_err()) {
             self.fail();
@@ -133,7 +134,7 @@ impl Drop for Writing {
     }
 }
 
-/// What a footer is found by: the address of its file, and which writing of it.
+/// The key of a footer: a hash of the address of its file, and of the file's version.
 pub(super) fn key(whole: &str, pin: &Pin) -> u64 {
     xxh3_64(format!("{whole}\0{}\0{}", pin.size, pin.version).as_bytes())
 }
@@ -171,7 +172,7 @@ fn entries(mut bytes: Bytes) -> HashMap<u64, Bytes> {
     known
 }
 
-/// The folder of what is kept; `None` where nothing is to be.
+/// The folder of kept files; `None` if nothing is to be kept.
 pub(super) fn folder(choice: Option<Choice>) -> Option<PathBuf> {
     let folder = match choice {
         Some(Choice::Off) => return None,
@@ -187,13 +188,13 @@ fn user_folder() -> Option<PathBuf> {
     folder.is_absolute().then_some(folder)
 }
 
-/// Creates the folder; returns whether no other user can write to it. Footers hold values, so no other user may read
-/// them.
+/// Creates the folder; returns whether only this user can write to it. Footers hold values, so no other user
+/// may read them.
 fn is_private(folder: &Path) -> bool {
     let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     let probe = |path: &Path| fs::symlink_metadata(path).ok();
     let Some(about) = probe(folder) else { return false };
-    // The owner of our own file is our user.
+    // The owner of our own process is our user.
     let own = probe(Path::new("/proc/self")).map(|own| own.uid());
     about.is_dir() && about.mode() & 0o022 == 0 && own.is_none_or(|own| own == about.uid())
 }

@@ -7,8 +7,8 @@
 //!                                                            File ─ store ─► bytes
 //! ```
 //!
-//! A [`Store`] is one or more volumes: the local disk ([`local`]), or an object store that is read through [`remote`], whose
-//! client comes from [`clouds`] and speaks over [`wire`].
+//! A [`Store`] is one or more volumes: the local disk ([`local`]), or an object store that is read through
+//! [`remote`], whose client comes from [`clouds`] and sends its requests over [`wire`].
 
 mod buffers;
 mod clouds;

@@ -19,35 +19,38 @@ use crate::snapshot::{AsOf, Snapshot};
 
 /// Opens a data set: finds its files and reads their footers.
 ///
-/// A location is a file, a folder (searched at every depth), a URL, or a glob with `*`, `?`, `[...]` and `**`. A name that
-/// exists is taken literally, whatever characters it has; percent-encoded characters in a URL are never wildcards. `~/` is
-/// the user's home. The files are ordered by their path relative to the folder that was opened, or to the deepest folder
-/// that all locations share; the order of the locations does not matter. In folders, names that begin with `_` or `.` and
-/// files that are not called `*.parquet` are skipped. A folder without any `*.parquet` is read if its files have no
-/// suffix, as Spark and others can write them.
+/// A location is a file, a folder (searched at every depth), a URL, or a glob with `*`, `?`, `[...]` and
+/// `**`. A name that exists is taken literally, whatever characters it has; percent-encoded characters in a
+/// URL are never wildcards. `~/` is the user's home. The files are ordered by their path relative to the
+/// folder that was opened, or to the deepest folder that all locations share; the order of the locations does
+/// not matter. In folders, names that begin with `_` or `.` and files that are not called `*.parquet` are
+/// skipped. A folder without any `*.parquet` is read if its files have no suffix, as Spark and others can
+/// write them.
 ///
-/// The keys of `key=value` folders below a location are columns behind those of the files, unless the files hold columns of
-/// those names: integers if all values are, else text, and null for `__HIVE_DEFAULT_PARTITION__`. A location that names the
-/// keys (`t/day=2024-01-01`, `t/day=*`) is read without them.
+/// The keys of `key=value` folders below a location are columns after those of the files, unless the files
+/// hold columns of those names: integers if all values are, else text, and null for
+/// `__HIVE_DEFAULT_PARTITION__`. A location that spells out the keys (`t/day=2024-01-01`, `t/day=*`) is read
+/// without these columns.
 ///
 /// `options` are for object stores: credentials and settings by the names that `object_store` gives them.
 ///
-/// Fails with `NotFound` if nothing matches; `Invalid` for a malformed location, a file that is matched twice, or an
-/// unknown option; `Denied` for insufficient credentials; `Unsupported` for another scheme, an encrypted file, files that
-/// differ in their columns or partition keys, and the folder of a Delta, Iceberg, Hudi or Lance table;
-/// `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that is out of reach.
+/// Fails with `NotFound` if nothing matches; `Invalid` for a malformed location, a file that is matched
+/// twice, or an unknown option; `Denied` for insufficient credentials; `Unsupported` for another scheme, an
+/// encrypted file, files that differ in their columns or partition keys, and the folder of a Delta, Iceberg,
+/// Hudi or Lance table; `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that is out of
+/// reach.
 pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> Result<(Store, Catalog)> {
     open_with(locations, options, Opening::default()).await
 }
 
-/// How a data set is opened, where it is not as [`open`] does it.
+/// Options for opening a data set, where the defaults of [`open`] do not fit.
 #[derive(Default)]
 pub struct Opening {
     /// The `key=value` folders that are read; all by default.
     pub folders: Option<FolderFilter>,
-    /// What is to be done where columns differ.
+    /// The treatment of columns that differ.
     pub differences: Differences,
-    /// The types of folders' keys that are not to be inferred.
+    /// The declared types of folders' keys.
     pub key_types: KeyTypes,
     /// The index that another process handed on.
     pub index: Option<Bytes>,
@@ -57,7 +60,8 @@ pub struct Opening {
     pub as_of: AsOf,
 }
 
-/// As [`open`], in another way. The footers of folders that are left out are read only where all columns are merged.
+/// Opens a data set like [`open`], with options. The footers of folders that are left out are read only if
+/// all columns are merged.
 ///
 /// Fails with `Invalid` if no folder is kept, and for a key that is not of its declared type.
 pub async fn open_with(
@@ -87,7 +91,7 @@ pub async fn open_with(
             snapshot.files = footer::kept_files(&store, &kept, files, &folders, &key_types).await?;
             catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await
         }
-        // The columns are those of all files, whatever folders are kept.
+        // The columns are those of all files, whichever folders are kept.
         Differences::Merged => {
             let (store, catalog) =
                 catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await?;
@@ -99,7 +103,7 @@ pub async fn open_with(
     }
 }
 
-/// The store of the locations, and what each of them is in it.
+/// The store of the locations, and the part of it that each location is.
 pub(super) fn connect(locations: &[String], options: &Options) -> Result<(Store, Vec<(usize, Target)>)> {
     options.check()?;
     let traffic = Arc::default();
@@ -133,18 +137,19 @@ pub(super) fn connect(locations: &[String], options: &Options) -> Result<(Store,
     Ok((Store::new(volumes, traffic, options.metadata_cache()?), targets))
 }
 
-/// As [`open`], for `prefix` (a key, a folder or a glob) of a store that is already connected.
+/// Opens a data set like [`open`], at `prefix` (a key, a folder or a glob) of a store that is already
+/// connected.
 pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(Store, Catalog)> {
     let traffic = Arc::default();
     let remote = Remote::of_user(client, Arc::clone(&traffic));
-    // Without a URL there is nothing to know the store by the next time.
+    // Without a URL, the store cannot be recognised the next time.
     let store = Store::new(vec![Volume::Remote(remote)], traffic, Some(MetadataCache::Off));
     let mut snapshot = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
     let (store, kept) = prepared(store, &mut snapshot).await?;
     catalogue(store, &kept, snapshot, Differences::Refused, &KeyTypes::default(), false).await
 }
 
-/// The store with the indexes of the folders that were opened, and the footers that are kept of their files.
+/// The store with the indexes of the folders that were opened, and the kept footers of their files.
 async fn prepared(store: Store, snapshot: &mut Snapshot) -> Result<(Store, KeptFooters)> {
     snapshot.splits.iter().for_each(|splits| store.warn(splits.clone()));
     let store = store.with_indexes(std::mem::take(&mut snapshot.indexes));

@@ -1,7 +1,6 @@
-//! What a file is that is not Parquet, as far as its first bytes or its name tell, and the way from there to
-//! Parquet.
+//! Recognises files that are not Parquet by their first bytes or their names, and says how to convert them.
 
-/// Something that is not Parquet.
+/// A format other than Parquet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OtherFormat {
     Image,
@@ -18,7 +17,7 @@ pub(super) enum OtherFormat {
     LfsPointer,
 }
 
-/// The first bytes by which files are told.
+/// The first bytes that identify formats.
 const BEGINNINGS: [(&[u8], OtherFormat); 19] = [
     (b"\xff\xd8\xff", OtherFormat::Image),
     (b"\x89PNG", OtherFormat::Image),
@@ -41,7 +40,7 @@ const BEGINNINGS: [(&[u8], OtherFormat); 19] = [
     (b"version ", OtherFormat::LfsPointer),
 ];
 
-/// The ends of names by which files are told.
+/// The suffixes of names that identify formats.
 const ENDS: [(&str, OtherFormat); 36] = [
     (".jpg", OtherFormat::Image),
     (".jpeg", OtherFormat::Image),
@@ -82,13 +81,12 @@ const ENDS: [(&str, OtherFormat); 36] = [
 ];
 
 impl OtherFormat {
-    /// What the first bytes of a file of this name show, or else its name.
+    /// The format that the first bytes of a file show, or else its name.
     pub(super) fn of_file(head: &[u8], name: &str) -> Option<Self> {
         let begins = BEGINNINGS.iter().find(|(beginning, _)| head.starts_with(beginning));
         let by_bytes = begins.map(|(_, other)| *other);
         match (by_bytes, OtherFormat::of_name(name)) {
-            // Of what is compressed, the name may say what it is, and images of some kinds begin as other
-            // files do.
+            // The name of a compressed file may say more, and some images begin like other files.
             (Some(OtherFormat::Archive | OtherFormat::Json | OtherFormat::Page) | None, Some(by_name)) => {
                 Some(by_name)
             }
@@ -96,13 +94,13 @@ impl OtherFormat {
         }
     }
 
-    /// What the name of a file says.
+    /// The format that the name of a file shows.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         ENDS.iter().find(|(end, _)| name.ends_with(end)).map(|(_, other)| *other)
     }
 
-    /// What it is, and the next move.
+    /// The format in words, and the next move.
     pub(super) fn hint(self) -> &'static str {
         match self {
             OtherFormat::Image => {

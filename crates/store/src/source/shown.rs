@@ -1,7 +1,7 @@
 //! Shows a user's location without its secrets.
 //!
-//! Only the text is parsed, without assumptions: a mistyped URL, which is taken for a path, holds its password all the
-//! same. If a text can be read in two ways, the one with a secret counts.
+//! Only the text is parsed, without assumptions: a mistyped URL, which is taken for a path, holds its
+//! password all the same. If a text can be read in two ways, the one with a secret counts.
 
 use super::clouds::is_scheme;
 
@@ -31,11 +31,11 @@ const BEGIN_FIELD: [char; 4] = ['?', '#', '&', ';'];
 /// How often a text is percent-decoded to look for secrets: once for each layer of encoding, and some more.
 const LAYERS: usize = 4;
 
-/// A location that is safe to show: as it was written, with `***` for a user and password, and for the query of an
-/// `http://` or `https://` URL or any query that signs.
+/// A location that is safe to show: as it was written, with `***` for a user and password, and for the query
+/// of an `http://` or `https://` URL or any query that signs.
 ///
-/// A text need not be a valid URL: a password is found in `https:/user:password@host` and `s3:key:secret@bucket` too. A
-/// text that can only be a path, an object's key or a glob is unchanged.
+/// A text need not be a valid URL: a password is found in `https:/user:password@host` and
+/// `s3:key:secret@bucket` too. A text that can only be a path, an object's key or a glob is unchanged.
 ///
 /// ```
 /// use forebay_store::source::shown;
@@ -142,7 +142,8 @@ fn without_password_in_url(path: &str) -> Option<String> {
     path.contains("://").then(|| without_password(path)).flatten()
 }
 
-/// A text of unknown form, without the part between a colon and an `@`, and before that colon in the same name.
+/// A text of unknown form, without the part between a colon and an `@`, and before that colon in the same
+/// name.
 fn without_password(text: &str) -> Option<String> {
     let colon = text.find(':')?;
     let at = text.rfind('@').filter(|&at| at > colon)?;
@@ -150,8 +151,8 @@ fn without_password(text: &str) -> Option<String> {
     Some(format!("{}{HIDDEN}{}", &text[..start], &text[at..]))
 }
 
-/// The offset of a query that is hidden. That of a web address always is; elsewhere a `?` is a wildcard, unless a field
-/// is a signature.
+/// The offset of a query that is hidden. That of a web address always is; elsewhere a `?` is a wildcard,
+/// unless a field is a signature.
 fn query(rest: &str, is_web: bool) -> Option<usize> {
     if is_web {
         return rest.find(BEGIN_FIELD);

@@ -17,7 +17,8 @@ use super::traffic::{Ahead, Traffic, TrafficStats};
 use crate::catalog::{File, FileVersion};
 use crate::snapshot::{IndexPlace, MetadataFile};
 
-/// Row groups of local files that are read at once: enough to hide a disk's latency; more only makes permits wait.
+/// The number of row groups of local files that are read at once: enough to hide a disk's latency; more only
+/// makes permits wait.
 const LOCAL_AT_ONCE: usize = 4;
 
 /// The stores that hold the bytes of a data set. Cheap to clone.
@@ -25,12 +26,12 @@ const LOCAL_AT_ONCE: usize = 4;
 pub struct Store {
     volumes: Arc<[Volume]>,
     traffic: Arc<Traffic>,
-    /// What is read through this handle is for an epoch that may never begin.
+    /// The bytes read ahead, if this handle is for an epoch that may never begin.
     ahead: Option<Arc<Ahead>>,
     local: Arc<Local>,
-    /// Where footers of remote files are kept.
+    /// The place where footers of remote files are kept.
     pub(super) metadata_cache: Option<MetadataCache>,
-    /// Who reads footers.
+    /// The limits for tasks that read footers.
     pub(super) footer_turns: Arc<FooterTurns>,
     /// The indexes of the folders that were opened.
     pub(super) indexes: Arc<[IndexPlace]>,
@@ -38,7 +39,7 @@ pub struct Store {
     pub(super) common_metadata: Arc<[MetadataFile]>,
     /// The index that another process handed on, or that was packed for others.
     pub(super) handed_on: Option<Arc<Index>>,
-    /// Warnings that were not returned yet.
+    /// Warnings that have not been returned yet.
     warnings: Arc<Mutex<Vec<String>>>,
 }
 
@@ -102,12 +103,12 @@ impl Store {
         Store { handed_on: Some(Arc::new(index)), ..self }
     }
 
-    /// Keeps a warning until someone takes it.
+    /// Keeps a warning until it is taken.
     pub(super) fn warn(&self, warning: String) {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
     }
 
-    /// The warnings that were not returned yet, as one.
+    /// The warnings that have not been returned yet, as one.
     pub fn take_warning(&self) -> Option<String> {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         let all = std::mem::take(&mut *warnings);
@@ -120,18 +121,19 @@ impl Store {
 
     /// Reads the byte ranges of a file, in the order given.
     ///
-    /// Every range has its full length, and all are of the catalogued version. Fails with `DatasetChanged` if the file
-    /// is another one now, with `NotFound` if it is gone, and with `Io` if it cannot be read. An unreachable object
-    /// store is retried for three minutes before that is an error.
+    /// Every range has its full length, and all are from the catalogued version. Fails with `DatasetChanged`
+    /// if the file is another one now, with `NotFound` if it no longer exists, and with `Io` if it cannot be
+    /// read. An unreachable object store is retried for three minutes before that is an error.
     pub async fn read_ranges(&self, file: &File, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let read = self.read(file.volume as usize, &file.pin(), ranges).await;
         read.map_err(|error| error.at(Place::file(file.location.clone())))
     }
 
-    /// Reads byte ranges of several local files in one go, each as [`read_ranges`](Self::read_ranges) does: for each read its
-    /// file's place among `files`, and the ranges. `are_kept` tells whether some of the bytes stay while others are let go.
+    /// Reads byte ranges of several local files in one go, each like [`read_ranges`](Self::read_ranges): each
+    /// read has the index of its file among `files`, and the ranges. `are_kept` says whether some of the
+    /// bytes are kept longer than others.
     ///
-    /// Fails where one of the reads does, and does not say which.
+    /// Fails if one of the reads does, without saying which.
     pub async fn read_local(
         &self,
         files: &[&File],
@@ -157,7 +159,7 @@ impl Store {
         match self.volume(volume)? {
             Volume::Remote(remote) => {
                 let read = remote.read(pin, ranges).await?;
-                // The gaps that were read with them were not.
+                // The gaps that were read with the ranges were not needed.
                 self.needed(total(ranges));
                 Ok(read)
             }
@@ -194,7 +196,7 @@ impl Store {
         }
     }
 
-    /// Writes a file, in place of the one that there is: others see the one or the other, and no part.
+    /// Writes a file, replacing an existing one atomically: readers see the old file or the new one.
     pub(super) async fn write(&self, volume: usize, path: &Path, bytes: Bytes) -> Result<()> {
         match self.volume(volume)? {
             Volume::Remote(remote) => remote.write(path, bytes).await,
@@ -210,12 +212,13 @@ impl Store {
         Reading::of(&self.local)
     }
 
-    /// Whether all of it is on the local disk.
+    /// Whether all volumes are the local disk.
     pub fn is_local(&self) -> bool {
         self.volumes.iter().all(|volume| matches!(volume, Volume::Local))
     }
 
-    /// Row groups that may be in flight at once; the number of concurrent requests is set for each store.
+    /// The number of row groups that may be in flight at once; the number of concurrent requests is set for
+    /// each store.
     pub fn row_groups_at_once(&self) -> usize {
         let at_once = |volume: &Volume| match volume {
             Volume::Local => LOCAL_AT_ONCE,
@@ -224,12 +227,12 @@ impl Store {
         self.volumes.iter().map(at_once).max().unwrap_or(LOCAL_AT_ONCE)
     }
 
-    /// A handle to read through for an epoch that may never begin.
+    /// A handle for reads for an epoch that may never begin.
     pub fn ahead(&self) -> Self {
         Store { ahead: Some(Arc::default()), ..self.clone() }
     }
 
-    /// What was read through this handle is needed now, and what will be.
+    /// Reports that reads through this handle are needed, those so far and those to come.
     pub fn begin(&self) {
         if let Some(ahead) = &self.ahead {
             self.traffic.wanted.add(ahead.begin());
@@ -256,7 +259,7 @@ impl Store {
     }
 }
 
-/// The failure of a read, where the file is one of a table that is not there any more.
+/// The error for a read of a file that no longer exists, if it belongs to a table.
 fn gone(error: Error, pin: &Pin) -> Error {
     match (&pin.version, error.kind()) {
         (FileVersion::OfTable(version), ErrorKind::NotFound) => {
@@ -269,7 +272,7 @@ fn gone(error: Error, pin: &Pin) -> Error {
     }
 }
 
-/// The bytes of ranges together.
+/// The total bytes of ranges.
 fn total(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum()
 }

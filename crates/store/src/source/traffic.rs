@@ -18,7 +18,7 @@ pub(crate) struct Traffic {
     pub(super) throttled: Count,
     pub(super) stalls: Count,
     pub(super) slots: Count,
-    /// Microseconds.
+    /// The time to the first byte, in microseconds.
     pub(super) first_byte: Count,
     pub(super) request: Count,
 }
@@ -52,7 +52,7 @@ impl Default for Ahead {
 }
 
 impl Ahead {
-    /// Whether the epoch has not begun, and takes note of bytes that it will need.
+    /// Whether the epoch has not begun; then the bytes are recorded as ones that it will need.
     pub(super) fn waits(&self, bytes: u64) -> bool {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = &mut *waiting {
@@ -61,7 +61,7 @@ impl Ahead {
         waiting.is_some()
     }
 
-    /// The epoch begins: the bytes that waited for it.
+    /// Reports that the epoch begins, and returns the bytes that waited for it.
     pub(super) fn begin(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(0)
     }
@@ -75,8 +75,8 @@ pub struct TrafficStats {
     pub requests: u64,
     /// Bytes received.
     pub bytes_read: u64,
-    /// Of these, bytes that were needed: the rest is gaps between columns, second requests, failed requests, or for an epoch
-    /// that has not begun.
+    /// The received bytes that were needed: the rest is gaps between columns, second requests, failed
+    /// requests, or for an epoch that has not begun.
     pub bytes_needed: u64,
     /// Requests that were retried after a failure.
     pub retries: u64,
@@ -115,7 +115,7 @@ impl Traffic {
 }
 
 impl TrafficStats {
-    /// The traffic of both: of what is no count the larger value.
+    /// The traffic of both: sums of counts, and otherwise the larger value.
     pub fn and(&self, other: &TrafficStats) -> TrafficStats {
         TrafficStats {
             requests: self.requests + other.requests,
@@ -138,7 +138,8 @@ impl TrafficStats {
         TrafficStats {
             requests: self.requests - earlier.requests,
             bytes_read: self.bytes_read - earlier.bytes_read,
-            // Bytes that were fetched ahead count as needed when their epoch begins, and may have been read earlier.
+            // Bytes that were fetched ahead count as needed when their epoch begins, and may have been read
+            // earlier.
             bytes_needed: self.bytes_needed.saturating_sub(earlier.bytes_needed),
             retries: self.retries - earlier.retries,
             hedges: self.hedges - earlier.hedges,

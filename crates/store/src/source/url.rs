@@ -50,9 +50,9 @@ pub(super) fn parse(location: &str) -> Result<Target> {
     expanded(path).map(local)
 }
 
-/// The same location for a process that works in another folder: a path of this machine is absolute then.
+/// The same location for a process that works in another folder: a path of this machine becomes absolute.
 ///
-/// A glob stays relative where the working folder's own name has wildcards, which it would not mean literally.
+/// A glob stays relative if the working folder's own name has wildcards, which would not be taken literally.
 pub fn absolute(location: &str) -> Result<String> {
     let (path, is_glob) = match parse(location)? {
         Target::Path(path) => (path, false),
@@ -79,14 +79,14 @@ fn local(path: PathBuf) -> Target {
     }
 }
 
-/// The text after a prefix, whose case does not matter.
+/// The text after a prefix, compared without regard to case.
 fn without_prefix<'a>(location: &'a str, prefix: &str) -> Option<&'a str> {
     let (start, rest) = location.split_at_checked(prefix.len())?;
     start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// The path or glob of a `file:` URL: percent-decoded, or as it was written if there is a file of that name alone. What is
-/// percent-encoded is never a wildcard.
+/// The path or glob of a `file:` URL: percent-decoded, or as it was written if only a file of that name
+/// exists. Percent-encoded characters are never wildcards.
 fn file_url(url: &str, rest: &str) -> Result<Target> {
     let invalid = |cause: &str| Error::invalid(format!("{:?} {cause}", shown(url)));
     let path = match rest.strip_prefix("//") {
@@ -118,7 +118,8 @@ fn file_url(url: &str, rest: &str) -> Result<Target> {
     }
 }
 
-/// Refuses a text that begins like a URL but is not one: with a blank, or with another number of slashes than two.
+/// Refuses a text that begins like a URL but is not one: with a blank, or with another number of slashes than
+/// two.
 fn refuse_mistyped(location: &str) -> Result<()> {
     let trimmed = location.trim_start();
     let Some(end) = trimmed.find([':', '/']) else { return Ok(()) };
@@ -129,7 +130,7 @@ fn refuse_mistyped(location: &str) -> Result<()> {
     }
     let rest = rest.trim_start_matches(':').trim_start_matches('/');
     let scheme = scheme.to_ascii_lowercase();
-    // These may be without a host.
+    // These schemes may have no host.
     let slashes = if matches!(scheme.as_str(), "file" | "hdfs" | "viewfs") { ":///" } else { "://" };
     let meant = shown(&format!("{scheme}{slashes}{rest}"));
     Err(Error::invalid(format!("{:?} is not a URL", shown(location))).hint(format!("did you mean {meant}?")))

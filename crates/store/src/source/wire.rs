@@ -1,8 +1,9 @@
 //! The wire: sends the requests of all stores that are reached by HTTP.
 //!
-//! One kind of connection for all: HTTP/1.1, since a connection of its own per read is what brings throughput; rustls with
-//! the machine's certificates; redirects only within the server. There is no time limit on a request here, and no retry:
-//! both are for the caller, which knows the purpose of the request. The outcome of each is reported to [`EXCHANGE`].
+//! One kind of connection for all: HTTP/1.1, since a connection of its own per read is what brings
+//! throughput; rustls with the machine's certificates; redirects only within the server. There is no time
+//! limit on a request here, and no retry: both are for the caller, which knows the purpose of the request.
+//! The outcome of each is reported to [`EXCHANGE`].
 #![cfg_attr(
     not(feature = "http"),
     allow(dead_code, reason = "other redirects, queries and logins are of http://")
@@ -86,7 +87,8 @@ impl Wire {
         Wire { redirects, ..self.clone() }
     }
 
-    /// The same wire, with a `HEAD` sent as the `GET` of one byte: a presigned URL is valid for one method only.
+    /// The same wire, with a `HEAD` sent as the `GET` of one byte: a presigned URL is valid for one method
+    /// only.
     pub(super) fn with_head_by_get(&self) -> Self {
         Wire { head_by_get: true, ..self.clone() }
     }
@@ -175,8 +177,8 @@ impl Line {
         let mut request = self.prepare(request, &host).map_err(failed)?;
         self.wire.shared.requests.fetch_add(1, Ordering::Relaxed);
         let served = &self.wire.shared.served;
-        // The last source of credentials, which most machines do not have. If it has answered before, a failure is an
-        // outage like any other.
+        // The last source of credentials, which most machines do not have. If it has answered before, a
+        // failure is an outage like any other.
         let is_last_resort = metadata_service(&host).is_some() && !served.load(Ordering::Relaxed);
         if is_last_resort {
             *request.timeout_mut() = Some(LAST_RESORT);
@@ -239,7 +241,8 @@ impl Line {
     }
 }
 
-/// Gives a range of a file its length, if it is sent in chunks and only `Content-Range` has it: object_store asks for one.
+/// Gives a range of a file its length, if it is sent in chunks and only `Content-Range` has it: object_store
+/// needs one.
 fn with_length(parts: &mut http::response::Parts) {
     if parts.status != StatusCode::PARTIAL_CONTENT || parts.headers.contains_key(CONTENT_LENGTH) {
         return;
@@ -250,14 +253,15 @@ fn with_length(parts: &mut http::response::Parts) {
     }
 }
 
-/// The range that is sent, and what is said of the size of the whole: a number, or `*`.
+/// The range that is sent, and the stated size of the whole: a number, or `*`.
 pub(in crate::source) fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, &str)> {
     let (range, size) = headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
     let (start, last) = range.split_once('-')?;
     Some((start.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?, size))
 }
 
-/// The answer to a `HEAD`, from that to the `GET` of the first byte: the size of the whole is in `Content-Range`.
+/// The answer to a `HEAD`, from that to the `GET` of the first byte: the size of the whole is in
+/// `Content-Range`.
 fn as_head(answer: HttpResponse) -> HttpResponse {
     let (mut parts, _) = answer.into_parts();
     let range = parts.headers.remove(CONTENT_RANGE);

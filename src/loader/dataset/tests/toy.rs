@@ -1,4 +1,4 @@
-//! A table format, as a crate of another would add it: its whole list is one file, `_toy/table.json`.
+//! A table format as another crate would add it: its whole list is one file, `_toy/table.json`.
 
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ struct Member {
     path: String,
     /// The value of the column `split` in all rows.
     split: String,
-    /// Ordinals of rows in the file, ascending.
+    /// The ordinals of deleted rows in the file, ascending.
     deleted: Vec<u32>,
     row_counts: Option<Vec<u64>>,
-    /// Columns with their types: `long` or `string`.
+    /// The columns with their types: `long` or `string`.
     columns: Option<Vec<(String, String)>>,
 }
 

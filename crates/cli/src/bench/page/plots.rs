@@ -122,8 +122,8 @@ pub(super) fn stages(report: &BenchReport) -> String {
     let mut y = Axis::up_to((worked.len() + waits.len() + 1) as f64, "", |_| String::new());
     y.ticks.clear();
     let summary = format!(
-        "Above: how long the stages worked, in seconds and as how many were at work at once on average over {}. \
-         Below: how long the training loops waited, by the stage that held them up.",
+        "Above: how long the stages worked, in seconds, and how many were at work at once, on average over \
+         {}. Below: how long the training loops waited, by the stage that held them up.",
         seconds(report.seconds)
     );
     let mut plot = Plot::new("stages", "Work and waiting by stage", summary, x, y);

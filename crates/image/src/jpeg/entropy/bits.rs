@@ -1,38 +1,38 @@
-//! The bits of a scan, without its stuffing.
+//! The bits of a scan, with its byte stuffing removed.
 //!
-//! A window of the scan is copied with the stuffed zeros left out, eight bytes at a time where none is 0xFF. So a refill
-//! has no branch: it is the fourth variant of Fabian Giesen's "Reading bits in far too many ways".
+//! A window of the scan is copied without the stuffed zeros, eight bytes at a time where none is 0xFF. So a
+//! refill has no branch: it is the fourth variant of Fabian Giesen's "Reading bits in far too many ways".
 
 use super::super::markers::PREFIX;
 
-/// Bytes of the window, which stay in the first-level cache.
-const BYTES: usize = 8192;
+/// The bytes of the window, which stays in the first-level cache.
+const WINDOW_BYTES: usize = 8192;
 const WORD: usize = size_of::<u64>();
-/// The most bytes of the window that are filled: a word that begins before their end is in the window.
-const MOST: usize = BYTES - WORD;
-/// Bytes of the largest MCU, ten blocks of 64 symbols of 27 bits, and the word that is loaded ahead.
-const MCU: usize = 10 * 64 * 27 / 8 + WORD;
+/// The most bytes of the window that are filled, so that a word that begins among them is within the window.
+const MAX_FILLED_BYTES: usize = WINDOW_BYTES - WORD;
+/// The bytes of the largest MCU_BYTES, ten blocks of 64 symbols of 27 bits, and the word that is loaded ahead.
+const MCU_BYTES: usize = 10 * 64 * 27 / 8 + WORD;
 
-/// Bits that are always there after a refill.
-const FILLED: u32 = 56;
+/// The bits that are always available after a refill.
+const FILLED_BITS: u32 = 56;
 
 /// Memory for the next bits, kept from one scan to the next.
-pub(super) struct BitBuffer(Box<[u8; BYTES]>);
+pub(super) struct BitBuffer(Box<[u8; WINDOW_BYTES]>);
 
 impl Default for BitBuffer {
     fn default() -> Self {
-        BitBuffer(Box::new([0; BYTES]))
+        BitBuffer(Box::new([0; WINDOW_BYTES]))
     }
 }
 
 pub(super) struct Bits<'a> {
     scan: &'a [u8],
-    /// Next byte of the scan to copy.
+    /// The next byte of the scan to copy.
     next: usize,
     window: &'a mut BitBuffer,
-    /// Bytes of the window that are the scan's.
+    /// The number of bytes of the window that belong to the scan.
     filled: usize,
-    /// A marker is at `next`, or the scan ends early; zeros follow the filled bytes.
+    /// Whether a marker is at `next`, or the scan ends early; zeros follow the filled bytes.
     ended: bool,
     head: Head,
 }
@@ -40,12 +40,12 @@ pub(super) struct Bits<'a> {
 /// A place in the window, and the bits that were loaded from it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Head {
-    /// Next byte to load.
+    /// The next byte to load.
     at: usize,
-    /// The bits that come next, the first one highest.
+    /// The next bits, the first one highest.
     bits: u64,
     count: u32,
-    /// The bits that were read are not a code, or go beyond their block.
+    /// Whether the bits that were read are not a code, or go beyond their block.
     pub(super) damaged: bool,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Bits<'a> {
         Bits { scan, next: 0, window, filled: 0, ended: false, head: Head::default() }
     }
 
-    /// Restarts after a marker, which must follow now.
+    /// Restarts after a marker, which must be next.
     pub(super) fn restart(&mut self, marker: u8) -> bool {
         let follows = self.stops_at(marker);
         self.scan = self.scan.get(self.next + 2..).unwrap_or_default();
@@ -71,8 +71,8 @@ impl<'a> Bits<'a> {
         self.ended && (0..8).contains(&self.left()) && self.scan[self.next..].starts_with(&[PREFIX, marker])
     }
 
-    /// How many bytes there are from the next marker on, if all bits were read and were sound, but for less than a byte of
-    /// padding.
+    /// The number of bytes from the next marker on, if all bits were read and sound, except for less than a
+    /// byte of padding.
     pub(super) fn end(&mut self) -> Option<usize> {
         if !self.ended {
             self.slide();
@@ -86,23 +86,23 @@ impl<'a> Bits<'a> {
         !self.head.damaged && (!self.ended || self.left() >= 0)
     }
 
-    /// Bits of the window that were not read yet; below zero if more were read than there are.
+    /// The number of unread bits of the window; negative if more were read than exist.
     fn left(&self) -> isize {
         (self.filled as isize - self.head.at as isize) * 8 + self.head.count as isize
     }
 
-    /// Ensures that all bytes of the next MCU are in the window.
+    /// Ensures that all bytes of the next MCU_BYTES are in the window.
     #[inline]
     pub(super) fn prepare(&mut self) {
-        if self.filled < self.head.at + MCU && !self.ended {
+        if self.filled < self.head.at + MCU_BYTES && !self.ended {
             self.slide();
         }
     }
 
-    /// Whether all bytes of an MCU that begins at a place are in the window.
+    /// Whether all bytes of an MCU_BYTES that begins at a place are in the window.
     #[inline(always)]
     pub(super) fn covers(&self, head: Head) -> bool {
-        self.filled >= head.at + MCU || self.ended
+        self.filled >= head.at + MCU_BYTES || self.ended
     }
 
     #[cold]
@@ -110,7 +110,7 @@ impl<'a> Bits<'a> {
         self.window.0.copy_within(self.head.at..self.filled, 0);
         self.filled -= self.head.at;
         self.head.at = 0;
-        while self.filled + WORD < MOST && !self.ended {
+        while self.filled + WORD < MAX_FILLED_BYTES && !self.ended {
             self.copy_plain();
             self.copy_prefix();
         }
@@ -124,7 +124,7 @@ impl<'a> Bits<'a> {
     fn copy_plain(&mut self) {
         const ONES: u64 = u64::MAX / 0xFF;
         let from = self.scan[self.next..].as_chunks::<WORD>().0;
-        let to = self.window.0[self.filled..MOST].as_chunks_mut::<WORD>().0;
+        let to = self.window.0[self.filled..MAX_FILLED_BYTES].as_chunks_mut::<WORD>().0;
         let mut plain = 0;
         for (to, from) in to.iter_mut().zip(from) {
             *to = *from;
@@ -143,7 +143,7 @@ impl<'a> Bits<'a> {
     /// Copies the next byte: a stuffed 0xFF, or one of the last bytes.
     #[inline]
     fn copy_prefix(&mut self) {
-        if self.filled == MOST {
+        if self.filled == MAX_FILLED_BYTES {
             return;
         }
         let (byte, length) = match self.scan[self.next..] {
@@ -152,7 +152,7 @@ impl<'a> Bits<'a> {
                 self.ended = true;
                 return;
             }
-            // The end of the bytes, or fill bytes, which a sound file has only before a marker.
+            // This is the end of the bytes, or fill bytes, which a sound file has only before a marker.
             [] | [PREFIX, ..] => {
                 self.ended = true;
                 self.head.damaged = true;
@@ -165,7 +165,7 @@ impl<'a> Bits<'a> {
         self.next += length;
     }
 
-    /// The state for reading an MCU, which is kept in registers.
+    /// The state for reading an MCU_BYTES, which is kept in registers.
     #[inline(always)]
     pub(super) fn reader(&self) -> Reader<'_> {
         Reader { window: &self.window.0, head: self.head }
@@ -178,14 +178,14 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// Reads the bits of an MCU that was prepared.
+/// Reads the bits of an MCU_BYTES that was prepared.
 pub(super) struct Reader<'w> {
-    window: &'w [u8; BYTES],
+    window: &'w [u8; WINDOW_BYTES],
     pub(super) head: Head,
 }
 
 impl Reader<'_> {
-    /// Loads at least [`FILLED`] bits; those after the end are zeros.
+    /// Loads at least [`FILLED_BITS`] bits; those after the end are zeros.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         let Head { at, bits, count, damaged } = self.head;
@@ -194,7 +194,7 @@ impl Reader<'_> {
         self.head = Head {
             at: at + ((63 - count) >> 3) as usize,
             bits: bits | (u64::from_be_bytes(*word) >> count),
-            count: count | FILLED,
+            count: count | FILLED_BITS,
             damaged,
         };
     }
@@ -218,7 +218,7 @@ mod tests {
     use crate::RowKey;
     use crate::draws::Draws;
 
-    /// Bytes with stuffing, and the same without.
+    /// Bytes with stuffing; and the same bytes without.
     fn stuffed(length: usize, draws: &mut Draws) -> (Vec<u8>, Vec<u8>) {
         let plain: Vec<u8> =
             (0..length).map(|_| if draws.below(50) == 0 { PREFIX } else { draws.below(256) as u8 }).collect();
@@ -226,7 +226,7 @@ mod tests {
         (scan.collect(), plain)
     }
 
-    /// Reads all bits, some at a time and an MCU before each look for more.
+    /// Reads all bits, some at a time, and makes an MCU_BYTES available before each read.
     fn read(bits: &mut Bits<'_>, plain: &[u8], draws: &mut Draws) {
         let mut at = 0;
         while at < plain.len() * 8 {
@@ -253,7 +253,10 @@ mod tests {
     #[test]
     fn all_bits_are_read_wherever_the_scan_ends() {
         let (mut window, mut draws) = (BitBuffer::default(), Draws::new(RowKey(1)));
-        for length in (0..40).chain(MOST - 30..MOST + 30).chain(2 * MOST - 30..2 * MOST + 30) {
+        for length in (0..40)
+            .chain(MAX_FILLED_BYTES - 30..MAX_FILLED_BYTES + 30)
+            .chain(2 * MAX_FILLED_BYTES - 30..2 * MAX_FILLED_BYTES + 30)
+        {
             for _ in 0..8 {
                 let (mut scan, plain) = stuffed(length, &mut draws);
                 scan.extend([PREFIX, RST]);

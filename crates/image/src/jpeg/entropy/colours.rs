@@ -1,7 +1,8 @@
-//! From luma and chroma to a row of RGB, exactly as the library does: with its smooth upsampling, and its rounding.
+//! Converts luma and chroma to a row of RGB, exactly like the library: with its smooth upsampling, and its
+//! rounding.
 //!
-//! A row is read once and written once. Pixels of even and of odd columns are computed apart, since those are made of the same
-//! sample of halved chroma, and mixed when they are bytes again.
+//! A row is read once and written once. Pixels of even and of odd columns are computed separately, since they
+//! come from the same sample of halved chroma, and are mixed once they are bytes again.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -13,7 +14,7 @@ mod row;
 
 pub(super) use row::{Chroma, Colours, MARGIN, REACH, Row};
 
-/// The functions of this machine, from the fastest on; without any it is left to the library.
+/// The functions for this machine, fastest first; without any the library does the work.
 pub(super) fn all() -> impl Iterator<Item = Colours> {
     #[cfg(target_arch = "x86_64")]
     let all = [avx512::colours(), avx2::colours()];

@@ -1,7 +1,8 @@
-//! The header of a JPEG, and that of a baseline JPEG of the same coefficients.
+//! The header of a JPEG, and the header of a baseline JPEG with the same coefficients.
 //!
-//! The library makes pixels of coefficients wherever they come from, if it is shown such a header. It has the segments that
-//! decide about pixels: quantisation, the frame, and those of JFIF and Adobe, which name the colour space.
+//! The library makes pixels from coefficients of any origin, if it is given such a header. It has the
+//! segments that affect pixels: quantisation, the frame, and those of JFIF and Adobe, which name the colour
+//! space.
 
 use super::super::markers::{APP0, APP14, EOI, PREFIX, SOI, SOS};
 
@@ -12,14 +13,15 @@ pub(super) const COMMENT: u8 = 0xFE;
 const DQT: u8 = 0xDB;
 const SOF_BASELINE: u8 = 0xC0;
 
-/// Samples across and down a block.
+/// The samples across and down a block.
 const BLOCK: usize = 8;
-/// Most blocks of an MCU (ITU-T T.81, B.2.3).
-const MOST_BLOCKS: usize = 10;
+/// The most blocks of an MCU (ITU-T T.81, B.2.3).
+const MAX_BLOCKS: usize = 10;
 /// The largest sampling factor.
-const LARGEST_FACTOR: u8 = 4;
+const MAX_FACTOR: u8 = 4;
 
-/// A Huffman table of one code for the symbol 0, one for DC and one for AC: the library wants sound ones, and uses none.
+/// Huffman tables with one code for the symbol 0, one for DC and one for AC: the library requires sound ones,
+/// and uses none.
 const UNUSED_TABLES: [u8; 40] = {
     let mut tables = [0; 40];
     [tables[0], tables[1], tables[3]] = [PREFIX, DHT, 38];
@@ -31,7 +33,7 @@ const UNUSED_TABLES: [u8; 40] = {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Component {
     pub(super) id: u8,
-    /// Sampling factors.
+    /// The sampling factors.
     pub(super) across: u8,
     pub(super) down: u8,
 }
@@ -55,7 +57,7 @@ impl Frame {
         }
         let components = components.iter().map(|[id, factors, _]| {
             let (across, down) = (factors >> 4, factors & 15);
-            let sound = (1..=LARGEST_FACTOR).contains(&across) && (1..=LARGEST_FACTOR).contains(&down);
+            let sound = (1..=MAX_FACTOR).contains(&across) && (1..=MAX_FACTOR).contains(&down);
             sound.then_some(Component { id: *id, across, down })
         });
         let frame = Frame { width, height, components: components.collect::<Option<_>>()? };
@@ -66,7 +68,7 @@ impl Frame {
             across * down
         };
         let sound = (0..frame.components.len()).all(unique)
-            && frame.components.iter().map(blocks).sum::<usize>() <= MOST_BLOCKS;
+            && frame.components.iter().map(blocks).sum::<usize>() <= MAX_BLOCKS;
         sound.then_some(frame)
     }
 
@@ -75,7 +77,7 @@ impl Frame {
         (largest(|component| component.across), largest(|component| component.down))
     }
 
-    /// Blocks of a component in an MCU of a scan of all components, across and down.
+    /// The blocks of a component in an MCU of a scan of all components, across and down.
     pub(super) fn blocks_of_mcu(&self, component: &Component) -> (usize, usize) {
         match self.components.len() {
             1 => (1, 1),
@@ -83,7 +85,7 @@ impl Frame {
         }
     }
 
-    /// Blocks of a component that have samples, across and down.
+    /// The blocks of a component that have samples, across and down.
     pub(super) fn blocks_of(&self, component: &Component) -> (usize, usize) {
         let (across, down) = self.largest();
         let blocks = |pixels: usize, factor: u8, largest: usize| {
@@ -112,9 +114,9 @@ impl Frame {
     }
 }
 
-/// Marker segments that follow each other without bytes between them.
+/// Marker segments that directly follow each other.
 pub(super) struct Segments<'a> {
-    /// All that follows.
+    /// All bytes that follow.
     pub(super) rest: &'a [u8],
 }
 
@@ -139,7 +141,7 @@ impl<'a> Segments<'a> {
     }
 }
 
-/// The header of a baseline JPEG, as segments of another one are added to it.
+/// The header of a baseline JPEG, to which segments of another one are added.
 pub(super) struct BaselineHeader(Vec<u8>);
 
 impl BaselineHeader {
@@ -147,7 +149,7 @@ impl BaselineHeader {
         BaselineHeader(vec![PREFIX, SOI])
     }
 
-    /// Adds a segment if it decides about pixels; `false` if it must not be in a header.
+    /// Adds a segment if it affects pixels; `false` if it must not be in a header.
     pub(super) fn add(&mut self, (marker, content, segment): Segment<'_>) -> bool {
         match marker {
             APP0 | APP14 | DQT => self.0.extend(segment),

@@ -1,4 +1,5 @@
-//! The interface of the C files in this folder: libjpeg-turbo without its Huffman decoder, as safe calls on slices.
+//! The interface of the C files in this folder: libjpeg-turbo without its Huffman decoder, as safe calls on
+//! slices.
 #![allow(unsafe_code)]
 
 mod read;
@@ -11,13 +12,13 @@ use super::block::{BLOCKS, Block, COMPONENTS};
 use super::request::Request;
 use super::tables::Definition;
 
-/// What `library.h` calls `forebay_library`.
+/// The struct `forebay_library` of `library.h`.
 #[repr(C)]
 struct Raw {
     _private: [u8; 0],
 }
 
-/// What `library.h` calls `forebay_scan`.
+/// The struct `forebay_scan` of `library.h`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawScan {
@@ -59,7 +60,7 @@ unsafe extern "C" {
 /// A decompressor, for one thread at a time.
 pub(super) struct Library {
     raw: NonNull<Raw>,
-    /// Memory for the planes of rows that are made without the library.
+    /// The memory for planes of rows that are made without the library.
     samples: Vec<u8>,
 }
 
@@ -75,7 +76,7 @@ impl Library {
         self.samples.capacity() as u64
     }
 
-    /// Frees them.
+    /// Frees the coefficients.
     pub(super) fn free(&mut self) {
         self.samples = Vec::new();
     }
@@ -101,7 +102,8 @@ impl Library {
             side: [0; COMPONENTS],
             luma_and_chroma: 0,
         };
-        // SAFETY: the decompressor is live and idle. The bytes outlive the scan, which makes it idle again when dropped.
+        // SAFETY: the decompressor is live and idle. The bytes outlive the scan, which makes it idle again
+        // when dropped.
         let started = unsafe {
             forebay_library_start(
                 self.raw.as_ptr(),
@@ -153,7 +155,8 @@ impl<'a> Scan<'a> {
     /// The tables of each component: for DC, and for AC.
     pub(super) fn definitions(&self) -> impl Iterator<Item = (&Definition, &Definition)> {
         let all = self.raw.dc.iter().zip(&self.raw.ac).take(self.raw.components as usize);
-        // SAFETY: the library has decoded these tables for as many components; they live until the scan is dropped.
+        // SAFETY: the library has decoded these tables for this number of components; they live until the
+        // scan is dropped.
         all.map(|(dc, ac)| unsafe { (&**dc, &**ac) })
     }
 
@@ -162,7 +165,7 @@ impl<'a> Scan<'a> {
         (self.raw.component_of_block.map(|component| component as u8), self.raw.blocks_in_mcu as usize)
     }
 
-    /// Whether all that is needed of a component's blocks is DC.
+    /// Whether only the DC of a component's blocks is needed.
     pub(super) fn needs_dc_alone(&self, component: usize) -> bool {
         self.raw.side.get(component) == Some(&1)
     }
@@ -177,7 +180,8 @@ impl<'a> Scan<'a> {
         self.request.colours
     }
 
-    /// The sampling factors of as many components, across and down: luma, or luma and chroma. `None` for other colours.
+    /// The sampling factors of the components, across and down: luma, or luma and chroma. `None` for other
+    /// colours.
     pub(super) fn sampling(&self) -> Option<([[u32; 2]; COMPONENTS], usize)> {
         let RawScan { across, down, luma_and_chroma, .. } = self.raw;
         let factors = std::array::from_fn(|component| [across[component], down[component]]);
@@ -189,7 +193,7 @@ impl<'a> Scan<'a> {
         self.raw.side.map(|side| side as usize)
     }
 
-    /// The steps of the coefficients of a component, in natural order.
+    /// The quantisation steps of the coefficients of a component, in natural order.
     pub(super) fn quantization(&self, component: usize) -> Option<&[u16; 64]> {
         // SAFETY: the library has a table there, or null; it lives until the scan is dropped.
         unsafe { self.raw.quantization.get(component)?.as_ref() }
@@ -198,7 +202,7 @@ impl<'a> Scan<'a> {
 
 impl Drop for Scan<'_> {
     fn drop(&mut self) {
-        // SAFETY: the decompressor is live; this makes it idle, also if it is.
+        // SAFETY: the decompressor is live; this makes it idle, also if it already is.
         unsafe { forebay_library_give_up(self.library.raw.as_ptr()) }
     }
 }

@@ -1,13 +1,14 @@
-//! The fast path for JPEG: libjpeg-turbo with our own Huffman decoder in place of the library's.
+//! The fast path for JPEG: libjpeg-turbo with a Huffman decoder of this crate in place of the library's.
 //!
-//! Huffman decoding is most of the work of a JPEG, and half of it can be saved (docs/entropy.md). The library reads the header, and
-//! makes the pixels of coefficients where [`rows`] does not: on processors for which there is no faster [`transform`], and of unusual
-//! samplings. A file that is not a sound baseline or progressive JPEG is declined, and decoded by the library
-//! alone, which reports what is wrong: so pixels and errors are the same either way.
+//! Huffman decoding is most of the work of a JPEG, and half of it can be saved (docs/entropy.md). The library
+//! reads the header, and makes pixels from coefficients where [`rows`] does not: on processors without a
+//! faster [`transform`], and for unusual samplings. A file that is not a sound baseline or progressive JPEG
+//! is declined, and decoded by the library alone, which reports what is wrong: so pixels and errors are the
+//! same either way.
 //!
-//! Of a baseline JPEG, coefficients are used as they are decoded ([`sequential`]). Those of a progressive one are
-//! collected first, in [`planes`]. Those of either can be [packed], and are read from there with less work. For that the library
-//! reads those of all other kinds.
+//! The coefficients of a baseline JPEG are used as they are decoded ([`sequential`]). Those of a progressive
+//! one are collected first, in [`planes`]. Both can be [packed], and read from there with less work. To pack
+//! any other kind of JPEG, the library reads the coefficients.
 
 mod bits;
 mod block;
@@ -39,7 +40,7 @@ pub(super) use request::Request;
 use sequential::{Mcus, NATURAL, Tables};
 use tables::{AcTable, DcTable, Known};
 
-/// One thread's library, tables and buffers.
+/// The library, tables and buffers of a thread.
 #[derive(Default)]
 pub(super) struct EntropyDecoder {
     library: Option<Library>,
@@ -51,8 +52,8 @@ pub(super) struct EntropyDecoder {
 }
 
 impl EntropyDecoder {
-    /// Decodes a region of a reduced image, or all of it, into `out`, which is exactly as long. Returns whether it did;
-    /// if not, the content of `out` is unspecified.
+    /// Decodes a region of a reduced image, or all of it, into `out`, which is exactly as long. Returns
+    /// whether it did; if not, the content of `out` is unspecified.
     pub(super) fn baseline(&mut self, request: Request<'_>, region: Option<Region>, out: &mut [u8]) -> bool {
         let EntropyDecoder { library, dc, ac, window, .. } = self;
         let Some(scan) = ready(library).and_then(|library| library.start(request)) else { return false };
@@ -62,7 +63,7 @@ impl EntropyDecoder {
         scan.read(region, |blocks| mcus.next(blocks), out) && mcus.sound()
     }
 
-    /// The same for a progressive JPEG of at most so many scans.
+    /// Decodes a progressive JPEG of at most `max_scans` scans in the same way.
     pub(super) fn progressive(
         &mut self,
         request: Request<'_>,
@@ -101,7 +102,7 @@ impl EntropyDecoder {
         mcus.sound().then(|| writer.finish(facts, &header)).flatten()
     }
 
-    /// Packs all coefficients of a progressive JPEG of at most so many scans; `None` if it is declined.
+    /// Packs all coefficients of a progressive JPEG of at most `max_scans` scans; `None` if it is declined.
     pub(super) fn pack_progressive(
         &mut self,
         request: Request<'_>,
@@ -111,7 +112,7 @@ impl EntropyDecoder {
         let EntropyDecoder { library, window, progressive, planes, .. } = self;
         let (header, frame) =
             progressive.decode(request.encoded, (request.memory, most_scans), window, planes)?;
-        // What the library refuses stays a file.
+        // A JPEG that the library refuses stays a file.
         ready(library)?.start(Request { encoded: &header, ..request })?;
         let mut writer = Writer::new(&frame);
         for (row, column) in (0..planes.mcu_rows).flat_map(|y| (0..planes.mcus_per_row).map(move |x| (y, x)))
@@ -121,18 +122,20 @@ impl EntropyDecoder {
         writer.finish(facts, &header)
     }
 
-    /// Packs all coefficients of a JPEG of any kind, as the library alone decodes it; `None` if it is declined.
+    /// Packs all coefficients of a JPEG of any kind, as the library alone decodes it; `None` if it is
+    /// declined.
     pub(super) fn pack_other(&mut self, request: Request<'_>, facts: Facts) -> Option<PackedImage> {
         let (header, frame) = header(request.encoded)?;
         let mut writer = Writer::new(&frame);
         let in_mcu = writer.in_mcu();
-        // What the library refuses stays a file.
+        // A JPEG that the library refuses stays a file.
         let scan = ready(&mut self.library)?.start(Request { encoded: &header, ..request })?;
         if (scan.blocks().1, scan.mcus()) != (in_mcu, writer.mcus()) {
             return None;
         }
         drop(scan);
-        // A new one: later scans may refer to tables of earlier images, which a decompressor keeps.
+        // The library is a new one: later scans may refer to tables of earlier images, which a decompressor
+        // keeps.
         let read = Library::new()?.coefficients(request, in_mcu, |blocks| {
             let blocks = blocks.unwrap_or_default().iter();
             writer.add(blocks.map(|block| (&**block, nonzero(block))));
@@ -140,7 +143,7 @@ impl EntropyDecoder {
         read.then(|| writer.finish(facts, &header)).flatten()
     }
 
-    /// As [`baseline`](Self::baseline), of packed coefficients.
+    /// Decodes packed coefficients like [`baseline`](Self::baseline).
     pub(super) fn packed(&mut self, request: Request<'_>, region: Option<Region>, out: &mut [u8]) -> bool {
         let Some(header) = packed::header(request.encoded) else { return false };
         let of_header = Request { encoded: header, ..request };
@@ -154,8 +157,8 @@ impl EntropyDecoder {
         scan.read(region, |blocks| reader.next(blocks), out) && reader.sound()
     }
 
-    /// A JPEG of packed coefficients, of one scan or with the components `apart`, and with `exif` as its segment APP1 if it has any
-    /// bytes; `None` if they are damaged.
+    /// A JPEG of packed coefficients, of one scan or with the components `apart`, and with `exif` as its
+    /// segment APP1 if it has any bytes; `None` if they are damaged.
     pub(super) fn unpack(&mut self, request: Request<'_>, apart: bool, exif: &[u8]) -> Option<Vec<u8>> {
         let header = packed::header(request.encoded)?;
         let scan = ready(&mut self.library)?.start(Request { encoded: header, ..request })?;
@@ -170,7 +173,7 @@ impl EntropyDecoder {
         self.planes.bytes() + self.library.as_ref().map_or(0, Library::bytes)
     }
 
-    /// Frees them.
+    /// Frees the coefficients.
     pub(super) fn free(&mut self) {
         self.planes = Planes::default();
         if let Some(library) = &mut self.library {
@@ -186,13 +189,13 @@ fn ready(library: &mut Option<Library>) -> Option<&mut Library> {
     library.as_mut()
 }
 
-/// The AC coefficients of a block that are not zero: a bit for each, in zigzag order from the highest.
+/// The mask of a block's AC coefficients that are not zero, in zigzag order from the highest bit.
 fn nonzero(block: &Block) -> u64 {
     let bit = |k: usize| (u64::from(block[usize::from(NATURAL[k])] != 0) << 63) >> k;
     (1..block.len()).fold(0, |mask, k| mask | bit(k))
 }
 
-/// The header of a JPEG as that of a baseline one of the same coefficients, and its frame.
+/// The header of a baseline JPEG with the same coefficients, and its frame.
 fn header(encoded: &[u8]) -> Option<(Vec<u8>, Frame)> {
     let mut segments = Segments { rest: encoded.strip_prefix(&[PREFIX, SOI])? };
     let (mut header, mut frame) = (BaselineHeader::new(), None);
@@ -201,7 +204,7 @@ fn header(encoded: &[u8]) -> Option<(Vec<u8>, Frame)> {
         match marker {
             SOS => break,
             0xC0 | 0xC1 | 0xC2 | 0xC9 | 0xCA if frame.is_none() => frame = Some(Frame::read(content)?),
-            // Of arithmetic coding alone.
+            // This segment is only used by arithmetic coding.
             DAC => continue,
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! All coefficients of an image, in blocks, as several scans fill them.
+//! All coefficients of an image, in blocks that several scans fill.
 
 use super::block::Block;
 use super::frame::Frame;
@@ -8,12 +8,12 @@ use super::frame::Frame;
 pub(super) struct Grid {
     /// The first block.
     pub(super) start: usize,
-    /// Blocks of an MCU, across and down.
+    /// The blocks of an MCU, across and down.
     pub(super) across: usize,
     pub(super) down: usize,
-    /// Blocks in a padded row.
+    /// The number of blocks in a padded row.
     pub(super) stride: usize,
-    /// Blocks that have samples, across and down: those of a scan of this component alone.
+    /// The blocks that have samples, across and down: those of a scan of this component alone.
     pub(super) width: usize,
     pub(super) height: usize,
 }
@@ -22,18 +22,20 @@ pub(super) struct Grid {
 #[derive(Default)]
 pub(super) struct Planes {
     pub(super) grids: Vec<Grid>,
-    /// The AC coefficients of each block. What these are before the first scan of AC of their component is of an earlier image.
+    /// The AC coefficients of each block. Before the first scan of AC of their component they are those of an
+    /// earlier image.
     pub(super) blocks: Vec<Block>,
     /// The DC of each block, so that scans of DC read no blocks.
     pub(super) dc: Vec<i16>,
-    /// The coefficients of each block that are not zero, but for DC: a bit for each, in zigzag order from the highest.
+    /// For each block, the mask of AC coefficients that are not zero, in zigzag order from the highest bit.
     pub(super) nonzero: Vec<u64>,
     pub(super) mcus_per_row: usize,
     pub(super) mcu_rows: usize,
 }
 
 impl Planes {
-    /// Makes space for the blocks of a frame. DC is zero, AC is not until [`clear_beside`](Self::clear_beside) and a scan make it so.
+    /// Makes space for the blocks of a frame. DC is zero; AC becomes zero by
+    /// [`clear_beside`](Self::clear_beside) and a scan.
     pub(super) fn begin(&mut self, frame: &Frame) {
         (self.mcus_per_row, self.mcu_rows) = (frame.mcus_per_row(), frame.mcu_rows());
         self.grids.clear();
@@ -52,7 +54,8 @@ impl Planes {
         self.nonzero.resize(start, 0);
     }
 
-    /// Makes zeros of the blocks of a component that complete the last MCUs across and down: scans of it alone do not have them.
+    /// Clears the blocks of a component that only complete the last MCUs across and down: scans of the
+    /// component alone do not have them.
     pub(super) fn clear_beside(&mut self, grid: Grid) {
         let rows = self.blocks[grid.start..].chunks_mut(grid.stride).take(self.mcu_rows * grid.down);
         for (y, row) in rows.enumerate() {
@@ -67,7 +70,8 @@ impl Planes {
         Some(block)
     }
 
-    /// The blocks of the MCU at a column and row, in the order of a scan of all components, with the masks of what is not zero.
+    /// The blocks of the MCU at a column and row, in the order of a scan of all components, with the masks of
+    /// non-zero coefficients.
     pub(super) fn mcu(&self, column: usize, row: usize) -> impl Iterator<Item = (Block, u64)> {
         let places = self.grids.iter().flat_map(move |grid| {
             (0..grid.down).flat_map(move |y| {
@@ -87,7 +91,7 @@ impl Planes {
     }
 }
 
-/// A place among the MCUs of an image whose coefficients are all there.
+/// A place among the MCUs of an image whose coefficients are complete.
 pub(super) struct PlanesMcus<'a> {
     planes: &'a Planes,
     column: usize,

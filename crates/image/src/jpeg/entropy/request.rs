@@ -1,13 +1,13 @@
-//! What is asked of a decoder.
+//! The request to a decoder.
 
 /// A JPEG, and how to decode it.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Request<'a> {
     pub(in super::super) encoded: &'a [u8],
-    /// Most bytes that the library may take, or the coefficients of several scans.
+    /// The most bytes that the library, or the coefficients of several scans, may take.
     pub(in super::super) memory: usize,
-    /// 1, 2, 4 or 8.
+    /// The reduction of the scale: 1, 2, 4 or 8.
     pub(in super::super) reduction: u32,
-    /// 1: luma, 3: RGB.
+    /// The bytes of a pixel: 1 for luma, 3 for RGB.
     pub(in super::super) colours: usize,
 }

@@ -1,8 +1,9 @@
-//! From blocks to rows of pixels, without the library: of images with an ordinary sampling of chroma. At a reduced scale, blocks
-//! have fewer samples, and those of halved chroma twice as many as those of luma, so that it is not halved any more.
+//! Makes rows of pixels from blocks without the library, for images with an ordinary sampling of chroma. At a
+//! reduced scale, blocks have fewer samples, and blocks of halved chroma twice as many as those of luma, so
+//! that chroma is no longer halved.
 //!
-//! A row of MCUs is decoded and transformed into planes that hold two of these rows, and pixels are made of it at once, while
-//! it is in the first-level cache: all that have the chroma above and below them.
+//! A row of MCUs is decoded and transformed into planes that hold two of these rows. Pixels are made from it
+//! at once, while it is in the first-level cache: all rows that have the chroma above and below them.
 
 #[cfg(test)]
 mod tests;
@@ -14,51 +15,52 @@ use super::transform::{Job, SIDE, TRANSFORMS, Transform};
 use super::{colours, transform};
 use crate::jpeg::ffi::Region;
 
-/// MCUs that are decoded before they are transformed: enough for whole jobs of any component.
+/// The MCUs that are decoded before they are transformed: enough for whole jobs of any component.
 const BUNCH: usize = TRANSFORMS;
-/// The most blocks that a component has of a bunch: four of each MCU.
-const MOST_BLOCKS: usize = 4 * BUNCH;
-/// Rows of MCUs that the planes hold.
-const HELD: usize = 2;
-/// The narrowest region, in pixels. The library does not smooth the chroma of images of a few columns.
-const NARROWEST: u32 = 16;
-/// Bytes by which the rows of a plane differ in length from a power of two, whose rows would displace each other in the cache.
-const STAGGER: usize = 64;
+/// The most blocks of a component in a bunch: four of each MCU.
+const MAX_BLOCKS: usize = 4 * BUNCH;
+/// The rows of MCUs that the planes hold.
+const HELD_ROWS: usize = 2;
+/// The narrowest region in pixels. The library does not smooth the chroma of images of a few columns.
+const MIN_WIDTH: u32 = 16;
+/// The bytes by which the lengths of a plane's rows differ from a power of two, at which rows would displace
+/// each other in the cache.
+const STAGGER_BYTES: usize = 64;
 
-/// The fastest functions of a machine: these must have the pixels of the library.
+/// The fastest functions of a machine, whose pixels must equal those of the library.
 #[derive(Clone, Copy)]
 pub(super) struct Functions {
     pub(super) transform: Transform,
-    /// For blocks at a reduced scale.
+    /// The transform for blocks at a reduced scale.
     pub(super) reduced: Transform,
     pub(super) colours: Colours,
 }
 
 impl Functions {
-    /// Those of this machine; `None` to leave it all to the library.
+    /// The functions of this machine; `None` if the library does all the work.
     pub(super) fn fastest() -> Option<Functions> {
         let (transform, colours) = (transform::all().next()?, colours::all().next()?);
         Some(Functions { transform, reduced: transform::reduced()?, colours })
     }
 }
 
-/// A component's samples of two rows of MCUs, and how they are made.
+/// The samples of a component in two rows of MCUs, and the way they are made.
 #[derive(Clone, Copy)]
 struct Plane<'a> {
-    /// The first sample of the first row, and bytes between rows.
+    /// The offset of the first sample of the first row; below, the bytes between rows.
     start: usize,
     pitch: usize,
-    /// Blocks of an MCU, across and down, and samples of a block.
+    /// The blocks of an MCU, across and down; below, the samples of a block.
     across: usize,
     down: usize,
     side: usize,
-    /// Samples of the region across, and of the image down.
+    /// The samples of the region across; below, those of the image down.
     width: usize,
     height: usize,
     quantization: &'a [u16; 64],
-    /// The blocks of a bunch of MCUs, one MCU after the other: where they are, and where their samples begin.
-    blocks: [usize; MOST_BLOCKS],
-    offsets: [usize; MOST_BLOCKS],
+    /// The blocks of a bunch of MCUs, one MCU after the other: their places, and the places of their samples.
+    blocks: [usize; MAX_BLOCKS],
+    offsets: [usize; MAX_BLOCKS],
 }
 
 impl Plane<'_> {
@@ -71,14 +73,14 @@ impl Plane<'_> {
         width: 0,
         height: 0,
         quantization: &[0; 64],
-        blocks: [0; MOST_BLOCKS],
-        offsets: [0; MOST_BLOCKS],
+        blocks: [0; MAX_BLOCKS],
+        offsets: [0; MAX_BLOCKS],
     };
 
-    /// Where a row of the component begins.
+    /// The offset of a row of the component.
     fn row(&self, y: usize) -> usize {
-        // A power of two, since an MCU has one or two blocks down.
-        let rows = HELD * self.down * self.side;
+        // This is a power of two, since an MCU has one or two blocks down.
+        let rows = HELD_ROWS * self.down * self.side;
         self.start + (y & (rows - 1)) * self.pitch
     }
 
@@ -88,13 +90,13 @@ impl Plane<'_> {
     }
 }
 
-/// For each block of a bunch, how many are before it, and how many samples of the plane. Where an MCU has less than four, the
-/// last ones are of no bunch.
+/// For each block of a bunch, the number of blocks before it, and the offset of its samples in the plane. If
+/// an MCU has less than four, the last entries belong to no bunch.
 fn places(
     (across, down): (usize, usize),
     (side, pitch): (usize, usize),
     before: usize,
-) -> ([usize; MOST_BLOCKS], [usize; MOST_BLOCKS]) {
+) -> ([usize; MAX_BLOCKS], [usize; MAX_BLOCKS]) {
     let in_mcu = across * down;
     let blocks = std::array::from_fn(|at| at / in_mcu * BLOCKS + before + at % in_mcu);
     let offsets = std::array::from_fn(|at| {
@@ -105,8 +107,8 @@ fn places(
     (blocks, offsets)
 }
 
-/// How chroma of this sampling is made as large as luma once blocks of these sides are samples; `None` where that is left to the
-/// library.
+/// The upsampling for chroma of this sampling once blocks with these sides are samples; `None` if that is
+/// left to the library.
 fn upsampled(sampling: Chroma, sides: &[usize]) -> Option<Chroma> {
     let luma = *sides.first()?;
     let as_luma = sides.iter().all(|side| *side == luma);
@@ -118,32 +120,32 @@ fn upsampled(sampling: Chroma, sides: &[usize]) -> Option<Chroma> {
     }
 }
 
-/// What rows of a region are made of.
+/// The data from which rows of a region are made.
 pub(super) struct Rows<'a> {
     functions: Functions,
     chroma: Chroma,
     region: Region,
     colours: usize,
     planes: [Plane<'a>; 3],
-    /// Planes that are needed: for grey pixels luma alone.
+    /// The number of planes that are needed: for grey pixels only luma.
     needed: usize,
     /// Blocks of an MCU.
     in_mcu: usize,
-    /// MCUs of the image and of the region.
+    /// The number of MCUs in a row of the image; below, those of the region.
     mcus_per_row: usize,
     columns: std::ops::Range<usize>,
     bytes: usize,
 }
 
 impl<'a> Rows<'a> {
-    /// `None` if the region is left to the library.
+    /// Prepares the rows; `None` if the region is left to the library.
     pub(super) fn new(scan: &'a Scan<'_>, region: Region, functions: Functions) -> Option<Rows<'a>> {
         let colours = scan.colours();
         let (factors, components) = scan.sampling()?;
         let sampling = Chroma::of(&factors[..components])?;
         let sides = scan.sides();
         let chroma = upsampled(sampling, &sides[..components])?;
-        if region.width < NARROWEST || region.height == 0 {
+        if region.width < MIN_WIDTH || region.height == 0 {
             return None;
         }
         let (_, height) = scan.size();
@@ -160,8 +162,8 @@ impl<'a> Rows<'a> {
         for (component, plane) in planes.iter_mut().enumerate().take(components) {
             let [across, down] = if component == 0 { [most_across, most_down] } else { [1, 1] };
             let side = sides[component];
-            let pitch =
-                (MARGIN + columns.len() * across * side + REACH).next_multiple_of(2 * STAGGER) + STAGGER;
+            let pitch = (MARGIN + columns.len() * across * side + REACH).next_multiple_of(2 * STAGGER_BYTES)
+                + STAGGER_BYTES;
             let (blocks, offsets) = places((across, down), (side, pitch), in_mcu);
             *plane = Plane {
                 start: bytes + MARGIN,
@@ -177,7 +179,7 @@ impl<'a> Rows<'a> {
             };
             in_mcu += plane.in_mcu();
             if component < needed {
-                bytes += pitch * HELD * down * side;
+                bytes += pitch * HELD_ROWS * down * side;
             }
         }
         let mcus_per_row = scan.mcus_per_row();
@@ -195,7 +197,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Makes all rows, as [`Scan::read`] does. `samples` is memory for planes.
+    /// Makes all rows, like [`Scan::read`]. `samples` is memory for planes.
     pub(super) fn read<F>(&self, samples: &mut Vec<u8>, mut decode: F, out: &mut [u8]) -> Option<()>
     where
         F: FnMut(Option<&mut [&mut Block]>),
@@ -207,7 +209,8 @@ impl<'a> Rows<'a> {
         let mcu_height = luma.down * luma.side;
         let smooth_down = self.chroma.is_halved_down() && self.colours > 1;
         let (first, end) = (self.region.y as usize, (self.region.y + self.region.height) as usize);
-        // Rows of pixels are made in the groups that share a row of chroma, of which the ones above and below are needed too.
+        // Rows of pixels are made in the groups that share a row of chroma; the rows of chroma above and
+        // below it are needed too.
         let beyond = if smooth_down { 2 } else { 0 };
         let top = if smooth_down { first.saturating_sub(1) } else { first } / mcu_height;
         let bottom = ((end - 1) / luma.down * luma.down + beyond).min(luma.height - 1) / mcu_height;
@@ -259,7 +262,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Makes samples of so many MCUs, of which the first is in this row of the image and in this column of the region.
+    /// Makes samples of `count` MCUs; the first one is in this row of the image and this column of the
+    /// region.
     fn transform(
         &self,
         plane: &Plane<'_>,
@@ -269,7 +273,8 @@ impl<'a> Rows<'a> {
     ) {
         let start = plane.row(mcu_row * plane.down * plane.side) + column * plane.across * plane.side;
         let transform = if plane.side == SIDE { self.functions.transform } else { self.functions.reduced };
-        // The last job of a row may have blocks of MCUs that are not of the region, whose samples are beyond it as well.
+        // The last job of a row may have blocks of MCUs outside the region, whose samples are outside as
+        // well.
         let jobs = (count * plane.in_mcu()).div_ceil(TRANSFORMS);
         let places = plane.blocks.as_chunks().0.iter().zip(plane.offsets.as_chunks().0);
         for (of_job, offsets) in places.take(jobs) {
@@ -286,7 +291,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Repeats the samples of chroma at both borders of the region, since each pixel is made of a neighbour too.
+    /// Repeats the samples of chroma at both borders of the region, since a pixel also depends on a
+    /// neighbour.
     fn widen(&self, mcu_row: usize, samples: &mut [u8]) {
         for plane in &self.planes[1..] {
             for y in mcu_row * SIDE..(mcu_row + 1) * SIDE {

@@ -8,8 +8,8 @@ use super::library::Scan;
 use super::tables::{AcTable, DcTable, Known};
 use crate::jpeg::markers::{EOI, RST};
 
-/// Index in natural order of each coefficient in zigzag order. A block's 64 are followed by as many entries as the
-/// longest run can overshoot.
+/// The natural-order index of each coefficient in zigzag order. A block's 64 are followed by as many entries
+/// as the longest run can overshoot.
 pub(super) const NATURAL: [u8; 128] = {
     let mut natural = [63; 128];
     let (mut x, mut y, mut up, mut k) = (0, 0, true, 0);
@@ -29,13 +29,13 @@ pub(super) const NATURAL: [u8; 128] = {
 };
 const LAST: usize = 63;
 
-/// Pairs read between refills: 4 x 10 bits, or 26 for one that is not in the table and 3 x 10, of 56.
+/// The pairs read between refills: 4 x 10 bits, or 26 for one that is not in the table and 3 x 10, of 56.
 const PAIRS: usize = 4;
 
-/// Jumps between refills: 2 x 21 bits, or 26 for a code that is not in the table and 21.
+/// The jumps between refills: 2 x 21 bits, or 26 for a code that is not in the table and 21.
 const JUMPS: usize = 2;
 
-/// Numbers of restart markers.
+/// The number of different restart markers.
 const RESTARTS: u8 = 8;
 
 /// The tables of an image.
@@ -54,7 +54,7 @@ struct Component<'a> {
     dc: &'a DcTable,
     ac: &'a AcTable,
     dc_alone: bool,
-    /// DC of the previous block.
+    /// The DC of the previous block.
     before: i32,
 }
 
@@ -67,14 +67,14 @@ pub(super) struct Mcus<'a> {
     /// MCUs that are left.
     left: usize,
     restart_interval: usize,
-    /// MCUs until the next restart marker, and its number.
+    /// The MCUs until the next restart marker; below, its number.
     until_restart: usize,
     restart: u8,
     sound: bool,
 }
 
 impl<'a> Mcus<'a> {
-    /// `None` without a component.
+    /// The MCUs of a scan; `None` if it has no component.
     pub(super) fn new(
         scan: &Scan<'a>,
         blocks: &'a [u8],
@@ -131,8 +131,8 @@ impl<'a> Mcus<'a> {
         self.end(head);
     }
 
-    /// Decodes the next MCU into its blocks. Each gets a mask of its AC coefficients that are not zero: a bit
-    /// for each, in zigzag order from the highest.
+    /// Decodes the next MCU into its blocks. Each gets a mask of its AC coefficients that are not zero, in
+    /// zigzag order from the highest bit.
     pub(super) fn next_with_masks(&mut self, blocks: &mut [Block], masks: &mut [u64]) {
         self.begin();
         let mut bits = self.bits.reader();
@@ -193,7 +193,7 @@ pub(super) fn difference(bits: &mut Reader<'_>, table: &DcTable) -> i32 {
     difference
 }
 
-/// Reads the coefficients of a block after its DC. `store` gets the index of each in zigzag order; some may be zeros.
+/// Reads the coefficients of a block after its DC. `store` gets the zigzag index of each; some may be zeros.
 #[inline(always)]
 fn coefficients(bits: &mut Reader<'_>, table: &AcTable, mut store: impl FnMut(usize, i16)) {
     let mut k = 0;
@@ -215,7 +215,8 @@ fn coefficients(bits: &mut Reader<'_>, table: &AcTable, mut store: impl FnMut(us
                 bits.consume(pair.length);
                 continue;
             }
-            // The block ends here: with its last coefficient, or with a code that has no value and goes beyond.
+            // The block ends here: with its last coefficient, or with a code that has no value and goes
+            // beyond.
             store(first, pair.first);
             let (last, value, length) = if first < LAST {
                 store(k, pair.second);
@@ -248,7 +249,7 @@ fn pass(bits: &mut Reader<'_>, table: &AcTable) {
                 k = last;
                 continue;
             }
-            // One code by itself: it is long, or the block ends before those that follow it.
+            // A single code: it is long, or the block ends before those that follow it.
             bits.refill();
             let symbol = table.symbol(bits.peek());
             bits.head.damaged |= symbol.is_none();

@@ -1,27 +1,28 @@
 //! Tables that look up the next bits, two coefficients at a time.
 //!
-//! An entry has the number of bits that its codes and their values take together, so that finding the next code waits for
-//! one load and one shift. The "fast AC" table of stb_image and Fabian Giesen's "Reading bits in far too many ways" do the
-//! same with one coefficient an entry. Codes longer than the index are looked up alone, or found by their length.
+//! An entry has the total number of bits of its codes and their values, so that finding the next code waits
+//! for one load and one shift. The "fast AC" table of stb_image and Fabian Giesen's "Reading bits in far too
+//! many ways" do the same with one coefficient in each entry. Codes longer than the index are looked up
+//! alone, or found by their length.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
-/// Bits that look up coefficients: two tables of 8 KB leave space in the first-level cache.
+/// The bits that look up coefficients: two tables of 8 KB leave space in the first-level cache.
 const PAIR: u32 = 10;
-/// Bits that look up codes whose values nobody needs, with two bytes an entry.
+/// The bits that look up codes whose values are not needed, with two bytes in each entry.
 const JUMP: u32 = 11;
-/// Blocks that are passed over before a table for that is made, which takes as long as some fifty of them. Images of tests are small,
-/// and many have tables of their own.
+/// The number of blocks that are passed over before a table for that is made, which takes as long as some
+/// fifty of them. Images of tests are small, and many have tables of their own.
 const UNTIL_JUMPS: u32 = if cfg!(test) { 3 } else { 500 };
-/// Bits that look up a difference of DC.
+/// The bits that look up a difference of DC.
 const DIFFERENCE: u32 = 9;
-/// Bits of the longest code.
+/// The bits of the longest code.
 pub(super) const LONGEST: u32 = 16;
 
 /// A distance beyond the end of any block: the end-of-block code.
 const END: u8 = 64;
-/// Zeros of the code that has no value.
+/// The zeros of the code without a value.
 const ZEROS: u8 = 16;
 /// The most bits of a baseline value (ITU-T T.81, F.1.2.1.1 and F.1.2.2.1).
 const LARGEST_DC: u8 = 11;
@@ -31,15 +32,15 @@ const LARGEST_AC: u8 = 10;
 #[repr(C)]
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Definition {
-    /// How many codes there are of each length, from 0 on.
+    /// The number of codes of each length, from 0 on.
     counts: [u8; 17],
-    /// In the order of their codes; zeros behind the last.
+    /// The symbols in the order of their codes, with zeros after the last.
     symbols: [u8; 256],
 }
 
 impl Definition {
-    /// The first table of a DHT segment, without its number, and what follows; `None` if it is cut off or has more codes
-    /// than there are symbols.
+    /// The first table of a DHT segment, without its number, and the rest of the bytes; `None` if it is cut
+    /// off or has more codes than there are symbols.
     pub(super) fn read(content: &[u8]) -> Option<(Definition, &[u8])> {
         let (lengths, rest) = content.split_first_chunk::<{ LONGEST as usize }>()?;
         let (mut counts, mut symbols) = ([0; 17], [0; 256]);
@@ -50,15 +51,15 @@ impl Definition {
     }
 }
 
-/// A code with the value that follows it, in four bytes: a processor finds one in a table by its index alone.
+/// A code with the value that follows it, in four bytes: a processor finds it in a table by its index alone.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(4))]
 pub(super) struct Symbol {
-    /// Bits before the value; 0: no code that is looked up.
+    /// The bits before the value; 0 if the code is not looked up.
     start: u8,
     /// Bits of the value.
     size: u8,
-    /// Coefficients that it goes forward.
+    /// The number of coefficients that it advances.
     advance: u8,
 }
 
@@ -77,12 +78,12 @@ impl Symbol {
         Symbol { start: length, size, advance: 0 }
     }
 
-    /// Coefficients that it goes forward.
+    /// The number of coefficients that it advances.
     pub(super) fn forward(self) -> usize {
         self.advance.into()
     }
 
-    /// Whether a value follows the code: it is not 0.
+    /// Whether a value follows the code, so that the coefficient is not 0.
     pub(super) fn has_value(self) -> bool {
         self.size > 0
     }
@@ -104,7 +105,7 @@ impl Symbol {
         magnitude - (negative & ((1 << self.size) - 1))
     }
 
-    /// As a pair without a second.
+    /// The symbol as a pair without a second coefficient.
     pub(super) fn alone(self, bits: u64) -> Pair {
         let (first, length) = (self.value(bits) as i16, self.end());
         Pair { first, to_first: self.advance, first_length: length, length, ..Pair::default() }
@@ -115,29 +116,30 @@ impl Symbol {
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(8))]
 pub(super) struct Pair {
-    /// Values; 0 for a missing second one.
+    /// The values; 0 for a missing second one.
     pub(super) first: i16,
     pub(super) second: i16,
-    /// Coefficients that each goes forward.
+    /// The number of coefficients by which each advances.
     pub(super) to_first: u8,
     pub(super) to_second: u8,
-    /// Bits of the first, and of both; 0: not even the first is all within the index.
+    /// The bits of the first; below, of both. 0 if not even the first is completely within the index.
     pub(super) first_length: u8,
     pub(super) length: u8,
 }
 
-/// Codes that follow each other, with their values, which may go on after the bits of the index.
+/// Consecutive codes with their values, which may extend beyond the bits of the index.
 #[derive(Clone, Copy)]
 pub(super) struct Jump {
     /// Bits of all of them.
     pub(super) length: u8,
-    /// Coefficients that they go forward, and [`ENDS`](Self::ENDS) where the code that ends a block is the last.
+    /// The number of coefficients that they advance, plus [`ENDS`](Self::ENDS) if the code that ends a block
+    /// is the last.
     forward: u8,
 }
 
 impl Jump {
     const ENDS: u8 = 0x80;
-    /// No code is all within the index.
+    /// No code is completely within the index.
     const NONE: Jump = Jump { length: 0, forward: END };
 
     #[inline(always)]
@@ -150,7 +152,7 @@ impl Jump {
         self.forward & Self::ENDS != 0
     }
 
-    /// Those at the beginning of `bits`, of which [`JUMP`] are known.
+    /// The codes at the beginning of `bits`, of which [`JUMP`] bits are known.
     fn of(symbols: &[Symbol; 1 << PAIR], bits: u64) -> Jump {
         let mut jump = Jump { length: 0, forward: 0 };
         while u32::from(jump.length) < JUMP {
@@ -188,13 +190,13 @@ impl Jumps {
 
 /// The codes of a definition, by length (ITU-T T.81, annex C).
 pub(super) struct Codes {
-    /// First code of each length, first index of its symbols, and how many.
+    /// For each length, the first code, the first index of its symbols, and their number.
     lengths: [(u32, usize, u32); LONGEST as usize + 1],
     symbols: [u8; 256],
 }
 
 impl Codes {
-    /// `None` if there are more codes than there can be, where none is all ones.
+    /// The codes; `None` if there are more than possible, where no code is all ones.
     pub(super) fn new(definition: &Definition) -> Option<Codes> {
         let (mut code, mut index, mut lengths) = (0u32, 0usize, [(0, 0, 0); LONGEST as usize + 1]);
         for (length, count) in definition.counts.iter().enumerate().skip(1) {
@@ -209,7 +211,7 @@ impl Codes {
         Some(Codes { lengths, symbols: definition.symbols })
     }
 
-    /// The code of more than `shorter` bits that begins `bits`: its length and its symbol.
+    /// The code of more than `shorter` bits at the beginning of `bits`: its length and its symbol.
     pub(super) fn find(&self, bits: u64, shorter: u32) -> Option<(u8, u8)> {
         (shorter + 1..=LONGEST).find_map(|length| {
             let (first, index, count) = self.lengths[length as usize];
@@ -218,8 +220,8 @@ impl Codes {
         })
     }
 
-    /// Calls `each` for the codes of at most `bits` bits: with the first index of `bits` bits that one begins, its length
-    /// and its symbol.
+    /// Calls `each` for the codes of at most `bits` bits: with the first index of `bits` bits that begins
+    /// with the code, its length and its symbol.
     pub(super) fn each(&self, bits: u32, mut each: impl FnMut(usize, u8, u8)) {
         for length in 1..=bits {
             let (first, index, count) = self.lengths[length as usize];
@@ -230,8 +232,8 @@ impl Codes {
         }
     }
 
-    /// The symbol that each pattern of bits begins with, for an index of `N` symbols: the codes that are no longer than
-    /// that.
+    /// The symbol with which each pattern of bits begins, for an index of `N` symbols: the codes that are no
+    /// longer than that.
     fn spread<const N: usize>(&self, symbol: fn((u8, u8)) -> Symbol) -> Box<[Symbol; N]> {
         let bits = N.trailing_zeros();
         let mut all = Box::new([Symbol::default(); N]);
@@ -244,7 +246,7 @@ impl Codes {
 
 /// A lookup table that is made from a definition.
 pub(super) trait CodeTable: Sized {
-    /// `None` if it is not of a baseline JPEG.
+    /// The table; `None` if the definition is not one of a baseline JPEG.
     fn new(definition: &Definition) -> Option<Self>;
 }
 
@@ -281,7 +283,7 @@ pub(super) struct AcTable {
     symbols: Box<[Symbol; 1 << PAIR]>,
     pairs: Box<[Pair; 1 << PAIR]>,
     jumps: OnceCell<Jumps>,
-    /// Blocks that were passed over without them.
+    /// The number of blocks that were passed over without them.
     passed: Cell<u32>,
 }
 
@@ -303,7 +305,7 @@ impl AcTable {
         self.pairs[(bits >> (64 - PAIR)) as usize]
     }
 
-    /// What passes over a block, once many were passed over.
+    /// The table for passing over blocks, once many were passed over.
     #[inline(always)]
     pub(super) fn jumps(&self) -> Option<&Jumps> {
         match self.jumps.get() {
@@ -318,7 +320,7 @@ impl AcTable {
         (self.passed.get() > UNTIL_JUMPS).then(|| self.jumps.get_or_init(|| Jumps::of(&self.symbols)))
     }
 
-    /// The symbol by itself, of any length. Bits that are not a code end the block without being read.
+    /// The symbol alone, of any length. Bits that are not a code end the block without being read.
     #[inline(always)]
     pub(super) fn symbol(&self, bits: u64) -> Symbol {
         let symbol = self.symbols[(bits >> (64 - PAIR)) as usize];
@@ -354,7 +356,7 @@ fn pairs(symbols: &[Symbol; 1 << PAIR]) -> Box<[Pair; 1 << PAIR]> {
 /// Tables that are kept, since most files have the same ones: the defaults of libjpeg's encoder.
 pub(super) struct Known<T>(Vec<(Definition, Rc<T>)>);
 
-/// Tables of each kind that are kept, more than an image has.
+/// The tables of each kind that are kept, more than an image has.
 const KEPT: usize = 8;
 
 impl<T> Default for Known<T> {

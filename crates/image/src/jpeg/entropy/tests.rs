@@ -13,7 +13,7 @@ const SCANS: u32 = 12;
 const FACTS: Facts = Facts { width: 9, height: 7, channels: 3, orientation: 1, mcu_width: None };
 const REDUCTIONS: [u32; 4] = [1, 2, 4, 8];
 
-/// How often a test of chance is repeated: `few`, or `many` with `FOREBAY_LONG=1`.
+/// The number of rounds of a random test: `few`, or `many` with `FOREBAY_LONG=1`.
 fn rounds(few: usize, many: usize) -> usize {
     if std::env::var_os("FOREBAY_LONG").is_some_and(|long| long == "1") { many } else { few }
 }
@@ -31,13 +31,13 @@ fn picture(width: u32, height: u32, draws: &mut Draws) -> Vec<u8> {
     pixels
 }
 
-/// A JPEG of some size, quality and sampling, baseline or progressive, with or without restart markers and tables of its
-/// own.
+/// A JPEG of some size, quality and sampling, baseline or progressive, with or without restart markers and
+/// tables of its own.
 fn jpeg(progressive: bool, draws: &mut Draws) -> Vec<u8> {
     coded(progressive, false, draws)
 }
 
-/// The same with Huffman codes or with arithmetic ones.
+/// A JPEG as above, with Huffman codes or with arithmetic ones.
 fn coded(progressive: bool, arithmetic: bool, draws: &mut Draws) -> Vec<u8> {
     let [width, height] = [(); 2].map(|()| 1 + draws.below(150));
     let restarts = [tj::TJPARAM_TJPARAM_RESTARTBLOCKS, tj::TJPARAM_TJPARAM_RESTARTROWS];
@@ -52,7 +52,7 @@ fn coded(progressive: bool, arithmetic: bool, draws: &mut Draws) -> Vec<u8> {
     ffi::compress(&picture(width, height, draws), width, height, &settings).unwrap()
 }
 
-/// A possible request for a part of the image: its reduction, region and samples, and bytes.
+/// A possible request for a part of the image: its reduction, region and samples, and the number of bytes.
 fn part(encoded: &[u8], draws: &mut Draws) -> Option<(u32, Option<Region>, Samples, usize)> {
     let info = Decompressor::new(SCANS, MEMORY).unwrap().open(encoded).ok()?.info();
     let reduction = REDUCTIONS[draws.below(4) as usize];
@@ -73,7 +73,8 @@ fn part(encoded: &[u8], draws: &mut Draws) -> Option<(u32, Option<Region>, Sampl
     Some((reduction, region, samples, width as usize * height as usize * samples.per_pixel()))
 }
 
-/// The same by our decoder, by way of packed coefficients, and by the library; `None` where one declines.
+/// The pixels of such a part from this crate's decoder, by way of packed coefficients, and from the library;
+/// `None` where one declines.
 fn all(decoder: &mut EntropyDecoder, encoded: &[u8], draws: &mut Draws) -> [Option<Vec<u8>>; 3] {
     let own_tables = Markers::read(encoded).is_some_and(|markers| match markers.progressive {
         true => markers.has_its_quantization(),
@@ -103,7 +104,7 @@ fn all(decoder: &mut EntropyDecoder, encoded: &[u8], draws: &mut Draws) -> [Opti
     [decoded.then_some(ours), unpacked.map(|_| kept), library.is_ok().then_some(theirs)]
 }
 
-/// Whether a test of chance takes a progressive image.
+/// Whether a random test uses a progressive image.
 fn is_progressive(round: usize) -> bool {
     round % 2 == 1
 }
@@ -136,7 +137,7 @@ fn what_the_library_refuses_is_declined() {
             (None, Some(_)) => {}
         }
         assert!(ours.is_none() || ours == theirs, "round {round}");
-        // Packing reads all of a file, where a crop ends above damage.
+        // Packing reads the whole file, even if a crop ends above the damage.
         assert!(kept.is_none() || kept == theirs, "packed in round {round}");
     }
     assert!(decoded > 0 && declined > 0, "{decoded} decoded, {declined} declined by both");
@@ -181,7 +182,7 @@ fn damaged_coefficients_are_read_or_declined() {
             false => decoder.pack_baseline(request, FACTS).unwrap().bytes,
         };
         for _ in 0..=draws.below(3) {
-            // As often at the head as anywhere.
+            // Damage is as frequent at the head as anywhere.
             let within = if draws.below(2) == 0 { packed.len() } else { packed.len().min(400) };
             let at = draws.below(within as u32) as usize;
             match draws.below(4) {
@@ -199,7 +200,7 @@ fn damaged_coefficients_are_read_or_declined() {
     assert!(read > 0 && declined > 0, "{read} read, {declined} declined");
 }
 
-/// Bits flipped, bytes inserted, removed or cut off.
+/// Flips bits, and inserts, removes or cuts off bytes.
 fn damage(encoded: &mut Vec<u8>, draws: &mut Draws) {
     for _ in 0..=draws.below(3) {
         let at = draws.below(encoded.len() as u32) as usize;
@@ -216,7 +217,8 @@ fn damage(encoded: &mut Vec<u8>, draws: &mut Draws) {
     }
 }
 
-/// Of the whole image: by way of packed coefficients that the library has read, and by the library; `None` where one declines.
+/// The pixels of the whole image: by way of packed coefficients that the library has read, and by the
+/// library; `None` where one declines.
 fn others(decoder: &mut EntropyDecoder, encoded: &[u8]) -> [Option<Vec<u8>>; 2] {
     let open = || Decompressor::new(SCANS, MEMORY).unwrap().open(encoded);
     let own_tables = Markers::read(encoded)
@@ -284,11 +286,12 @@ fn a_jpeg_that_is_written_has_the_same_coefficients() {
         let of_packed = Request { encoded: &packed.bytes, ..request };
         let written = decoder.unpack(of_packed, false, &[]).unwrap();
         let again = decoder.pack_baseline(Request { encoded: &written, ..request }, FACTS).unwrap();
-        // Coefficients, tables, sampling, size and colour space.
+        // Coefficients, tables, sampling, size and colour space are the same.
         assert!(again.bytes == packed.bytes, "round {round}");
         let [ours, _, theirs] = all(&mut decoder, &written, &mut draws);
         assert!(ours.is_some() && ours == theirs, "round {round}");
-        // With a scan for each component too. Such a file has no blocks beside the image, which others may have.
+        // The file also has a scan for each component. Such a file has no blocks beside the image, which
+        // others may have.
         let mut apart = |packed: &[u8]| {
             let file = decoder.unpack(Request { encoded: packed, ..request }, true, &[]).unwrap();
             decoder.pack_other(Request { encoded: &file, ..request }, FACTS).unwrap().bytes

@@ -1,7 +1,8 @@
-//! Rows of the result's height, and of the source's width, become rows of the result.
+//! Makes rows of the result from rows with the result's height and the source's width.
 //!
-//! Each register has sums of 8 bytes, of four in each half, which shuffles do not cross: each [`Lane`] adds two weights to them. A half
-//! reads 16 bytes of the row in between, so that at scales of more than 3 it has only one pixel of three channels.
+//! Each register has the sums of 8 bytes, four in each half, which shuffles do not cross: each [`Lane`] adds
+//! two weights to them. A half reads 16 bytes of the intermediate row, so that at scales of more than 3 it
+//! has only one pixel of three channels.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -9,25 +10,25 @@ use std::arch::x86_64::*;
 use super::super::weights::Weights;
 use super::constants::{MOST_PAIRS, PAIR, REGISTER, ROWS};
 
-/// Halves of a register, the bytes of each, and the most sums that it has.
+/// The halves of a register; below, the bytes of each, and the most sums that it has.
 const HALVES: usize = 2;
 const HALF: usize = REGISTER / HALVES;
 const HALF_SUMS: usize = 4;
-/// Bytes that are stored to a row at a time.
+/// The bytes that are stored to a row at a time.
 const STORED: usize = 8;
 /// Bytes of a pixel of three channels.
 const PIXEL: usize = 3;
-/// How far the pixels of four bytes may begin from each other so that one half reads all: 3 x 3 bytes, the third channel of the first
-/// one, and the second weight.
+/// The greatest distance between the beginnings of the pixels of four bytes so that one half reads all: 3 x 3
+/// bytes, the third channel of the first one, and the second weight.
 const FURTHEST_PIXEL: u32 = 3;
 /// The index of a byte that becomes zero.
 const ZERO: u8 = 0x80;
 
-/// How to make the bytes of a row of the result that a register has sums of, of two weights each.
+/// The instructions for the bytes of a result row whose sums a register has, from two weights for each.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 struct Lane {
-    /// Where the levels come from, after the base of their half: each is a byte and a zero.
+    /// The places of the levels, relative to the base of their half: each is a byte and a zero.
     indices: [[[u8; 2]; PAIR]; HALVES * HALF_SUMS],
     weights: [[i16; PAIR]; HALVES * HALF_SUMS],
     bases: [usize; HALVES],
@@ -36,19 +37,19 @@ struct Lane {
 /// The lanes of a row of the result.
 #[derive(Default)]
 pub(super) struct Lanes {
-    /// For each register's bytes, one for each two weights.
+    /// The lanes of each register's bytes, one for every two weights.
     all: Vec<Lane>,
     /// The largest of their bases.
     furthest: usize,
-    /// Bytes of the result that each half of a register has sums of.
+    /// The number of result bytes whose sums each half of a register has.
     in_half: usize,
 }
 
 impl Lanes {
-    /// Bytes after a row in between: what a lane loads beyond it, of three channels.
+    /// The bytes after an intermediate row that a lane may load, for three channels.
     pub(super) const SLACK: usize = MOST_PAIRS * PAIR * 3 + REGISTER;
 
-    /// Bytes that those of a target with so many bytes in a row take at most.
+    /// The most bytes that the lanes of a target with `row` bytes in a row take.
     pub(super) const fn most_bytes(row: u64) -> u64 {
         (row / (HALVES * PIXEL) as u64 + 1) * (MOST_PAIRS * size_of::<Lane>()) as u64
     }
@@ -58,7 +59,7 @@ impl Lanes {
         (self.all.capacity() * size_of::<Lane>()) as u64
     }
 
-    /// Sets them; `None` where one would read more than a half of a register.
+    /// Computes the lanes; `None` if one would read more than half of a register.
     pub(super) fn set<const CHANNELS: usize>(&mut self, across: &Weights, mirrored: bool) -> Option<()> {
         let (width, pairs) = (across.firsts.len(), across.pairs);
         let step = across.firsts.windows(2).map(|firsts| firsts[1] - firsts[0]).max().unwrap_or(0);
@@ -102,7 +103,7 @@ impl Lanes {
     }
 }
 
-/// Makes rows of the result of those in between.
+/// Makes rows of the result from intermediate ones.
 #[target_feature(enable = "avx2")]
 pub(super) fn write_rows(
     lanes: &Lanes,
@@ -127,8 +128,8 @@ pub(super) fn write_rows(
     }
 }
 
-/// [`write_rows`] with so many lanes for each register, and so many bytes in a half of it. Not inlined, so that each number of lanes
-/// has the registers to itself.
+/// Works like [`write_rows`], with `PAIRS` lanes for each register, and `IN_HALF` bytes in a half of it. It
+/// is not inlined, so that each number of lanes has the registers to itself.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
 fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
@@ -144,7 +145,7 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
     (lanes.furthest + HALF <= pitch).then_some(())?;
     let groups = lanes.all.as_chunks::<PAIRS>().0;
     let in_register = HALVES * IN_HALF;
-    // Those whose stores are all within a row. The last rows may be fewer.
+    // These are the stores that are completely within a row. The last rows may be fewer.
     let whole =
         if target.len() == ROWS * row { row.saturating_sub(STORED - in_register) / in_register } else { 0 };
     let whole = whole.min(groups.len());
@@ -154,7 +155,8 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
         // SAFETY: the lanes begin 16 bytes before the end of a row at the latest.
         let [first, second] =
             unsafe { weighed_lanes::<PAIRS, IN_HALF>(lanes, (half, precision), rows.as_ptr(), pitch) };
-        // SAFETY: eight bytes are stored to each of four rows, which have as many. Those that are not of this group are the next one's.
+        // SAFETY: eight bytes are stored to each of four rows, which have as many. Bytes beyond this group
+        // are those of the next one.
         unsafe {
             let to = to.add(group * in_register);
             _mm_storel_epi64(to.cast(), first);
@@ -181,10 +183,10 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
     Some(())
 }
 
-/// The bytes of a register, of each of four rows of the result, and what makes eight of them.
+/// The bytes of a register for each of four rows of the result, from lanes that make eight of them.
 ///
 /// # Safety
-/// From each base on, 16 bytes may be read of four rows in between.
+/// From each base on, 16 bytes may be read of four intermediate rows.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn weighed_lanes<const PAIRS: usize, const IN_HALF: usize>(
@@ -214,7 +216,7 @@ unsafe fn weighed_lanes<const PAIRS: usize, const IN_HALF: usize>(
         *sum = _mm256_sra_epi32(*sum, precision);
     }
     let [a, b, c, d] = sums;
-    // Four bytes of each row in each half, and then those of a row beside each other.
+    // Each half has four bytes of each row, and then those of a row come together.
     let bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     let mut bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     if IN_HALF == PIXEL {

@@ -1,10 +1,10 @@
-//! How much is made at a time.
+//! The sizes of the steps in which rows are made.
 
-/// Rows that are made at a time, for which lanes are loaded once.
+/// The rows that are made at a time, for which lanes are loaded once.
 pub(super) const ROWS: usize = 4;
-/// Bytes of a register.
+/// The bytes of a register.
 pub(super) const REGISTER: usize = 32;
-/// Weights that are multiplied together.
+/// The weights that are multiplied together.
 pub(super) const PAIR: usize = 2;
-/// Most pairs of weights that a pixel may have along an axis, for a scale of more than 7.
+/// The most pairs of weights that a pixel may have along an axis, for a scale of more than 7.
 pub(super) const MOST_PAIRS: usize = 8;

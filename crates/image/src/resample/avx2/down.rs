@@ -1,4 +1,4 @@
-//! Rows of the source become one of the result's height.
+//! Makes a row with the result's height from rows of the source.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -7,14 +7,14 @@ use super::super::source::Source;
 use super::super::weights::Weights;
 use super::constants::{MOST_PAIRS, PAIR, REGISTER};
 
-/// Two rows of the source, by where they begin, and what they are multiplied by.
+/// Two rows of the source, by their beginnings, and their weights.
 #[derive(Clone, Copy)]
 struct Step {
     rows: [usize; PAIR],
     weights: __m256i,
 }
 
-/// Makes one row of the result of those of the source: in its height, and of the view's width.
+/// Makes one row with the result's height and the view's width from rows of the source.
 #[target_feature(enable = "avx2")]
 pub(super) fn source_row(source: Source<'_>, down: &Weights, y: usize, to: &mut [u8]) -> Option<()> {
     let Source { pitch, last, .. } = source;
@@ -35,12 +35,13 @@ pub(super) fn source_row(source: Source<'_>, down: &Weights, y: usize, to: &mut 
         4 => weighed_row::<4>(source, steps.first_chunk()?, down.precision, to),
         5 => weighed_row::<5>(source, steps.first_chunk()?, down.precision, to),
         6 => weighed_row::<6>(source, steps.first_chunk()?, down.precision, to),
-        // The rest has weights of zero.
+        // The other weights are zero.
         _ => weighed_row::<MOST_PAIRS>(source, &steps, down.precision, to),
     }
 }
 
-/// The sums of rows times their weights. Not inlined, so that each number of pairs has the registers to itself.
+/// The sums of rows times their weights. It is not inlined, so that each number of pairs has the registers to
+/// itself.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
 fn weighed_row<const PAIRS: usize>(
@@ -56,25 +57,25 @@ fn weighed_row<const PAIRS: usize>(
     let whole = source.pixels.len().saturating_sub(furthest) / REGISTER;
     let (within, beyond) = to.split_at_mut(whole.min(to.len()));
     for (block, to) in within.iter_mut().enumerate() {
-        // SAFETY: after the row that begins last, so many blocks of 32 bytes are in the pixels.
+        // SAFETY: this number of blocks of 32 bytes after the row that begins last are within the pixels.
         let bytes =
             unsafe { weighed::<PAIRS, true>(source.pixels, block * REGISTER, steps, (half, precision)) };
         store(bytes, to);
     }
     for (block, to) in beyond.iter_mut().enumerate() {
         let at = (whole + block) * REGISTER;
-        // SAFETY: any of these may be beyond them.
+        // SAFETY: any of these may be outside the pixels, which `load` handles.
         let bytes = unsafe { weighed::<PAIRS, false>(source.pixels, at, steps, (half, precision)) };
         store(bytes, to);
     }
     Some(())
 }
 
-/// The sums of 32 levels of each row, from `at` on, times their weights. In loops: what takes a closure may become a function
-/// without AVX2, and cannot be inlined then.
+/// The sums of 32 levels of each row, from `at` on, times their weights. It uses loops: a function that takes
+/// a closure may be compiled without AVX2, and then cannot be inlined.
 ///
 /// # Safety
-/// `WITHIN` says that the levels of all rows are in the pixels.
+/// `WITHIN` says that the levels of all rows are within the pixels.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn weighed<const PAIRS: usize, const WITHIN: bool>(
@@ -87,7 +88,7 @@ unsafe fn weighed<const PAIRS: usize, const WITHIN: bool>(
     let mut sums = [half; 4];
     for Step { rows: [first, second], weights } in steps {
         let [a, b] = match WITHIN {
-            // SAFETY: the caller vouches for 32 bytes of each.
+            // SAFETY: the caller vouches for 32 bytes of each row.
             true => unsafe {
                 let from = pixels.as_ptr().add(at);
                 [_mm256_loadu_si256(from.add(*first).cast()), _mm256_loadu_si256(from.add(*second).cast())]
@@ -119,7 +120,7 @@ fn store(bytes: __m256i, to: &mut [u8; REGISTER]) {
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), bytes) };
 }
 
-/// As many bytes as a register has, or those that are left and zeros.
+/// Loads the bytes of a register, or the remaining ones and zeros.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(pixels: &[u8], at: usize) -> __m256i {

@@ -1,7 +1,7 @@
 //! The resize of levels of 8 bits with AVX2: two weights of 16 bits at a time.
 //!
-//! The order of work is that of [`avx512`](super::avx512): a row of the result is made [`down`] first, of whole rows of the
-//! source, and then [`across`].
+//! The order of work is that of [`avx512`](super::avx512): a row of the result is made [`down`] first, from
+//! whole rows of the source, and then [`across`].
 #![allow(unsafe_code)]
 
 mod across;
@@ -28,17 +28,18 @@ pub(super) struct Avx2 {
     across: Weights,
     down: Weights,
     lanes: Lanes,
-    /// Rows between the two steps.
+    /// The rows between both steps.
     rows: Vec<u8>,
 }
 
-/// Whether this machine has all that it needs.
+/// Whether this machine has the required features.
 pub(super) fn is_here() -> bool {
     is_x86_feature_detected!("avx2")
 }
 
 impl Avx2 {
-    /// Stretches a part of a view to the target. Returns whether it did: not all scales are done here, nor a plain copy.
+    /// Stretches a part of a view to the target. Returns whether it did: not all scales are supported here,
+    /// nor a plain copy.
     pub(super) fn resize(
         &mut self,
         decoded: Decoded<'_>,
@@ -53,7 +54,8 @@ impl Avx2 {
         unsafe { self.resize_256(decoded, (view, part), (size, mirror), target) }.is_some()
     }
 
-    /// Bytes that it takes beside weights and as many rows as a library would: for a target of so many bytes in a row.
+    /// The bytes that it takes in addition to weights and intermediate rows, for a target with `row` bytes in
+    /// a row.
     pub(super) const fn lane_bytes(row: u64) -> u64 {
         Lanes::most_bytes(row) + (ROWS * Lanes::SLACK) as u64
     }
@@ -101,7 +103,7 @@ impl Avx2 {
     }
 }
 
-/// Asks for memory that will be written to, which no cache has as a rule.
+/// Prefetches memory that will be written to and is usually in no cache.
 fn prefetch(target: &[u8]) {
     for line in target.chunks(CACHE_LINE) {
         processor::fetch(&line[0]);

@@ -1,4 +1,4 @@
-//! Pixels of 16 bits through every step, beside those of 8.
+//! Pixels of 16 bits through every step, compared with those of 8.
 
 use forebay_base::ErrorKind;
 use image::{DynamicImage, ImageBuffer, ImageFormat, Luma, Rgb};
@@ -30,7 +30,7 @@ fn encoded(pixels: &DynamicImage, format: ImageFormat) -> Vec<u8> {
 
 fn decoded(image: &Image, file: &[u8], key: u64) -> Vec<u8> {
     let mut slot = vec![0; image.bytes_per_image() + 1];
-    // Slots begin anywhere.
+    // Slots may begin at any address.
     decode_into(image, file, RowKey(key), &mut slot[1..]).unwrap();
     slot.remove(0);
     slot
@@ -87,7 +87,7 @@ fn floats_are_a_share_of_white() {
     assert_eq!(coarse, levels.iter().map(|level| f32::from(level >> 8) / 255.0).collect::<Vec<_>>());
 }
 
-/// What a file of 8 bits gives is widened, and not worked on in another way.
+/// The result for a file of 8 bits is widened, and not computed in another way.
 #[test]
 fn files_of_eight_bits_give_their_own_levels() {
     let pixels = colour().to_rgb8();
@@ -105,7 +105,7 @@ fn files_of_eight_bits_give_their_own_levels() {
     }
 }
 
-/// Every step gives the same as in 8 bits, to the rounding of these.
+/// Every step gives the same as in 8 bits, except for their rounding.
 #[test]
 fn every_step_works_in_sixteen_bits() {
     for pixels in [grey(), colour()] {
@@ -164,7 +164,7 @@ fn kept_pixels_keep_their_depth() {
         wide.kept_as(Form::Pixels),
         wide.clone().dtype(PixelType::F32).bit_depth(16).kept_as(Form::Pixels)
     );
-    // Pixels that were kept for another depth are never mistaken.
+    // Pixels that were kept for another depth are never confused.
     let kept = wide.keep(Form::Pixels, &files[0].1).unwrap();
     let mut slot = vec![0; crop.bytes_per_image()];
     assert_eq!(decode_into(&crop, &kept, RowKey(0), &mut slot).unwrap_err().kind(), ErrorKind::BadRow);
@@ -188,7 +188,8 @@ fn damage_and_too_many_pixels_are_refused_as_ever() {
     }
 }
 
-/// Through functions that check no settings, what cannot be done is an error, and not left out.
+/// Functions that check no settings return an error for a combination that cannot be done, instead of leaving
+/// something out.
 #[test]
 fn an_effect_of_eight_bits_is_never_passed_over() {
     let image = whole().dtype(PixelType::U16).color_jitter(0.5, 0.5, 0.5, 0.1);

@@ -1,4 +1,5 @@
-//! A footer holds what was put into it: of random metadata, of every foreign file at hand, and of a wide one in few bytes.
+//! A footer returns what was put into it: for random metadata, every foreign file at hand, and a wide file in
+//! few bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::catalog::KnownColumns;
 
-/// What one chunk of a wide file may take.
+/// The most bytes that one chunk of a wide file may take.
 const BYTES_A_CHUNK: usize = 10;
 
 fn schema(message: &str) -> SchemaDescPtr {
@@ -23,12 +24,12 @@ fn lean(metadata: &ParquetMetaData) -> Footer {
     Footer::new(7, columns, metadata).unwrap()
 }
 
-/// Holds a footer against the metadata that it was made of.
+/// Compares a footer with the metadata that it was made from.
 fn compare(metadata: &ParquetMetaData) {
     let footer = lean(metadata);
     let rows: Vec<u64> = metadata.row_groups().iter().map(|group| unsigned(group.num_rows())).collect();
     assert_eq!(footer.row_counts().collect::<Vec<_>>(), rows);
-    // Backwards: each is read by itself.
+    // Row groups are read backwards, since each can be read alone.
     for (index, group) in metadata.row_groups().iter().enumerate().rev() {
         let columns = metadata.file_metadata().schema_descr().columns().iter().zip(group.columns());
         let expected = columns.enumerate().map(|(leaf, (column, chunk))| {
@@ -52,7 +53,7 @@ fn compare(metadata: &ParquetMetaData) {
     }
 }
 
-/// A column chunk of any numbers, and whether it lies where the one before ends.
+/// A column chunk with arbitrary numbers, and whether it begins where the one before ends.
 fn any_chunk() -> impl Strategy<Value = (bool, ColumnChunkMetaDataParts)> {
     let number = || prop_oneof![0..300i64, 0..i64::MAX / 8];
     let numbers = (number(), number(), number(), number());
@@ -75,7 +76,7 @@ proptest! {
             let mut end = 0;
             let chunks = chunks.into_iter().enumerate().map(|(leaf, (follows, parts))| {
                 let (codec, encodings, has_dictionary, (start, length, uncompressed, values), unencoded) = parts;
-                // 1 is no encoding.
+                // The number 1 is not an encoding.
                 let encodings = EncodingMask::try_new((encodings & !2) as i32).unwrap();
                 let start = if follows { end } else { start };
                 end = start + length;
@@ -108,7 +109,7 @@ fn every_foreign_footer_is_kept() {
         let bytes = bytes::Bytes::from(std::fs::read(path).unwrap());
         let metadata = forebay_base::panics::caught(|| ParquetMetaDataReader::new().parse_and_finish(&bytes));
         let Ok(Ok(metadata)) = metadata else { continue };
-        // Files that contradict themselves are refused before it comes to this.
+        // Files that contradict themselves are refused earlier.
         let columns = metadata.file_metadata().schema_descr().num_columns();
         let is_sound = |chunk: &ColumnChunkMetaData| {
             let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
@@ -139,7 +140,7 @@ fn a_column_chunk_takes_few_bytes() {
     const CHUNKS: usize = 200;
     let leaves: String = (0..CHUNKS).map(|leaf| format!("optional int64 column_{leaf}; ")).collect();
     let columns = schema(&format!("message m {{ {leaves} }}"));
-    // 30 MB each, compressed by half.
+    // The chunks have 30 MB each, and are half as large compressed.
     let chunks = (0..CHUNKS as i64).map(|leaf| {
         let start = 4 + leaf * 30_000_000;
         ColumnChunkMetaData::builder(columns.column(leaf as usize))

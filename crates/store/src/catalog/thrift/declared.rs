@@ -1,6 +1,6 @@
-//! How the Parquet format declares its structures in Thrift: those of footers and of page headers.
+//! The Thrift declarations of the Parquet format's structures in footers and page headers.
 //!
-//! A union is a structure of which one field is set. Fields that are not listed are skipped.
+//! A union is a structure with a single field set. Fields that are not listed are skipped.
 
 use super::kinds::{BINARY, BOOL_TRUE, BYTE, DOUBLE, I16, I32, I64, LIST, STRUCT};
 
@@ -154,7 +154,7 @@ const BOUNDING_BOX: &[Field] = &[
     (8, Kind::Double),
 ];
 
-/// Without the headers of the kinds of pages, which are below.
+/// The fields of a page header, without the headers of the kinds of pages, which are below.
 pub(crate) const PAGE_HEADER: &[Field] = &[(1, Kind::I32), (2, Kind::I32), (3, Kind::I32), (4, Kind::I32)];
 
 pub(crate) const DATA_PAGE_HEADER: &[Field] =

@@ -1,8 +1,8 @@
-//! From a URL to a store, and to a key or prefix in it.
+//! Parses a URL into a store, and a key or prefix in it.
 //!
 //! Only text is parsed here: there are no connections, and nothing is read from the environment.
 //!
-//! `ObjectStoreScheme` knows 11 of these 16 schemes, takes `https://` of a cloud's host for that cloud's
+//! `ObjectStoreScheme` knows 11 of these 16 schemes, takes `https://` with a cloud's host for that cloud's
 //! store, and needs a parsed URL, in which a wildcard `?` begins a query.
 
 use std::fmt;
@@ -15,7 +15,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::secret::Secret;
 use crate::source::glob::{self, Glob};
 
-/// Every scheme that is read here, with its kind of store.
+/// Every supported scheme, with its kind of store.
 const SCHEMES: [(&str, Scheme); 16] = [
     ("s3", Scheme::S3),
     ("s3a", Scheme::S3),
@@ -70,7 +70,7 @@ pub(super) enum Scheme {
     Http,
     Hdfs,
     HuggingFace,
-    /// `file://` is read elsewhere; it is here for the hint.
+    /// A `file://` URL, which is handled elsewhere; it is listed here for the hint.
     Local,
 }
 
@@ -93,7 +93,7 @@ pub(in crate::source) struct Address {
 /// The key of a URL.
 #[derive(Clone)]
 struct Key {
-    /// Percent-decoded.
+    /// The key, percent-decoded.
     plain: String,
     written: String,
 }
@@ -103,19 +103,19 @@ struct Key {
 pub(in crate::source) struct Meaning {
     /// A key or prefix, taken literally.
     pub(in crate::source) key: String,
-    /// The glob that it is if no object has that key.
+    /// The glob that is meant if no object has that key.
     pub(in crate::source) glob: Option<Glob>,
 }
 
 impl Meaning {
-    /// A key as it is, or a glob.
+    /// The meaning of a key: literal, or a glob.
     pub(in crate::source) fn of(key: &str) -> Meaning {
         Meaning { key: key.to_owned(), glob: Glob::split(Path::new(key)) }
     }
 }
 
 impl Address {
-    /// A place that is fully described by its scheme, its store and a key.
+    /// A place that its scheme, its store and a key describe fully.
     fn plain(scheme: Scheme, root: String, store: &str, key: Key) -> Address {
         let store = store.to_owned();
         Address { scheme, root, store, account: None, revision: None, userinfo: None, query: None, key }
@@ -123,11 +123,11 @@ impl Address {
 
     /// Reads a URL. `None` if it is a path or a `file://` URL.
     ///
-    /// A `?` begins a query in `http://` and `https://` URLs, and in Azure's if it is a shared access signature. Elsewhere it
-    /// is a wildcard, and what looks like a query (`?name=value`) is refused.
+    /// A `?` begins a query in `http://` and `https://` URLs, and in Azure's if it is a shared access
+    /// signature. Elsewhere it is a wildcard, and what looks like a query (`?name=value`) is refused.
     ///
-    /// Fails with `Unsupported` for an unknown scheme, and with `Invalid` for a URL that is malformed. Neither sentence
-    /// repeats user information or a query.
+    /// Fails with `Unsupported` for an unknown scheme, and with `Invalid` for a URL that is malformed.
+    /// Neither sentence repeats user information or a query.
     pub(in crate::source) fn parse(url: &str) -> Result<Option<Address>> {
         let Some((name, rest)) = url.split_once("://") else { return Ok(None) };
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -157,14 +157,15 @@ impl Address {
         &self.root
     }
 
-    /// The key or prefix below the root, percent-decoded, without a leading `/`. It may hold wildcards and end in `/`;
-    /// no segment but the last is empty, and none is `.` or `..`.
+    /// The key or prefix below the root, percent-decoded, without a leading `/`. It may hold wildcards and
+    /// end in `/`; no segment but the last is empty, and none is `.` or `..`.
     pub(in crate::source) fn key(&self) -> &str {
         &self.key.plain
     }
 
-    /// The meanings of the key, in the order in which they are tried: percent-decoded, where an encoded character is
-    /// never a wildcard; then as written, since names can hold a `%`, as those of Spark's partitions do (`at=12%3A00`).
+    /// The meanings of the key, in the order in which they are tried: percent-decoded, where an encoded
+    /// character is never a wildcard; then as written, since names can hold a `%`, as those of Spark's
+    /// partitions do (`at=12%3A00`).
     pub(in crate::source) fn meanings(&self) -> Vec<Meaning> {
         let Key { plain, written } = &self.key;
         let decoded = Meaning { key: plain.clone(), glob: glob_of(written) };
@@ -305,7 +306,8 @@ impl Written<'_> {
         })
     }
 
-    /// `hdfs://host:port/key`, `hdfs://nameservice/key`, or `hdfs:///key` for the one that the configuration names.
+    /// `hdfs://host:port/key`, `hdfs://nameservice/key`, or `hdfs:///key` for the one that the configuration
+    /// names.
     fn hdfs(&self) -> Result<Address> {
         let (authority, path) = self.authority();
         if authority.contains('@') {
@@ -321,8 +323,8 @@ impl Written<'_> {
         Ok(Address::plain(Scheme::Hdfs, format!("{scheme}://{authority}"), authority, self.key(path)?))
     }
 
-    /// `hf://datasets/owner/name[@revision][/key]`. A revision with slashes is percent-encoded, except those that the
-    /// hub itself makes (`refs/convert/parquet`, `refs/pr/7`).
+    /// `hf://datasets/owner/name[@revision][/key]`. A revision with slashes is percent-encoded, except those
+    /// that the hub itself makes (`refs/convert/parquet`, `refs/pr/7`).
     fn hugging_face(&self) -> Result<Address> {
         let form = "write hf://datasets/owner/name, hf://datasets/owner/name@revision/path";
         let Some(rest) = self.rest.strip_prefix("datasets/") else {
@@ -413,7 +415,8 @@ impl Written<'_> {
         Ok(())
     }
 
-    /// Refuses a query where none is read: it is no part of a key, and a signed one must not end up where a key is shown.
+    /// Refuses a query where none is supported: it is not a part of a key, and a signed one must not end up
+    /// where a key is shown.
     fn refuse_query(&self, path: &str) -> Result<()> {
         match path.split_once('?') {
             Some((_, query)) if is_signature(query) => {
@@ -462,7 +465,8 @@ fn revision_length(rest: &str) -> usize {
         .map_or_else(|| segment(0), |made| segment(made.len()))
 }
 
-/// The name of the metadata service that a host is, if it is one: such hosts serve credentials, and never data sets.
+/// The name of the metadata service that a host is, if it is one: such hosts serve credentials, and never
+/// data sets.
 pub(in crate::source) fn metadata_service(host: &str) -> Option<&'static str> {
     const EC2: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     let bare = match host.strip_prefix('[') {
@@ -494,7 +498,8 @@ pub(in crate::source) fn glob_of(written: &str) -> Option<Glob> {
     Glob::split(Path::new(&escaped(written))).filter(|_| written.contains(glob::WILDCARDS))
 }
 
-/// A key as a glob: percent-decoded, and with each wildcard that was encoded in brackets, which match it literally.
+/// A key as a glob: percent-decoded, and with each wildcard that was encoded in brackets, which match it
+/// literally.
 fn escaped(written: &str) -> String {
     let names = written.split('/').map(|name| {
         // Character by character, so that encoded characters are distinguished from others.
@@ -543,7 +548,7 @@ pub(in crate::source) fn decoded(text: &str) -> Option<String> {
 
 fn unknown(name: &str) -> Error {
     let foreign = FOREIGN.iter().find(|(names, _)| names.contains(&name)).map(|(_, hint)| *hint);
-    // Whoever mistypes a name begins it right.
+    // A mistyped name usually has its first letter right.
     let known = SCHEMES.iter().map(|(known, _)| *known).filter(|known| known.get(..1) == name.get(..1));
     let hint = match (foreign, nearest(name, known)) {
         (Some(hint), _) => hint.to_owned(),

@@ -1,8 +1,9 @@
 //! `az://`, `abfs://` and `abfss://`: Azure's blobs.
 //!
-//! The account comes from the URL, else from the storage options, else from the environment. Credentials come from the
-//! URL's signature, else from the storage options, else from the environment: an account key, a shared access signature,
-//! a token, a client secret, a workload identity, the `az` program (`use_azure_cli`); else from the machine.
+//! The account comes from the URL, else from the storage options, else from the environment. Credentials come
+//! from the URL's signature, else from the storage options, else from the environment: an account key, a
+//! shared access signature, a token, a client secret, a workload identity, the `az` program
+//! (`use_azure_cli`); else from the machine.
 
 use std::collections::HashMap;
 

@@ -15,11 +15,11 @@ pub(super) fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..RetryConfig::default() }
 }
 
-/// How a store is connected to, from those of its options that say so. The client reads their values late and lets what is
-/// malformed pass, so they are checked here.
+/// The settings of connections to a store, from its options. The client would parse the values late and
+/// accept malformed ones, so they are checked here.
 ///
-/// No limit on a whole request unless there is an option for it: a large one may take its time, and one that stalls is
-/// noticed sooner elsewhere.
+/// A whole request has no time limit unless an option sets one: a large one may take its time, and one that
+/// stalls is noticed sooner elsewhere.
 pub(super) fn client_options<'a>(
     given: impl IntoIterator<Item = (ClientConfigKey, &'a str)>,
 ) -> Result<ClientOptions> {
@@ -53,11 +53,11 @@ fn check(key: ClientConfigKey, value: &str) -> Result<()> {
     }
 }
 
-/// The options as the store's own keys, each with the name that the user wrote. `known` are its keys, for hints;
-/// `apart` are those that it reads elsewhere.
+/// The options as the store's own keys, each with the name that the user wrote. `known` are its keys, for
+/// hints; `apart` are those that the store reads elsewhere.
 ///
-/// Fails with `Invalid` for a key that it does not know, and for an empty value: of a variable that was not set, which a request
-/// would be signed with.
+/// Fails with `Invalid` for an unknown key, and for an empty value: it comes from a variable that was not
+/// set, and requests would be signed with it.
 pub(super) fn keys<'a, Key: FromStr>(
     options: &'a Options,
     store: &str,
@@ -73,7 +73,8 @@ pub(super) fn keys<'a, Key: FromStr>(
     options.theirs().filter(|(name, _)| !apart.contains(name)).map(read).collect()
 }
 
-/// Refuses an endpoint that is malformed, holds a secret, or is plain HTTP without permission. It is not repeated.
+/// Refuses an endpoint that is malformed, holds a secret, or is plain HTTP without permission. The message
+/// does not repeat it.
 pub(super) fn check_endpoint(endpoint: &str, store: &str, allow_http: bool) -> Result<()> {
     let malformed = || {
         Error::invalid(format!("the endpoint for {store} is malformed"))

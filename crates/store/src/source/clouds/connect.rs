@@ -1,4 +1,4 @@
-//! The client of a store, of whichever kind it is.
+//! Builds the client of a store of any kind.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -28,7 +28,7 @@ pub(in crate::source) fn connect(address: &Address, options: &Options, wire: &Wi
         Scheme::Hdfs => super::hdfs::connect(address, options).map(Client::whole),
         #[cfg(feature = "http")]
         Scheme::HuggingFace => super::hf::connect(address, options, wire, &environment).map(Client::whole),
-        // With every feature, this is the local file alone.
+        // With every feature, only the local file is left.
         other => Err(left_out(other)),
     }
 }

@@ -28,7 +28,7 @@ const IDENTITY: [Key; 5] = [
     Key::ApplicationCredentials,
 ];
 
-/// The variables of credentials; the first one that is set counts.
+/// The variables of credentials; the first one that is set is used.
 const VARIABLES: [(&str, Key); 7] = [
     ("GOOGLE_SKIP_SIGNATURE", Key::SkipSignature),
     ("GOOGLE_BEARER_TOKEN", Key::BearerToken),
@@ -116,7 +116,7 @@ pub(super) fn connect(
     Ok(Client::paged(store.map_err(|_| refused(address.root()))?))
 }
 
-/// What every key of a service account has.
+/// The fields that every key of a service account has.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "only that they are there is looked at")]
 struct ServiceAccount {
@@ -133,14 +133,15 @@ fn check_service_account(option: Key, key: &[u8]) -> Result<()> {
     })
 }
 
-/// What is in the file that an option or a variable names. Its path is not repeated: it may be the key itself.
+/// The content of the file that an option or a variable names. The message does not repeat the path: it may
+/// be the key itself.
 fn contents(option: Key, path: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| {
         malformed(option.as_ref(), "the path of a file that can be read").hint(error.to_string())
     })
 }
 
-/// What kind of credentials a file holds.
+/// The kind of credentials in a file.
 #[derive(Deserialize)]
 struct Credentials {
     r#type: String,

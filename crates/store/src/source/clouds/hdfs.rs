@@ -1,9 +1,9 @@
 //! `hdfs://`, `hopsfs://` and `viewfs://`: Hadoop's file system, over its own protocol.
 //!
 //! The configuration is Hadoop's: `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR` or
-//! `HADOOP_HOME/etc/hadoop`, and over it the storage options with a dot in their name. The user is
+//! `HADOOP_HOME/etc/hadoop`, overridden by the storage options with a dot in their name. The user is
 //! `HADOOP_USER_NAME`, or that of Kerberos with `hadoop.security.authentication` and a ticket of `kinit`.
-//! [`guard`] refuses a server that wants none then.
+//! Then [`guard`] refuses a server that does not ask for Kerberos.
 
 mod guard;
 
@@ -36,7 +36,7 @@ pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn Ob
         .with_url(address.root())
         .with_config(configuration)
         .with_io_runtime(runtime);
-    // It panics if the machine has no name for its user.
+    // The client panics if the machine has no name for its user.
     let store = caught(|| builder.build())
         .map_err(|_| refused(address, "the user has no name").hint("set HADOOP_USER_NAME"))?;
     let words = |error: object_store::Error| match error {

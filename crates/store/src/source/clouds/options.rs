@@ -31,13 +31,13 @@ const OFF: [&str; 4] = ["off", "no", "none", "false"];
 /// | `metadata_cache` | `off` or a folder | the folder of footers between runs |
 /// | `index` | `on` or `off` | whether the index of a folder is used |
 ///
-/// A duration is a number with `ms`, `s` (as without a unit), `m` or `h`: `180`, `180s`, `500ms`, `3m`.
+/// A duration is a number with `ms`, `s` (the default), `m` or `h`: `180`, `180s`, `500ms`, `3m`.
 #[derive(Clone)]
 pub(in crate::source) struct Options {
     pairs: BTreeMap<String, Secret>,
 }
 
-/// Where footers are kept between runs.
+/// The place where footers are kept between runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::source) enum MetadataCache {
     Off,
@@ -86,10 +86,10 @@ impl Options {
         })
     }
 
-    /// Refuses a value that its key cannot have, if the key is every store's, and one that no request can carry: read from a
-    /// file, a key ends with a line break.
+    /// Refuses an invalid value of a key that all stores know, and a value that no request can carry: one
+    /// that was read from a file may end with a line break.
     pub(in crate::source) fn check(&self) -> Result<()> {
-        // Certificates are of several lines.
+        // Certificates have several lines.
         let is_text = |key: &str| key.contains("certificate") || key.ends_with("service_account_key");
         let broken =
             |(key, value): &(&String, &Secret)| !is_text(key) && value.expose().contains(['\n', '\r', '\0']);
@@ -107,7 +107,7 @@ impl Options {
     /// Refuses every option that is not for all stores, if there is no store that it could be for.
     pub(in crate::source) fn refuse_theirs(&self) -> Result<()> {
         match self.theirs().next() {
-            // Not repeated: the name may be a secret that was put in the wrong place.
+            // The name is not repeated: it may be a secret that was put in the wrong place.
             Some(_) => Err(Error::invalid("a storage option is not known").hint("local files need none")),
             None => Ok(()),
         }
@@ -131,8 +131,8 @@ impl fmt::Debug for Options {
     }
 }
 
-/// An option that the store does not know; `known` are its keys. Only a name that is similar to one of them is
-/// repeated: others may be a secret in the wrong place.
+/// An option that the store does not know; `known` are its keys. Only a name that is similar to one of them
+/// is repeated: others may be a secret in the wrong place.
 pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
     let bare = |key: &str| {
         ["aws_", "google_", "azure_storage_", "azure_"]

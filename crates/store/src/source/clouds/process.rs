@@ -1,5 +1,5 @@
-//! Credentials that a program prints: `credential_process`, and the `aws` program, for credentials that only it
-//! resolves.
+//! Credentials that a program prints: from `credential_process`, or from the `aws` program, for sources that
+//! only it resolves.
 
 use std::fmt;
 use std::path::Path;
@@ -15,8 +15,8 @@ use object_store::aws::{AwsCredential, AwsCredentialProvider};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-/// How long before their expiry credentials are renewed.
-const MARGIN: Duration = Duration::from_secs(300);
+/// The time before their expiry at which credentials are renewed.
+const RENEWAL_MARGIN: Duration = Duration::from_secs(300);
 
 /// A program with its arguments, which can hold secrets: only `shown` is shown.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ impl Program {
         Program::new(Path::new("/bin/sh"), &["-c", command], shown)
     }
 
-    /// Runs it to its end. Its output is not repeated: it can be a secret.
+    /// Runs the program to its end. Its output is not repeated, since it can be a secret.
     fn run(&self) -> Result<Fresh> {
         let failed = |cause: &str| {
             Error::new(ErrorKind::Io, format!("{} {cause}", self.shown)).hint("run it by hand to see why")
@@ -93,7 +93,7 @@ struct Fresh {
 
 impl Fresh {
     fn is_usable(&self) -> bool {
-        self.expiry.is_none_or(|expiry| expiry > SystemTime::now() + MARGIN)
+        self.expiry.is_none_or(|expiry| expiry > SystemTime::now() + RENEWAL_MARGIN)
     }
 }
 

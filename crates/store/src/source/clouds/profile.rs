@@ -22,7 +22,7 @@ pub(super) struct Profile {
     name: String,
     credentials: Section,
     config: Section,
-    /// The `aws` program, which resolves sources that are not read here.
+    /// The `aws` program, which resolves sources that are not supported here.
     aws: Option<PathBuf>,
 }
 
@@ -34,7 +34,8 @@ pub(super) enum Source {
 }
 
 impl Profile {
-    /// Reads the profile of that name, the one that `AWS_PROFILE` names, or `default`; `None` if there is no `default`.
+    /// Reads the profile `named`, or else the one that `AWS_PROFILE` names, or `default`; `None` if there is
+    /// no `default`.
     pub(super) fn load(named: Option<&str>, environment: Environment<'_>) -> Result<Option<Profile>> {
         let asked = named.map(str::to_owned).or_else(|| environment("AWS_PROFILE"));
         let name = asked.as_deref().unwrap_or(DEFAULT);

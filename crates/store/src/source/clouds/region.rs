@@ -1,7 +1,7 @@
 //! A bucket of unknown region: the store is asked once, before the first request.
 //!
-//! `resolve_bucket_region` of object_store makes a client of its own, past `wire`, and asks one fixed host;
-//! most of this file is the waiting, which it does not do.
+//! `resolve_bucket_region` of object_store makes a client of its own, bypassing `wire`, and asks one fixed
+//! host; most of this file is the waiting, which that function does not do.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,7 +23,7 @@ use object_store::{
 };
 use tokio::sync::OnceCell;
 
-/// A header in every answer of S3, even to a request that it refuses.
+/// The header of the bucket's region, in every answer of S3, even to a request that it refuses.
 const REGION: &str = "x-amz-bucket-region";
 
 type Build = dyn Fn(String) -> forebay_base::Result<AmazonS3> + Send + Sync;

@@ -7,8 +7,8 @@
 //! 3. the profile that `AWS_PROFILE` names, or `default`, in the files that the AWS tools share
 //! 4. the container's or the machine's own role
 //!
-//! Region and endpoint are looked up in the same order, each by itself. Without a region, the store is asked for that
-//! of the bucket.
+//! Region and endpoint are looked up in the same order, each independently. Without a region, the store is
+//! asked for that of the bucket.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ const MACHINE: [&str; 5] = [
     "AWS_IMDSV1_FALLBACK",
 ];
 
-/// The variables of region, endpoint and connection. Of two for one key the first counts.
+/// The variables of region, endpoint and connection. If there are two for one key, the first one counts.
 const PLACE: [&str; 11] = [
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
@@ -55,7 +55,7 @@ const PLACE: [&str; 11] = [
     "AWS_SKIP_SIGNATURE",
 ];
 
-/// A region, to find out what else is wrong.
+/// Any region, to find out whether other settings are wrong.
 const ANY_REGION: &str = "us-east-1";
 
 /// The keys of options, for hints.
@@ -103,7 +103,7 @@ pub(super) fn connect(
     if setup.has_region() || setup.endpoint().is_some() {
         return built(builder, &root).map(Client::paged);
     }
-    // Whatever the region is, what cannot be built is refused now, and not with each request.
+    // Settings that cannot work with any region are refused now, not with each request.
     built(builder.clone().with_region(ANY_REGION), &root)?;
     let build = move |region: String| built(builder.clone().with_region(region), &root);
     Ok(Client::paged(Regional::new(address.store(), client, build)))
@@ -113,7 +113,7 @@ fn built(builder: AmazonS3Builder, root: &str) -> Result<AmazonS3> {
     builder.build().map_err(|_| refused(root))
 }
 
-/// Everything that is known before a client is built. Holds secrets, and so has no `Debug`.
+/// Everything that is known before a client is built. It holds secrets, and so has no `Debug`.
 struct Setup {
     values: HashMap<Key, String>,
     process: Option<Process>,
@@ -193,7 +193,7 @@ impl Setup {
         Ok(())
     }
 
-    /// Takes in variables for keys that have no value yet.
+    /// Uses variables for keys that have no value yet.
     fn take<const N: usize>(&mut self, names: [&str; N], environment: Environment<'_>) -> Result<()> {
         for name in names {
             let Ok(key) = name.to_ascii_lowercase().parse::<Key>() else { continue };
@@ -258,7 +258,7 @@ impl Setup {
     }
 }
 
-/// Refuses a value that its key cannot have. Those of the connection are checked with it.
+/// Refuses an invalid value of a key. Values of the connection are checked with the connection.
 fn check(name: &str, key: Key, value: &str) -> Result<()> {
     match key {
         Key::RequestPayer if value.eq_ignore_ascii_case("requester") => Ok(()),

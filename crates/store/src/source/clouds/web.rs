@@ -36,13 +36,13 @@ pub(super) fn connect(address: &Address, options: &Options, wire: &Wire) -> Resu
     Ok(Arc::new(store.map_err(|_| refused(address.root()))?))
 }
 
-/// The wire, with the URL's query and login for every request.
+/// The wire, with the URL's query and login added to every request.
 fn dressed(address: &Address, wire: &Wire) -> Result<Wire> {
     let mut wire = wire.clone();
     if let Some(query) = address.query() {
         wire = wire.with_query(query.clone());
         if is_signature(query.expose()) {
-            // It was signed for GET.
+            // The URL was signed for GET.
             wire = wire.with_head_by_get();
         }
     }

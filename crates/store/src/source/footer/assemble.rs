@@ -1,4 +1,4 @@
-//! From footers to a catalogue: the columns that all files have, and their place in each file.
+//! Assembles footers into a catalogue: the columns that all files have, and their places in each file.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -24,12 +24,12 @@ use crate::source::list::{KeyTypes, settle};
 pub(in crate::source) struct Opened {
     pub(super) file: DataFile,
     pub(super) footer: Option<Footer>,
-    /// Key-value metadata, of the first file only.
+    /// The key-value metadata, of the first file only.
     pub(super) key_values: Option<Vec<KeyValue>>,
 }
 
-/// Puts the files into a catalogue. Columns that differ, or that a file has no type for, are refused in it. Without any file the
-/// columns are those of the table, `of_table`.
+/// Puts the files into a catalogue. Columns that differ, or that have no type in a file, are refused in it.
+/// Without any file the columns are those of the table, `of_table`.
 pub(in crate::source) fn assemble(
     mut opened: Vec<Opened>,
     known: Arc<KnownColumns>,
@@ -122,7 +122,8 @@ fn refusals(opened: &[Opened]) -> Refusals {
     refused
 }
 
-/// Refuses the keys of folders that some files have as columns: a key is a column of all files or of none.
+/// Refuses the keys of folders that some files also have as columns: a key must be a column of all files or
+/// of none.
 fn refuse_keys(opened: &[Opened], refused: &mut Refusals) {
     let mut checked: Option<(&SchemaRef, &Constants)> = None;
     for Opened { file, footer, .. } in opened.iter().filter(|opened| !opened.file.keys.is_empty()) {
@@ -152,7 +153,7 @@ fn refuse_keys(opened: &[Opened], refused: &mut Refusals) {
     }
 }
 
-/// Adds the footer of a file to the catalogue that the file is in already, if it is as it was declared.
+/// Adds the footer of a file to the catalogue that the file is in already, if it agrees with the declaration.
 pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<()> {
     let Parsed { hash, metadata, columns } = parsed;
     let declared = file.declared.as_ref();
@@ -169,12 +170,12 @@ pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<(
     })?;
     let footer = Footer::new(*hash, columns, metadata)?;
     check_rows(footer.row_counts(), rows, file.deleted.as_ref(), place)?;
-    // Another who read it may have been first.
+    // Another task may have read it first.
     drop(file.footer.set(footer));
     Ok(())
 }
 
-/// Holds what a snapshot says of a file's rows against its footer.
+/// Compares the rows that a snapshot declares for a file with its footer.
 fn check_rows(
     counts: impl Iterator<Item = u64>,
     declared: Option<&[u64]>,
@@ -198,7 +199,7 @@ fn check_rows(
     }
 }
 
-/// Holds the rows that a table declares for a whole file against its footer.
+/// Compares the number of rows that a table declares for a whole file with its footer.
 fn check_sum(rows: u64, declared: Option<u64>) -> Result<()> {
     match declared.filter(|declared| *declared != rows) {
         Some(declared) => {
@@ -219,17 +220,18 @@ fn shared_by(
     (columns, declared.map(|schema| Arc::as_ptr(schema).addr()), constants.collect())
 }
 
-/// Null for the columns that files lack. Files that lack the same share them.
+/// Null constants for the columns that files lack. Files that lack the same columns share them.
 #[derive(Default)]
 struct AbsentColumns {
-    /// By the addresses of a file's columns and constants, which are kept so that these are not another's.
+    /// The constants by the addresses of a file's columns and constants, which are kept so that the addresses
+    /// are not reused.
     known: HashMap<(usize, usize), (SchemaRef, Constants, Constants)>,
 }
 
 type Constants = Arc<[Constant]>;
 
 impl AbsentColumns {
-    /// The constants of a file of these columns, and nulls for those of `common` that it has not.
+    /// The constants of a file with these columns, with nulls for those of `common` that it lacks.
     fn beside(
         &mut self,
         constants: &Arc<[Constant]>,
@@ -288,8 +290,8 @@ impl DeliveredColumns {
     }
 }
 
-/// The columns of a file as they are delivered: those that are stored, and constants in their place or behind them; or those
-/// that are declared, of these.
+/// The columns of a file as they are delivered: the stored ones, with constants in their place or after them;
+/// or those of the declared schema.
 fn stored_and_constant(
     stored: &Schema,
     constants: &[Constant],
@@ -316,7 +318,7 @@ fn stored_and_constant(
     declared.fields().iter().map(of).collect()
 }
 
-/// The entries of a map, of which only the values may be null.
+/// The entries of a map, in which only the values may be null.
 fn nullable_values(entries: &FieldRef) -> FieldRef {
     let DataType::Struct(members) = entries.data_type() else { return entries.clone() };
     let members = members.iter().enumerate().map(|(at, member)| match at {
@@ -326,7 +328,7 @@ fn nullable_values(entries: &FieldRef) -> FieldRef {
     Arc::new(entries.as_ref().clone().with_data_type(DataType::Struct(members.collect())))
 }
 
-/// A field that is null wherever it may be in a file that was not read.
+/// A field that may be null at any depth, since the file has not been read.
 fn nullable(field: &Field) -> Field {
     let data_type = match field.data_type() {
         DataType::Map(entries, sorted) => DataType::Map(nullable_values(entries), *sorted),

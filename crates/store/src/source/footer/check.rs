@@ -1,17 +1,18 @@
-//! Whether what a footer says can be.
+//! Checks that a footer is plausible.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
 use super::fetch::ENDING;
 
-/// The most rows that a row group of any size may have, and for each of its bytes beyond that. A plan takes memory for
-/// each row long before the pages are read; real row groups have a few rows per byte at best.
-const ROWS_FOR_NOTHING: u64 = 1 << 24;
+/// The most rows that a row group of any size may have; below, the rows that it may have for each of its
+/// bytes, if that is more. A plan takes memory for each row long before the pages are read; real row groups
+/// have a few rows per byte at best.
+const FREE_ROWS: u64 = 1 << 24;
 
 const ROWS_A_BYTE: u64 = 1024;
 
-/// Whether what the footer, which takes `length` bytes, says can be: every later room relies on it.
+/// Checks that a footer, which takes `length` bytes, is plausible: all later code relies on it.
 pub(super) fn check(metadata: &ParquetMetaData, size: u64, length: u64) -> Result<()> {
     let columns = metadata.file_metadata().schema_descr().num_columns();
     let mut all_rows = 0i64;
@@ -42,11 +43,11 @@ fn check_chunks(group: &RowGroupMetaData, size: u64, length: u64) -> Result<()> 
         stored = stored.saturating_add(chunk.byte_range().1);
     }
     let rows = group.num_rows().max(0).cast_unsigned();
-    if rows > ROWS_FOR_NOTHING.max(stored.saturating_mul(ROWS_A_BYTE)) {
+    if rows > FREE_ROWS.max(stored.saturating_mul(ROWS_A_BYTE)) {
         let cause = format!("a row group of {rows} rows in {stored} bytes");
         return Err(Error::new(ErrorKind::TooLarge, cause).hint("rewrite the file with smaller row groups"));
     }
-    // Memory is granted by stored bytes: bytes that many columns share would count for each.
+    // Memory is granted by stored bytes: bytes that many columns share would count for each of them.
     if stored > size {
         let cause = format!("the column chunks are said to be {stored} bytes, in a file of {size}");
         return Err(Error::new(ErrorKind::Corrupt, cause));
@@ -75,7 +76,7 @@ fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64, footer: u64) -
     if values < 0 {
         return corrupt("the column chunk has a negative number of values".into());
     }
-    // A row has one value, which may be null; of a nested column at least one.
+    // A row has one value, which may be null; in a nested column it has at least one.
     let is_nested = chunk.column_descr().max_rep_level() > 0;
     if values < rows || values > rows && !is_nested {
         return corrupt(format!("the column chunk has {values} values for {rows} rows"));

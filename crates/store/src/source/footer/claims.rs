@@ -1,4 +1,5 @@
-//! What footers claim of column chunks, where the data decide: places and sizes that some writers leave out or have wrong.
+//! Claims of footers about column chunks that the data must decide: places and sizes that some writers leave
+//! out or get wrong.
 
 use std::ops::Range;
 
@@ -11,18 +12,18 @@ use crate::catalog::{leaf_width, writers};
 use crate::snapshot::Pin;
 use crate::source::store::Store;
 
-/// Bytes that are read to find page headers in them; more where one is longer, up to the most.
+/// The bytes that are read to find page headers in them; more if one is longer, up to the most.
 const HEADER_BYTES: u64 = 8 << 10;
 const LONGEST_HEADER: u64 = 16 << 20;
 
-/// Column chunks whose page headers are read at the same time.
-const AT_ONCE: usize = 256;
+/// The number of column chunks whose page headers are read at the same time.
+const CHUNKS_AT_ONCE: usize = 256;
 
-/// A chunk of numbers that takes no more than this when it is decompressed counts for nothing.
-const SMALL: u64 = 8 << 20;
+/// A chunk of numbers that takes no more than this when it is decompressed needs no check.
+const MAX_UNCHECKED_BYTES: u64 = 8 << 20;
 
-/// The same footer with each column chunk at its first page: a dictionary whose place is said to be 0, or behind the first data
-/// page, is no place.
+/// Corrects the beginning of each column chunk to its first page: a dictionary offset of 0, or after the
+/// first data page, is ignored.
 pub(super) fn with_places(metadata: ParquetMetaData) -> ParquetMetaData {
     let is_wrong = |chunk: &ColumnChunkMetaData| {
         let offset = chunk.dictionary_page_offset();
@@ -37,8 +38,8 @@ pub(super) fn with_places(metadata: ParquetMetaData) -> ParquetMetaData {
     })
 }
 
-/// The same footer of a file of `size` bytes with room for the header of the dictionary page behind each column chunk, where its
-/// writer left that out of its size. Of what follows nothing is decoded.
+/// Extends column chunks in a file of `size` bytes by room for the header of the dictionary page, if their
+/// writer left that out of the size. Bytes after the last page are never decoded.
 pub(super) fn with_room(metadata: ParquetMetaData, size: u64) -> ParquetMetaData {
     if !writers::leaves_out_dictionary_header(metadata.file_metadata().created_by()) {
         return metadata;
@@ -51,8 +52,8 @@ pub(super) fn with_room(metadata: ParquetMetaData, size: u64) -> ParquetMetaData
     })
 }
 
-/// The same footer with what the pages of column chunks take when they are decompressed, by their headers, where it cannot say
-/// so: not at all, or as they are stored. Memory is granted by it.
+/// Corrects the decompressed sizes of column chunks by their page headers, if the footer cannot be right: it
+/// has none, or the stored sizes. Memory is granted by these sizes.
 pub(super) async fn with_sizes(
     store: &Store,
     volume: usize,
@@ -64,7 +65,7 @@ pub(super) async fn with_sizes(
         return Ok(metadata);
     }
     let mut sizes = Vec::with_capacity(doubtful.len());
-    for some in doubtful.chunks(AT_ONCE) {
+    for some in doubtful.chunks(CHUNKS_AT_ONCE) {
         sizes.extend(measured(store, volume, pin, some).await?);
     }
     let mut sizes = sizes.into_iter();
@@ -74,21 +75,22 @@ pub(super) async fn with_sizes(
     }))
 }
 
-/// Whether what a chunk is said to take when it is decompressed cannot be relied on, and matters.
+/// Whether the decompressed size of a chunk is unreliable, and matters.
 fn is_doubtful(chunk: &ColumnChunkMetaData) -> bool {
     let (said, stored) = (chunk.uncompressed_size(), chunk.compressed_size());
     let is_said = said >= stored / 2 && said != stored;
     let descriptor = chunk.column_descr();
     let numbers = u64::try_from(chunk.num_values()).unwrap_or(0).saturating_mul(leaf_width(descriptor));
-    let matters = descriptor.physical_type() == Type::BYTE_ARRAY || numbers > SMALL;
+    let matters = descriptor.physical_type() == Type::BYTE_ARRAY || numbers > MAX_UNCHECKED_BYTES;
     chunk.compression() != Compression::UNCOMPRESSED && stored > 0 && !is_said && matters
 }
 
-/// What the pages of chunks take when they are decompressed, and what they take as they are stored where a header is malformed:
-/// reading them says what is wrong.
+/// The decompressed sizes of the pages of chunks, or their stored sizes if a header is malformed, for which
+/// decoding gives a better error.
 async fn measured(store: &Store, volume: usize, pin: &Pin, chunks: &[Range<u64>]) -> Result<Vec<u64>> {
     let mut sizes = vec![0u64; chunks.len()];
-    // Of each chunk with pages to come: which it is, where they begin, and how many bytes are looked at.
+    // The chunks with pages to come: the index of each, the offset of its next page, and the number of bytes
+    // to read there.
     let mut left: Vec<(usize, u64, u64)> =
         chunks.iter().enumerate().map(|(at, chunk)| (at, chunk.start, HEADER_BYTES)).collect();
     while !left.is_empty() {
@@ -122,13 +124,13 @@ fn chunks(metadata: &ParquetMetaData) -> impl Iterator<Item = &ColumnChunkMetaDa
     metadata.row_groups().iter().flat_map(|group| group.columns())
 }
 
-/// Where a chunk is, which was checked.
+/// The range of a chunk, which was checked.
 fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
     let (start, length) = chunk.byte_range();
     start..start + length
 }
 
-/// The same footer with what `change` makes of column chunks; as they are where it makes nothing of one.
+/// Applies `change` to column chunks; a chunk for which it returns `None` stays the same.
 fn changed(
     metadata: ParquetMetaData,
     mut change: impl FnMut(ColumnChunkMetaData) -> Option<ColumnChunkMetaData>,

@@ -1,4 +1,4 @@
-//! The bytes of a footer, from the end of its file.
+//! Fetches the bytes of a footer, from the end of its file.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::snapshot::Pin;
 use crate::source::other_formats::OtherFormat;
 use crate::source::store::Store;
 
-/// What a user can do about a file that is damaged, or none of Parquet.
+/// The advice for a file that is damaged, or is not Parquet.
 pub(in crate::source) const IF_DAMAGED: &str = "write or copy the file again, or name the files without it";
 
 /// The end of every Parquet file: the length of its metadata, and the magic.
@@ -22,11 +22,11 @@ const MAGIC: &[u8; 4] = b"PAR1";
 
 const MAGIC_ENCRYPTED: &[u8; 4] = b"PARE";
 
-/// Bytes of a file that is not Parquet that the message shows.
+/// The bytes that the message shows of a file that is not Parquet.
 const BYTES_SHOWN: u64 = 8;
 
-/// The footer's bytes, without its ending; and the permit to hold them, if they are more than the end of a file that is
-/// read at once. `tail` is that end, where it is there already.
+/// The footer's bytes, without its ending; and the permit to hold them, if they are more than the end of a
+/// file that is read at once. `tail` is that end, if it has been read already.
 pub(super) async fn fetch<'a>(
     store: &'a Store,
     volume: usize,
@@ -61,12 +61,12 @@ pub(super) async fn fetch<'a>(
         return Err(error.hint("rewrite the file with fewer columns or larger row groups"));
     }
     if start < tail_start {
-        // Fits: the longest footer is no longer than what is read at once.
+        // The cast fits, since the longest footer is no longer than the bytes that are read at once.
         let permit = store.footer_turns.large.acquire_many(length as u32).await;
         let permit = permit.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
         return Ok((read(start..end).await?, Some(permit)));
     }
-    // In bounds: both are in the tail.
+    // Both ends are in the tail.
     Ok((tail.slice((start - tail_start) as usize..before.len()), None))
 }
 
@@ -78,7 +78,7 @@ pub(in crate::source) async fn fetch_value(
     key: &str,
 ) -> Result<Option<Bytes>> {
     let (footer, _permit) = fetch(store, volume, pin, None).await?;
-    // A copy, so that the rest of the footer is let go.
+    // The value is copied, so that the rest of the footer is freed.
     Ok(key_value(&footer, key)?.map(Bytes::copy_from_slice))
 }
 
@@ -87,7 +87,7 @@ async fn read_one(store: &Store, volume: usize, pin: &Pin, range: Range<u64>) ->
     read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
 }
 
-/// The refusal of a file that begins like this, with what it is if that shows.
+/// The error for a file that begins with these bytes, with its real format if that is recognised.
 fn not_parquet(head: &[u8], pin: &Pin) -> Error {
     if head.starts_with(MAGIC) {
         return Error::new(

@@ -1,5 +1,5 @@
-//! Footers that need not be read from their files: those that this user keeps on local disk, those in the indexes of the
-//! folders that were opened, and those that another process handed on.
+//! Footers that need not be read from their files: those that are kept on local disk for this user, those in
+//! the indexes of the folders that were opened, and those that another process handed on.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::super::metadata_cache::{self, MetadataCache, Renewal};
 use super::super::store::Store;
 use crate::snapshot::Pin;
 
-/// The footers that are kept of a data set.
+/// The kept footers of a data set.
 #[derive(Default)]
 pub(in crate::source) struct KeptFooters {
     cache: Option<MetadataCache>,
     indexes: Vec<Arc<Index>>,
 }
 
-/// A footer that was kept.
+/// A kept footer.
 pub(super) struct Kept {
     pub(super) bytes: Bytes,
     /// Whether it is in an index, so that the cache need not have it.
@@ -26,9 +26,9 @@ pub(super) struct Kept {
 }
 
 impl KeptFooters {
-    /// Reads what is kept of `files`, given by address and version, of which `first` is the first one's address and relative
-    /// path. The cache is not read where the index that was handed on has all, nor the index of a folder where the cache has;
-    /// nor does a cache have footers of local files.
+    /// Reads the kept footers of `files`, given by address and version; `first` is the address and the
+    /// relative path of the first one. The cache is not read if the index that was handed on has all of them,
+    /// nor the index of a folder if the cache has them; and a cache has no footers of local files.
     pub(in crate::source) async fn load(
         store: &Store,
         first: Option<(String, String)>,
@@ -73,7 +73,7 @@ impl KeptFooters {
         Some(Kept { bytes, is_indexed: false })
     }
 
-    /// Says which indexes have entries that are damaged, of those that were met so far.
+    /// Warns about indexes in which damaged entries have been met so far.
     pub(super) fn warn_of_damage(&self, store: &Store) {
         for place in self.indexes.iter().filter_map(|index| index.damage()) {
             store.warn(format!(
@@ -83,7 +83,7 @@ impl KeptFooters {
         }
     }
 
-    /// Begins to write anew what the cache keeps of `files`; `None` if it needs no other footers.
+    /// Begins to rewrite the cache's footers of `files`; `None` if it needs no others.
     pub(super) fn renew<'a>(&self, files: impl Iterator<Item = (&'a str, &'a Pin)>) -> Option<Renewal> {
         let is_indexed = |whole: &str, pin: &Pin| self.indexes.iter().any(|index| index.has(whole, pin));
         let others = files.filter(|(whole, pin)| !is_indexed(whole, pin));
@@ -92,7 +92,7 @@ impl KeptFooters {
 }
 
 impl Kept {
-    /// Whether the cache is to keep a footer that was found like this, or that was read from its file.
+    /// Whether the cache is to have a footer that was found in this way, or that was read from its file.
     pub(super) fn is_for_cache(kept: Option<&Kept>) -> bool {
         kept.is_none_or(|kept| !kept.is_indexed)
     }

@@ -1,4 +1,4 @@
-//! Footers of catalogued files: read again for what is not kept of them, or for the first time.
+//! Reads footers of catalogued files: again for the parts that are not kept, or for the first time.
 
 use bytes::Bytes;
 use forebay_base::{Error, Place, Result};
@@ -16,7 +16,7 @@ use super::limits::FOOTERS_AT_ONCE;
 use super::parse::{on_runtime, parse};
 use crate::catalog::{Catalog, File};
 
-/// Reads the whole footers of a data set's files, with statistics and all else.
+/// Reads the whole footers of a data set's files, with statistics and everything else.
 pub struct Footers<'a> {
     store: &'a Store,
     catalog: &'a Catalog,
@@ -26,14 +26,14 @@ pub struct Footers<'a> {
 /// The bytes of a footer.
 pub(in crate::source) struct FooterBytes<'a> {
     pub(in crate::source) bytes: Bytes,
-    /// Whether they were read from the file, and were not kept elsewhere.
+    /// Whether they were read from the file, and not kept elsewhere.
     pub(in crate::source) is_read: bool,
-    /// To hold them, if they are many.
+    /// The permit to hold them, if they are many.
     _permit: Option<SemaphorePermit<'a>>,
 }
 
 impl<'a> Footers<'a> {
-    /// Footers come from the metadata cache, if the files are remote, and from indexes, where they are in them.
+    /// Footers come from the metadata cache, if the files are remote, and from indexes, if these have them.
     pub async fn open(store: &'a Store, catalog: &'a Catalog) -> Result<Self> {
         let first = catalog.files.first();
         let first = first.map(|file| (store.address(file), file.relative.to_string()));
@@ -41,9 +41,10 @@ impl<'a> Footers<'a> {
         Ok(Footers { store, catalog, kept: KeptFooters::load(store, first, files).await? })
     }
 
-    /// The footer of a file, by its index in [`Catalog::files`]. The catalogue has it from then on, if it had not before.
+    /// The footer of a file, by its index in [`Catalog::files`]. From then on it is in the catalogue.
     ///
-    /// Fails with `DatasetChanged` if it is not the one that the catalogue has, and as opening a data set does.
+    /// Fails with `DatasetChanged` if it is not the one in the catalogue, and with the errors of opening a
+    /// data set.
     pub async fn read(&self, file: usize) -> Result<ParquetMetaData> {
         let Footers { catalog, .. } = self;
         let about = &catalog.files[file];
@@ -68,7 +69,7 @@ impl<'a> Footers<'a> {
         read.await.map_err(|error: Error| error.at(place).hint_if_damaged(IF_DAMAGED))
     }
 
-    /// The bytes of the footer that a file has in the catalogue. Fails as [`read`](Self::read) does.
+    /// The bytes of a file's footer that agrees with the catalogue. Fails like [`read`](Self::read).
     pub(in crate::source) async fn bytes(&self, file: usize) -> Result<FooterBytes<'a>> {
         let about = &self.catalog.files[file];
         let found = self.find(about).await.and_then(|found| match about.footer_hash() {
@@ -89,7 +90,7 @@ impl<'a> Footers<'a> {
 }
 
 impl Store {
-    /// Reads the footer of a file, unless it was read before.
+    /// Reads the footer of a file, unless that was done before.
     pub async fn read_footer(&self, catalog: &Catalog, file: usize) -> Result<()> {
         let footer = &catalog.files[file].footer;
         if footer.get().is_some() {

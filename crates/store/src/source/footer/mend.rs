@@ -1,8 +1,8 @@
-//! Footers that the Parquet crate refuses for what decides nothing: metadata that is not UTF-8, and what an annotation says of
-//! a column if it is unknown or does not fit the physical type.
+//! Mends footers that the Parquet crate refuses for irrelevant reasons: metadata that is not UTF-8, and a
+//! column's annotation that is unknown or does not fit the physical type.
 //!
-//! Metadata that is no text is left out. A column without a fitting annotation is read as its physical values, and its
-//! statistics, whose order is then unknown, are not relied on.
+//! Metadata that is not text is left out. A column without a fitting annotation is read as its physical
+//! values, and its statistics, whose order is then unknown, are not used.
 
 use std::ops::Range;
 
@@ -12,20 +12,20 @@ use crate::catalog::arrow_schema;
 use crate::catalog::thrift::declared::{FILE_META_DATA, KEY_VALUE, SCHEMA_ELEMENT};
 use crate::catalog::thrift::{BINARY, Compact, I32, LIST, STRUCT};
 
-/// Fields of a footer, by their numbers in the format.
+/// The fields of a footer, by their numbers in the format.
 const SCHEMA: i16 = 2;
 const KEY_VALUES: i16 = 5;
 const CREATED_BY: i16 = 6;
 const COLUMN_ORDERS: i16 = 7;
 
-/// The header of a list of structures, and the most that it counts itself.
+/// The header of a list of structures; below, the largest count that fits into it.
 const LIST_OF_STRUCTURES: u8 = STRUCT;
 const SHORT_LIST: usize = 14;
 
-/// An order of values that nobody knows: a union of a kind that there is none of.
+/// An order of values that no reader knows: a union with a field that the format does not have.
 const UNKNOWN_ORDER: [u8; 3] = [0xf << 4 | STRUCT, 0, 0];
 
-/// The footer with what is left of it; `None` where that is all of it. It was [checked](super::structure).
+/// The footer without what cannot be used; `None` if all of it can. It was [checked](super::structure).
 pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut found = Found::default();
     let mut input = Compact::new(bytes);
@@ -70,14 +70,14 @@ pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
     found.applied(bytes, at(&input).checked_sub(1)?)
 }
 
-/// What is changed of a footer.
+/// The changes to a footer.
 #[derive(Default)]
 struct Found {
-    /// Bytes and what they become, in order.
+    /// Ranges of bytes and their replacements, in order.
     edits: Vec<(Range<usize>, Vec<u8>)>,
-    /// Of each leaf column whether its annotation was dropped.
+    /// For each leaf column, whether its annotation was dropped.
     leaves: Vec<bool>,
-    /// The orders of the columns' values.
+    /// The ranges of the orders of the columns' values.
     orders: Vec<Range<usize>>,
 }
 
@@ -99,7 +99,8 @@ impl Found {
                 Some(order) if !is_mended => bytes[order.clone()].to_vec(),
                 _ => UNKNOWN_ORDER.to_vec(),
             };
-            // Behind all other fields, and so under its own number. Of two lists the second is taken.
+            // The list is appended after all other fields, with its own number. If there are two lists, the
+            // second one counts.
             let mut orders = vec![LIST];
             varint(&mut orders, zigzag(COLUMN_ORDERS.into()));
             orders.extend(list_header(self.leaves.len()));
@@ -119,7 +120,7 @@ impl Found {
     }
 }
 
-/// The pairs of a footer's metadata.
+/// The key-value pairs of a footer's metadata.
 #[derive(Default)]
 struct Pairs {
     count: usize,
@@ -138,13 +139,13 @@ impl Pairs {
         }
     }
 
-    /// The pairs that are text, unless all are.
+    /// The pairs that are text; `None` if all are.
     fn mended(self) -> Option<Vec<u8>> {
         self.has_others.then(|| [list_header(self.count), self.texts].concat())
     }
 }
 
-/// Reads a pair of metadata: whether both are UTF-8.
+/// Reads a pair of metadata, and returns whether both parts are UTF-8.
 fn pair_is_text(input: &mut Compact<'_>) -> Option<bool> {
     const KEY: i16 = 1;
     const VALUE: i16 = 2;
@@ -163,11 +164,11 @@ fn pair_is_text(input: &mut Compact<'_>) -> Option<bool> {
 #[derive(Clone, Copy, Default)]
 struct Element<'a> {
     name: &'a [u8],
-    /// Those of its fields that are numbers, by their numbers in the format.
+    /// The values of its fields that are numbers, by the fields' numbers in the format.
     numbers: [Option<i32>; 10],
-    /// The logical type as it is written.
+    /// The logical type as written.
     logical: Option<&'a [u8]>,
-    /// Of a decimal the scale and the precision that its logical type has.
+    /// The scale and the precision in the logical type of a decimal.
     decimal: Option<[i32; 2]>,
 }
 
@@ -224,8 +225,8 @@ impl<'a> Element<'a> {
         self.decimal.is_some() || self.numbers[Self::CONVERTED] == Some(DECIMAL)
     }
 
-    /// The element with what fits of its annotation; `None` where that is all, or where it is not the annotation that does not
-    /// fit. The logical type comes before the one that it took the place of.
+    /// The element with the fitting part of its annotation; `None` if all of it fits, or if the misfit is
+    /// elsewhere. The logical type takes precedence over the older one that it replaced.
     fn mended(&self) -> Option<Vec<u8>> {
         if !self.is_annotated() || self.fits() {
             return None;
@@ -239,7 +240,7 @@ impl<'a> Element<'a> {
         for annotation in [Self::CONVERTED, Self::SCALE, Self::PRECISION] {
             physical.numbers[annotation] = None;
         }
-        // The bytes of a decimal are no values: one of its two annotations has to fit.
+        // The bytes of a decimal are useless alone: one of its two annotations must fit.
         let logical = Some(logical).filter(|_| self.decimal.is_some() || !self.is_decimal());
         let physical = Some(physical).filter(|_| !self.is_decimal());
         [logical, Some(converted), physical]
@@ -249,7 +250,7 @@ impl<'a> Element<'a> {
             .map(Element::written)
     }
 
-    /// Whether a schema with this column alone has an Arrow type.
+    /// Whether a schema with only this column has an Arrow type.
     fn fits(&self) -> bool {
         let child = Element { name: b"x", ..Element::default() }.with_number(Self::TYPE, 1);
         let child = child.with_number(Self::REPETITION, 1);
@@ -311,7 +312,7 @@ fn list_header(count: usize) -> Vec<u8> {
     header
 }
 
-/// Bytes behind their length.
+/// Bytes preceded by their length.
 fn binary(bytes: &[u8]) -> Vec<u8> {
     let mut made = Vec::with_capacity(bytes.len() + 1);
     varint(&mut made, bytes.len() as u64);

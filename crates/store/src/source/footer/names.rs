@@ -9,7 +9,7 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
 use crate::snapshot::{ColumnName, ColumnNames};
 
-/// What stands before the name of a field that the table does not have: another field may have its name now.
+/// The prefix of the name of a field that the table does not have, since another field may have its name now.
 const DROPPED: &str = "(not in the table) ";
 
 /// The schema of a file with the names of its table.
@@ -38,7 +38,7 @@ fn members(fields: &[TypePtr], names: &[ColumnName], by_id: bool) -> Result<Vec<
     each.collect()
 }
 
-/// A field under another name, with what is inside it under the names of `inner`.
+/// A field with another name, and with the names of `inner` inside it.
 fn with_name(field: &TypePtr, name: &str, inner: &[ColumnName], by_id: bool) -> Result<TypePtr> {
     let is_same = field.name() == name && inner.iter().all(is_plain) && !by_id;
     if is_same && (inner.is_empty() || field.is_primitive()) {
@@ -71,7 +71,7 @@ fn with_name(field: &TypePtr, name: &str, inner: &[ColumnName], by_id: bool) -> 
     Ok(Arc::new(builder.build().or_fail()?))
 }
 
-/// What is inside a group: the fields of a structure, or the one that repeats in a list or a map.
+/// The members of a group: the fields of a structure, or the repeated field of a list or a map.
 fn inside(group: &Type, inner: &[ColumnName], by_id: bool) -> Result<Vec<TypePtr>> {
     let info = group.get_basic_info();
     let annotation = (info.logical_type_ref(), info.converted_type());
@@ -83,7 +83,7 @@ fn inside(group: &Type, inner: &[ColumnName], by_id: bool) -> Result<Vec<TypePtr
     let ([repeated], true) = (group.get_fields(), (is_list || is_map) && !inner.is_empty()) else {
         return members(group.get_fields(), inner, by_id);
     };
-    // The item, the key and the value have the names that Parquet gives them.
+    // Item, key and value keep the names that Parquet gives them.
     let as_named = |fields: &[TypePtr]| {
         let pairs = fields.iter().zip(inner);
         pairs
@@ -108,7 +108,7 @@ fn inside(group: &Type, inner: &[ColumnName], by_id: bool) -> Result<Vec<TypePtr
     Ok(vec![Arc::new(builder.build().or_fail()?)])
 }
 
-/// Whether a group that repeats is itself the item of its list, as older writers have it.
+/// Whether a repeated group is itself the item of its list, as older writers have it.
 fn is_item(name: &str) -> bool {
     name == "array" || name.ends_with("_tuple")
 }

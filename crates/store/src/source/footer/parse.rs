@@ -1,4 +1,4 @@
-//! The bytes of a footer, parsed and checked.
+//! Parses and checks the bytes of a footer.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::snapshot::ColumnNames;
 pub(super) struct Parsed {
     pub(super) hash: u64,
     pub(super) metadata: ParquetMetaData,
-    /// Those of the file by itself.
+    /// The columns of the file alone.
     pub(super) columns: Arc<FileColumns>,
 }
 
-/// Runs work on the few threads of the runtime, and not on the many that wait for disks: each thread has a heap of its own,
-/// which the footers would be strewn over.
+/// Runs work on the few threads of the runtime, not on the many that wait for disks: each thread has a heap
+/// of its own, over which the footers would be scattered.
 pub(super) async fn on_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -53,7 +53,7 @@ pub(super) fn parse(
     };
     let decoded = caught(|| {
         let first = decode(read, known, names);
-        // Nearly no footer is looked at twice.
+        // Nearly all footers are parsed only once.
         match &first {
             Ok((_, columns)) if columns.refused.is_empty() => first,
             _ => mend::mended(read).map_or(first, |bytes| decode(&bytes, known, names)),
@@ -79,7 +79,8 @@ fn decode(
         None => None,
     };
     let decode = |statistics: ParquetStatisticsPolicy| {
-        // Histograms of levels are two allocations for each column chunk, and encodings of each kind of page one more.
+        // Histograms of levels would take two allocations for each column chunk, and encodings of each kind
+        // of page one more.
         let mut options = ParquetMetaDataOptions::new()
             .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll)
             .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)
@@ -92,7 +93,7 @@ fn decode(
         let columns = known.of_file(metadata.file_metadata(), names.is_some())?;
         Ok((metadata, columns))
     };
-    // Statistics that make no sense are as good as none.
+    // Invalid statistics are ignored.
     decode(ParquetStatisticsPolicy::KeepAll).or_else(|error: Error| match error.kind() {
         ErrorKind::Corrupt => decode(ParquetStatisticsPolicy::SkipAll).map_err(|_| error),
         _ => Err(error),

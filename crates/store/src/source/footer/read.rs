@@ -1,4 +1,4 @@
-//! The footers of a data set's files, read side by side when it is opened.
+//! Reads the footers of a data set's files side by side when it is opened.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,11 +21,12 @@ use crate::source::list::{FolderFilter, KeyTypes, settle};
 use crate::source::metadata_cache;
 use crate::source::store::Store;
 
-/// The memory that reading footers may take beside what is kept of them: of a few at once, while they are parsed.
-const WHILE_READ: u64 = 8 << 20;
+/// The memory that reading footers may take in addition to the kept parts: for a few at once, while they are
+/// parsed.
+const MEMORY_WHILE_READ: u64 = 8 << 20;
 
-/// The files of the folders that a filter keeps, with the folders' keys as constants. Reads one footer: a key that the files
-/// hold as a column is none of the folders'.
+/// The files of the folders that a filter keeps, with the folders' keys as constants. Reads one footer: a key
+/// that the files have as a column is not a key of the folders.
 pub(in crate::source) async fn kept_files(
     store: &Store,
     kept: &KeptFooters,
@@ -46,14 +47,14 @@ pub(in crate::source) async fn kept_files(
     }
 }
 
-/// No folder is left of a data set.
+/// The error for a data set of which no folder is left.
 pub fn no_folder() -> Error {
     Error::invalid("no row is selected").hint("the filter matches no folder")
 }
 
-/// Reads the footers of files; fails with the first file, of those that were asked for, that cannot be read. Not those of
-/// files whose rows and columns are declared, once there is one whose costs stand for theirs. They are packed as well, if they are
-/// to be handed on.
+/// Reads the footers of files; fails with the first file that was asked for and cannot be read. Footers of
+/// files whose rows and columns are declared are not read, once there is one whose costs can stand for
+/// theirs. Footers are packed as well, if they are to be handed on.
 pub(in crate::source) async fn read_all(
     store: &Store,
     kept: &KeptFooters,
@@ -61,14 +62,14 @@ pub(in crate::source) async fn read_all(
     known: &Arc<KnownColumns>,
     mut packing: Option<&mut Packing>,
 ) -> Result<Vec<Opened>> {
-    let _promise = Promise::new(WHILE_READ);
+    let _promise = Promise::new(MEMORY_WHILE_READ);
     let is_late = are_late(&files);
     let read_now = || files.iter().zip(&is_late).filter(|(_, is_late)| !**is_late).map(|(file, _)| file);
     let is_packed = packing.is_some();
     let mut renewal = kept.renew(read_now().map(|file| (&*file.whole, &file.pin)));
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
     let mut opened: Vec<Option<Opened>> = files.iter().map(|_| None).collect();
-    // No more are asked for then.
+    // No more footers are asked for then.
     let has_failed = AtomicBool::new(false);
     let asked_for = files.into_iter().zip(is_late).enumerate().take_while(|_| !has_failed.load(Relaxed));
     let reads = asked_for.map(|(at, (mut file, is_late))| {
@@ -99,7 +100,7 @@ pub(in crate::source) async fn read_all(
                         .await
                     }
                 };
-                // The file is not to blame for what was kept of it elsewhere.
+                // A damaged kept footer says nothing about the file itself.
                 let sound = match found {
                     Some(kept) => parsed(kept.bytes.clone()).await.ok().map(|footer| (kept.bytes, footer)),
                     None => None,
@@ -119,7 +120,7 @@ pub(in crate::source) async fn read_all(
         .map(move |read| (at, read))
         .boxed()
     });
-    // In any order, so that one that is late holds up no others.
+    // The order does not matter, so that a late one holds up no others.
     let mut reads = stream::iter(reads).buffer_unordered(at_once);
     let mut failed: Option<(usize, Error)> = None;
     while let Some((at, read)) = reads.next().await {
@@ -152,12 +153,13 @@ pub(in crate::source) async fn read_all(
     if let Some(renewal) = renewal {
         renewal.keep();
     }
-    // The files that they were made of are not needed beside them, and neither is another list of as many.
+    // The files from which they were made are not needed any longer, nor is another list of the same length.
     drop(reads);
     Ok(opened.into_iter().map_while(|file| file).collect())
 }
 
-/// Which files are planned with before their footers are read: those that are declared, behind the first that may hold rows.
+/// The files that are planned with before their footers are read: declared ones, after the first that may
+/// hold rows.
 fn are_late(files: &[DataFile]) -> Vec<bool> {
     let may_hold_rows =
         |file: &DataFile| file.row_counts.as_ref().is_none_or(|rows| rows.iter().any(|rows| *rows > 0));

@@ -1,5 +1,6 @@
-//! Checks of a footer before the Parquet crate parses it: each field is written as the format declares it, the schema
-//! is a tree of the given elements, column chunks say of their columns what it says, and no column is encrypted.
+//! Checks a footer before the Parquet crate parses it: each field is written as the format declares it, the
+//! schema is a tree of the given elements, column chunks agree with it about their columns, and no column is
+//! encrypted.
 //!
 //! The crate reserves memory for as many children as an element claims, and recurses as deep as they nest.
 
@@ -12,30 +13,31 @@ use crate::catalog::thrift::declared::{
 };
 use crate::catalog::thrift::{BOOL_FALSE, BOOL_TRUE, Compact, I32, I64, STRUCT};
 
-/// How deep columns may nest: more is refused before the Parquet crate recurses into it.
-const DEEPEST_SCHEMA: usize = 64;
+/// The greatest depth of columns: more is refused before the Parquet crate recurses into it.
+const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// What is below it: a list takes two levels, and the whole schema one.
+/// The advice for deeper columns: a list takes two levels, and the whole schema one.
 const NESTING: &str = "the file is sound; lists are read up to 31 deep and structures up to 62: write the column flatter, or as \
                        JSON or binary";
 
-/// Bytes that the paths of all columns may take together. Each column keeps the names of all structures around it, so
-/// that one long name around many columns would take far more memory than the footer has bytes.
-const LONGEST_PATHS: u64 = 64 << 20;
+/// The bytes that the paths of all columns may take together. Each column keeps the names of all structures
+/// around it, so one long name around many columns would take far more memory than the footer has bytes.
+const MAX_PATH_BYTES: u64 = 64 << 20;
 
-/// Bytes that each name of a path takes beside its text.
+/// The bytes that each name of a path takes in addition to its text.
 const NAME_OVERHEAD: u64 = size_of::<String>() as u64;
 
 /// The encodings that the Parquet crate knows, by their numbers in the format.
 const ENCODINGS: [i64; 10] = [0, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
-/// What the Parquet crate refuses of a footer that is sound otherwise, by places in its bytes.
+/// The parts of a footer that the Parquet crate refuses although the footer is sound, by their places in its
+/// bytes.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Oddities {
-    /// Encodings that it does not know, and that pages need not have.
+    /// Encodings that the crate does not know, and that pages need not have.
     encodings: Vec<Range<usize>>,
-    /// Headers of lists of encodings that are declared as numbers of 64 bits, which are written like those of 32: as
-    /// fastparquet 0.8 has them.
+    /// Headers of lists of encodings that are declared as 64-bit numbers, which are written like 32-bit ones:
+    /// fastparquet 0.8 does that.
     wide_lists: Vec<usize>,
 }
 
@@ -44,14 +46,14 @@ impl Oddities {
         *self == Self::default()
     }
 
-    /// The same footer with what the crate takes in each of the places, in as many bytes.
+    /// The footer with something that the crate accepts in each of the places, in the same number of bytes.
     pub(super) fn replaced(&self, bytes: &[u8]) -> Vec<u8> {
-        /// In all bytes of a number but the last.
+        /// The bit that is set in all bytes of a number except the last.
         const GOES_ON: u8 = 0x80;
         const ELEMENT: u8 = 0x0f;
         let mut bytes = bytes.to_vec();
         for encoding in &self.encodings {
-            // Zero, the number of the plain encoding.
+            // The bytes spell zero, the number of the plain encoding.
             bytes[encoding.clone()].fill(GOES_ON);
             bytes[encoding.end - 1] = 0;
         }
@@ -61,7 +63,7 @@ impl Oddities {
         bytes
     }
 
-    /// The same with places from the front of `length` bytes instead of places from their end.
+    /// Converts places from the end into places from the front of `length` bytes.
     fn in_order(self, length: usize) -> Self {
         let encodings = self.encodings.into_iter().map(|place| length - place.start..length - place.end);
         let wide_lists = self.wide_lists.into_iter().map(|place| length - place);
@@ -69,7 +71,8 @@ impl Oddities {
     }
 }
 
-/// Checks a footer, and finds what the Parquet crate would refuse of it. Fails with `Corrupt`, `TooLarge` or `Unsupported`.
+/// Checks a footer, and finds the parts that the Parquet crate would refuse. Fails with `Corrupt`, `TooLarge`
+/// or `Unsupported`.
 pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
     const SCHEMA: i16 = 2;
     const ROW_GROUPS: i16 = 4;
@@ -78,14 +81,14 @@ pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
     let mut schema: Option<Tree> = None;
     let read = Compact::new(bytes).structure(|input, id, kind| {
         encrypted |= id == ENCRYPTION;
-        // All writers write it behind the schema.
+        // All writers put the row groups after the schema.
         if let (ROW_GROUPS, Some(tree)) = (id, &mut schema) {
             return tree.row_groups(input, kind);
         }
         if id != SCHEMA {
             return input.field(FILE_META_DATA, id, kind);
         }
-        // The Parquet crate takes the first of two.
+        // If there are two, the Parquet crate takes the first.
         if schema.is_some() {
             return None;
         }
@@ -102,7 +105,8 @@ pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
     }
 }
 
-/// The value of a key in the metadata of a footer: of the last entry of its name, as bytes, which need not be text.
+/// The value of a key in the metadata of a footer: of the last entry with its name, as bytes, which need not
+/// be text.
 pub(super) fn key_value<'a>(bytes: &'a [u8], key: &str) -> Result<Option<&'a [u8]>> {
     const KEY_VALUES: i16 = 5;
     const KEY: i16 = 1;
@@ -135,34 +139,35 @@ pub(super) fn key_value<'a>(bytes: &'a [u8], key: &str) -> Result<Option<&'a [u8
 /// The schema as far as it was read: a tree, whose elements come depth first.
 #[derive(Default)]
 struct Tree {
-    /// Elements still to come.
+    /// The number of elements still to come.
     left: usize,
-    /// The number of these that the elements so far claim as their children.
+    /// The number of these that earlier elements claim as their children.
     claimed: usize,
-    /// The elements from the root to the present one that have children to come, or whose last child is being read.
+    /// The elements from the root to the present one that have children to come, or whose last child is being
+    /// read.
     open: Vec<Level>,
-    /// Bytes that the paths of the columns take.
+    /// The bytes that the paths of the columns take.
     paths: u64,
     /// The leaf columns in order.
     leaves: Vec<Leaf>,
-    /// What the Parquet crate refuses, by the numbers of bytes that are left there.
+    /// The parts that the Parquet crate refuses, by the numbers of bytes from there to the end.
     oddities: Oddities,
-    /// The reason why the schema, or what a column chunk says of it, is refused.
+    /// The reason why the schema, or a column chunk's claim about it, is refused.
     trouble: Option<Error>,
 }
 
 struct Level {
     children: usize,
     path: u64,
-    /// The highest repetition and definition level of what is at this level.
+    /// The highest repetition and definition level of elements at this level.
     highest: [usize; 2],
 }
 
-/// What a leaf column is in the schema. Its column chunks say it, too.
+/// The properties of a leaf column in the schema, with which its column chunks must agree.
 struct Leaf {
     /// The number of its physical type in the format.
     physical: i32,
-    /// Its highest repetition and definition level.
+    /// The highest repetition and definition level of the column.
     highest: [usize; 2],
 }
 
@@ -194,7 +199,7 @@ impl Tree {
         self.left -= 1;
         let mut path = name + NAME_OVERHEAD;
         let mut highest = [0; 2];
-        // The repetition of the root means nothing.
+        // The repetition of the root has no meaning.
         if let Some(parent) = self.open.last_mut() {
             parent.children -= 1;
             self.claimed -= 1;
@@ -213,17 +218,17 @@ impl Tree {
         if children > 0 {
             self.claimed += children;
             self.open.push(Level { children, path, highest });
-            if self.open.len() > DEEPEST_SCHEMA {
+            if self.open.len() > MAX_SCHEMA_DEPTH {
                 let cause =
-                    format!("a column nests more than {DEEPEST_SCHEMA} levels deep, which is not read");
+                    format!("a column nests more than {MAX_SCHEMA_DEPTH} levels deep, which is not read");
                 self.trouble = Some(Error::new(ErrorKind::Unsupported, cause).hint(NESTING));
                 return None;
             }
             return Some(());
         }
         self.paths = self.paths.saturating_add(path);
-        if self.paths > LONGEST_PATHS {
-            let cause = format!("the paths of the columns take more than {LONGEST_PATHS} bytes");
+        if self.paths > MAX_PATH_BYTES {
+            let cause = format!("the paths of the columns take more than {MAX_PATH_BYTES} bytes");
             return self.refuse(ErrorKind::TooLarge, cause);
         }
         self.leaves.extend(physical.map(|physical| Leaf { physical, highest }));
@@ -270,7 +275,7 @@ impl Tree {
                         let encoding = match kind {
                             I64 => input.i64(kind)?,
                             I32 => input.i32(kind)?.into(),
-                            // The two would skip these differently.
+                            // Both readers would skip these differently.
                             BOOL_TRUE | BOOL_FALSE => return None,
                             // The Parquet crate refuses such a list itself, with a reason.
                             _ => return input.skip(kind),
@@ -283,7 +288,7 @@ impl Tree {
                     self.oddities.wide_lists.extend(is_wide.then_some(list));
                     listed.map(drop)
                 }
-                // How often there is each level.
+                // The histograms of levels.
                 (SIZES, STRUCT) => input.structure(|input, id, kind| match id {
                     REPETITIONS | DEFINITIONS => {
                         let counts = input.list_of(kind, |input, kind| input.i64(kind).map(drop))?;
@@ -295,7 +300,7 @@ impl Tree {
                 _ => input.field(COLUMN_META_DATA, id, kind),
             })
         })?;
-        // Others are refused for their number.
+        // Further chunks are refused because of their number.
         let Some(leaf) = self.leaves.get(chunk) else { return Some(()) };
         let place = || format!("column chunk {chunk} of row group {group}");
         if let Some(physical) = physical.filter(|physical| *physical != leaf.physical) {
@@ -347,7 +352,7 @@ mod tests {
         bytes
     }
 
-    /// An element called `name` with as many children as it claims, written as `kind`.
+    /// An element called `name` that claims this number of children, written as `kind`.
     fn element(name: &str, children: Option<i64>, kind: u8) -> Vec<u8> {
         let mut bytes = vec![0x48];
         bytes.extend(varint(name.len() as u64));
@@ -381,13 +386,13 @@ mod tests {
     fn a_tree_of_columns_is_read() {
         check(&footer(&[group(2), leaf(), group(1), leaf()])).unwrap();
         check(&footer(&[group(0)])).unwrap();
-        let deep = [vec![group(1); DEEPEST_SCHEMA], vec![leaf()]].concat();
+        let deep = [vec![group(1); MAX_SCHEMA_DEPTH], vec![leaf()]].concat();
         check(&footer(&deep)).unwrap();
     }
 
     #[test]
     fn a_schema_without_end_is_refused_before_it_is_parsed() {
-        let deep = [vec![group(1); DEEPEST_SCHEMA + 1], vec![leaf()]].concat();
+        let deep = [vec![group(1); MAX_SCHEMA_DEPTH + 1], vec![leaf()]].concat();
         let refused = refusal(&deep);
         assert!(
             refused.starts_with("a column nests more than 64 levels deep, which is not read"),
@@ -395,7 +400,7 @@ mod tests {
         );
         assert!(refused.contains("lists are read up to 31 deep"), "{refused}");
         assert_eq!(check(&footer(&deep)).unwrap_err().kind(), ErrorKind::Unsupported);
-        // Cut to 32 bits, each of these has one child.
+        // Cut to 32 bits, each of these is a single child.
         for one in [1 - (1 << 32), 1 + (1 << 32)] {
             let deep = [vec![group(one); 2000], vec![leaf()]].concat();
             assert_eq!(refusal(&deep), "the footer is malformed");
@@ -407,7 +412,7 @@ mod tests {
         for elements in [
             vec![group(i64::from(i32::MAX)), leaf()],
             vec![group(3), leaf(), leaf()],
-            // Each claims all that are left, and the Parquet crate would reserve them for each.
+            // Each claims all elements that are left, and the Parquet crate would reserve memory for each.
             vec![group(3), group(2), group(2), leaf()],
         ] {
             assert!(refusal(&elements).contains("are left"), "{}", refusal(&elements));
@@ -437,11 +442,11 @@ mod tests {
         assert_eq!(check(&second).unwrap_err().to_string(), "the footer is malformed");
     }
 
-    /// A footer with one optional INT32 column "x", of which a column chunk says so.
+    /// A footer with one optional INT32 column "x", and a column chunk that agrees.
     fn with_chunk(physical: u8, counts: u8) -> Vec<u8> {
         let leaf = [0x15, 2, 0x25, 2, 0x18, 1, b'x', 0];
         let schema = [&[0x29, 0x2c][..], &group(1), &leaf].concat();
-        // Its type, and the number of times that there is each definition level.
+        // The physical type, and the histogram of definition levels.
         let counted = [&[0x39, counts << 4 | 6][..], &vec![2; counts.into()], &[0]].concat();
         let metadata = [&[0x15, 2 * physical, 0xfc][..], &counted, &[0]].concat();
         let chunk = [&[0x3c][..], &metadata, &[0]].concat();
@@ -469,7 +474,7 @@ mod tests {
 
     #[test]
     fn encodings_that_are_not_known_or_too_wide_are_found_and_replaced() {
-        // Of the only column chunk: plain, one of two bytes, and runs.
+        // The metadata of the only column chunk: plain, an encoding of two bytes, and runs.
         let metadata = [0x15, 2, 0x19, 0x35, 0, 0xc6, 1, 6, 0];
         let schema = [&[0x29, 0x2c][..], &group(1), &[0x15, 2, 0x25, 2, 0x18, 1, b'x', 0]].concat();
         let chunk = [&[0x3c][..], &metadata, &[0]].concat();

@@ -1,14 +1,14 @@
-//! Turns of those who read footers of one store.
+//! Limits how many tasks read footers of one store at a time.
 
 use tokio::sync::{Mutex, Semaphore};
 
 use super::limits::{FOOTER_BYTES_AT_ONCE, FOOTERS_AT_ONCE};
 
-/// Who reads footers now.
+/// The limits for tasks that read footers.
 pub(in crate::source) struct FooterTurns {
-    /// Bytes of large footers that may be read.
+    /// The bytes of large footers that may be read.
     pub(super) large: Semaphore,
-    /// Files share them by their number, so that two parts of one file do not read its footer twice.
+    /// The locks of files, by their number, so that two parts of one file do not read its footer twice.
     pub(super) files: [Mutex<()>; FOOTERS_AT_ONCE],
 }
 

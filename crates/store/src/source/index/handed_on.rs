@@ -1,4 +1,5 @@
-//! An index that one process hands on to others as bytes: of all files of a data set, wherever they are, and not of one folder.
+//! An index that one process hands on to others as bytes: of all files of a data set, wherever they are,
+//! instead of one folder.
 
 use bytes::Bytes;
 use forebay_arrow::fail::OrFail;
@@ -37,12 +38,12 @@ impl Packing {
     }
 }
 
-/// The footers of all files that were read to open a data set. Those that are kept are not read again.
+/// The footers of all files that were read to open a data set. Kept footers are not read again.
 ///
-/// Fails as [`Footers::bytes`] does.
+/// Fails like [`Footers::bytes`].
 pub async fn pack(store: &Store, catalog: &Catalog) -> Result<Bytes> {
     let footers = Footers::open(store, catalog).await?;
-    // Of the others a table's list says enough, for who receives the index as well.
+    // For the other files the table's list says enough, also to the receiver of the index.
     let were_read = (0..catalog.files.len()).filter(|at| catalog.files[*at].footer.get().is_some());
     let reads = were_read.map(|at| {
         let file = &catalog.files[at];
@@ -60,7 +61,7 @@ pub async fn pack(store: &Store, catalog: &Catalog) -> Result<Bytes> {
 
 /// The index in these bytes.
 ///
-/// Fails with `Corrupt` where they are damaged, or none.
+/// Fails with `Corrupt` if they are damaged, or are not an index.
 pub(in crate::source) fn unpack(bytes: Bytes) -> Result<Index> {
     Index::read(String::new(), bytes).map_err(|cause| {
         Error::new(ErrorKind::Corrupt, format!("the index that was handed on cannot be used: {cause}"))

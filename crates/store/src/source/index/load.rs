@@ -6,12 +6,12 @@ use super::{Index, MAX_BYTES, below};
 use crate::snapshot::{IndexPlace, Pin};
 use crate::source::store::Store;
 
-/// The next move where an index cannot be used.
+/// The next move if an index cannot be used.
 pub(in crate::source) const WRITE_AGAIN: &str =
     "write it again with `forebay index`, or leave it out with the storage option index=off";
 
-/// Reads the indexes of the folders that were opened, as far as there are any. One that cannot be used, or that has none of
-/// the `files`, is left out with a warning.
+/// Reads the indexes of the folders that were opened, as far as they exist. One that cannot be used, or that
+/// has none of the `files`, is left out with a warning.
 pub(in crate::source) async fn load(
     store: &Store,
     files: impl Iterator<Item = (String, Pin)> + Clone,
@@ -22,7 +22,7 @@ pub(in crate::source) async fn load(
             Ok(None) => continue,
             Ok(Some(index)) => index,
             Err(error) if error.kind() == ErrorKind::Closed => return Err(error),
-            // Written again since the folder was listed.
+            // The index was rewritten since the folder was listed.
             Err(error) if matches!(error.kind(), ErrorKind::DatasetChanged | ErrorKind::NotFound) => continue,
             Err(error) => {
                 store.warn(format!("footers are read without the index: {}", error.at(at(store, place))));
@@ -55,7 +55,7 @@ async fn read(store: &Store, place: &IndexPlace) -> Result<Option<Index>> {
     index.map(Some).map_err(|cause| Error::new(ErrorKind::Corrupt, cause).hint(WRITE_AGAIN))
 }
 
-/// Where an index is, for messages.
+/// The place of an index, for messages.
 pub(super) fn at(store: &Store, place: &IndexPlace) -> Place {
     Place::file(store.shown(place.volume, &place.path))
 }

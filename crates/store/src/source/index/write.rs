@@ -1,4 +1,4 @@
-//! The indexes of folders, written on request.
+//! Writes the indexes of folders, on request.
 
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
@@ -12,26 +12,26 @@ use crate::snapshot::IndexPlace;
 use crate::source::footer::{FOOTERS_AT_ONCE, Footers};
 use crate::source::store::Store;
 
-/// What was written into the index of a folder.
+/// The report about the index of a folder that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct IndexReport {
     /// The path or URL of the index.
     pub location: String,
-    /// Files whose footers are in it.
+    /// The number of files whose footers are in it.
     pub files: u64,
-    /// Of them, those whose footers were read from the files: the others were kept already.
+    /// The number of files whose footers were read; the other footers were kept already.
     pub files_read: u64,
-    /// Bytes of the footers.
+    /// The bytes of the footers.
     pub footer_bytes: u64,
-    /// Bytes of the index.
+    /// The bytes of the index.
     pub bytes: u64,
 }
 
-/// Writes the index of each folder that was opened, in place of the one that there is. Footers that are kept are not read
-/// from their files.
+/// Writes the index of each folder that was opened, replacing an existing one. Kept footers are not read from
+/// their files.
 ///
-/// Fails with `Invalid` where no folder was opened as a whole, and where the store cannot be written to.
+/// Fails with `Invalid` if no folder was opened as a whole, and if the store cannot be written to.
 pub async fn write_indexes(store: &Store, catalog: &Catalog) -> Result<Vec<IndexReport>> {
     let places: Vec<&IndexPlace> = store.indexes.iter().filter(|place| place.is_whole).collect();
     if places.is_empty() {

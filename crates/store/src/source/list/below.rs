@@ -1,4 +1,4 @@
-//! Files by their paths, and those of a table.
+//! Looks up files by their paths, and those of a table.
 
 use forebay_base::{Error, ErrorKind, Place, Result, paths};
 use object_store::path::Path;
@@ -43,7 +43,7 @@ pub(in crate::source) fn location(store: &Store, volume: usize, root: &TableRoot
     }
 }
 
-/// The files right in a folder below that of a table; none where there is no such folder.
+/// The files directly in a folder below that of a table; none if there is no such folder.
 pub(in crate::source) async fn files_in(
     store: &Store,
     volume: usize,

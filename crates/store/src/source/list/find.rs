@@ -1,4 +1,4 @@
-//! The files of all locations together.
+//! Finds the files of all locations together.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -14,9 +14,9 @@ use crate::source::url::Target;
 /// Locations that are searched at the same time.
 const AT_ONCE: usize = 32;
 
-/// Finds the files of all targets, each with the store's volume that it is in.
+/// Finds the files of all targets, each with the volume of the store that has it.
 ///
-/// Fails with `Invalid` for a version of what is no table.
+/// Fails with `Invalid` for a version of a location that is not a table.
 pub(in crate::source) async fn find(
     store: &Store,
     targets: Vec<(usize, Target)>,
@@ -38,7 +38,7 @@ async fn find_one(store: &Store, volume: usize, target: Target, as_of: AsOf) -> 
     snapshot(store, volume, location, as_of).await
 }
 
-/// Finds the files below a prefix of a store that the user brought.
+/// Finds the files below a prefix of a store that the user provided.
 pub(in crate::source) async fn find_in(store: &Store, volume: usize, key: &str) -> Result<Snapshot> {
     let Volume::Remote(remote) = store.volume(volume)? else {
         return Err(Error::new(ErrorKind::Internal, "the volume is not a store"));

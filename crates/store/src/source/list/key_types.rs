@@ -1,4 +1,4 @@
-//! The types of folders' keys, where the user declares them.
+//! The types of folders' keys that the user declares.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::snapshot::DataFile;
 
 const KINDS: &str = "keys are text, integers, 32-bit or 64-bit floats, booleans, dates, or times in microseconds without a zone";
 
-/// By the name of a key, the type of its column.
+/// The type of the column of a key, by the key's name.
 #[derive(Clone, Debug, Default)]
 pub struct KeyTypes(BTreeMap<String, DataType>);
 
 impl KeyTypes {
     /// # Errors
-    /// `Invalid` for a type that no key has.
+    /// `Invalid` for a type that a key cannot have.
     pub fn new(types: BTreeMap<String, DataType>) -> Result<Self> {
         let each = types.into_iter().map(|(name, data_type)| {
             let data_type = match data_type {
@@ -56,16 +56,16 @@ impl KeyTypes {
 
 enum Parsed {
     Column(ArrayRef),
-    /// The text is no such value.
+    /// The text is not a value of the type.
     Malformed,
-    /// No key has such a type.
+    /// A key cannot have such a type.
     Other,
 }
 
-/// A column of one row.
+/// The value of a text as a column of one row.
 ///
 /// # Errors
-/// `Invalid` for a text that is no value of the type.
+/// `Invalid` for a text that is not a value of the type.
 pub(super) fn value(data_type: &DataType, text: Option<&str>) -> Result<ArrayRef> {
     match column(data_type, text) {
         Parsed::Column(column) => Ok(column),
@@ -119,7 +119,7 @@ fn parsed<T: ArrowPrimitiveType>(text: Option<&str>, parse: impl Fn(&str) -> Opt
     }
 }
 
-/// Days since 1970, which 32 bits have for every date that is parsed.
+/// The days since 1970, which fit 32 bits for every date that can be parsed.
 fn days(date: NaiveDate) -> i32 {
     date.signed_duration_since(NaiveDate::default()).num_days() as i32
 }

@@ -1,4 +1,4 @@
-//! The files of the local disk.
+//! Finds the files of the local disk.
 
 pub(super) mod file;
 
@@ -81,7 +81,7 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
     let snapshot = snapshot(base, Some(glob), &chosen)?;
     let folders: HashSet<Option<&Path>> =
         snapshot.files.iter().map(|file| Path::new(&file.whole).parent()).collect();
-    // A path below the folder, since the folder itself may be the table.
+    // The path is below the folder, since the folder itself may be the table.
     folders.into_iter().flatten().try_for_each(|folder| tables::refuse_above(&folder.join("file")))?;
     Ok(snapshot)
 }
@@ -99,20 +99,20 @@ fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&Seen]) -> Result<Snapsh
     Ok(Snapshot { root, files, indexes, common_metadata, ..Snapshot::default() })
 }
 
-/// A file as it is now, if it is there.
+/// A file as it is now, if it exists.
 pub(super) fn pinned(file: &Path) -> Result<Option<Pin>> {
     let Some(about) = fs::metadata(file).ok().filter(fs::Metadata::is_file) else { return Ok(None) };
     Ok(Some(Pin { path: object_path(file)?, size: about.len(), version: version_at(file, &about) }))
 }
 
-/// The index of a folder, whether there is one or not.
+/// The place of the index of a folder, whether it exists or not.
 fn index(folder: &Path, root: &str, is_whole: bool) -> Result<IndexPlace> {
     let file = folder.join(index::NAME);
     let (path, found) = (object_path(&file)?, pinned(&file)?);
     Ok(IndexPlace { root: root.to_owned(), volume: 0, path, found, is_whole })
 }
 
-/// A file below a folder: nothing but its path from there, as there may be many.
+/// A file below a folder; it has only its path from there, since there may be many.
 struct Seen {
     relative: Box<str>,
 }
@@ -123,18 +123,19 @@ impl Seen {
     }
 }
 
-/// What a search finds.
+/// The files that a search finds.
 #[derive(Default)]
 struct Found {
     files: Vec<Seen>,
-    /// What the glob cannot match, as paths below the root; those of folders, which were not entered, end in `/`.
+    /// The names that the glob cannot match, as paths below the root; folders, which were not entered, end in
+    /// `/`.
     passed: Vec<String>,
 }
 
-/// The files below `root` that are not passed over by their names, in all folders and links, or in those alone that `glob`
-/// reaches into. A link that leads back up is not followed.
+/// The files below `root` that their names do not rule out, in all folders and links, or only in those that
+/// `glob` reaches into. A link that leads back up is not followed.
 ///
-/// The folder of a table is refused, but for one beside what a glob matches.
+/// The folder of a table is refused, unless it is beside what a glob matches.
 fn files_below(root: &Path, glob: Option<&Glob>) -> Result<Found> {
     let mut found = Found::default();
     let mut entered = HashSet::new();
@@ -181,13 +182,14 @@ fn files_below(root: &Path, glob: Option<&Glob>) -> Result<Found> {
     Ok(found)
 }
 
-/// Refuses files that symbolic links make one: its rows would come twice. Hard links are files of their own.
+/// Refuses files that are the same through symbolic links: their rows would come twice. Hard links count as
+/// different files.
 pub(super) fn refuse_twins(files: &[DataFile]) -> Result<()> {
     let mut seen: HashMap<(u64, i128), (&DataFile, Option<PathBuf>)> = HashMap::new();
     let resolved = |file: &DataFile| canonical(Path::new(&file.whole));
     for file in files {
         let FileVersion::Local { changed, inode: inode @ 1.., .. } = file.pin.version else { continue };
-        // Another file system may have such a number too.
+        // A file of another file system may have the same number.
         let mut first = match seen.entry((inode, changed)) {
             Entry::Occupied(first) => first,
             Entry::Vacant(place) => {

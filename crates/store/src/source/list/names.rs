@@ -1,4 +1,4 @@
-//! Which files of a folder are read, by their names; and what is said where there are none.
+//! Decides by their names which files of a folder are read, and has the message if there are none.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use forebay_base::{Error, ErrorKind, Place};
 use crate::source::other_formats::OtherFormat;
 use crate::source::remote::no_footer;
 
-/// The name of the file that has the metadata of a folder's files together, and no rows.
+/// The name of the file with the common metadata of a folder's files, without rows.
 pub(in crate::source) const COMMON_METADATA: &str = "_common_metadata";
 
 /// The suffix of Parquet files.
@@ -16,24 +16,25 @@ pub(super) const SUFFIX: &str = ".parquet";
 /// The suffixes of the files in a folder that are read; Dask and fastparquet write the second.
 const SUFFIXES: [&str; 3] = [SUFFIX, ".parq", ".pq"];
 
-/// The end of the names of empty objects by which Hadoop marks folders.
+/// The suffix of empty objects by which Hadoop marks folders.
 const FOLDER_MARK: &str = "_$folder$";
 
-/// Names in a folder without Parquet that the message lists.
+/// The most names that the message about a folder without Parquet lists.
 const NAMES_SHOWN: usize = 5;
 
-/// The files of a folder that are read: those with a suffix of Parquet, or, if none has one, those without any.
+/// The files of a folder that are read: those with a suffix of Parquet, or, if none has one, those without
+/// any suffix.
 pub(super) fn chosen<T>(files: &[T], name: impl Fn(&T) -> &str) -> Vec<&T> {
     let parquet: Vec<&T> = files.iter().filter(|file| has_suffix(name(file))).collect();
     match parquet.is_empty() {
-        // Spark's own tools, and others, can write part files without a suffix.
+        // Spark's own tools, among others, can write part files without a suffix.
         true => files.iter().filter(|file| !name(file).contains('.')).collect(),
         false => parquet,
     }
 }
 
-/// Names that Spark, Hive, Hadoop and editors give to files that are not data: `_SUCCESS`, `_metadata`, `.part-0.crc`,
-/// `train_$folder$`.
+/// Names that Spark, Hive, Hadoop and editors give to files that are not data: `_SUCCESS`, `_metadata`,
+/// `.part-0.crc`, `train_$folder$`.
 pub(super) fn is_hidden(name: &str) -> bool {
     // A Hive folder of a column whose name begins with an underscore is data: `_key=3`.
     name.starts_with('.') || (name.starts_with('_') && !name.contains('=')) || name.ends_with(FOLDER_MARK)

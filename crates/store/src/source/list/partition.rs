@@ -1,11 +1,11 @@
-//! Folders that are named `key=value`, as Hive and Spark write them: columns that no file holds.
+//! Folders named `key=value`, as Hive and Spark write them: columns that no file holds.
 //!
-//! The keys of the folders below a location are columns with one value in all rows of a file. A user who spells them out in
-//! the location (`t/day=2024-01-01/`, `t/day=*/`) gets the files alone.
+//! The keys of the folders below a location are columns with one value in all rows of a file. A location that
+//! spells them out (`t/day=2024-01-01/`, `t/day=*/`) gives the files without these columns.
 //!
-//! Names and values are percent-decoded. Numbers are columns of 64-bit integers if all values of a key are; everything else is
-//! text, dates and times too, which have the same order as texts. A type of which the folders know nothing is not guessed, but
-//! the user may declare it.
+//! Names and values are percent-decoded. A key is a column of 64-bit integers if all of its values are
+//! integers; everything else is text, including dates and times, which sort like texts. Folders do not state
+//! other types, so none is guessed, but the user may declare them.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -18,29 +18,29 @@ use super::key_types::{KeyTypes, value};
 use crate::snapshot::{Constant, DataFile, PartitionKey};
 use crate::source::glob::Glob;
 
-/// The value that Hive and Spark write for null.
+/// The text that Hive and Spark write for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// Whether a file with these constants may have rows that are read.
 type KeepsFile = dyn Fn(&[Constant]) -> bool + Send + Sync;
 
-/// Which folders are read, decided before the footers of their files are.
+/// The choice of folders that are read, made before the footers of their files are.
 pub struct FolderFilter {
-    /// The columns that it asks for.
+    /// The columns on which the choice depends.
     pub columns: Vec<String>,
-    /// Decides for each file.
+    /// Decides whether a file with these constants is read.
     pub keeps: Box<KeepsFile>,
 }
 
 impl FolderFilter {
-    /// Whether it asks for a key of one of these files.
+    /// Whether the choice depends on a key of one of these files.
     pub(in crate::source) fn concerns(&self, files: &[DataFile]) -> bool {
         let mut keys = files.iter().flat_map(|file| file.keys.iter());
         keys.any(|key| self.columns.contains(&key.name))
     }
 }
 
-/// Notes for each file the keys of its path that `glob` does not spell out.
+/// Records for each file the keys of its path that `glob` does not spell out.
 pub(super) fn note_keys<'a>(
     files: &mut [DataFile],
     glob: Option<&Glob>,
@@ -59,16 +59,17 @@ pub(super) fn note_keys<'a>(
     }
 }
 
-/// Makes constants of the keys of `files` that `is_stored` does not hold for: those are columns of the files. `types` are
-/// those that are not to be inferred.
+/// Turns those keys of `files` into constants for which `is_stored` is false: the others are columns of the
+/// files. `types` are the declared types.
 ///
-/// Fails with `Invalid` for a file whose path has a key twice, and for a value that is not of its key's declared type.
+/// Fails with `Invalid` for a file whose path has a key twice, and for a value that is not of its key's
+/// declared type.
 pub(in crate::source) fn settle<'a>(
     files: impl Iterator<Item = &'a mut DataFile>,
     types: &KeyTypes,
     is_stored: impl Fn(&str) -> bool,
 ) -> Result<()> {
-    // Those that have constants were settled before, among more files.
+    // Files with constants were settled before, among more files.
     let open = |file: &&mut DataFile| !file.keys.is_empty() && file.constants.is_empty();
     let files: Vec<&mut DataFile> = files.filter(open).collect();
     let mut values: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
@@ -139,7 +140,7 @@ impl PartitionKey {
     }
 }
 
-/// A name with its `%41` as what they stand for; as it is where that is no text.
+/// A name with escapes such as `%41` decoded; unchanged if the result is not UTF-8.
 fn decoded(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();

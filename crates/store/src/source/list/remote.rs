@@ -1,4 +1,4 @@
-//! The files of an object store.
+//! Finds the files of an object store.
 
 pub(super) mod file;
 
@@ -22,13 +22,13 @@ use crate::source::remote::Remote;
 use crate::source::tables::{self, TableFormat, TableRoot};
 use file::{joined, path};
 
-/// Pages of a list that are taken before a glob's folders are looked into one by one.
+/// The number of pages of a list that are read before the folders of a glob are listed one by one.
 const FLAT_PAGES: usize = 4;
 
-/// Folders of one depth that are looked into by themselves.
+/// The most folders of one depth that are listed one by one.
 const MOST_FOLDERS: usize = 32;
 
-/// The files of a key, a prefix or a glob: of the first of its meanings that there is anything for.
+/// The files of a key, a prefix or a glob: of the first of its meanings for which there is anything.
 pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -> Result<Location> {
     let here = Here { remote, volume };
     let mut missing = None;
@@ -52,7 +52,7 @@ pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Res
     let found = match key.is_empty() || key.ends_with('/') {
         true => Err(no_list()),
         false => match here.alone(key).await {
-            // A file can have such a name; if there is none, a glob was meant.
+            // A file can have such a name; if none has, a glob was meant.
             Err(error) if error.kind() == ErrorKind::NotFound && key.contains(WILDCARDS) => Err(no_list()),
             found => found,
         },
@@ -60,7 +60,7 @@ pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Res
     found.map_err(|error| error.at(Place::file(remote.shown(key))))
 }
 
-/// What lies below a prefix, as far as a glob may match it, ordered by path.
+/// The objects below a prefix that a glob may match, ordered by path.
 #[derive(Default)]
 struct Listed {
     objects: Vec<ObjectMeta>,
@@ -100,7 +100,7 @@ impl Here<'_> {
         match self.matching(glob).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.folder(&meaning.key).await.map_err(|literally| match literally.kind() {
-                    // Nor to list under a missing name.
+                    // They need not be allowed to list under a missing name either.
                     ErrorKind::NotFound | ErrorKind::Denied => error,
                     _ => literally,
                 })
@@ -188,7 +188,8 @@ impl Here<'_> {
         self.snapshot(&prefix, None, &chosen, &listed)
     }
 
-    /// The files that a glob reaches: those that it matches, and the Parquet files of folders that it matches.
+    /// The files that a glob reaches: those that it matches, and the Parquet files of folders that it
+    /// matches.
     async fn matching(&self, glob: &Glob) -> Result<Location> {
         let base = glob.base().to_string_lossy();
         let base = base.trim_start_matches('.').trim_matches('/');
@@ -224,11 +225,12 @@ impl Here<'_> {
         self.snapshot(&prefix, Some(glob), &chosen, &objects)
     }
 
-    /// What a glob may match below a prefix, and whatever lies beside it: all that is there, if that is not much.
+    /// The objects below a prefix that a glob may match, and others beside them: everything, if that is not
+    /// much.
     ///
-    /// A page of a list has a thousand objects, and to look into each folder by itself takes a request for each. So folders
-    /// are looked into only where all below the prefix is many pages, and only few folders that the glob may reach into.
-    /// Without a folder in its pattern it takes the whole list in any case.
+    /// A page of a list has a thousand objects, and listing each folder takes a request. So folders are
+    /// listed one by one only if everything below the prefix takes many pages, and only if the glob may reach
+    /// into few. A pattern without a folder needs the whole list in any case.
     async fn list(&self, prefix: &Path, glob: &Glob) -> Result<Listed> {
         let depth = glob.named_depth();
         let pages = if depth > 1 { FLAT_PAGES } else { usize::MAX };
@@ -252,7 +254,7 @@ impl Here<'_> {
             if reached.len() > MOST_FOLDERS {
                 break;
             }
-            // What shows that one of these folders is a table.
+            // The names that show that one of these folders is a table.
             let signs = others.iter().filter(|folder| folder.filename().is_some_and(tables::is_sign));
             let signs = try_join_all(signs.map(|folder| self.remote.list_folder(folder))).await?;
             listed.passed.extend(others.iter().map(|folder| relative(folder) + "/"));
@@ -265,11 +267,11 @@ impl Here<'_> {
         Ok(listed)
     }
 
-    /// Without hidden files, files in hidden folders, and the marks of folders.
+    /// Leaves out hidden files, files in hidden folders, and the marks of folders.
     ///
-    /// Spark, Hadoop and consoles mark a folder with an empty object. Where that is called `train.parquet/`, the
-    /// list has it as `train.parquet`, since paths have no slash at their end: it is a folder's if anything lies
-    /// below it, or if there is no object of that name.
+    /// Spark, Hadoop and consoles mark a folder with an empty object. If that is called `train.parquet/`, the
+    /// list has it as `train.parquet`, since paths have no slash at their end: it marks a folder if there is
+    /// anything below it, or if there is no object of that name.
     async fn visible<'s>(&self, seen: Vec<Seen<'s>>) -> Result<Vec<Seen<'s>>> {
         let paths: Vec<&str> = seen.iter().map(|seen| seen.relative).collect();
         let is_above = |folder: &str| {
@@ -292,7 +294,7 @@ impl Here<'_> {
         Ok(visible)
     }
 
-    /// The files that were chosen below a prefix, of all that were `listed`.
+    /// The files that were chosen below a prefix, among all that were `listed`.
     fn snapshot(
         &self,
         prefix: &Path,
@@ -323,7 +325,7 @@ impl Here<'_> {
         }))
     }
 
-    /// Refuses a folder inside a table, at any depth. Folders that may not be listed count as no table.
+    /// Refuses a folder inside a table, at any depth. Folders that may not be listed do not count as tables.
     async fn refuse_above(&self, key: &str) -> Result<()> {
         let ancestors: Vec<&str> = match key {
             "" => Vec::new(),

@@ -1,16 +1,16 @@
-//! Files of several splits below one location: `train-00000-of-00002.parquet` beside
-//! `test-00000-of-00001.parquet`, or folders of these names. They are read as one data set, which is hardly
-//! ever meant, so it is said.
+//! Detects files of several splits below one location: `train-00000-of-00002.parquet` beside
+//! `test-00000-of-00001.parquet`, or folders with these names. They are read as one data set, which is hardly
+//! ever meant, so a warning says so.
 //!
-//! A location that names a split has files of that one alone below it, and who gives a list of locations has
-//! named each. The keys of `split=train` folders are columns.
+//! A location that names a split has only files of that one below it, and a list of locations names each. The
+//! keys of `split=train` folders are columns.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::names::SUFFIX;
 
-/// What the files of a split are for.
+/// The purpose of the files of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Split {
     Train,
@@ -18,7 +18,7 @@ enum Split {
     Test,
 }
 
-/// The words in names that say which split a file is of.
+/// The words in names that show the split of a file.
 const WORDS: [(&str, Split); 11] = [
     ("train", Split::Train),
     ("training", Split::Train),
@@ -36,14 +36,14 @@ const WORDS: [(&str, Split); 11] = [
 /// The files of a split that were found.
 struct Found<'a> {
     files: usize,
-    /// The word by which the first one is told.
+    /// The word that shows the split of the first file.
     word: &'a str,
     /// A path or glob of files like the first one.
     like: String,
 }
 
-/// The sentence that says so, where the files at these paths below `root` are of several splits. Files that
-/// name none do not matter while they are fewer.
+/// A warning if the files at these paths below `root` belong to several splits. Files that name none do not
+/// matter while they are fewer.
 pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let (mut all, mut found) = (0, BTreeMap::<Split, Found>::new());
     for path in paths {
@@ -67,8 +67,8 @@ pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) 
     ))
 }
 
-/// The split of the file at a path, and where its word is: in the first name of the path that has words of
-/// one split alone.
+/// The split of the file at a path, and the place of its word: in the first name of the path that has words
+/// of a single split.
 fn split_of(path: &str) -> Option<(Split, Range<usize>)> {
     let mut start = 0;
     for name in path.split('/') {
@@ -88,14 +88,14 @@ fn split_of(path: &str) -> Option<(Split, Range<usize>)> {
     None
 }
 
-/// The words of a name, with where they begin: `train2017-b` has two.
+/// The words of a name, with their beginnings: `train2017-b` has two.
 fn words(name: &str) -> impl Iterator<Item = (usize, &str)> {
     let parts = name.split(|c: char| !c.is_ascii_alphabetic());
     parts.filter(|word| !word.is_empty()).map(move |word| (word.as_ptr().addr() - name.as_ptr().addr(), word))
 }
 
-/// The folder that a word at the end of `path[..end]` is the name of, or a glob of the files whose names
-/// begin like this.
+/// The folder whose name ends with the word at the end of `path[..end]`, or a glob of the files whose names
+/// begin in the same way.
 fn like(path: &str, end: usize) -> String {
     match path[end..].find('/') {
         Some(at) => path[..end + at].to_owned(),

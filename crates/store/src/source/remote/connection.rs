@@ -1,4 +1,5 @@
-//! The connection to a store: its client, which is built again, and requests that are repeated until they are answered.
+//! The connection to a store: its client, which can be rebuilt, and requests that are repeated until they are
+//! answered.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,10 +16,10 @@ use crate::source::clouds::{self, Address, Client, Options};
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange, Wire};
 
-/// How long an object may be unreachable before that is an error.
+/// The time that an object may be unreachable before that is an error.
 const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How long a request may stall before it is abandoned.
+/// The time that a request may stall before it is abandoned.
 const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One store, as one data set uses it.
@@ -63,7 +64,7 @@ impl Remote {
         }
     }
 
-    /// A user's own store.
+    /// A store that the user provided.
     pub(in crate::source) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
         let limits = Limits { retry: DEFAULT_RETRY_TIMEOUT, stall: DEFAULT_STALL_TIMEOUT };
         Remote::new(Client::whole(store), Origin::User, "", limits, pace::MAX_SLOTS, traffic)
@@ -99,7 +100,8 @@ impl Remote {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks up credentials again, after those of a client were refused; returns whether there may be others now.
+    /// Looks up credentials again, after those of a client were refused; returns whether there may be others
+    /// now.
     fn renew(&self, refused: &Client) -> bool {
         let Origin::Address(origin) = &self.origin else { return false };
         let (address, options, wire) = &**origin;
@@ -116,7 +118,7 @@ impl Remote {
         }
     }
 
-    /// Counts a failure, and obeys a store that asks for fewer requests.
+    /// Counts a failure, and slows down for a store that asks for fewer requests.
     fn note(&self, trouble: &Trouble) {
         match trouble {
             Trouble::Passing { throttled: true, .. } => {
@@ -128,7 +130,8 @@ impl Remote {
         }
     }
 
-    /// Prepares the next try after a failure: looks up other credentials, once, or waits. Fails if there is no next try.
+    /// Prepares the next try after a failure: looks up other credentials, once, or waits. Fails if there is
+    /// no next try.
     pub(super) async fn recover(&self, trouble: Trouble, client: &Client, outage: &mut Outage) -> Result<()> {
         self.note(&trouble);
         if matches!(trouble, Trouble::Denied(_)) && !outage.renewed && self.renew(client) {
@@ -148,7 +151,8 @@ impl Remote {
         self.patiently_for(Duration::ZERO, ask).await
     }
 
-    /// As [`patiently`](Self::patiently), where nothing comes back until so much more time has passed.
+    /// Repeats a request like [`patiently`](Self::patiently), with an additional time during which no answer
+    /// is expected.
     pub(super) async fn patiently_for<'a, T>(
         &self,
         more: Duration,
@@ -173,7 +177,7 @@ impl Remote {
 
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the client: the stores print their keys.
+        // The client is never shown, since stores print their keys.
         f.debug_struct("Remote").field("root", &self.root).finish_non_exhaustive()
     }
 }
@@ -181,9 +185,9 @@ impl fmt::Debug for Remote {
 /// The origin of the client.
 #[derive(Clone)]
 pub(super) enum Origin {
-    /// Built here, and built again if the credentials are refused.
+    /// The client was built here, and is rebuilt if the credentials are refused.
     Address(Arc<(Address, Options, Wire)>),
-    /// Brought by the user.
+    /// The user provided the client.
     User,
 }
 

@@ -86,7 +86,8 @@ impl Leg {
         }
     }
 
-    /// The next bytes and their offset in the file; `None` at the end of the body. May be dropped and called again.
+    /// The next bytes and their offset in the file; `None` at the end of the body. May be dropped and called
+    /// again.
     pub(super) async fn next(&mut self) -> Result<Option<(u64, Bytes)>, Trouble> {
         loop {
             let came = match &mut self.state {

@@ -2,11 +2,13 @@
 //!
 //! * [`connection`] has the client, and repeats requests until they are answered,
 //! * [`ranges`] turns column chunks into few requests of a good size,
-//! * [`transfer`] carries out one of them: [`leg`] is a request under way, [`trouble`] classifies failures and decides when
-//!   to retry,
-//! * [`pace`] measures the store, and sets the number of concurrent requests and the time after which one is late.
+//! * [`transfer`] carries out one of them: [`leg`] is a request under way, [`trouble`] classifies failures
+//!   and decides when to retry,
+//! * [`pace`] measures the store, and sets the number of concurrent requests and the time after which one is
+//!   late.
 //!
-//! The retries of the `object_store` crate are switched off: they give up after a few attempts, within seconds.
+//! The retries of the `object_store` crate are switched off: they give up after a few attempts, within
+//! seconds.
 
 mod connection;
 mod leg;
@@ -52,7 +54,8 @@ const HADOOP_FOLDER: &str = "hdi_isfolder";
 const MAX_PAGES_WITHOUT_NEWS: usize = 1_000;
 
 impl Remote {
-    /// Reads byte ranges of a file, in the order given: each with its full length, and all from the pinned version.
+    /// Reads byte ranges of a file, in the order given: each with its full length, and all from the pinned
+    /// version.
     pub(super) async fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let runs = ranges::runs(ranges);
         let read = try_join_all(runs.iter().map(|run| self.read_run(pin, run))).await?;
@@ -60,7 +63,7 @@ impl Remote {
             if range.start >= range.end {
                 return Ok(Bytes::new());
             }
-            // In bounds: every range is within a run.
+            // Every range is within a run, so this is in bounds.
             let at = runs.partition_point(|run| run.range.end < range.end);
             let run = runs.get(at).zip(read.get(at));
             let (run, bytes) = run.ok_or_else(|| Error::new(ErrorKind::Internal, "a range was not read"))?;
@@ -74,7 +77,7 @@ impl Remote {
         let length = run.range.end - run.range.start;
         let room = usize::try_from(length)
             .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{length} bytes in one read")))?;
-        // One allocation, in which each piece has its place.
+        // One allocation has a place for each piece.
         let mut rest = BytesMut::with_capacity(room);
         let transfers = run.pieces.iter().map(|piece| {
             let after = rest.split_off((piece.end - piece.start) as usize);
@@ -115,8 +118,8 @@ impl Remote {
         let found = self.patiently(|store| {
             async move {
                 match store.head(path).await {
-                    // The answer to a HEAD has no body, and so no reason for a refusal. That to a GET has one, and
-                    // some servers do not support HEAD.
+                    // The answer to a HEAD has no body, and so no reason for a refusal. The answer to a GET
+                    // has one, and some servers do not support HEAD.
                     Err(_) if is_http && answered_with(&HEAD_REFUSED) => {
                         let first = Some(GetRange::Bounded(0..1));
                         let options = GetOptions { range: first, ..GetOptions::default() };
@@ -133,8 +136,9 @@ impl Remote {
         }
     }
 
-    /// Whether an empty object that a list has at a path marks a folder: its key ends in a slash, so that there is no
-    /// object of that name, or Hadoop says so of it in Azure's store. Where that may not be asked, it counts as a file.
+    /// Whether an empty object at a path of a list marks a folder: its key ends in a slash, so that there is
+    /// no object of that name, or Hadoop's metadata in Azure's store says so. If that may not be asked, the
+    /// object counts as a file.
     pub(super) async fn is_folder_mark(&self, path: &Path) -> Result<bool> {
         let said = Attribute::Metadata(HADOOP_FOLDER.into());
         let looked = self.patiently(|store| {
@@ -151,7 +155,7 @@ impl Remote {
         }
     }
 
-    /// Writes an object, in place of the one that there is. It has more time than a short answer needs.
+    /// Writes an object, replacing an existing one. It has more time than a short answer needs.
     pub(super) async fn write(&self, path: &Path, bytes: Bytes) -> Result<()> {
         let _slot = self.pace.slot().await;
         let time = Duration::from_secs(bytes.len() as u64 / SLOWEST_WRITE);
@@ -162,14 +166,15 @@ impl Remote {
         put.await
     }
 
-    /// All objects below a prefix, at every depth, ordered by path. A failure costs a page if the store lists page by
-    /// page, else the whole list.
+    /// All objects below a prefix, at every depth, ordered by path. A failure costs a page if the store lists
+    /// page by page, else the whole list.
     pub(super) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
         let listed = self.list_at_most(prefix, usize::MAX).await?;
         listed.ok_or_else(|| Error::new(ErrorKind::Internal, "a list has too many pages"))
     }
 
-    /// As [`list`](Self::list), but `None` where a store that hands out pages has more than `pages` of them.
+    /// Lists like [`list`](Self::list), but returns `None` if a store that lists page by page has more than
+    /// `pages` of them.
     pub(super) async fn list_at_most(&self, prefix: &Path, pages: usize) -> Result<Option<Vec<ObjectMeta>>> {
         match self.client().pages().is_some() {
             true => Ok(self.list_by_page(prefix, None, pages).await?.map(|listed| listed.objects)),
@@ -177,7 +182,7 @@ impl Remote {
         }
     }
 
-    /// The objects and folders right below a prefix.
+    /// The objects and folders directly below a prefix.
     pub(super) async fn list_folder(&self, prefix: &Path) -> Result<ListResult> {
         match self.client().pages().is_some() {
             true => {
@@ -193,8 +198,8 @@ impl Remote {
         }
     }
 
-    /// Asks for page after page, by the token of the one before: keys need not be sorted, as those of S3's directory
-    /// buckets are not, so that no key says where to go on. `None` where there are more than `most` pages.
+    /// Reads page after page, by the token of the one before: keys need not be sorted, as in S3's directory
+    /// buckets, so no key says where to continue. `None` if there are more than `most` pages.
     async fn list_by_page(
         &self,
         prefix: &Path,
@@ -276,7 +281,8 @@ async fn whole_list(
     Ok(found.into_values().collect())
 }
 
-/// Adds an object to a list. One that marks a folder, `x/`, has the path of the object `x`, and does not hide it.
+/// Adds an object to a list. An object that marks a folder, `x/`, has the path of the object `x`, but does
+/// not hide it.
 fn add(found: &mut BTreeMap<Path, ObjectMeta>, meta: ObjectMeta) {
     if meta.size > 0 || !found.contains_key(&meta.location) {
         found.insert(meta.location.clone(), meta);

@@ -1,14 +1,14 @@
 //! The number of concurrent requests, and the time after which one is late: set by measurements.
 //!
-//! By Little's law a rate of `R` requests a second that take `W` seconds each keeps `R * W` of them in flight. Where the
-//! link is the limit, more in flight only makes `W` longer. So the number grows while the rate grows with it, returns to
-//! the smallest one that gave this rate, and is varied now and then. A store that asks for fewer requests is obeyed at
-//! once.
+//! By Little's law a rate of `R` requests a second that take `W` seconds each keeps `R * W` of them in
+//! flight. If the link is the limit, more in flight only makes `W` longer. So the number grows while the rate
+//! grows with it, returns to the smallest one that gave this rate, and is varied from time to time. A store
+//! that asks for fewer requests gets fewer at once.
 //!
-//! A request is late when its first byte takes twice as long as 19 of 20 do. It is then sent a second time ("hedged":
-//! Dean and Barroso, *The Tail at Scale*, 2013), at most once for every 20 requests, so that a store that is slow as a
-//! whole does not get twice the requests. Twice as long, since requests that are merely slower than most would
-//! otherwise use up that allowance, and leave none for those that hang.
+//! A request is late when its first byte takes twice as long as 19 of 20 do. It is then sent a second time
+//! ("hedged": Dean and Barroso, *The Tail at Scale*, 2013), at most once for every 20 requests, so that a
+//! store that is slow as a whole does not get twice the requests. Twice as long, since requests that are
+//! merely slower than most would otherwise use up that allowance, and leave none for those that hang.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use crate::source::handles;
 use crate::source::traffic::Traffic;
 
-/// Requests at once: at first, at least, and at most where the user sets no other limit.
+/// The number of requests at once: initially; below, at least, and at most if the user sets no other limit.
 const INITIAL_SLOTS: usize = 16;
 const MIN_SLOTS: usize = 4;
 pub(super) const MAX_SLOTS: usize = 64;
@@ -26,17 +26,17 @@ pub(super) const MAX_SLOTS: usize = 64;
 /// A round of measuring takes at least this long, and as many requests as may run at once.
 const MIN_ROUND: Duration = Duration::from_millis(250);
 
-/// More requests at once must bring this much more to be kept; fewer may cost as much.
+/// More requests at once must raise the rate by this factor to be kept; fewer may lower it by as much.
 const MIN_RATE_GAIN: f64 = 1.08;
 const MAX_RATE_LOSS: f64 = 0.97;
 
-/// Rounds between two trials of another number.
+/// The rounds between two trials of another number.
 const ROUNDS_OF_REST: u32 = 12;
 
 /// After a store asked for fewer requests, none are added for this long.
 const PAUSE_AFTER_THROTTLE: Duration = Duration::from_secs(3);
 
-/// First bytes that are remembered, and how many are needed to call one late.
+/// The number of waits for first bytes that are remembered; below, the number needed to call a request late.
 const WAITS_KEPT: usize = 256;
 const MIN_WAITS: usize = 16;
 
@@ -52,13 +52,14 @@ const INITIAL_LATE_AFTER: Duration = Duration::from_secs(1);
 /// A request is never called late before this.
 const MIN_LATE_AFTER: Duration = Duration::from_millis(15);
 
-/// Second requests per request, and how many may be saved up, which is also the initial number.
+/// The second requests allowed for each request; below, how many may be saved up, which is also the initial
+/// number.
 const HEDGES_PER_REQUEST: f64 = 0.05;
 const MAX_HEDGES_SAVED: f64 = 8.0;
 
-/// The initial allowance for second requests beside a slow body: none. Beside a silent request a second one costs hardly any
-/// bytes, beside a slow body up to all of it; and on a full link every body is slow. Eight ranks that each read little would
-/// request much of it twice.
+/// The initial allowance for second requests beside a slow body: none. Beside a silent request a second one
+/// costs hardly any bytes, beside a slow body up to all of it; and on a full link every body is slow. Eight
+/// ranks that each read little would request much of it twice.
 const INITIAL_SLOW_HEDGES: f64 = 0.0;
 
 /// The reason for a second request.
@@ -82,22 +83,22 @@ pub(super) struct Pace {
 
 #[derive(Debug)]
 struct PaceState {
-    /// Requests that may run at once.
+    /// The number of requests that may run at once.
     limit: usize,
-    /// Slots that are to vanish when they are returned.
+    /// The number of slots that vanish when they are returned.
     surplus: usize,
     climb: Climb,
     round: Round,
     no_more_before: Option<Instant>,
-    /// The latest waits for first bytes, in a ring, and how many were ever put in.
+    /// The latest waits for first bytes, in a ring; below, the number ever put in.
     waits: Vec<Duration>,
     waited: usize,
     late_after: Duration,
-    /// Seconds in which these bytes came, after the first byte; older requests count less.
+    /// The seconds in which these bytes came, after the first byte; older requests count less.
     seconds: f64,
     bytes: f64,
     requests: f64,
-    /// Second requests that may be sent, and of these, beside slow bodies.
+    /// The second requests that may be sent; below, those among them for slow bodies.
     hedges: f64,
     slow_hedges: f64,
 }
@@ -144,7 +145,7 @@ impl Drop for Slot<'_> {
 }
 
 impl Pace {
-    /// At most `most` requests at once, and no more than the process has sockets for.
+    /// A pace of at most `most` requests at once, and no more than the process has sockets for.
     pub(super) fn new(most: usize, traffic: Arc<Traffic>) -> Self {
         let sharer = handles::Sharer::of_sockets();
         let most = most.max(1);
@@ -169,7 +170,7 @@ impl Pace {
         Pace { slots, most, _sharer: sharer, state: Mutex::new(state), traffic }
     }
 
-    /// Requests at once at most.
+    /// The most requests at once.
     pub(super) fn most(&self) -> usize {
         self.most
     }
@@ -190,7 +191,7 @@ impl Pace {
         Slot { pace: self }
     }
 
-    /// A request's first byte came `after` it was sent.
+    /// Reports that a request's first byte came `after` it was sent.
     pub(super) fn first_byte(&self, after: Duration) {
         let mut state = self.state();
         let at = state.waited % WAITS_KEPT;
@@ -213,7 +214,7 @@ impl Pace {
         self.traffic.first_byte.set(median.as_micros() as u64);
     }
 
-    /// A request for `bytes` is done, `took` after its first byte.
+    /// Reports that a request for `bytes` is done, `took` after its first byte.
     pub(super) fn finished(&self, bytes: u64, took: Duration) {
         const MEMORY: f64 = 0.9;
         let mut state = self.state();
@@ -234,7 +235,7 @@ impl Pace {
             state.round = Round::new(now);
             let most = self.most.min(handles::sockets());
             if state.limit > most {
-                // Stores were connected to since.
+                // More stores have been connected since.
                 self.set(&mut state, most);
             } else if contended && state.no_more_before.is_none_or(|time| now >= time) {
                 let (limit, climb) = next(state.climb, state.limit, rate, most);
@@ -244,7 +245,7 @@ impl Pace {
         }
     }
 
-    /// The store asked for fewer requests.
+    /// Reports that the store asked for fewer requests.
     pub(super) fn throttled(&self) {
         let mut state = self.state();
         let now = Instant::now();

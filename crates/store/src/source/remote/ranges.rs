@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-/// Largest gap between two column chunks that is read with them: the cost of a request in bytes, on a fast link.
+/// The largest gap between two column chunks that is read with them: the cost of a request in bytes, on a
+/// fast link.
 const MAX_GAP: u64 = 256 << 10;
 
-/// Wanted bytes for each byte of a gap, at least.
+/// The fewest wanted bytes for each byte of a gap.
 const MIN_BYTES_PER_GAP_BYTE: u64 = 16;
 
-/// A longer run is requested in pieces of about this size: large enough that the wait for the first byte is small in
-/// comparison, small enough to use several connections and to lose little when one of them dies.
+/// A longer run is requested in pieces of about this size: large enough that the wait for the first byte is
+/// small in comparison, small enough to use several connections and to lose little when one of them dies.
 const PIECE_BYTES: u64 = 8 << 20;
 
 /// A contiguous run of a file that is read whole.

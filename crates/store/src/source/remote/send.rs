@@ -1,4 +1,4 @@
-//! Files of this machine to objects: in one request, or in parts if they are large.
+//! Writes files of this machine as objects: in one request, or in parts if they are large.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,27 +14,31 @@ use object_store::{ObjectStoreExt, PutPayload};
 use super::connection::Remote;
 use crate::source::clouds::Client;
 
-/// Bytes in a second that a store takes at least, while an object is written.
+/// The least bytes a second that a store is expected to take while an object is written.
 pub(super) const SLOWEST_WRITE: u64 = 1 << 20;
 
-/// The longest file that is one request, and the bytes of a part of a longer one: S3 takes 10,000 parts, which are 640 GB.
-const PART: u64 = 64 << 20;
+/// The longest file that is sent in one request, and the size of a part of a longer one: S3 takes 10,000
+/// parts, which are 640 GB.
+const PART_BYTES: u64 = 64 << 20;
 
 impl Remote {
-    /// Writes a file as an object, in place of the one that there is. After a failure it is sent again from the beginning.
+    /// Writes a file as an object, replacing an existing one. After a failure it is sent again from the
+    /// beginning.
     pub(in crate::source) async fn send(&self, path: &Path, file: &std::path::Path) -> Result<()> {
         let length = std::fs::metadata(file).or_fail()?.len();
-        if length <= PART {
+        if length <= PART_BYTES {
             return self.write(path, Bytes::from(std::fs::read(file).or_fail()?)).await;
         }
         let _slot = self.pace.slot().await;
         let time = Duration::from_secs(length / SLOWEST_WRITE);
-        self.patiently_for(time, |store| parts(store, path, file, PART).map(|sent| sent.map(Some)).boxed())
-            .await
+        self.patiently_for(time, |store| {
+            parts(store, path, file, PART_BYTES).map(|sent| sent.map(Some)).boxed()
+        })
+        .await
     }
 }
 
-/// Sends a file part by part. What was sent of one that fails is given up.
+/// Sends a file part by part. After a failure the parts that were sent are discarded.
 async fn parts(store: Client, path: &Path, file: &std::path::Path, part: u64) -> object_store::Result<()> {
     let failed = |error| object_store::Error::Generic { store: "forebay", source: Box::new(error) };
     let opened = File::open(file).map_err(|error: std::io::Error| failed(error))?;

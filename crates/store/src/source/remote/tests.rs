@@ -10,7 +10,7 @@ use super::*;
 use crate::source::clouds::{Address, Options};
 use crate::source::wire::fake::{Answer, Asked, Fake};
 
-/// A bucket of which `answer` speaks.
+/// A bucket whose requests `answer` answers.
 async fn bucket(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (Fake, Remote) {
     let server = Fake::serve(answer).await;
     let endpoint = server.url();
@@ -108,7 +108,7 @@ async fn a_list_whose_keys_are_not_sorted_resumes_where_it_broke_off() {
         match asked.path.contains("continuation-token=t2") {
             true if failed.fetch_add(1, Ordering::Relaxed) == 0 => (500, Vec::new(), Vec::new()),
             true => page(&["x/a", "x/m"], None),
-            // What is listed twice is there once.
+            // An object that is listed twice is found once.
             false => page(&["x/z", "x/m"], Some("t2")),
         }
     };
@@ -158,7 +158,7 @@ async fn an_empty_object_marks_a_folder_where_it_is_not_there_or_hadoop_says_so(
     }
 }
 
-/// A hub with one data set; `answer` speaks of its tree, for the count of times that it was asked for that before.
+/// A hub with one data set; `answer` answers requests for its tree, given the number of earlier ones.
 async fn hub(answer: impl Fn(&Asked, usize) -> Answer + Send + Sync + 'static) -> (Fake, Remote) {
     let trees = AtomicUsize::new(0);
     let server = Fake::serve(move |asked: &Asked| match asked.path.contains("/tree/") {

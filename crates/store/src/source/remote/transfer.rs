@@ -68,8 +68,8 @@ impl<'a> Transfer<'a> {
         self.range.end - self.at()
     }
 
-    /// Requests the missing bytes, a second time if the first request is late. A request that is silent for `stall` is
-    /// abandoned.
+    /// Requests the missing bytes, a second time if the first request is late. A request that is silent for
+    /// `stall` is abandoned.
     async fn attempt(&mut self, client: &Client, stall: Duration) -> Result<(), Trouble> {
         let mut first = self.leg(client, stall);
         let mut second: Option<(Leg, Late)> = None;
@@ -168,7 +168,7 @@ mod tests {
         let mut transfer = Transfer::new(&remote, &pin, 10..20, BytesMut::with_capacity(10));
         let mut keep = |at, bytes: &'static str| transfer.keep(at, &Bytes::from_static(bytes.as_bytes()));
         assert!(keep(10, "abcd"));
-        // The second leg began where nothing had come yet, and brings what the first one has brought.
+        // The second leg began where nothing had come yet, and brings the same bytes as the first one.
         assert!(!keep(10, "ab"));
         assert!(!keep(12, "cd"));
         assert!(keep(10, "abcdef"));

@@ -8,7 +8,8 @@ use object_store::Error as StoreError;
 
 use crate::source::wire::{Exchange, FailureKind, is_region};
 
-/// The first wait before asking again is up to this; each further one up to twice as much, but never more than the last.
+/// The first wait before asking again is up to this; each further one up to twice as much, but never more
+/// than the last.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
@@ -22,7 +23,8 @@ const MIN_SILENCE: Duration = Duration::from_secs(1);
 const EXPIRED: [&str; 3] = ["ExpiredToken", "TokenRefreshRequired", "RequestExpired"];
 const TOO_LATE: [&str; 1] = ["RequestTimeout"];
 
-/// Permanent statuses, though most of the 5xx are temporary: the request is not supported, or a proxy requires a login.
+/// Permanent statuses, though most of the 5xx are temporary: the request is not supported, or a proxy
+/// requires a login.
 const PERMANENT: [u16; 6] = [501, 505, 506, 508, 510, 511];
 
 /// Codes with which stores give the reason of a refusal, and the next move for each.
@@ -74,7 +76,8 @@ impl Trouble {
         Trouble::Passing { words: words.into(), retry_after: None, throttled: false }
     }
 
-    /// Reads a failure of the `object_store` crate. Its own text is not repeated: it can hold keys and signed URLs.
+    /// Reads a failure of the `object_store` crate. Its own text is not repeated: it can hold keys and signed
+    /// URLs.
     pub(in crate::source) fn of(error: &StoreError, exchange: &Exchange) -> Self {
         if let Some(own) = own(error) {
             return Trouble::Final(own);
@@ -214,7 +217,8 @@ fn no_credentials(words: String) -> Error {
     )
 }
 
-/// The text of an element of an error's body, if it is one short word: those are defined by the store's interface.
+/// The text of an element of an error's body, if it is one short word: those are defined by the store's
+/// interface.
 fn element(text: &str, name: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     let (word, _) = rest.split_once(&format!("</{name}>"))?;
@@ -253,7 +257,8 @@ impl Outage {
         (self.since, self.tries) = (Instant::now(), 0);
     }
 
-    /// The time that the next request may be silent: `stall`, but for the last one no longer than the outage may last.
+    /// The time that the next request may be silent: `stall`, but for the last one no longer than the outage
+    /// may last.
     pub(super) fn silence(&self, stall: Duration) -> Duration {
         stall.min(self.patience.saturating_sub(self.since.elapsed()).max(MIN_SILENCE))
     }
@@ -287,7 +292,8 @@ impl Outage {
     }
 }
 
-/// A wait drawn evenly from zero to a bound that doubles: "full jitter" (Brooker, *Exponential Backoff and Jitter*, 2015).
+/// A wait drawn evenly from zero to a bound that doubles: "full jitter" (Brooker, *Exponential Backoff and
+/// Jitter*, 2015).
 fn jittered(tries: u32) -> Duration {
     let bound = INITIAL_BACKOFF.saturating_mul(1 << (tries - 1).min(16)).min(MAX_BACKOFF);
     let drawn = RandomState::new().hash_one(tries) as f64 / u64::MAX as f64;

@@ -12,7 +12,8 @@ impl Pin {
 
     pub(super) fn if_match(&self) -> Option<String> {
         match &self.version {
-            // A weak tag never matches, and quotes are part of the tag on the wire, though not in every listing.
+            // A weak tag never matches, and quotes are part of the tag on the wire, though not in every
+            // listing.
             FileVersion::ETag(tag) if !tag.starts_with("W/") => Some(format!("\"{}\"", bare(tag))),
             _ => None,
         }

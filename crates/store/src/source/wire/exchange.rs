@@ -1,4 +1,5 @@
-//! The outcome of a request, reported to the caller that awaits it: object_store's errors do not have it in a form to act upon.
+//! The outcome of a request, reported to the caller that awaits it: object_store's errors do not have it in a
+//! form to act upon.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -16,7 +17,7 @@ tokio::task_local! {
     pub(in crate::source) static EXCHANGE: Exchange;
 }
 
-/// The last answer, or the last failure to get one. Clones are the same one.
+/// The last answer, or the last failure to get one. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub(in crate::source) struct Exchange {
     last: Arc<Mutex<Last>>,
@@ -43,7 +44,7 @@ pub(in crate::source) struct Failure {
 pub(in crate::source) enum FailureKind {
     /// The host has no address.
     Dns,
-    /// Nobody listens there.
+    /// No program listens there.
     Refused,
     /// The connection ended before the response did.
     Reset,

@@ -1,8 +1,8 @@
-//! Checks a page of a list before object_store reads it, which takes a page without a token as the last one, whatever
-//! else it says.
+//! Checks a page of a list before object_store reads it, which takes a page without a token as the last one,
+//! whatever else it says.
 //!
-//! A list is complete when its last page says so. A server that truncates a list without a token to continue, such as one
-//! that supports only version 1 of S3's list, would make a data set smaller silently.
+//! A list is complete when its last page says so. A server that truncates a list without a token to continue,
+//! such as one that supports only version 1 of S3's list, would make a data set smaller silently.
 
 use http::Uri;
 

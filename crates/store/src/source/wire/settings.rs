@@ -11,17 +11,18 @@ use reqwest::{NoProxy, Proxy};
 use super::tls;
 use crate::source::clouds::{duration, is_loopback, metadata_service, truth};
 
-/// Time allowed for a connection. A handshake across the world takes below a second; one lost packet costs one more.
+/// Time allowed for a connection. A handshake across the world takes below a second; one lost packet costs
+/// one more.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Silence after which a connection is probed, below the 350 s after which the usual middleboxes forget it.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// How long an idle connection is kept. S3 closes one after some 20 s; a retry on a stale one is cheap, a handshake
-/// less so.
+/// The time that an idle connection is kept. S3 closes one after some 20 s; a retry on a stale one is cheap,
+/// a handshake less so.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// Redirects that one request may take.
+/// The most redirects that one request may take.
 const REDIRECTS: usize = 5;
 
 const USER_AGENT: &str = concat!("forebay/", env!("CARGO_PKG_VERSION"));
@@ -29,10 +30,12 @@ const USER_AGENT: &str = concat!("forebay/", env!("CARGO_PKG_VERSION"));
 /// Which redirects are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::source) enum Redirects {
-    /// Those to the same server: scheme, host and port. Another server was not requested, and is not trusted.
+    /// Redirects to the same server: scheme, host and port. Another server was not requested, and is not
+    /// trusted.
     #[default]
     SameServer,
-    /// Those to any `https://` server, for hubs that serve files from elsewhere; credentials are not sent along.
+    /// Redirects to any `https://` server, for hubs that serve files from elsewhere; credentials are not sent
+    /// along.
     AnyHttps,
 }
 

@@ -1,4 +1,4 @@
-//! TLS as every store speaks it: rustls with ring, and the certificates that the machine trusts.
+//! The TLS settings of all stores: rustls with ring, and the certificates that the machine trusts.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use rustls_platform_verifier::Verifier;
 
 /// Settings for TLS.
 ///
-/// Trusts what the machine trusts (on Linux `SSL_CERT_FILE` and `SSL_CERT_DIR` say what that is) and the certificates of
-/// `extra`, a PEM text; with `anyone`, any server. A machine without any certificate can still speak plain HTTP:
-/// the handshake is what fails.
+/// Trusts the certificates of the machine (on Linux those in `SSL_CERT_FILE` and `SSL_CERT_DIR`) and those of
+/// `extra`, a PEM text; with `anyone`, any server. A machine without any certificate can still use plain
+/// HTTP: only the handshake fails.
 pub(super) fn config(extra: Option<&str>, anyone: bool) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let extra = match extra {

@@ -7,24 +7,25 @@ use std::mem::MaybeUninit;
 use super::constants::*;
 use super::row::{Chroma, Colours, MARGIN, Row};
 
-/// Pixels of a step, and bytes of a register.
+/// The pixels of a step, which are the bytes of a register.
 const STEP: usize = 32;
-/// Bytes of half a register, which most instructions do not leave, and words of a whole one.
+/// The bytes of half a register, which most instructions do not leave, and the words of a whole one.
 const LANE: usize = 16;
 /// Bytes of a pixel.
 const PIXEL: usize = 3;
-/// Steps of a span, for which columns of halved chroma become words before they are smoothed across.
+/// The steps of a span, for which columns of halved chroma become words before they are smoothed across.
 const SPAN: usize = 16;
-/// Words that a step of halved chroma is made of: a column for each two pixels, and a neighbour at both sides.
+/// The words from which a step of halved chroma is made: a column for every two pixels, and a neighbour at
+/// both sides.
 const WITH_NEIGHBOURS: usize = LANE + 2;
 
-/// The function, if this machine has all that it needs.
+/// The function, if this machine has the required features.
 pub(super) fn colours() -> Option<Colours> {
     // SAFETY: the function is only handed out where the machine has the feature.
     is_x86_feature_detected!("avx2").then_some(|row, chroma, out| unsafe { row_256(row, chroma, out) })
 }
 
-/// Words of even and of odd columns.
+/// The words of even and of odd columns.
 type Halves = [__m256i; 2];
 
 /// Columns of halved chroma as words.
@@ -47,8 +48,9 @@ fn row_256(row: &Row<'_>, chroma: Chroma, out: &mut [u8]) -> Option<()> {
     }
 }
 
-/// Writes pixels whose chroma is halved across: of each span, its columns become words, and these are smoothed. `BITS` are
-/// those of all parts that a sample is made of: 2 across alone, and 4 where it is halved down too.
+/// Writes pixels whose chroma is halved across: the columns of each span become words, and these are
+/// smoothed. `BITS` is the logarithm of the number of parts of a sample: 2 if chroma is halved across alone,
+/// and 4 if it is halved down too.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn write_spans<const BITS: i32>(row: &Row<'_>, out: &mut [u8]) -> Option<()> {
@@ -69,8 +71,8 @@ fn write_spans<const BITS: i32>(row: &Row<'_>, out: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// So many registers of columns from the first one on, as words: three parts of the nearest row, and one of the next, where
-/// chroma is halved down.
+/// The columns of a number of registers from the first one on, as words: three parts of the nearest row, and
+/// one of the next, if chroma is halved down.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn as_words<'a, const BITS: i32>(
@@ -93,7 +95,7 @@ fn as_words<'a, const BITS: i32>(
     Some(unsafe { words.assume_init_ref() }.as_flattened())
 }
 
-/// Writes pixels of these samples of luma, and of the chroma of each step.
+/// Writes pixels with these samples of luma, and the chroma of each step.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn write(luma: &[u8], out: &mut [u8], chroma: impl Fn(usize) -> Option<[Halves; 2]>) -> Option<()> {
@@ -123,7 +125,7 @@ fn write_step(luma: &[u8; STEP], [blue, red]: [Halves; 2], out: &mut [u8; STEP *
     store(colours, out);
 }
 
-/// 32 samples.
+/// Loads 32 samples.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(samples: &[u8; STEP]) -> __m256i {
@@ -143,7 +145,7 @@ fn split(bytes: __m256i) -> Halves {
     [_mm256_and_si256(bytes, _mm256_set1_epi16(0xFF)), _mm256_srli_epi16::<8>(bytes)]
 }
 
-/// Chroma around zero, of each pixel.
+/// The chroma of each pixel, around zero.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn full([samples, _]: [&[u8]; 2], step: usize) -> Option<Halves> {
@@ -152,7 +154,8 @@ fn full([samples, _]: [&[u8]; 2], step: usize) -> Option<Halves> {
     Some([_mm256_sub_epi16(even, centre), _mm256_sub_epi16(odd, centre)])
 }
 
-/// The same of chroma that is halved down: three parts of the nearest row, and one of the next.
+/// The chroma of each pixel, around zero, if it is halved down: three parts of the nearest row, and one of
+/// the next.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn half_height([near, far]: [&[u8]; 2], is_lower: bool, step: usize) -> Option<Halves> {
@@ -166,7 +169,7 @@ fn half_height([near, far]: [&[u8]; 2], is_lower: bool, step: usize) -> Option<H
     Some(halves)
 }
 
-/// 16 samples as words.
+/// Loads 16 samples as words.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn widened(samples: &[u8; LANE]) -> __m256i {
@@ -174,8 +177,8 @@ fn widened(samples: &[u8; LANE]) -> __m256i {
     _mm256_cvtepu8_epi16(unsafe { _mm_loadu_si128(samples.as_ptr().cast()) })
 }
 
-/// Chroma around zero, of each pixel: of even ones, three parts of a column, and one of the column before; of odd ones, and one
-/// of the column after. `BITS` are those of all parts.
+/// The chroma of each pixel, around zero: for even pixels three parts of a column, and one of the column
+/// before; for odd ones one of the column after. `BITS` is the logarithm of the number of parts.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn smoothed<const BITS: i32>(words: &[i16; WITH_NEIGHBOURS]) -> Halves {
@@ -204,7 +207,7 @@ fn tripled(words: __m256i) -> __m256i {
     _mm256_mullo_epi16(words, _mm256_set1_epi16(3))
 }
 
-/// Red, green and blue of words, which may be beyond a byte.
+/// Red, green and blue as words, which may exceed a byte.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn converted(luma: __m256i, blue: __m256i, red: __m256i) -> [__m256i; 3] {
@@ -223,7 +226,8 @@ fn converted(luma: __m256i, blue: __m256i, red: __m256i) -> [__m256i; 3] {
     ]
 }
 
-/// Stores pixels of three colours, of each of which 16 bytes have eight of even columns and then eight of odd ones.
+/// Stores pixels of three colours; the 16 bytes of each have eight of even columns and then eight of odd
+/// ones.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store(colours: [__m256i; PIXEL], out: &mut [u8; STEP * PIXEL]) {
@@ -257,8 +261,8 @@ fn twice(bytes: &[u8; LANE]) -> __m256i {
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) })
 }
 
-/// For each colour of 16 pixels, where the bytes come from that go to the places that it has in the three registers of their
-/// pixels. These are the same in all three, since three and 16 have no factor in common.
+/// For each colour of 16 pixels, the sources of the bytes at its places in the three registers of these
+/// pixels. They are the same in all three, since three and 16 have no factor in common.
 static ORDERS: [[u8; LANE]; PIXEL] = {
     let (mut orders, mut byte) = ([[0; LANE]; PIXEL], 0);
     while byte < LANE * PIXEL {
@@ -269,7 +273,7 @@ static ORDERS: [[u8; LANE]; PIXEL] = {
     orders
 };
 
-/// Every third byte, from the first, the second and the third on.
+/// Every third byte, beginning with the first, the second and the third.
 static THIRDS: [[u8; LANE]; PIXEL] = {
     let (mut thirds, mut byte) = ([[0; LANE]; PIXEL], 0);
     while byte < LANE {

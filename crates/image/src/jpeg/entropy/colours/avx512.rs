@@ -6,14 +6,14 @@ use std::arch::x86_64::*;
 use super::constants::*;
 use super::row::{Chroma, Colours, MARGIN, Row};
 
-/// Pixels of a step, and bytes of a register.
+/// The pixels of a step, which are the bytes of a register.
 const STEP: usize = 64;
 /// Bytes of a pixel.
 const PIXEL: usize = 3;
-/// Samples of chroma that are read before the first one of a step.
+/// The samples of chroma that are read before the first one of a step.
 const BEFORE: usize = 16;
 
-/// The function, if this machine has all that it needs.
+/// The function, if this machine has the required features.
 pub(super) fn colours() -> Option<Colours> {
     let has = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -23,7 +23,7 @@ pub(super) fn colours() -> Option<Colours> {
     has.then_some(|row, chroma, out| unsafe { row_512(row, chroma, out) })
 }
 
-/// Words of even and of odd columns.
+/// The words of even and of odd columns.
 type Halves = [__m512i; 2];
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
@@ -50,7 +50,7 @@ fn row_512(row: &Row<'_>, chroma: Chroma, out: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// 64 samples.
+/// Loads 64 samples.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(samples: &[u8], at: usize) -> Option<__m512i> {
@@ -66,7 +66,7 @@ fn split(bytes: __m512i) -> Halves {
     [_mm512_and_si512(bytes, _mm512_set1_epi16(0xFF)), _mm512_srli_epi16::<8>(bytes)]
 }
 
-/// Chroma around zero, of each pixel.
+/// The chroma of each pixel, around zero.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn full([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
@@ -74,7 +74,8 @@ fn full([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
     Some(split(load(samples, MARGIN + at)?).map(|half| _mm512_sub_epi16(half, centre)))
 }
 
-/// The same of chroma that is halved down: three parts of the nearest row, and one of the next.
+/// The chroma of each pixel, around zero, if it is halved down: three parts of the nearest row, and one of
+/// the next.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn half_height([near, far]: [&[u8]; 2], is_lower: bool, at: usize) -> Option<Halves> {
@@ -86,7 +87,8 @@ fn half_height([near, far]: [&[u8]; 2], is_lower: bool, at: usize) -> Option<Hal
     }))
 }
 
-/// The same of chroma that is halved across: three parts of the nearest column, and one of the next.
+/// The chroma of each pixel, around zero, if it is halved across: three parts of the nearest column, and one
+/// of the next.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn half_width([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
@@ -99,7 +101,7 @@ fn half_width([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
     Some(smoothed::<2>(columns, [EVEN_OF_4, ODD_OF_4]))
 }
 
-/// The same of chroma that is halved across and down.
+/// The chroma of each pixel, around zero, if it is halved across and down.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn half([near, far]: [&[u8]; 2], at: usize) -> Option<Halves> {
@@ -113,12 +115,12 @@ fn half([near, far]: [&[u8]; 2], at: usize) -> Option<Halves> {
     Some(smoothed::<4>(columns, [EVEN_OF_16, ODD_OF_16]))
 }
 
-/// Bytes that have a register of their own in memory.
+/// The bytes of a register, aligned in memory.
 #[repr(align(64))]
 struct Aligned([u8; STEP]);
 
-/// Which bytes are the 32 columns before those of a step, these, and those after them: each of the first register, and then
-/// of the second.
+/// The indices of the 32 columns before those of a step, of these, and of those after them: each alternates
+/// between the first register and the second.
 const NEIGHBOURS: [&Aligned; 3] = [&neighbours(BEFORE - 1), &neighbours(BEFORE), &neighbours(BEFORE + 1)];
 
 /// The bytes of the first register alone.
@@ -134,7 +136,8 @@ const fn neighbours(first: usize) -> Aligned {
     Aligned(indices)
 }
 
-/// Even pixels: three parts of a column, and one of the column before. Odd ones: and one of the column after.
+/// Even pixels have three parts of a column, and one of the column before; odd ones have one of the column
+/// after.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn smoothed<const BITS: u32>([before, column, after]: [__m512i; 3], rounding: [i16; 2]) -> Halves {
@@ -152,7 +155,7 @@ fn tripled(words: __m512i) -> __m512i {
     _mm512_add_epi16(words, _mm512_add_epi16(words, words))
 }
 
-/// Red, green and blue of words, which may be beyond a byte.
+/// Red, green and blue as words, which may exceed a byte.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn converted(luma: __m512i, blue: __m512i, red: __m512i) -> [__m512i; 3] {
@@ -169,7 +172,8 @@ fn converted(luma: __m512i, blue: __m512i, red: __m512i) -> [__m512i; 3] {
     ]
 }
 
-/// Stores pixels of three colours, of each of which 16 bytes have eight of even columns and then eight of odd ones.
+/// Stores pixels of three colours; the 16 bytes of each have eight of even columns and then eight of odd
+/// ones.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
@@ -194,7 +198,7 @@ fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
     }
 }
 
-/// Of each of three registers of pixels: where its bytes come from, and which of them are blue.
+/// For each of three registers of pixels: the sources of its bytes, and which of them are blue.
 static MIXED: [(Aligned, u64); PIXEL] = [mixed(0), mixed(1), mixed(2)];
 
 const fn mixed(register: usize) -> (Aligned, u64) {

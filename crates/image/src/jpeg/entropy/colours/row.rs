@@ -1,11 +1,11 @@
-//! The samples that a row of pixels is made of.
+//! The samples from which a row of pixels is made.
 
-/// Samples that precede the first one of a row of chroma: the one before it is read.
+/// The number of samples that precede the first one of a row of chroma, since the one before it is read.
 pub(in super::super) const MARGIN: usize = 64;
-/// Samples that must follow the last one of a row, since whole registers are read.
+/// The number of samples that must follow the last one of a row, since whole registers are read.
 pub(in super::super) const REACH: usize = 128;
 
-/// How the chroma of an image is sampled.
+/// The sampling of an image's chroma.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Chroma {
     /// Grey.
@@ -21,10 +21,10 @@ pub(in super::super) enum Chroma {
 }
 
 impl Chroma {
-    /// That of these factors of each component, across and down. `None` for others than these.
+    /// The sampling for these factors of each component, across and down. `None` for any others.
     pub(in super::super) fn of(factors: &[[u32; 2]]) -> Option<Chroma> {
         match factors {
-            // One component is not interleaved, so its factors say nothing.
+            // A single component is not interleaved, so its factors have no meaning.
             [_] => Some(Chroma::None),
             [luma, [1, 1], [1, 1]] => match luma {
                 [1, 1] => Some(Chroma::Full),
@@ -51,19 +51,20 @@ impl Chroma {
     }
 }
 
-/// The samples that a row of pixels is made of.
+/// The samples from which a row of pixels is made.
 #[cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, reason = "no other processor has a function that reads it")
 )]
 pub(in super::super) struct Row<'a> {
-    /// From the first one on.
+    /// The samples of luma from the first one on.
     pub(in super::super) luma: &'a [u8],
-    /// Of blue and red, from [`MARGIN`] before the first one on: the row that is nearest, and the one next to it.
+    /// The samples of blue and red, from [`MARGIN`] before the first one on: the nearest row, and the one
+    /// next to it.
     pub(in super::super) chroma: [[&'a [u8]; 2]; 2],
-    /// The row next to it is below and not above.
+    /// Whether the row next to it is below, not above.
     pub(in super::super) is_lower: bool,
 }
 
-/// Makes a row of RGB. `None` where samples are missing.
+/// Makes a row of RGB. `None` if samples are missing.
 pub(in super::super) type Colours = fn(&Row<'_>, Chroma, &mut [u8]) -> Option<()>;

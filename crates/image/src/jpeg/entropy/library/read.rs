@@ -1,4 +1,4 @@
-//! Pixels of a scan.
+//! Reads the pixels of a scan.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -26,10 +26,9 @@ unsafe extern "C" {
 }
 
 impl Scan<'_> {
-    /// Decodes a region, or everything, to `out`, which is exactly as long. `decode` is called for every MCU, from the
-    /// first to the last that is needed: with its blocks, of which it sets
-    /// all coefficients, or with none where only later MCUs are needed.
-    /// Returns whether the library reported no warning.
+    /// Decodes a region, or everything, to `out`, which is exactly as long. `decode` is called for every MCU,
+    /// from the first to the last that is needed: with its blocks, whose coefficients it must all set, or
+    /// with none if only later MCUs are needed. Returns whether the library reported no warning.
     pub(in super::super) fn read<F>(self, region: Option<Region>, decode: F, out: &mut [u8]) -> bool
     where
         F: FnMut(Option<&mut [&mut Block]>),
@@ -37,7 +36,7 @@ impl Scan<'_> {
         self.read_with(Functions::fastest(), region, decode, out)
     }
 
-    /// [`read`](Self::read) with these functions, or with the library alone.
+    /// Reads like [`read`](Self::read), with these functions, or with the library alone.
     pub(in super::super) fn read_with<F>(
         self,
         functions: Option<Functions>,
@@ -65,8 +64,9 @@ impl Scan<'_> {
             return made;
         }
         let mut state = ReadState { decode: &mut decode, blocks_in_mcu: blocks_in_mcu as usize };
-        // SAFETY: the scan has been started and not been read. The library writes `height` rows of `width` pixels to `out`,
-        // which has space for exactly these, and calls back only during this call and with this state.
+        // SAFETY: the scan has been started and not been read. The library writes `height` rows of `width`
+        // pixels to `out`, which has space for exactly these, and calls back only during this call and with
+        // this state.
         let read = unsafe {
             forebay_library_read(
                 self.library.raw.as_ptr(),

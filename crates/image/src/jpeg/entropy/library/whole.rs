@@ -1,4 +1,4 @@
-//! Coefficients of whole images: as the library reads them, and as a JPEG that it writes.
+//! The coefficients of whole images: as the library reads them, and as a JPEG that it writes.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -7,7 +7,7 @@ use super::super::block::Block;
 use super::super::request::Request;
 use super::{Decode, Library, Raw, ReadState, Scan, call};
 
-/// What `write.c` calls `forebay_bytes`.
+/// The struct `forebay_bytes` of `write.c`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawBytes {
@@ -38,9 +38,9 @@ unsafe extern "C" {
 }
 
 impl Library {
-    /// Reads a JPEG of any kind that the library decodes, and calls `take` with the blocks of each MCU of all components, from
-    /// the first to the last. Returns whether it did: the file is sound, every coefficient was sent with all of its bits,
-    /// and an MCU has so many blocks.
+    /// Reads a JPEG of any kind that the library decodes, and calls `take` with the blocks of each MCU of all
+    /// components, from the first to the last. Returns whether it succeeded: the file is sound, every
+    /// coefficient was sent with all of its bits, and an MCU has `in_mcu` blocks.
     pub(in super::super) fn coefficients<F>(
         &mut self,
         request: Request<'_>,
@@ -51,8 +51,8 @@ impl Library {
         F: FnMut(Option<&mut [&mut Block]>),
     {
         let mut state = ReadState { decode: &mut take, blocks_in_mcu };
-        // SAFETY: the decompressor is live and idle, and idle again afterwards. It reads the bytes during this call alone, and
-        // calls back only during it, with this state and with as many blocks.
+        // SAFETY: the decompressor is live and idle, and idle again afterwards. It reads the bytes during
+        // this call alone, and calls back only during it, with this state and with this number of blocks.
         let read = unsafe {
             forebay_library_coefficients(
                 self.raw.as_ptr(),
@@ -69,17 +69,17 @@ impl Library {
 }
 
 impl Scan<'_> {
-    /// A JPEG of the size, sampling and quantisation of this one, with the blocks that `decode` fills: it is called for every
-    /// MCU, with zeros. `exif` becomes its segment APP1, unless it is empty; each component gets a scan of its own if they are
-    /// to be `apart`. `None` where the library refuses a value.
+    /// A JPEG of the size, sampling and quantisation of this one, with the blocks that `decode` fills: it is
+    /// called for every MCU, with zeros. `exif` becomes its segment APP1, unless it is empty; each component
+    /// gets a scan of its own if they are to be `apart`. `None` if the library refuses a value.
     pub(in super::super) fn write<F>(self, mut decode: F, apart: bool, exif: &[u8]) -> Option<Vec<u8>>
     where
         F: FnMut(Option<&mut [&mut Block]>),
     {
         let mut state = ReadState { decode: &mut decode, blocks_in_mcu: self.raw.blocks_in_mcu as usize };
         let mut out = RawBytes { start: std::ptr::null_mut(), length: 0 };
-        // SAFETY: the scan has been started and not been read. The library calls back only during this call, with this state,
-        // and sets `out` where it returns 1.
+        // SAFETY: the scan has been started and not been read. The library calls back only during this call,
+        // with this state, and sets `out` where it returns 1.
         let written = unsafe {
             forebay_library_write(
                 self.library.raw.as_ptr(),
@@ -94,7 +94,7 @@ impl Scan<'_> {
         if written == 0 {
             return None;
         }
-        // SAFETY: the library says that so many bytes are there, and they are freed only below.
+        // SAFETY: the library says that this number of bytes exist, and they are freed only below.
         let jpeg = NonNull::new(out.start)
             .map(|start| unsafe { std::slice::from_raw_parts(start.as_ptr(), out.length) }.to_vec());
         // SAFETY: they are ours, and not used after this.

@@ -1,5 +1,5 @@
-//! Expansion with AVX2: 32 coefficients at a time are put in their places in zigzag order, 16 in each half of a register, and
-//! then in natural order.
+//! Expansion with AVX2: 32 coefficients at a time are put in their places in zigzag order, 16 in each half of
+//! a register, and then in natural order.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -12,10 +12,10 @@ use super::read::{ReadMcu, Reader};
 /// The index of a byte that becomes zero.
 const ZERO: u8 = 0x80;
 
-/// Coefficients of half a register, which shuffles do not cross.
+/// The coefficients of half a register, which shuffles do not cross.
 const LANE: usize = 16;
 
-/// For eight bits: zeros, where the values of those that are set come from, and how many they are, eight times.
+/// For eight bits: zeros, the sources of the values of those that are set, and their number, eight times.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Spread {
@@ -24,7 +24,7 @@ struct Spread {
     count: [u8; 8],
 }
 
-/// For each eight bits.
+/// The spread for each pattern of eight bits.
 static SPREADS: [Spread; 256] = {
     let (mut all, mut bits) = ([Spread { before: [0; 8], places: [ZERO; 8], count: [0; 8] }; 256], 0);
     while bits < 256 {
@@ -42,7 +42,7 @@ static SPREADS: [Spread; 256] = {
     all
 };
 
-/// Where each 16 coefficients in natural order come from, among each 16 in zigzag order.
+/// The source of each 16 coefficients in natural order, among each 16 in zigzag order.
 static TO_NATURAL: [[[[u8; LANE]; 2]; 2]; 4] = {
     let (mut all, mut at) = ([[[[ZERO; LANE]; 2]; 2]; 4], 0);
     while at < 64 {
@@ -53,7 +53,7 @@ static TO_NATURAL: [[[[u8; LANE]; 2]; 2]; 4] = {
     all
 };
 
-/// Reads an MCU, if this machine has all that it needs.
+/// The function that reads an MCU, if this machine has the required features.
 pub(super) fn read_mcu() -> Option<ReadMcu> {
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     fn with_features(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
@@ -90,7 +90,7 @@ fn is_here() -> bool {
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn expand_256(packed: &Packed<'_>, block: &mut Block) -> Escapes {
-    // Most blocks have low frequencies alone.
+    // Most blocks have only low frequencies.
     match packed.bitmap << 1 {
         0..0x1_0000_0000 => expand_halves::<1>(packed, block),
         _ => expand_halves::<2>(packed, block),
@@ -140,7 +140,7 @@ fn expand_halves<const HALVES: usize>(packed: &Packed<'_>, block: &mut Block) ->
     escapes
 }
 
-/// 16 nibbles from one on: at most 47 come before those of the last lane.
+/// Sixteen nibbles from `at` on: at most 47 come before those of the last lane.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn nibbles_from(nibbles: &[u8; 32], at: u32) -> u64 {
@@ -162,7 +162,7 @@ fn signed_nibbles(low: u64, high: u64) -> __m256i {
     _mm256_sub_epi8(_mm256_xor_si256(_mm256_and_si256(each, mask), sign), sign)
 }
 
-/// For 16 bits of each lane, where the values of those that are set come from.
+/// For 16 bits of each lane, the sources of the values of those that are set.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn spread(bits: u32) -> __m256i {
@@ -174,11 +174,11 @@ fn spread(bits: u32) -> __m256i {
             _mm256_loadu2_m128i(d.cast(), b.cast()),
         )
     };
-    // What becomes zero still does after eight more.
+    // An index that becomes zero still does so after eight is added.
     _mm256_add_epi8(firsts, seconds)
 }
 
-/// The bytes and the words of a block that is passed over.
+/// The number of bytes and words of a block that is passed over.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn count_256(packed: &Packed<'_>) -> (usize, usize) {
@@ -198,7 +198,7 @@ fn count_256(packed: &Packed<'_>) -> (usize, usize) {
     (escaped as usize, _bzhi_u64(words, escaped).count_ones() as usize)
 }
 
-/// A bit for each byte: whether it is zero.
+/// A bit for each byte that says whether it is zero.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn zeros(bytes: __m256i) -> u32 {

@@ -18,7 +18,7 @@ const ZIGZAG: [u8; 64] = {
     zigzag
 };
 
-/// Reads an MCU, if this machine has all that it needs.
+/// The function that reads an MCU, if this machine has the required features.
 pub(super) fn read_mcu() -> Option<ReadMcu> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
     fn with_features(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
@@ -56,7 +56,7 @@ fn is_here() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// A block's values in the order of its bitmap, and which of them are bytes and words.
+/// The values of a block in the order of its bitmap, and which of them are bytes and words.
 struct Values {
     all: __m512i,
     bytes: u64,
@@ -82,7 +82,7 @@ fn values(packed: &Packed<'_>) -> Values {
     Values { all, bytes: escaped, words: _mm512_testn_epi8_mask(all, all) & escaped }
 }
 
-/// The bytes and the words of a block that is passed over.
+/// The number of bytes and words of a block that is passed over.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
 fn count_512(packed: &Packed<'_>) -> (usize, usize) {

@@ -1,4 +1,4 @@
-//! The AC coefficients of one packed block, put in their places.
+//! Puts the AC coefficients of one packed block in their places.
 
 use super::super::block::Block;
 use super::super::sequential::NATURAL;
@@ -6,28 +6,28 @@ use super::super::sequential::NATURAL;
 /// A packed block.
 #[derive(Clone, Copy)]
 pub(super) struct Packed<'a> {
-    /// The AC coefficients that are not zero, from the first one in zigzag order.
+    /// The mask of AC coefficients that are not zero, from the first one in zigzag order.
     pub(super) bitmap: u64,
-    /// Their nibbles and bytes, and what follows.
+    /// The nibbles of these; below, the bytes, and everything after them.
     pub(super) nibbles: &'a [u8; 32],
     pub(super) bytes: &'a [u8; 64],
 }
 
 impl Packed<'_> {
-    /// Coefficients that are not zero.
+    /// The number of coefficients that are not zero.
     pub(super) fn count(&self) -> u32 {
         self.bitmap.count_ones()
     }
 }
 
-/// How many bytes a block has, and which of its coefficients that are not zero have words: a bit for each.
+/// The number of bytes that a block has, and the mask of its non-zero coefficients that have words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Escapes {
     pub(super) bytes: u32,
     pub(super) words: u64,
 }
 
-/// Sets a block to its AC coefficients. Those that have words become zeros, and DC is unspecified.
+/// Sets a block to its AC coefficients. Coefficients with words become zeros, and DC is unspecified.
 #[cfg(test)]
 pub(super) type Expand = fn(&Packed<'_>, &mut Block) -> Escapes;
 
@@ -35,7 +35,7 @@ pub(super) type Expand = fn(&Packed<'_>, &mut Block) -> Escapes;
 #[cfg(test)]
 pub(super) type Count = fn(&Packed<'_>) -> (usize, usize);
 
-/// With nothing that some machines lack.
+/// Expands without instructions that some machines lack.
 pub(super) fn plain(packed: &Packed<'_>, block: &mut Block) -> Escapes {
     let mut escapes = Escapes { bytes: 0, words: 0 };
     *block = [0; 64];
@@ -52,7 +52,7 @@ pub(super) fn plain(packed: &Packed<'_>, block: &mut Block) -> Escapes {
     escapes
 }
 
-/// Indices in natural order of the coefficients that are not zero.
+/// The natural-order indices of the coefficients that are not zero.
 pub(super) fn places(mut bitmap: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let first = (bitmap != 0).then(|| bitmap.trailing_zeros() as usize + 1)?;
@@ -61,7 +61,7 @@ pub(super) fn places(mut bitmap: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The bytes and the words of a block that is passed over.
+/// The number of bytes and words of a block that is passed over.
 pub(super) fn count(packed: &Packed<'_>) -> (usize, usize) {
     const FIRSTS: u128 = u128::MAX / 15;
     let count = packed.count();
@@ -70,7 +70,7 @@ pub(super) fn count(packed: &Packed<'_>) -> (usize, usize) {
         let any = nibbles | nibbles >> 1 | nibbles >> 2 | nibbles >> 3;
         !any & FIRSTS
     });
-    // Nibbles of each half that are the block's.
+    // This counts the block's nibbles in each half.
     let of = |zeros: u128, count: u32| (zeros & !u128::MAX.checked_shl(4 * count).unwrap_or(0)).count_ones();
     let bytes = (of(low, count.min(32)) + of(high, count.saturating_sub(32))) as usize;
     (bytes, packed.bytes.iter().take(bytes).filter(|byte| **byte == 0).count())

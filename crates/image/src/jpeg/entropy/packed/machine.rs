@@ -1,4 +1,4 @@
-//! Readers for what the machine has.
+//! Chooses the reader for this machine.
 
 use super::super::library::Scan;
 use super::expand;
@@ -6,8 +6,8 @@ use super::read::{ReadMcu, Reader};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 
-/// The reader of packed coefficients. `None` if they are not those of the scan that their header began, with blocks of
-/// these components.
+/// The reader of packed coefficients. `None` if they do not belong to the scan that their header began, with
+/// blocks of these components.
 pub(in super::super) fn reader<'a>(
     packed: &'a [u8],
     scan: &Scan<'_>,
@@ -16,7 +16,8 @@ pub(in super::super) fn reader<'a>(
     Reader::new(packed, scan, components, fastest())
 }
 
-/// The fastest way on this machine. Each is a function of a whole MCU, so that all of it is compiled for that machine.
+/// The fastest function on this machine. Each reads a whole MCU, so that all of it is compiled for that
+/// machine.
 fn fastest() -> ReadMcu {
     #[cfg(target_arch = "x86_64")]
     if let Some(fast) = avx512::read_mcu().or_else(avx2::read_mcu) {

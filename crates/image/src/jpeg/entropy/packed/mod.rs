@@ -1,7 +1,7 @@
 //! The coefficients of a JPEG in a form that is read faster than Huffman codes, without loss.
 //!
-//! Finding the next Huffman code waits for the one before; here, only the lengths of a block do, and its values are put in
-//! their places many at once. All numbers are little-endian:
+//! Finding the next Huffman code waits for the one before; here, only the lengths of a block do, and its
+//! values are put in their places many at once. All numbers are little-endian:
 //!
 //! | part | bytes | content |
 //! |---|---|---|
@@ -15,8 +15,8 @@
 //! | words | 2 | |
 //! | end | 64 | zeros, so that a whole register can be loaded anywhere |
 //!
-//! Blocks are in the order of MCUs. A region is read from the row in which it begins, and in that row blocks before it are
-//! counted but not expanded.
+//! Blocks are in the order of MCUs. A region is read from the row in which it begins, and in that row blocks
+//! before it are counted but not expanded.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -34,29 +34,29 @@ pub(super) use read::header;
 pub(in crate::jpeg) use write::PackedImage;
 pub(super) use write::Writer;
 
-/// The first bytes: unlike any image file, and unlike text.
+/// The first bytes, which differ from any image file, and from text.
 const MARK: [u8; 8] = *b"\xF4fbco\r\n\x01";
-/// Bytes of the facts.
+/// The number of bytes of the facts.
 const FACTS: usize = 48;
 /// Zeros at the end.
 const PADDING: usize = 64;
-/// The differences of DC that a byte has instead, and a word.
+/// The differences of DC that stand for a byte; below, for a word.
 const BYTE_DC: i8 = -8;
 const WORD_DC: i8 = i8::MIN;
-/// Parts that rows begin anywhere in.
+/// The number of parts in which a row may begin anywhere.
 const STREAMS: usize = 4;
 
-/// What a reader knows before it reads coefficients.
+/// The facts that a reader needs before it reads coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::jpeg) struct Facts {
-    /// As stored, before any orientation.
+    /// The size as stored, before any orientation.
     pub(in crate::jpeg) width: u32,
     pub(in crate::jpeg) height: u32,
-    /// 1: grey, 3: colour.
+    /// The number of channels: 1 for grey, 3 for colour.
     pub(in crate::jpeg) channels: u8,
     /// The EXIF orientation, 1 to 8.
     pub(in crate::jpeg) orientation: u8,
-    /// Pixels across an MCU, if regions of the file may be decoded.
+    /// The pixels across an MCU, if regions of the file may be decoded.
     pub(in crate::jpeg) mcu_width: Option<u8>,
 }
 

@@ -1,11 +1,11 @@
-//! Reads packed coefficients, from the MCU that is needed first in each row.
+//! Reads packed coefficients, in each row from the first MCU that is needed.
 
 use super::super::block::{Block, COMPONENTS};
 use super::super::library::Scan;
 use super::expand::{self, Escapes, Packed};
 use super::{BYTE_DC, FACTS, Facts, MARK, PADDING, STREAMS, WORD_DC};
 
-/// The parts of packed coefficients. Those that rows begin anywhere in go on to the end of all.
+/// The parts of packed coefficients. Parts in which rows begin anywhere extend to the end of all bytes.
 struct Parts<'a> {
     header: &'a [u8],
     index: &'a [[u8; 4]],
@@ -16,7 +16,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// `None` if the sizes do not fit together.
+    /// Splits the bytes; `None` if the sizes do not fit together.
     fn split(packed: &'a [u8]) -> Option<Parts<'a>> {
         Facts::read(packed)?;
         let (head, rest) = packed.split_first_chunk::<FACTS>()?;
@@ -40,17 +40,17 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The header of the JPEG that has packed coefficients.
+/// The header of the JPEG with these packed coefficients.
 pub(in super::super) fn header(packed: &[u8]) -> Option<&[u8]> {
     Parts::split(packed).map(|parts| parts.header)
 }
 
-/// Where the next block is.
+/// The place of the next block.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// Blocks before it.
+    /// The number of blocks before it.
     block: usize,
-    /// Bytes of each stream before it.
+    /// The bytes of each stream before it.
     bitmaps: usize,
     nibbles: usize,
     bytes: usize,
@@ -66,10 +66,10 @@ pub(in super::super) struct Reader<'a> {
     /// The component of each block of an MCU.
     components: &'a [u8],
     read_mcu: ReadMcu,
-    /// The next MCU that is asked for.
+    /// The column of the next MCU that is asked for.
     column: usize,
     row: usize,
-    /// The MCU at which the streams are.
+    /// The column of the MCU at which the streams are.
     read_column: usize,
     read_row: Option<usize>,
     place: Place,
@@ -78,7 +78,8 @@ pub(in super::super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `None` if the coefficients are not those of the scan that their header began, with blocks of these components.
+    /// A reader; `None` if the coefficients do not belong to the scan that their header began, with blocks of
+    /// these components.
     pub(super) fn new(
         packed: &'a [u8],
         scan: &Scan<'_>,
@@ -114,12 +115,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether everything that was read was where it should be.
+    /// Whether everything that was read was valid.
     pub(in super::super) fn sound(&self) -> bool {
         self.sound
     }
 
-    /// Reads the MCU that is asked for, with one way to expand blocks, and to count what they have.
+    /// Reads the MCU that is asked for, with the given functions to expand and to count blocks.
     #[inline(always)]
     pub(super) fn mcu(
         &mut self,
@@ -168,14 +169,16 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// The AC coefficients of the block at a place of its MCU, if it has any, up to their bytes and words; and its DC.
+    /// The AC coefficients of the block at a place of its MCU, if it has any, up to their bytes and words;
+    /// and its DC.
     #[inline(always)]
     fn block(&mut self, in_mcu: usize) -> Option<(Option<Packed<'a>>, i16)> {
         let Parts { blocks, streams: [bitmaps, nibbles, bytes, _], .. } = self.parts;
         let head = *blocks.get(self.place.block)?;
         self.place.block += 1;
         let length = head & 15;
-        // No branch: which differences are nibbles cannot be foreseen. Bytes are followed by padding.
+        // There is no branch, since it cannot be predicted which differences are nibbles. Padding follows the
+        // bytes.
         let (nibble, byte) = (head as i8 >> 4, *bytes.get(self.place.bytes)? as i8);
         let is_byte = nibble == BYTE_DC;
         self.place.bytes += usize::from(is_byte);
@@ -211,7 +214,7 @@ impl<'a> Reader<'a> {
         self.place.words += words * size_of::<i16>();
     }
 
-    /// Puts words where `which` of the coefficients have them, counted among those that are not zero.
+    /// Puts words at the coefficients in `which`, counted among those that are not zero.
     #[cold]
     fn widen(&mut self, bitmap: u64, which: u64, block: &mut Block) -> Option<()> {
         for at in

@@ -1,4 +1,4 @@
-//! Every way to expand must give what plain code gives, and damage must never be more than damage.
+//! Every way to expand must give the result of plain code, and damage must never cause more than an error.
 
 use super::expand::{self, Count, Escapes, Expand, Packed};
 use crate::RowKey;

@@ -7,27 +7,27 @@ use super::super::frame::Frame;
 use super::super::sequential::NATURAL;
 use super::{BYTE_DC, FACTS, Facts, MARK, PADDING, STREAMS, WORD_DC};
 
-/// The largest and the smallest value of a nibble.
+/// The values that fit a nibble.
 const NIBBLE: std::ops::RangeInclusive<i16> = -8..=7;
 
-/// The values of AC and of DC that a baseline JPEG has codes for.
+/// The values of AC, and below of DC, for which a baseline JPEG has codes.
 const BASELINE_AC: std::ops::RangeInclusive<i16> = -1023..=1023;
 const BASELINE_DC: std::ops::RangeInclusive<i16> = -1024..=1023;
 
 /// Packed coefficients.
 pub(in crate::jpeg) struct PackedImage {
     pub(in crate::jpeg) bytes: Vec<u8>,
-    /// Whether a baseline JPEG can have them.
+    /// Whether a baseline JPEG can have these coefficients.
     pub(in crate::jpeg) fits_baseline: bool,
 }
 
-/// Parts of packed coefficients, as they grow.
+/// The growing parts of packed coefficients.
 pub(in super::super) struct Writer {
     mcus_per_row: usize,
     mcu_rows: usize,
     /// The component of each block of an MCU.
     components: Vec<u8>,
-    /// MCUs that the last row has.
+    /// The number of MCUs in the last row so far.
     column: usize,
     before: [i16; COMPONENTS],
     index: Vec<[u32; STREAMS]>,
@@ -61,7 +61,7 @@ impl Writer {
         }
     }
 
-    /// Blocks of an MCU.
+    /// The number of blocks of an MCU.
     pub(in super::super) fn in_mcu(&self) -> usize {
         self.components.len()
     }
@@ -70,8 +70,8 @@ impl Writer {
         self.mcus_per_row * self.mcu_rows
     }
 
-    /// Adds the blocks of the next MCU, each with the mask of its AC coefficients that are not zero, in zigzag order from the
-    /// highest bit.
+    /// Adds the blocks of the next MCU, each with the mask of its AC coefficients that are not zero, in
+    /// zigzag order from the highest bit.
     #[inline(always)]
     pub(in super::super) fn add(&mut self, blocks: impl Iterator<Item = (impl Borrow<Block>, u64)>) {
         if self.column == self.mcus_per_row {
@@ -88,7 +88,7 @@ impl Writer {
         }
     }
 
-    /// Adds a difference of DC if it is no nibble, and returns the nibble.
+    /// Adds a difference of DC that does not fit a nibble, and returns the nibble.
     fn add_dc(&mut self, component: usize, value: i16) -> u8 {
         let difference = value.wrapping_sub(self.before[component]);
         self.before[component] = value;
@@ -109,7 +109,7 @@ impl Writer {
         let mut left = mask.reverse_bits() >> 1;
         let length = (u64::BITS - left.leading_zeros()).div_ceil(u8::BITS) as u8;
         extend(&mut self.bitmaps, left.to_le_bytes(), length.into());
-        // Without a branch for a value, which could not be predicted.
+        // There is no branch for each value, since it could not be predicted.
         let ([mut values, mut escapes], [mut count, mut escaped]) = ([[0i16; 64]; 2], [0; 2]);
         while left != 0 {
             let value = block[usize::from(NATURAL[left.trailing_zeros() as usize + 1])];
@@ -137,7 +137,7 @@ impl Writer {
         length
     }
 
-    /// All of it; `None` if it is too large for the numbers of the format.
+    /// All parts together; `None` if they are too large for the numbers of the format.
     pub(in super::super) fn finish(self, facts: Facts, header: &[u8]) -> Option<PackedImage> {
         let streams = [&self.bitmaps, &self.nibbles, &self.bytes, &self.words];
         let sizes = [header.len(), self.mcus_per_row, self.mcu_rows];
@@ -160,7 +160,7 @@ impl Writer {
     }
 }
 
-/// Adds the first `count` of `bytes`: a copy of a length that is known is faster.
+/// Adds the first `count` of `bytes`: a copy of a constant length is faster.
 #[inline(always)]
 fn extend<const N: usize>(to: &mut Vec<u8>, bytes: [u8; N], count: usize) {
     let before = to.len();

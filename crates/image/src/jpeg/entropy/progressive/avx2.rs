@@ -9,7 +9,7 @@ use super::bands::Masks;
 use super::rows::{Data, Rows};
 use super::tables::{First, Refine, Table};
 
-/// Whether this machine has all that it needs.
+/// Whether this machine has the required features.
 pub(super) fn is_here() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
@@ -33,7 +33,8 @@ pub(super) struct Instructions;
 impl Masks for Instructions {
     #[inline(always)]
     fn deposit(bits: u64, mask: u64) -> u64 {
-        // SAFETY: used where [`is_here`] has found what it needs, by `refine` and by tests; so below.
+        // SAFETY: this is used only if [`is_here`] has found the feature, by `refine` and by tests; likewise
+        // below.
         unsafe { _pdep_u64(bits, mask) }
     }
 
@@ -46,7 +47,7 @@ impl Masks for Instructions {
             for (part, place) in block.as_chunks_mut::<16>().0.iter_mut().zip(&PLACES) {
                 let bytes = _mm256_load_si256((&raw const place.bytes).cast());
                 let bits = _mm256_load_si256((&raw const place.bits).cast());
-                // All ones where a coefficient's bit is one.
+                // All bits are ones for a coefficient whose bit is one.
                 let spread =
                     |mask| _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_shuffle_epi8(mask, bytes), bits), bits);
                 let values = _mm256_loadu_si256(part.as_ptr().cast());
@@ -58,8 +59,8 @@ impl Masks for Instructions {
     }
 }
 
-/// Where the bits of 16 coefficients in natural order are in a mask that each half of a register has: the byte of each, and its bit
-/// in that.
+/// The places of the bits of 16 coefficients in natural order, in a mask that each half of a register has:
+/// the byte of each, and its bit in that byte.
 #[repr(C, align(32))]
 struct Place {
     bytes: [[u8; 2]; 16],
@@ -67,7 +68,7 @@ struct Place {
 }
 
 static PLACES: [Place; 4] = {
-    /// A byte that is none of a register: zero.
+    /// The index of a byte outside a register, which becomes zero.
     const NONE: u8 = 0x80;
     const EMPTY: Place = Place { bytes: [[NONE; 2]; 16], bits: [0; 16] };
     let mut places = [EMPTY; 4];

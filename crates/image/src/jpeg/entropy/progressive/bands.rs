@@ -1,23 +1,24 @@
 //! The AC coefficients of one block in a scan of a progressive JPEG (ITU-T T.81, G.1.2.2 and G.1.2.3).
 //!
-//! Each block has a mask of its coefficients that are not zero, so that a scan that refines finds those that it corrects
-//! and the zeros that it counts without looking at the block, and reads all corrections up to the next code at once. Where a code
-//! begins depends on the place of the one before, so what finds that place is as short as it can be, and everything else waits until
-//! the block ends: then all of its coefficients are changed together.
+//! Each block has a mask of its coefficients that are not zero, so that a refining scan finds those that it
+//! corrects and the zeros that it counts without looking at the block, and reads all corrections up to the
+//! next code at once. The place of a code depends on that of the one before, so the work to find it is as
+//! short as possible, and everything else waits until the block ends: then all of its coefficients are
+//! changed together.
 
 use super::super::bits::Reader;
 use super::super::block::Block;
 use super::super::sequential::NATURAL;
 use super::tables::{END, First, Refine, Table};
 
-/// Codes read between refills: 4 x 10 bits, or 26 for one that is not in the index and 3 x 10, of 56.
+/// The codes read between refills: 4 x 10 bits, or 26 for one that is not in the index and 3 x 10, of 56.
 const CODES: usize = 4;
-/// Bits that are read at once.
+/// The number of bits that are read at once.
 const AT_ONCE: u32 = 56;
-/// Those that are still there after the longest code and its sign or number.
+/// The bits that are still available after the longest code and its sign or number.
 const AFTER_CODE: u32 = AT_ONCE - 31;
 
-/// The coefficients that a scan has.
+/// The coefficients that a scan sends.
 #[derive(Clone, Copy)]
 pub(super) struct Band {
     /// The first and last, in zigzag order.
@@ -34,17 +35,18 @@ impl Band {
     }
 }
 
-/// The bit of a coefficient in the mask of a block: the first one's is the highest, as in the data.
+/// The bit of a coefficient in the mask of a block: that of the first one is the highest, as in the data.
 fn bit(at: u32) -> u64 {
     1 << 63 >> at
 }
 
-/// What a machine does with the mask of a block.
+/// Operations of a machine on the mask of a block.
 pub(super) trait Masks {
-    /// Puts the lowest bits of `bits` where `mask` has ones: the instruction PDEP, or the same.
+    /// Puts the lowest bits of `bits` where `mask` has ones: the instruction PDEP, or an equivalent.
     fn deposit(bits: u64, mask: u64) -> u64;
 
-    /// Adds `step` to coefficients, away from zero; those that are zero become `step`, or `-step` where they are `negative`.
+    /// Adds `step` to coefficients, away from zero; zeros become `step`, or `-step` if they are in
+    /// `negative`.
     fn raise(block: &mut Block, which: u64, negative: u64, step: i16);
 }
 
@@ -97,7 +99,8 @@ pub(super) fn refine<M: Masks>(
 ) -> u32 {
     let whole = band.from(band.first);
     let (which, zeros) = (*nonzero & whole, !*nonzero & whole);
-    // One bit, at the number of zeros that are left: a shift and one instruction find the zero that a code is for.
+    // One bit, at the number of zeros that are left: a shift and one instruction find the zero that a code
+    // refers to.
     let mut left = 1 << zeros.count_ones();
     let (mut at, mut raised) = (band.first, 0);
     let (mut new, mut negative) = (0, 0);
@@ -121,7 +124,7 @@ pub(super) fn refine<M: Masks>(
             raised = append(bits, raised, (which & band.from(at)).count_ones());
             break entry.value as u32 - 1;
         }
-        // It passes over some zeros, and over those that are corrected.
+        // The code passes over some zeros, and over coefficients that are corrected.
         left >>= entry.advance % END;
         let found = M::deposit(left, zeros);
         if found == 0 {
@@ -158,8 +161,8 @@ pub(super) fn has_any(band: Band, nonzero: u64) -> bool {
     nonzero & band.from(band.first) != 0
 }
 
-/// Appends as many bits to those of `read`, which are a block's together. At least [`AFTER_CODE`] are loaded before, and those of an
-/// index afterwards.
+/// Appends `count` bits to `read`, which collects the bits of a block. At least [`AFTER_CODE`] bits are
+/// loaded before, and those of an index afterwards.
 #[inline(always)]
 fn append(bits: &mut Reader<'_>, mut read: u64, mut count: u32) -> u64 {
     if count > AFTER_CODE {
@@ -175,7 +178,7 @@ fn append(bits: &mut Reader<'_>, mut read: u64, mut count: u32) -> u64 {
         bits.refill();
         return read;
     }
-    // Two shifts, since there may be none to read.
+    // There are two shifts, since there may be no bit to read.
     read = read << count | bits.peek() >> 1 >> (63 - count);
     bits.consume(count as u8);
     read

@@ -1,4 +1,4 @@
-//! The loops over the blocks of a scan, for what the machine has.
+//! Chooses the loops over the blocks of a scan for this machine.
 #![allow(unsafe_code)]
 
 use super::super::block::Block;
@@ -9,7 +9,7 @@ use super::bands::Masks;
 use super::rows::{Data, Rows};
 use super::tables::{First, Refine, Table};
 
-/// The loops of scans of AC; `None` where one is not sound.
+/// The loops of scans of AC; they return `None` if a scan is not sound.
 #[derive(Clone, Copy)]
 pub(super) struct Machine {
     pub(super) first: fn(&mut Rows<'_>, &mut Data<'_>, &Table<First>) -> Option<()>,
@@ -35,7 +35,7 @@ impl Machine {
     }
 }
 
-/// Bit by bit.
+/// The loops bit by bit, for any machine.
 struct Plain;
 
 impl Masks for Plain {
@@ -80,7 +80,7 @@ mod tests {
             let block: Block =
                 std::array::from_fn(|_| [0, 1, -1, 300, i16::MIN, i16::MAX][draws.below(6) as usize]);
             let step = 1 << draws.below(14);
-            // Only what is zero can become negative.
+            // Only zeros can become negative.
             let of_zeros = (0..64).filter(|at| block[usize::from(NATURAL[*at])] == 0);
             let negative = negative & of_zeros.fold(0, |mask, at| mask | 1 << (63 - at));
             let [mut plain, mut instructions] = [block; 2];

@@ -1,7 +1,7 @@
-//! Progressive JPEG (ITU-T T.81, annex G): all scans, from the file to the coefficients.
+//! Progressive JPEG (ITU-T T.81, annex G): reads all scans, from the file to the coefficients.
 //!
-//! A file is declined if it is not sound, if anything but Huffman tables, comments and scans is between its scans, and if
-//! its scans do not send every bit of every coefficient: the library smooths such images.
+//! A file is declined if it is not sound, if anything but Huffman tables, comments and scans is between its
+//! scans, and if its scans do not send every bit of every coefficient: the library smooths such images.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -27,8 +27,8 @@ pub(super) struct Progressive {
 }
 
 impl Progressive {
-    /// Decodes all coefficients, of at most `memory` bytes, into `planes`. Returns the header of a baseline JPEG that has the
-    /// same, and its frame; `None` if the file is declined.
+    /// Decodes all coefficients, of at most `memory` bytes, into `planes`. Returns the header of a baseline
+    /// JPEG with the same coefficients, and its frame; `None` if the file is declined.
     pub(super) fn decode(
         &mut self,
         encoded: &[u8],

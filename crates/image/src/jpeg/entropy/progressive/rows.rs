@@ -7,20 +7,20 @@ use super::bands::{self, Band, Masks};
 use super::tables::{First, Refine, Table};
 use crate::jpeg::markers::RST;
 
-/// Numbers of restart markers.
+/// The number of different restart markers.
 const RESTARTS: u8 = 8;
 
 /// The data of a scan.
 pub(super) struct Data<'a> {
     pub(super) bits: Bits<'a>,
-    /// MCUs between restart markers, until the next one, and its number.
+    /// The MCUs between restart markers; below, those until the next marker, and its number.
     pub(super) interval: usize,
     pub(super) until_restart: usize,
     pub(super) restart: u8,
 }
 
 impl Data<'_> {
-    /// Begins an MCU; whether a restart marker was before it. `None` if one is missing.
+    /// Begins an MCU, and returns whether a restart marker preceded it. `None` if one is missing.
     #[inline(always)]
     pub(super) fn begin(&mut self) -> Option<bool> {
         if self.interval == 0 {
@@ -43,7 +43,8 @@ impl Data<'_> {
         self.interval > 0 || !self.bits.covers(head)
     }
 
-    /// Goes on at a place, with the bits of the next block there; `run` blocks of which none is before a restart marker are left.
+    /// Continues at a place, with the bits of the next block. `None` if a restart marker comes before a run
+    /// that has `run` more blocks is over.
     #[inline(never)]
     fn go_on(&mut self, head: Head, run: u32) -> Option<()> {
         self.bits.go_to(head);
@@ -60,12 +61,13 @@ pub(super) struct Rows<'a> {
     pub(super) planes: &'a mut Planes,
     pub(super) grid: Grid,
     pub(super) band: Band,
-    /// It is the first one of the component, and makes zeros of its blocks on its way: they are read from memory once.
+    /// Whether this is the first scan of the component, which clears its blocks on its way: they are read
+    /// from memory once.
     pub(super) clears: bool,
 }
 
 impl Rows<'_> {
-    /// Each row's blocks, with the masks of what is not zero.
+    /// The blocks of each row, with the masks of non-zero coefficients.
     fn each(&mut self) -> impl Iterator<Item = impl Iterator<Item = (&mut Block, &mut u64)>> {
         let Grid { start, stride, width, height, .. } = self.grid;
         let blocks = self.planes.blocks[start..].chunks_mut(stride);

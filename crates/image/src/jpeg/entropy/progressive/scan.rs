@@ -12,13 +12,13 @@ use super::machine::Machine;
 use super::rows::{Data, Rows};
 use super::tables::{First, Refine, Table};
 
-/// Tables of each kind.
+/// The number of tables of each kind.
 const TABLES: usize = 4;
 /// The lowest bit that any scan may send.
 const HIGHEST_LOW: u8 = 13;
 const COEFFICIENTS: usize = 64;
 
-/// The Huffman tables that are defined where a scan begins.
+/// The Huffman tables that are defined when a scan begins.
 #[derive(Default)]
 pub(super) struct Definitions {
     dc: [Option<Definition>; TABLES],
@@ -54,7 +54,7 @@ fn table<T: CodeTable>(known: &mut Known<T>, definition: &Option<Definition>) ->
     known.table(definition.as_ref()?)
 }
 
-/// The lowest bit of each coefficient of each component that was sent so far; `None`: nothing was.
+/// The lowest bit of each coefficient of each component that was sent so far; `None` if none was.
 pub(super) struct Progress(Vec<[Option<u8>; COEFFICIENTS]>);
 
 impl Progress {
@@ -62,7 +62,7 @@ impl Progress {
         Progress(vec![[None; COEFFICIENTS]; frame.components.len()])
     }
 
-    /// Whether nothing was sent of the AC of a component so far.
+    /// Whether no AC coefficient of a component was sent so far.
     fn is_first_of_ac(&self, component: usize) -> bool {
         self.0[component][1..].iter().all(Option::is_none)
     }
@@ -94,7 +94,7 @@ struct Header {
     components: Vec<(usize, usize, usize)>,
     first: u8,
     last: u8,
-    /// The bit above those that are sent, 0 where all above are; and the lowest that is.
+    /// The lowest bit that was sent before, 0 if none was; below, the lowest bit that this scan sends.
     high: u8,
     low: u8,
 }
@@ -128,13 +128,13 @@ impl Header {
 pub(super) struct Scan<'a> {
     pub(super) frame: &'a Frame,
     pub(super) definitions: &'a Definitions,
-    /// MCUs between restart markers; 0: none.
+    /// The MCUs between restart markers; 0 if there are none.
     pub(super) restart_interval: usize,
 }
 
 impl Scan<'_> {
-    /// Decodes a scan, whose header has this content and whose data begins `data`, into `planes`. Returns the bytes from
-    /// the next marker on; `None` if anything is not sound.
+    /// Decodes a scan into `planes`; its header has this content, and its data begins `data`. Returns the
+    /// bytes from the next marker on; `None` if anything is not sound.
     pub(super) fn decode<'d>(
         &self,
         (content, data): (&[u8], &'d [u8]),
@@ -181,13 +181,13 @@ impl Scan<'_> {
 struct Unit {
     /// Its component's place in the scan.
     component: usize,
-    /// The first one, and blocks from one to the next, across and down.
+    /// The first block, and the distances between blocks, across and down.
     start: usize,
     across: usize,
     down: usize,
 }
 
-/// The blocks of each MCU, and MCUs across and down.
+/// The blocks of each MCU, and the numbers of MCUs across and down.
 fn units(header: &Header, planes: &Planes) -> (Vec<Unit>, usize, usize) {
     let grid = |(component, ..): &(usize, usize, usize)| planes.grids[*component];
     if let [one] = &header.components[..] {

@@ -1,16 +1,16 @@
 //! Tables that look up the next bits of the scans of a progressive JPEG (ITU-T T.81, annex G).
 //!
-//! Most such files have a table of their own for each scan, so to make one must be quick as well.
+//! Most such files have a table of their own for each scan, so making one must be quick as well.
 
 use std::marker::PhantomData;
 
 use super::super::tables::{CodeTable, Codes, Definition, LONGEST};
 
-/// Bits that look up a symbol.
+/// The number of bits that look up a symbol.
 const INDEX: u32 = 10;
 const ENTRIES: usize = 1 << INDEX;
 
-/// A distance beyond the end of any band: a code that ends blocks.
+/// A distance beyond the end of any band, which marks a code that ends blocks.
 pub(super) const END: u8 = 64;
 /// The most bits of a value of 8-bit samples.
 const LARGEST: u8 = 10;
@@ -19,18 +19,18 @@ const LARGEST: u8 = 10;
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(4))]
 pub(super) struct Entry {
-    /// The coefficient; where blocks end, how many.
+    /// The coefficient; for a code that ends blocks, their number.
     pub(super) value: i16,
-    /// Coefficients that it goes forward.
+    /// The number of coefficients that the code advances.
     pub(super) advance: u8,
-    /// Its bits; 0: they are not a code. In an index they may also be more than that has: then the value is the length of the
-    /// code, and the distance its symbol.
+    /// The number of its bits; 0 if they are not a code. In an index they may be more than it has: then the
+    /// value is the length of the code, and the distance its symbol.
     pub(super) length: u8,
 }
 
-/// How the symbols of a kind of scan are read.
+/// The way in which the symbols of a kind of scan are read.
 pub(super) trait Symbols {
-    /// A symbol, whose code has so many of the bits.
+    /// The entry of a symbol whose code has `length` of the bits.
     fn entry(length: u8, symbol: u8, bits: u64) -> Entry;
 }
 
@@ -60,13 +60,13 @@ impl<S: Symbols> CodeTable for Table<S> {
 }
 
 impl<S: Symbols> Table<S> {
-    /// The entry that begins `bits`, if it is all within the index.
+    /// The entry at the beginning of `bits`, if it is completely within the index.
     #[inline(always)]
     pub(super) fn short(&self, bits: u64) -> Entry {
         self.entries[(bits >> (64 - INDEX)) as usize]
     }
 
-    /// The same for an entry of any length, after that of the index.
+    /// The entry at the beginning of `bits`, of any length, after `short` of the index.
     #[cold]
     pub(super) fn long(&self, bits: u64, short: Entry) -> Entry {
         const { assert!(LONGEST + 15 <= 56, "a code and its value are there after a refill") };
@@ -80,7 +80,7 @@ impl<S: Symbols> Table<S> {
     }
 }
 
-/// Blocks that a code ends, whose number has `size` more bits.
+/// The number of blocks that a code ends; the number has `size` more bits.
 fn end(length: u8, size: u8, bits: u64) -> Entry {
     let more = (bits << length >> 1 >> (63 - size)) as i16;
     Entry { value: (1 << size) + more, advance: END, length: length + size }

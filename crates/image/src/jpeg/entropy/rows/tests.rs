@@ -1,4 +1,4 @@
-//! Our rows must be those of the library.
+//! Rows made by this crate must equal those of the library.
 
 use super::super::Request;
 use super::super::library::Library;
@@ -7,7 +7,7 @@ use crate::RowKey;
 use crate::draws::Draws;
 use crate::jpeg::ffi;
 
-/// The bits of the place of a coefficient that is among the first four in both directions.
+/// The bits in the index of a coefficient that is among the first four in both directions.
 const LOWEST: usize = 0b011_011;
 
 /// The functions that this machine has: each transform, and each conversion of colours.
@@ -19,7 +19,7 @@ fn ways() -> Vec<Functions> {
     transform::all().flat_map(with).collect()
 }
 
-/// Coefficients of every size, up to those that no encoder writes, and blocks that are flat or nearly so.
+/// Coefficients of every size, even larger than encoders write, and blocks that are flat or nearly so.
 fn fill(draws: &mut Draws, block: &mut Block) {
     let most = 1 << (1 + draws.below(16));
     *block = [0; 64];
@@ -47,7 +47,7 @@ fn decoded(
     out
 }
 
-/// A JPEG with steps of 16 bits, larger than any that an encoder writes.
+/// A JPEG with quantisation steps of 16 bits, larger than any that an encoder writes.
 fn with_large_steps(encoded: &[u8], draws: &mut Draws) -> Vec<u8> {
     const NARROW: [u8; 4] = [0xFF, 0xDB, 0, 67];
     const WIDE: [u8; 4] = [0xFF, 0xDB, 0, 131];
@@ -70,7 +70,7 @@ fn pixels_are_those_of_the_library_for_any_coefficients() {
     let (mut whole, mut reduced) = (0, 0);
     for seed in 0..1600 {
         let reduction = 1 << [0, 0, 0, 1, 2, 3][draws.below(6) as usize];
-        // Some are wider than what any of the functions does at a time.
+        // Some are wider than the number of pixels that any of the functions makes at a time.
         let most = if draws.below(4) == 0 { 1200 } else { 190 };
         let (width, height) = (1 + draws.below(most * reduction), 1 + draws.below(70 * reduction));
         let rgb = vec![0; width as usize * height as usize * 3];

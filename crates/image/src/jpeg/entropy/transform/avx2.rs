@@ -1,4 +1,4 @@
-//! The transform with AVX2: of two blocks at a time, and with less of it where only their lowest frequencies are there.
+//! The transform with AVX2: two blocks at a time, with less work if they have only their lowest frequencies.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -12,12 +12,12 @@ const FIRST: i32 = FIRST_SHIFT as i32;
 const SECOND: i32 = SECOND_SHIFT as i32;
 /// Bits after the point of a constant, as the intrinsics take them.
 const BITS: i32 = CONSTANT_BITS as i32;
-/// Blocks of a register.
+/// The number of blocks in a register.
 pub(super) const BLOCKS: usize = 2;
 /// Bytes of a row of a block.
 const ROW: usize = 16;
 
-/// The function, if this machine has all that it needs.
+/// The function, if this machine has the required features.
 pub(super) fn transform() -> Option<Transform> {
     // SAFETY: the function is only handed out where the machine has the feature.
     is_x86_feature_detected!("avx2").then_some(|job, samples| unsafe { transform_all(job, samples) })
@@ -48,7 +48,8 @@ unsafe fn transform_256(
     let upper = _mm256_or_si256(_mm256_or_si256(rows[1], rows[2]), rows[3]);
     let right = _mm256_unpackhi_epi64(_mm256_or_si256(rows[0], upper), lower);
     let is_low = is_zero(_mm256_or_si256(right, lower));
-    // Blocks without any AC below the first row: the library saves their first pass, which differs where it overflows.
+    // These blocks have no AC below the first row: the library skips their first pass, which differs if it
+    // overflows.
     let flat = without(_mm256_or_si256(upper, lower));
     if is_low && is_zero(_mm256_or_si256(_mm256_srli_epi64::<16>(rows[0]), upper)) {
         let all = same(_mm256_mullo_epi16(rows[0], tables[0]));
@@ -95,7 +96,7 @@ pub(super) fn is_zero(numbers: __m256i) -> bool {
     _mm256_testz_si256(numbers, numbers) == 1
 }
 
-/// Pixels around zero of blocks that have DC alone, of which they are `rows`: those of two rows.
+/// Pixels around zero for blocks with DC alone, whose `rows` these are: the pixels of two rows.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn same(rows: __m256i) -> __m256i {
@@ -107,10 +108,10 @@ fn same(rows: __m256i) -> __m256i {
     _mm256_shuffle_epi8(bytes, _mm256_setzero_si256())
 }
 
-/// Stores eight rows of both blocks, of which each register has two.
+/// Stores eight rows of both blocks; each register has two of them.
 ///
 /// # Safety
-/// As of [`transform_256`].
+/// The requirement of [`transform_256`].
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn write(pixels: [__m256i; 4], (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {
@@ -130,7 +131,7 @@ unsafe fn write(pixels: [__m256i; 4], (starts, pitch): ([usize; BLOCKS], usize),
     }
 }
 
-/// All bits of the halves of which no coefficient is there.
+/// Sets all bits of the halves without any coefficient.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn without(coefficients: __m256i) -> __m256i {
@@ -152,14 +153,14 @@ pub(super) fn by_rows<T>(blocks: &[&[T; 64]; BLOCKS]) -> [__m256i; 8] {
     rows
 }
 
-/// Rows as columns, in each block.
+/// Exchanges rows and columns in each block.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transposed(rows: [__m256i; 8]) -> [__m256i; 8] {
     interleaved(interleaved(interleaved(rows)))
 }
 
-/// Each row mixed with the one that is four after it.
+/// Mixes each row with the fourth after it.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn interleaved([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> [__m256i; 8] {
@@ -167,11 +168,11 @@ fn interleaved([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> [__m256i; 8] {
     [a, e, b, f, c, g, d, h]
 }
 
-/// One pass: of every column.
+/// One pass, over every column.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {
-    // Even rows.
+    // These are the even rows.
     let two_and_six = pairs(rows[2], rows[6]);
     let two = weighed(two_and_six, C_0_541, C_0_541 - C_1_847);
     let three = weighed(two_and_six, C_0_541 + C_0_765, C_0_541);
@@ -179,7 +180,7 @@ fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {
     let one = widened::<SHIFT, BITS>(_mm256_sub_epi16(rows[0], rows[4]));
     let even = [sum(zero, three), sum(one, two), difference(one, two), difference(zero, three)];
 
-    // Odd rows.
+    // These are the odd rows.
     let sums = pairs(_mm256_add_epi16(rows[7], rows[3]), _mm256_add_epi16(rows[5], rows[1]));
     let third = weighed(sums, C_1_175 - C_1_961, C_1_175);
     let fourth = weighed(sums, C_1_175, C_1_175 - C_0_390);
@@ -195,7 +196,8 @@ fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {
     combined::<SHIFT, _>(even, odd)
 }
 
-/// [`pass`] of rows of which the last four are zeros: the first and third of them, and the fourth and second.
+/// A [`pass`] over rows of which the last four are zeros: the first and third of them, and the fourth and
+/// second.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn low_pass<const SHIFT: i32, const N: usize>(even_rows: Sums<N>, odd_rows: Sums<N>) -> [__m256i; 8] {
@@ -228,17 +230,18 @@ fn combined<const SHIFT: i32, const N: usize>(even: [Sums<N>; 4], odd: [Sums<N>;
     done
 }
 
-/// Numbers of 32 bits: for the lower half of each block's columns, and for the upper one unless that is zeros.
+/// Numbers of 32 bits: for the lower half of each block's columns, and for the upper one unless that is
+/// zeros.
 pub(super) type Sums<const N: usize> = [__m256i; N];
 
-/// Numbers of two rows beside each other.
+/// The numbers of two rows, interleaved.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn pairs(a: __m256i, b: __m256i) -> Sums<2> {
     [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)]
 }
 
-/// [`pairs`] of rows of which the upper half is zeros.
+/// The [`pairs`] of rows whose upper half is zeros.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn first_pairs(a: __m256i, b: __m256i) -> Sums<1> {
@@ -274,7 +277,7 @@ pub(super) fn difference<const N: usize>(mut a: Sums<N>, b: Sums<N>) -> Sums<N> 
     a
 }
 
-/// A row with so many bits after the point, and half of what is rounded away in the end.
+/// A row with `BITS` bits after the point, plus half of the unit that is rounded away in the end.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn widened<const SHIFT: i32, const BITS: i32>(row: __m256i) -> Sums<2> {
@@ -286,7 +289,7 @@ pub(super) fn widened<const SHIFT: i32, const BITS: i32>(row: __m256i) -> Sums<2
     sums
 }
 
-/// [`widened`] of the lower half of a row.
+/// A [`widened`] lower half of a row.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn widened_first<const SHIFT: i32, const BITS: i32>(row: __m256i) -> Sums<1> {

@@ -1,4 +1,4 @@
-//! The transform with AVX-512: of Loeffler, Ligtenberg and Moschytz (ICASSP 1989), in fixed point.
+//! The transform with AVX-512, by Loeffler, Ligtenberg and Moschytz (ICASSP 1989), in fixed point.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use super::constants::*;
 use super::job::{Job, SIDE, TRANSFORMS, Transform};
 
-/// The function, if this machine has all that it needs.
+/// The function, if this machine has the required features.
 pub(super) fn transform() -> Option<Transform> {
     let has = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -27,7 +27,7 @@ fn transform_512(job: &Job<'_>, samples: &mut [u8]) {
         let steps = unsafe { _mm_loadu_si128(steps.as_ptr().cast()) };
         *row = _mm512_mullo_epi16(*row, _mm512_broadcast_i32x4(steps));
     }
-    // Coefficients below the first row.
+    // These are the coefficients below the first row.
     let [_, one, two, three, four, five, six, seven] = blocks;
     let upper = _mm512_or_si512(_mm512_or_si512(one, two), three);
     let lower = _mm512_or_si512(_mm512_or_si512(four, five), _mm512_or_si512(six, seven));
@@ -37,10 +37,11 @@ fn transform_512(job: &Job<'_>, samples: &mut [u8]) {
         // SAFETY: the places of the job are within the samples.
         return unsafe { write([same(rows[0]); 4], job, samples) };
     }
-    // Most blocks have their lowest frequencies alone.
+    // Most blocks have only their lowest frequencies.
     let is_low = is_zero(lower) && _mm512_test_epi64_mask(any, any) & UPPER_COLUMNS == 0;
     let mut columns = if is_low { low_pass::<FIRST_SHIFT>(rows) } else { pass::<FIRST_SHIFT>(rows) };
-    // Blocks without any AC below the first row: the library saves their first pass, which differs where it overflows.
+    // These blocks have no AC below the first row: the library skips their first pass, which differs if it
+    // overflows.
     let any = _mm512_test_epi64_mask(below, below);
     let flat = !(any | any >> 1) & !UPPER_COLUMNS;
     if flat != 0 {
@@ -57,7 +58,7 @@ fn transform_512(job: &Job<'_>, samples: &mut [u8]) {
     unsafe { write(pairs, job, samples) }
 }
 
-/// The numbers of a row of each block that are not of its first column.
+/// The numbers of a row of each block that are not in its first column.
 const AC_OF_FIRST_ROW: u32 = 0xFEFE_FEFE;
 /// The upper halves of the rows of each block.
 const UPPER_COLUMNS: u8 = 0b1010_1010;
@@ -68,7 +69,7 @@ fn is_zero(numbers: __m512i) -> bool {
     _mm512_test_epi64_mask(numbers, numbers) == 0
 }
 
-/// Pixels around zero of blocks that have DC alone, of which they are `rows`: those of two rows.
+/// Pixels around zero for blocks with DC alone, whose `rows` these are: the pixels of two rows.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn same(rows: __m512i) -> __m512i {
@@ -79,7 +80,7 @@ fn same(rows: __m512i) -> __m512i {
     _mm512_shuffle_epi8(_mm512_packs_epi16(level, level), _mm512_setzero_si512())
 }
 
-/// Stores eight rows of four blocks, of which each register has two.
+/// Stores eight rows of four blocks; each register has two of them.
 ///
 /// # Safety
 /// The places of the job are within the samples.
@@ -136,14 +137,14 @@ unsafe fn by_rows(blocks: [*const u8; TRANSFORMS]) -> [__m512i; 8] {
     rows
 }
 
-/// Rows as columns, in each block.
+/// Exchanges rows and columns in each block.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn transposed(rows: [__m512i; 8]) -> [__m512i; 8] {
     interleaved(interleaved(interleaved(rows)))
 }
 
-/// Each row mixed with the one that is four after it.
+/// Mixes each row with the fourth after it.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn interleaved([a, b, c, d, e, f, g, h]: [__m512i; 8]) -> [__m512i; 8] {
@@ -151,11 +152,11 @@ fn interleaved([a, b, c, d, e, f, g, h]: [__m512i; 8]) -> [__m512i; 8] {
     [a, e, b, f, c, g, d, h]
 }
 
-/// One pass: of every column.
+/// One pass, over every column.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn pass<const SHIFT: u32>(rows: [__m512i; 8]) -> [__m512i; 8] {
-    // Even rows.
+    // These are the even rows.
     let two_and_six = pairs(rows[2], rows[6]);
     let two = weighed(two_and_six, C_0_541, C_0_541 - C_1_847);
     let three = weighed(two_and_six, C_0_541 + C_0_765, C_0_541);
@@ -163,7 +164,7 @@ fn pass<const SHIFT: u32>(rows: [__m512i; 8]) -> [__m512i; 8] {
     let one = widened::<SHIFT>(_mm512_sub_epi16(rows[0], rows[4]));
     let even = [sum(zero, three), sum(one, two), difference(one, two), difference(zero, three)];
 
-    // Odd rows.
+    // These are the odd rows.
     let sums = pairs(_mm512_add_epi16(rows[7], rows[3]), _mm512_add_epi16(rows[5], rows[1]));
     let third = weighed(sums, C_1_175 - C_1_961, C_1_175);
     let fourth = weighed(sums, C_1_175, C_1_175 - C_0_390);
@@ -179,7 +180,7 @@ fn pass<const SHIFT: u32>(rows: [__m512i; 8]) -> [__m512i; 8] {
     combined::<SHIFT>(even, odd)
 }
 
-/// [`pass`] of rows of which the last four are zeros.
+/// A [`pass`] over rows of which the last four are zeros.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn low_pass<const SHIFT: u32>([zero, one, two, three, ..]: [__m512i; 8]) -> [__m512i; 8] {
@@ -217,7 +218,7 @@ fn combined<const SHIFT: u32>(even: [Sums; 4], odd: [Sums; 4]) -> [__m512i; 8] {
 /// Numbers of 32 bits: for the lower half of each block's columns, and for the upper one.
 type Sums = [__m512i; 2];
 
-/// Numbers of two rows beside each other.
+/// The numbers of two rows, interleaved.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn pairs(a: __m512i, b: __m512i) -> Sums {
@@ -244,7 +245,7 @@ fn difference(a: Sums, b: Sums) -> Sums {
     [_mm512_sub_epi32(a[0], b[0]), _mm512_sub_epi32(a[1], b[1])]
 }
 
-/// A row with the bits of constants after the point, and half of what is rounded away in the end.
+/// A row with the bits of constants after the point, plus half of the unit that is rounded away in the end.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn widened<const SHIFT: u32>(row: __m512i) -> Sums {

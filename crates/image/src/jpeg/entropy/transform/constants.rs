@@ -1,12 +1,12 @@
 //! The numbers of the transform, of Loeffler, Ligtenberg and Moschytz (ICASSP 1989), in fixed point.
 
-/// Bits after the point of a constant, and those that the first pass leaves.
+/// The bits after the point of a constant; below, those that the first pass leaves.
 pub(super) const CONSTANT_BITS: u32 = 13;
 pub(super) const PASS_BITS: u32 = 2;
-/// Bits that each pass rounds away. The second one divides by 8 as well.
+/// The bits that each pass rounds away. The second one divides by 8 as well.
 pub(super) const FIRST_SHIFT: u32 = CONSTANT_BITS - PASS_BITS;
 pub(super) const SECOND_SHIFT: u32 = CONSTANT_BITS + PASS_BITS + 3;
-/// What turns levels around zero to bytes, once they are bytes.
+/// The number to add to signed bytes around zero to get unsigned levels.
 pub(super) const CENTRE: i8 = i8::MIN;
 
 /// A number with [`CONSTANT_BITS`].

@@ -2,9 +2,9 @@
 
 use super::super::block::Block;
 
-/// Samples across and down a block at full scale.
+/// The samples across and down a block at full scale.
 pub(in super::super) const SIDE: usize = 8;
-/// Blocks that are transformed together.
+/// The number of blocks that are transformed together.
 pub(in super::super) const TRANSFORMS: usize = 4;
 
 /// Blocks of a component, and the places of their samples.
@@ -17,17 +17,18 @@ pub(in super::super) struct Job<'a> {
     pub(in super::super) blocks: [&'a Block; TRANSFORMS],
     /// Samples across and down a block: 8, or 4, 2 or 1 at a reduced scale.
     pub(in super::super) side: usize,
-    /// Steps of the coefficients.
+    /// The quantisation steps of the coefficients.
     pub(in super::super) quantization: &'a [u16; 64],
-    /// Where the first row of each block begins, from `start` on, and bytes from each row to the next. (A reference to what was
-    /// stored long ago: registers of numbers that were just stored one by one have to wait.)
+    /// The offset of the first row of each block, from `start` on; below, the bytes from each row to the
+    /// next. (This refers to numbers that were stored long ago: loading numbers into registers right after
+    /// they were stored one by one would stall.)
     pub(in super::super) start: usize,
     pub(in super::super) offsets: &'a [usize; TRANSFORMS],
     pub(in super::super) pitch: usize,
 }
 
 impl Job<'_> {
-    /// Whether its samples are within so many bytes.
+    /// Whether the samples of the job are within `bytes`.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn fits(&self, bytes: usize) -> bool {
         let rows = self.pitch.checked_mul(self.side - 1).and_then(|rows| rows.checked_add(self.side));

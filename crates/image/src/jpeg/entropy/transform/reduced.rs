@@ -1,4 +1,5 @@
-//! The transform to blocks of fewer samples with AVX2: 4, 2 or 1 across and down, of the lowest frequencies that these have.
+//! The transform to blocks of fewer samples with AVX2: 4, 2 or 1 across and down, from the lowest frequencies
+//! of the blocks.
 //!
 //! The constants are those of the library, for an image at a half, a quarter or an eighth of its scale.
 #![allow(unsafe_code)]
@@ -10,21 +11,21 @@ use super::avx2::*;
 use super::constants::*;
 use super::job::{Job, Transform};
 
-/// Bits that are rounded away for four samples, and for two: those of a whole block, of sums that are twice and four times as
-/// large.
+/// The bits that are rounded away for four samples, and below for two: those of a whole block, for sums that
+/// are twice and four times as large.
 const FIRST_OF_4: i32 = FIRST_SHIFT as i32 + 1;
 const SECOND_OF_4: i32 = SECOND_SHIFT as i32 + 1;
 const FIRST_OF_2: i32 = FIRST_SHIFT as i32 + 2;
 const SECOND_OF_2: i32 = SECOND_SHIFT as i32 + 2;
-/// Bits after the point of the mean in these sums.
+/// The bits after the point of the mean in these sums.
 const MEAN_OF_4: i32 = CONSTANT_BITS as i32 + 1;
 const MEAN_OF_2: i32 = CONSTANT_BITS as i32 + 2;
-/// What the mean of eight by eight coefficients is divided by.
+/// The mean of eight by eight coefficients is shifted right by this.
 const MEAN_SHIFT: u32 = 3;
-/// Bits of a level around zero before the library puts it within a byte: what is beyond them is lost.
+/// The bits of a level around zero before the library limits it to a byte: higher bits are lost.
 const LEVEL_BITS: u32 = 10;
 
-/// The function, if this machine has all that it needs.
+/// The function, if this machine has the required features.
 pub(super) fn transform() -> Option<Transform> {
     // SAFETY: the function is only handed out where the machine has the feature.
     is_x86_feature_detected!("avx2").then_some(|job, samples| unsafe { transform_all(job, samples) })
@@ -86,7 +87,7 @@ fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
         let odd = [pairs(one, three), pairs(five, seven)];
         pass_of_4::<FIRST_OF_4, 2>(widened::<FIRST_OF_4, MEAN_OF_4>(zero), pairs(two, six), odd)
     };
-    // As for whole blocks: where it overflows, the pass that the library saves differs.
+    // As for whole blocks, the pass that the library skips differs if it overflows.
     let flat = without(_mm256_or_si256(low, high));
     if !is_zero(flat) {
         let shifted = _mm256_slli_epi16::<{ PASS_BITS as i32 }>(zero);
@@ -110,7 +111,7 @@ fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     _mm256_shuffle_epi8(columns, across)
 }
 
-/// Samples around zero of blocks that have DC alone, of which they are the first numbers.
+/// The samples around zero of blocks with DC alone, given as the first numbers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn same(dc: __m256i) -> __m256i {
@@ -119,7 +120,8 @@ fn same(dc: __m256i) -> __m256i {
     _mm256_shuffle_epi8(_mm256_packs_epi16(level, level), _mm256_setzero_si256())
 }
 
-/// One pass: the mean, and the pairs of the second and sixth row, of the first and third, and of the fifth and seventh.
+/// One pass: the mean, and the pairs of the second and sixth row, of the first and third, and of the fifth
+/// and seventh.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn pass_of_4<const SHIFT: i32, const N: usize>(
@@ -174,7 +176,7 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     }
     let [zero, one, _, three, _, five, _, seven] = rows;
     let half = _mm256_set1_epi32(1 << (FIRST_OF_2 - 1));
-    // Of even columns, of which the first is needed, and of odd ones.
+    // Among even columns only the first is needed.
     let even = |row: __m256i| _mm256_slli_epi32::<16>(row);
     let odd = |row: __m256i| _mm256_blend_epi16::<0b1010_1010>(_mm256_setzero_si256(), row);
     let both = |a: __m256i, b: __m256i| _mm256_blend_epi16::<0b1010_1010>(a, b);
@@ -197,7 +199,7 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
         ];
     }
     let [[first, second], [odd_of_first, odd_of_second]] = made;
-    // Of each row twice: the sums of the odd columns, and the mean.
+    // Each row has these twice: the sums of the odd columns, and the mean.
     let columns = _mm256_packs_epi32(odd_of_first, odd_of_second);
     let [a, b, c, d] = [C_3_624, -C_1_272, C_0_850, -C_0_720];
     let weights = _mm256_broadcastsi128_si256(_mm_setr_epi16(a, b, c, d, a, b, c, d));

@@ -1,9 +1,9 @@
-//! Keeps a client that is to use Kerberos from a name node that lets anyone in: Java's client refuses it, and
-//! the client of HDFS here does not.
+//! Keeps a client that is to use Kerberos from a name node that lets anyone in: Java's client refuses such a
+//! node, but the client of HDFS here does not.
 //!
-//! Before the first request each name node of the configuration is asked how it wants to be spoken to, over a
-//! connection that is closed then. One that cannot be reached is left to the client, which fails by itself or
-//! takes another one.
+//! Before the first request each name node of the configuration is asked for its authentication, over a
+//! connection that is then closed. A node that cannot be reached is left to the client, which fails by itself
+//! or takes another one.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -32,26 +32,26 @@ use tokio::time::timeout;
 const AUTHENTICATION: &str = "hadoop.security.authentication";
 const FALLBACK: &str = "ipc.client.fallback-to-simple-auth-allowed";
 
-/// The port of a name node that names none.
-const PORT: u16 = 8020;
+/// The default port of a name node.
+const DEFAULT_PORT: u16 = 8020;
 
-/// How long a name node may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time that a name node may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest answer that is read.
-const LONGEST: u32 = 1 << 20;
+const MAX_ANSWER_BYTES: u32 = 1 << 20;
 
-/// The beginning of a connection that is negotiated, and the request for what is on offer: a header, and the
+/// The first bytes of a negotiated connection, and the request for the methods on offer: a header, and the
 /// state of SASL.
 const HELLO: &[u8] =
     b"hrpc\x09\x00\xdf\x00\x00\x00\x0e\x0a\x08\x02\x10\x00\x18\x41\x22\x00\x28\x01\x02\x10\x01";
 
-/// The configuration of Hadoop, as far as it says who is asked and how.
+/// The configuration of Hadoop, as far as it concerns name nodes and authentication.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Configuration(HashMap<String, String>);
 
 impl Configuration {
-    /// Reads the files of Hadoop's configuration, over which `options` go.
+    /// Reads the files of Hadoop's configuration, which `options` override.
     pub(super) fn read(options: impl IntoIterator<Item = (String, String)>) -> forebay_base::Result<Self> {
         let folder = std::env::var_os("HADOOP_CONF_DIR").map(PathBuf::from);
         let home = || std::env::var_os("HADOOP_HOME").map(|home| FilePath::new(&home).join("etc/hadoop"));
@@ -73,7 +73,7 @@ impl Configuration {
         Ok(Configuration(all))
     }
 
-    /// Whether Kerberos is asked for, and nothing else is allowed.
+    /// Whether Kerberos is required, and nothing else allowed.
     pub(super) fn needs_kerberos(&self) -> bool {
         let is_secure = self.get(AUTHENTICATION).is_some_and(|method| !method.eq_ignore_ascii_case("simple"));
         is_secure && !self.get(FALLBACK).is_some_and(|allowed| allowed.eq_ignore_ascii_case("true"))
@@ -103,7 +103,7 @@ impl Configuration {
                 ids.split(',').filter_map(address).map(str::to_owned).collect()
             }
             None if authority.contains(':') => vec![authority.to_owned()],
-            None => vec![format!("{authority}:{PORT}")],
+            None => vec![format!("{authority}:{DEFAULT_PORT}")],
         }
     }
 
@@ -119,7 +119,7 @@ pub(super) struct Guarded {
     door: Arc<Door>,
 }
 
-/// The name nodes, and whether all that answered want Kerberos.
+/// The name nodes, and whether all that answered require Kerberos.
 #[derive(Debug)]
 struct Door {
     name_nodes: Vec<String>,
@@ -139,7 +139,7 @@ impl Door {
 
     async fn ask(&self) -> Result<()> {
         for node in &self.name_nodes {
-            if let Ok(Ok(true)) = timeout(PATIENCE, takes_anyone(node)).await {
+            if let Ok(Ok(true)) = timeout(ANSWER_TIMEOUT, takes_anyone(node)).await {
                 let cause = format!(
                     "the name node {node} asks for no Kerberos, which {AUTHENTICATION} demands: it may not be the one it seems to be"
                 );
@@ -209,12 +209,12 @@ impl ObjectStore for Guarded {
     }
 }
 
-/// Whether the client of HDFS would tell this name node its user's name and nothing else.
+/// Whether the client of HDFS would send this name node only its user's name.
 async fn takes_anyone(node: &str) -> io::Result<bool> {
     let mut stream = TcpStream::connect(node).await?;
     stream.write_all(HELLO).await?;
     let length = stream.read_u32().await?;
-    if length > LONGEST {
+    if length > MAX_ANSWER_BYTES {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut answer = vec![0; length as usize];
@@ -222,8 +222,8 @@ async fn takes_anyone(node: &str) -> io::Result<bool> {
     offers_simple(&answer).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Whether an answer to [`HELLO`] leads the client to do without SASL: that is over at once, or the first way
-/// that it knows is SIMPLE. `None` for an answer that says no.
+/// Whether an answer to [`HELLO`] leads the client to skip SASL: negotiation ends at once, or the first
+/// method that the client knows is SIMPLE. `None` for an answer that is a refusal.
 fn offers_simple(answer: &[u8]) -> Option<bool> {
     const STATUS: u64 = 2;
     const STATE: u64 = 2;
@@ -269,7 +269,7 @@ impl<'a> Value<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// The message that comes next, behind its length.
+    /// The next embedded message, which follows its length.
     fn inner(&mut self) -> Option<Message<'a>> {
         let length = usize::try_from(self.varint()?).ok()?;
         self.0.split_off(..length).map(Message)
@@ -319,7 +319,7 @@ fn properties(file: &FilePath) -> std::result::Result<Vec<(String, String)>, Str
     Ok(found.collect())
 }
 
-/// Texts that a file includes, which stay while it is read.
+/// Texts that a file includes, which stay in memory while it is read.
 #[derive(Default)]
 struct Included {
     text: OnceCell<String>,
@@ -349,7 +349,7 @@ mod tests {
 
     use super::*;
 
-    /// An answer of a name node: a header of a call, and the state of SASL with these ways.
+    /// An answer of a name node: the header of a call, and the state of SASL with these methods.
     fn answer(state: u8, ways: &[&str]) -> Vec<u8> {
         let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
         let mut sasl = vec![0x10, state];

@@ -21,7 +21,7 @@ const CONVERTED: &str = "refs%2Fconvert%2Fparquet";
 const STORE: &str = "HuggingFace";
 
 /// The most pages of one listing. A hub that returns more is looping.
-const PAGES: usize = 100_000;
+const MAX_PAGES: usize = 100_000;
 
 /// One data set on the hub, at one revision.
 pub(super) struct Hub {
@@ -132,7 +132,7 @@ impl Hub {
         let number = page.number() + 1;
         let next = match next_link(answer.headers()) {
             // The token is sent there too.
-            Some(url) if !url.starts_with(&format!("{}/", self.endpoint)) || number >= PAGES => {
+            Some(url) if !url.starts_with(&format!("{}/", self.endpoint)) || number >= MAX_PAGES => {
                 return Err(generic(malformed()));
             }
             Some(url) if !seen.insert(url.clone()) => return Err(generic(half())),

@@ -139,7 +139,8 @@ impl ObjectStore for HuggingFace {
         Err(not_supported("writing"))
     }
 
-    /// A file that is read without a listing, a lookup or a condition has no hash; its commit is fixed all the same.
+    /// A file that is read without a listing, a lookup or a condition has no hash; its commit is fixed all
+    /// the same.
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let conditional = options.if_match.is_some()
             || options.if_none_match.is_some()

@@ -17,7 +17,7 @@ fn json(text: String) -> Answer {
     (200, vec![("Content-Type", "application/json".into())], text.into_bytes())
 }
 
-/// A hub with two pages of files, which are handed out by another server.
+/// A hub with two pages of files, which another server serves.
 fn hub(asked: &Asked, files: &str) -> Answer {
     let api = "/api/datasets/o/n";
     let file = |path: &str, oid: &str| {
@@ -102,7 +102,7 @@ async fn a_file_is_read_from_where_the_hub_redirects_without_the_token() {
     assert_eq!((head.size, head.e_tag.as_deref()), (FILE.len() as u64, Some("hash-a")));
     assert!(files.asked().iter().all(|asked| asked.header("authorization").is_none()));
 
-    // What is known of a file is not asked again for a condition.
+    // The metadata of a known file is not requested again for a condition.
     let before = hub.asked().len();
     let options = GetOptions::new().with_if_match(Some("hash-a")).with_range(Some(0..4));
     assert_eq!(store.get_opts(&path, options).await.unwrap().bytes().await.unwrap(), "PAR1");

@@ -146,7 +146,7 @@ async fn a_program_is_run_again_once_its_credentials_expire() {
     let process = home.read(&[]).unwrap().process.unwrap();
     std::fs::write(folder.join("print.until"), "2999-01-01T00:00:00Z").unwrap();
     let provider = process.provider();
-    // Expired when it was printed; from then on good for long.
+    // The credentials had expired when they were printed; from then on they are valid for long.
     for _ in 0..2 {
         assert_eq!(provider.get_credential().await.unwrap().key_id, "id1");
     }

@@ -17,7 +17,7 @@ use crate::source::local::{object_path, place, version_at};
 use crate::source::shown::shown;
 use crate::source::tables::FoundFile;
 
-/// Names in a folder that a missing one is compared with.
+/// The most names in a folder that a missing one is compared with.
 const NAMES_COMPARED: usize = 10_000;
 
 /// The file at a path.
@@ -26,7 +26,7 @@ pub(in crate::source::list) fn file(path: PathBuf, volume: usize) -> Result<Data
     Ok(DataFile { volume, ..entry(path, &metadata)? })
 }
 
-/// The files right in a folder; none where there is no such folder.
+/// The files directly in a folder; none if there is no such folder.
 pub(in crate::source::list) fn files_in(folder: &Path) -> Result<Vec<FoundFile>> {
     let failed = |error: io::Error| error.into_error().at(place(folder));
     let listed = match fs::read_dir(folder) {
@@ -49,7 +49,7 @@ pub(in crate::source::list) fn files_in(folder: &Path) -> Result<Vec<FoundFile>>
     Ok(found)
 }
 
-/// What is at a path, or at the end of the link that it is.
+/// The metadata of the file at a path, or at the end of its link.
 pub(in crate::source::list) fn look(path: &Path) -> Result<fs::Metadata> {
     fs::metadata(path).map_err(|error| {
         let missing = match fs::read_link(path) {
@@ -65,7 +65,7 @@ pub(in crate::source::list) fn look(path: &Path) -> Result<fs::Metadata> {
     })
 }
 
-/// What to do about a path that does not exist.
+/// The advice for a path that does not exist.
 fn near(path: &Path) -> String {
     let there = path.ancestors().skip(1).find(|folder| folder.as_os_str().is_empty() || folder.is_dir());
     let there = there.unwrap_or(path);
@@ -101,7 +101,7 @@ pub(in crate::source::list) fn entry(shown: PathBuf, metadata: &fs::Metadata) ->
     Ok(DataFile::plain(shown, whole, 0, pin))
 }
 
-/// What something is that is neither a file nor a folder.
+/// The kind of a thing that is neither a file nor a folder.
 fn kind_of(kind: fs::FileType) -> &'static str {
     match kind {
         kind if kind.is_fifo() => "a pipe",
@@ -112,7 +112,7 @@ fn kind_of(kind: fs::FileType) -> &'static str {
 
 pub(in crate::source::list) fn absolute(path: &Path) -> Result<PathBuf> {
     let absolute = paths::absolute(path).map_err(|error| error.at(place(path)))?;
-    // `a/../b` and `b` must be one file; links are kept, since the user may mean them.
+    // `a/../b` and `b` must be the same file; links are kept, since the user may mean them.
     let mut plain = PathBuf::new();
     for component in absolute.components() {
         match component {

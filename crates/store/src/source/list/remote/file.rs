@@ -23,7 +23,7 @@ pub(in crate::source::list) async fn file_below(
     file.map_err(|error| error.at(Place::file(remote.shown(&key))))
 }
 
-/// The objects right below a prefix below that of a table; none where there is no such prefix.
+/// The objects directly below a prefix, itself below that of a table; none if there is no such prefix.
 pub(in crate::source::list) async fn files_in(
     remote: &Remote,
     prefix: &str,
