@@ -66,7 +66,7 @@ except Exception as error: print(type(error).__name__, error)
     ran = script(code, path, f"{tmp_path}/*.parquet")
     first, second = ran.stdout.splitlines()
     assert first == "5 5", ran.stderr
-    assert second.startswith("NotFoundError x.parquet: the folder that this process works in was deleted"), ran
+    assert second.startswith("NotFoundError x.parquet: the working directory was deleted"), ran
 
 
 def test_all_rows_come_with_few_open_files_or_the_limit_is_named_before_the_run(tmp_path: Path) -> None:
