@@ -179,7 +179,7 @@ class Epoch(Iterator[Any]):
         ForebayError
             The batch could not be made. The epoch is over then.
         ClosedError
-            The epoch has ended, because the epoch or the loader was closed, another epoch was begun, or a
+            The epoch has ended, because the epoch or the loader was closed, another epoch was started, or a
             state was loaded. Or this process is a forked child.
 
         Examples

@@ -394,7 +394,7 @@ def test_next_moves_are_written_as_python_takes_them(tmp_path: Path, plain: Path
     ("end", "says"),
     [
         (lambda loader, epoch: epoch.close(), "epoch 3 was ended: it was closed (iterate over the loader again)"),
-        (lambda loader, epoch: iter(loader), "epoch 3 was ended: another epoch was begun (a loader has one epoch at"),
+        (lambda loader, epoch: iter(loader), "epoch 3 was ended: another epoch was started (a loader has one"),
         (
             lambda loader, epoch: loader.load_state_dict(loader.state_dict()),
             "epoch 3 was ended: a state was loaded (iterate over the loader again)",

@@ -119,8 +119,8 @@ def test_a_state_of_other_files_names_those_that_are_new_or_changed(tmp_path: Pa
 
     shutil.copy(tmp_path / "t" / "1.parquet", tmp_path / "t" / "late.parquet")
     said = refusal()
-    assert "saved with 3 files and 120 rows, and here there are 4 files and 160 rows; added: late.parquet" in said
-    assert "open the files of then alone" in said
+    assert "saved with 3 files and 120 rows, here there are 4 files and 160 rows; added: late.parquet" in said
+    assert "open the earlier files only" in said
     sources = [(fb.Loader(tmp_path / "t", shuffle=fb.Shuffle(seed=1)), 1.0), (fb.Loader(tmp_path / "t"), 1.0)]
     with pytest.raises(fb.StateMismatchError, match=r"late\.parquet.*source 0 of the mix"):
         fb.Mix(sources, batch_size=8).load_state_dict(mixed)

@@ -235,7 +235,7 @@ class Bucket:
         if not isinstance(self.by, str):
             raise InvalidError(f"by must be the name of a column, got {self.by!r}")
         if self.rows is None and self.tokens is None:
-            raise InvalidError("a bucket has no end (pass rows=... or tokens=...)")
+            raise InvalidError("a bucket needs a limit (pass rows=... or tokens=...)")
         if self.rows is not None:
             object.__setattr__(self, "rows", whole(self.rows, "rows", 1, 20))
         if self.tokens is not None:
