@@ -222,7 +222,7 @@ class Epoch(Iterator[Any]):
         loader, step = pulled.step
         if loader is not self._loader:
             raise InvalidError(
-                f"the batch was pulled from {loader!r}, and this is an epoch of {self._loader!r} "
+                f"the batch was pulled from {loader!r}, but this is an epoch of {self._loader!r} "
                 "(hand it over to an epoch of the loader that it was pulled from)"
             )
         loader._native.handed_over(step)

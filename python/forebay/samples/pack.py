@@ -109,7 +109,7 @@ class Pack:
             if not isinstance(getattr(self, name), bool):
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.split and self.truncate:
-            raise InvalidError("truncate=True cuts whole lists off, and they are split (pass split=False)")
+            raise InvalidError("truncate=True cuts whole lists off, but lists are split (pass split=False)")
         if isinstance(self.value, Mapping):
             object.__setattr__(self, "value", _values(self.value, columns))
         else:
