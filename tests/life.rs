@@ -182,7 +182,7 @@ fn an_epoch_that_is_ended_from_outside_names_the_reason() {
     for (end, cause) in [
         (
             (|loader| drop(loader.epoch(4))) as fn(&Loader),
-            "another epoch was begun (a loader has one epoch at a time",
+            "another epoch was started (a loader has one epoch at a time",
         ),
         (
             |loader| loader.restore(&loader.position()).unwrap(),
@@ -308,7 +308,7 @@ fn a_step_has_a_row_for_each_rank() {
     let refused = loader(&dir).global_batch_size(2).shard(shard(0, 3)).build().unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "global_batch_size is 2, and the shard is one of 3 (a step has a row for each rank, or more)"
+        "global_batch_size is 2, for 3 ranks (a step needs at least one row for each rank)"
     );
     let loader = loader(&dir).global_batch_size(10).shard(shard(0, 3)).build().unwrap();
     let spec = loader.spec();

@@ -179,7 +179,7 @@ class Epoch(Iterator[Any]):
         ForebayError
             The batch could not be made. The epoch is over then.
         ClosedError
-            The epoch has ended, because the epoch or the loader was closed, another epoch was begun, or a
+            The epoch has ended, because the epoch or the loader was closed, another epoch was started, or a
             state was loaded. Or this process is a forked child.
 
         Examples
@@ -222,7 +222,7 @@ class Epoch(Iterator[Any]):
         loader, step = pulled.step
         if loader is not self._loader:
             raise InvalidError(
-                f"the batch was pulled from {loader!r}, and this is an epoch of {self._loader!r} "
+                f"the batch was pulled from {loader!r}, but this is an epoch of {self._loader!r} "
                 "(hand it over to an epoch of the loader that it was pulled from)"
             )
         loader._native.handed_over(step)

@@ -218,7 +218,8 @@ def _restore(steps: _Steps, args: Any, trained: int, saved: Mapping[str, Any] | 
         return
     if position["batches"] != len(steps):
         raise StateMismatchError(
-            f"the checkpoint was saved with {position['batches']} batches to an epoch, and there are {len(steps)} now "
+            f"the checkpoint was saved with {position['batches']} batches to an epoch, but there are "
+            f"{len(steps)} now "
             "(keep the number of processes times batch_size, or use global_batch_size; or pass ignore_data_skip=True, "
             "which counts the rest of the epoch as a whole one)"
         )

@@ -118,14 +118,14 @@ def _take(takes: Callable[[bytes], D], urls: Any, store: Any, key: str, seconds:
     if "error" in header:
         raise IoError(
             f"{where}: rank {_READER}, which reads the footers, could not open it: {header['error']} "
-            f"(see to the error of rank {_READER})"
+            f"(see the error of rank {_READER})"
         )
     chunks = [
         _got(store, f"{key}/{header['proof']}/{number}", until, seconds, where) for number in range(header["chunks"])
     ]
     index = b"".join(chunks)
     if hashlib.blake2b(index, digest_size=16).hexdigest() != header["proof"]:
-        raise CorruptError(f"{where}: the index in the store is damaged (use a store of this run alone)")
+        raise CorruptError(f"{where}: the index in the store is damaged (use a store that only this run uses)")
     dataset = takes(index)
     if dataset.fingerprint != header["fingerprint"]:
         here, there = _counts(dataset.num_files, dataset.num_rows), _counts(header["files"], header["rows"])
@@ -148,7 +148,7 @@ def _put(store: Any, key: str, value: bytes) -> None:
     try:
         store.set(key, value)
     except Exception as error:
-        raise IoError(f"the store cannot be written to: {_said(error)} (see that its server runs)") from error
+        raise IoError(f"the store cannot be written to: {_said(error)} (check that its server runs)") from error
 
 
 def _got(store: Any, key: str, until: float, seconds: float, where: str) -> bytes:
@@ -169,7 +169,7 @@ def _got(store: Any, key: str, until: float, seconds: float, where: str) -> byte
             if not waits or time.monotonic() - began < _TURN_SECONDS / 2 < until - began:
                 raise IoError(
                     f"{where}: the store has no index of rank {_READER}: {_said(error)} "
-                    f"(see whether rank {_READER} opened the data set, and that the store's server runs)"
+                    f"(check that rank {_READER} opened the data set, and that the store's server runs)"
                 ) from error
             value = None
         if value is not None:
@@ -179,7 +179,7 @@ def _got(store: Any, key: str, until: float, seconds: float, where: str) -> byte
         if time.monotonic() >= until:
             raise IoError(
                 f"{where}: rank {_READER} has put no index into the store for {seconds:g} s "
-                f"(see whether rank {_READER} opens the same locations, or raise timeout)"
+                f"(check that rank {_READER} opens the same locations, or raise timeout)"
             )
         if not waits:
             time.sleep(_PAUSE_SECONDS)
@@ -195,7 +195,7 @@ def _read_header(value: bytes, where: str) -> dict[str, Any]:
         version = header["version"]
     except (ValueError, TypeError, KeyError):
         raise CorruptError(
-            f"{where}: the store has something else than an index (use a store of this run alone)"
+            f"{where}: the store holds something other than an index (use a store that only this run uses)"
         ) from None
     if version != _VERSION:
         raise StateMismatchError(

@@ -102,7 +102,7 @@ def _check_sharding(train: Loader, sharding: Any) -> None:
     # same rows, the ranks may have any order.
     if len(rows) > 1 and (given.world != wanted.world or (wanted.world < len(rows) and given.rank != wanted.rank)):
         raise InvalidError(
-            f"the loader has {given!r}, and this sharding makes this process {wanted!r} (pass "
+            f"the loader has {given!r}, but this sharding makes this process {wanted!r} (pass "
             "shard=forebay.Shard.from_sharding(sharding))"
         )
 

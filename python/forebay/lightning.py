@@ -262,7 +262,7 @@ def _restore(loaders: Loaders, state: Any) -> None:
         return
     if set(state) != set(loaders):
         raise StateMismatchError(
-            f"the checkpoint has positions of {', '.join(sorted(state))}, and the loaders are "
+            f"the checkpoint has positions of {', '.join(sorted(state))}, but the loaders are "
             f"{', '.join(sorted(loaders))} (return the same loaders as in the run that was saved)"
         )
     for key, loader in loaders.items():

@@ -504,7 +504,7 @@ class Loader:
         True
         """
         if epoch is not None and step is None:
-            raise InvalidError(f"epoch={epoch!r}, but no step of it was given (pass which(0, epoch={epoch!r}))")
+            raise InvalidError(f"epoch={epoch!r} was given without a step (pass which(0, epoch={epoch!r}))")
         bits = {"step": (step, 64), "epoch": (epoch, 64), "rank": (rank, 32)}
         asked = [None if value is None else whole(value, name, 0, size) for name, (value, size) in bits.items()]
         return [self._place(source, row) for source, row in self._native.which(*asked)]
@@ -774,11 +774,11 @@ class Loader:
         """Refuses a state of a mix for a loader of one data set, and the reverse."""
         if not self._is_mix and "mix" in state:
             raise StateMismatchError(
-                "this is a state of a mix, and not a state of a loader (pass it to a forebay.Mix of the same sources)"
+                "this is a state of a mix, not of a loader (pass it to a forebay.Mix of the same sources)"
             )
         if self._is_mix and "mix" not in state and "version" in state:
             raise StateMismatchError(
-                "this is a state of a loader, and not a state of a mix (pass it to a forebay.Loader of its data set)"
+                "this is a state of a loader, not of a mix (pass it to a forebay.Loader of its data set)"
             )
 
     # Life

@@ -268,7 +268,7 @@ def _source(number: int, one: Any) -> tuple[dict[str, Any], Dataset, float]:
         raise InvalidError(f"source {number} must be a pair of a source and its weight (pass (loader, 0.7))")
     source, weight = one
     if isinstance(source, Mix):
-        raise InvalidError(f"source {number} is a mix itself (pass its sources, with weights that are multiplied)")
+        raise InvalidError(f"source {number} is itself a mix (pass its sources, and multiply their weights)")
     if isinstance(source, Loader):
         for name in _OF_THE_MIX:
             if source._arguments.get(name, _DEFAULTS[name]) != _DEFAULTS[name]:

@@ -72,7 +72,7 @@ impl Column {
         if array.is_instance_of::<PyDict>() {
             let name = self.name();
             return Err(PyTypeError::new_err(format!(
-                "column {name:?} is a structure, which is no array (take a field of batch[{name:?}])"
+                "column {name:?} is a structure, which is not an array (take a field of batch[{name:?}])"
             )));
         }
         let array = py.import("numpy")?.call_method1("asarray", (array, &dtype))?;

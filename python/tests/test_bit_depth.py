@@ -305,9 +305,9 @@ def test_a_damaged_file_is_a_bad_row(tmp_path: Path) -> None:
     ("image", "said"),
     [
         (GREY.dtype("uint16").normalize((0.5,) * 3, (0.5,) * 3), "normalize with dtype uint16"),
-        (COLOUR.color_jitter(0.4).dtype("uint16"), "color_jitter of images of 16 bits"),
-        (COLOUR.random_grayscale().dtype("float32").bit_depth(16), "random_grayscale of images of 16 bits"),
-        (COLOUR.gaussian_blur(3).dtype("uint16"), "gaussian_blur of images of 16 bits"),
+        (COLOUR.color_jitter(0.4).dtype("uint16"), "color_jitter with images of 16 bits"),
+        (COLOUR.random_grayscale().dtype("float32").bit_depth(16), "random_grayscale with images of 16 bits"),
+        (COLOUR.gaussian_blur(3).dtype("uint16"), "gaussian_blur with images of 16 bits"),
         (COLOUR.bit_depth(16), "bit_depth 16 with dtype uint8"),
         (COLOUR.dtype("uint16").bit_depth(8), "bit_depth 8 with dtype uint16"),
         (fb.Image.fit(9, fill=0.5).dtype("uint16"), "whole numbers from 0 to 65535"),

@@ -43,7 +43,7 @@ def test_the_cache_changes_nothing_but_where_rows_come_from(plain: Path, tmp_pat
 def test_an_exact_shuffle_needs_the_cache_and_not_the_memory(photos: Path, tmp_path: Path) -> None:
     shuffle = fb.Shuffle.exact(3)
     oracle = ids(small(photos, shuffle=shuffle, batch_size=4))
-    with pytest.raises(fb.TooLargeError, match="give it a cache"):
+    with pytest.raises(fb.TooLargeError, match="use a cache"):
         small(photos, shuffle=shuffle, batch_size=4, memory="200kB")
     cache = fb.DiskCache(tmp_path, max_bytes="1GB")
     loader = small(photos, shuffle=shuffle, batch_size=4, memory="200kB", cache=cache)

@@ -33,7 +33,7 @@ def test_an_image_has_its_own_size_and_the_pixels_of_pillow(form):
 def test_a_tiff_of_floating_point_numbers_is_refused_with_a_next_move():
     file = io.BytesIO()
     Pillow.new("F", (8, 8)).save(file, "TIFF")
-    with pytest.raises(fb.BadRowError, match=r"a TIFF of floating-point numbers.*\(store it with 8 or 16 bits a channel"):
+    with pytest.raises(fb.BadRowError, match=r"floating-point numbers is not read .store it with 8 or 16 bits"):
         fb.decode_image(file.getvalue())
 
 

@@ -180,6 +180,6 @@ def test_a_vacuumed_file_is_named_with_the_version_that_needs_it(tmp_path: Path)
 
 def test_versions_are_of_tables_alone(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(fb.InvalidError, match="is no table, and has no versions"):
+    with pytest.raises(fb.InvalidError, match="is not a table, and has no versions"):
         fb.Dataset(tmp_path, version=1)
     assert fb.Dataset(tmp_path).version is None

@@ -357,7 +357,7 @@ def test_unknown_values_are_counted(tmp_path: Path) -> None:
         assert codes.tolist() == [0, 1, 1, 1, 0, 1]
         # The null is not one of them, whatever it is filled with.
         assert loader.stats().to_dict()["unknown_values"] == 3 + 2
-        assert "5 in no vocabulary" in str(loader.stats())
+        assert "5 not in the vocabulary" in str(loader.stats())
         assert "forebay_values_unknown_total 5" in loader.stats().to_prometheus()
 
 

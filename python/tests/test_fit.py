@@ -345,7 +345,7 @@ def test_what_can_never_work_is_refused(data: Path) -> None:
 def test_the_size_does_not_hide_a_stored_column(tmp_path: Path) -> None:
     file = encoded(np.zeros((4, 4, 3), np.uint8))
     pq.write_table(pa.table({"image": [file], "image.size": [4]}), tmp_path / "a.parquet")
-    with pytest.raises(fb.InvalidError, match="leave that out of columns"):
+    with pytest.raises(fb.InvalidError, match="leave that column out of columns"):
         fb.Loader(tmp_path, decode={"image": fb.Image.fit(8)})
     with fb.Loader(tmp_path, decode={"image": fb.Image.fit(8)}, columns=["image"]) as loader:
         assert next(iter(loader))["image.size"].tolist() == [[4, 4]]

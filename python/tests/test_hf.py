@@ -148,7 +148,7 @@ def test_another_global_batch_is_refused(plain: Path, tmp_path: Path) -> None:
         fb.hf.Trainer(model, arguments, train_dataset=train).train(resume_from_checkpoint=checkpoint)
         return model.rows
 
-    with pytest.raises(fb.StateMismatchError, match=r"16 batches to an epoch, and there are 10 now \(keep"):
+    with pytest.raises(fb.StateMismatchError, match=r"16 batches to an epoch, but there are 10 now \(keep"):
         resume()
     # The rest of the epoch, and then the next one.
     rest = resume(ignore_data_skip=True, num_train_epochs=2)

@@ -66,7 +66,7 @@ def test_places_are_denied(plain: Path) -> None:
     bad = fb.SkippedRow("a", 0, 1, "x", "why", int(places[0].row_id))
     with small(plain, deny=[bad]) as loader:
         assert loader.num_rows == 999
-    with pytest.raises(fb.InvalidError, match="not known by a row id"):
+    with pytest.raises(fb.InvalidError, match="which has no row id"):
         small(plain, deny=[fb.SkippedRow("a", 0, 1, "x", "why")])
 
 

@@ -316,7 +316,7 @@ def test_a_mix_is_used_as_a_loader(folders: tuple[Path, Path]) -> None:
     running = iter(mix)
     next(running)
     later = iter(mix)
-    with pytest.raises(fb.ClosedError, match="another epoch was begun"):
+    with pytest.raises(fb.ClosedError, match="another epoch was started"):
         next(running)
     assert len(list(later)) == 100
     state = mix.state_dict()
@@ -440,7 +440,7 @@ def test_images_of_several_sources_are_one_array(documented: Path) -> None:
 @pytest.mark.parametrize(
     ("sources", "options", "said"),
     [
-        ([], {}, "a mix without sources"),
+        ([], {}, "a mix needs at least one source"),
         ("ab", {}, "sources must be a list"),
         ([("a",)], {}, "source 0 must be a pair"),
         ([("a", "1")], {}, "the weight of source 0 must be a number"),
@@ -477,7 +477,7 @@ def test_options_of_a_source_that_belong_to_the_mix_are_refused(folders: tuple[P
         loader = fb.Loader(folders[0], **options)  # type: ignore[arg-type]
         with pytest.raises(fb.InvalidError, match=f"source 0 has .?{next(iter(options))}.?, which a mix does not have"):
             fb.Mix([(loader, 1)])
-    with pytest.raises(fb.InvalidError, match="a mix itself"):
+    with pytest.raises(fb.InvalidError, match="itself a mix"):
         fb.Mix([(mixed(folders), 1)])
 
 

@@ -259,7 +259,7 @@ def odd(tmp_path: Path) -> Path:
         (fb.Pack("x", 4), "row group 0, row 1, column \"x\": null where a list is packed .*deny.*Skip"),
         (fb.Pack("x", 4, across="file"), "row 1, column \"x\": null where a list"),
         (fb.Pack("x", 4, split=False, truncate=True), "row 1, column \"x\": null where a list"),
-        (fb.Bucket("x", tokens=4), "row group 0, row 3, column \"x\": a row of 9 values, and a bucket has 4 .*tokens.*Skip"),
+        (fb.Bucket("x", tokens=4), "row 3, column \"x\": a row of 9 values does not fit a bucket of 4 .*tokens.*Skip"),
     ],
     ids=repr,
 )
@@ -416,7 +416,7 @@ def test_a_loader_refuses_what_packs_cannot_have(documents: Path) -> None:
         made(fb.Bucket("n", tokens=30))
     with pytest.raises(fb.UnknownColumnError, match="token"):
         made(fb.Pack("token", 8))
-    with pytest.raises(fb.InvalidError, match="which says no lengths"):
+    with pytest.raises(fb.InvalidError, match="which does not give lengths"):
         made(fb.Bucket("score", rows=3))
 
 

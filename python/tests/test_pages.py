@@ -183,10 +183,10 @@ def test_numbers_of_the_guide_are_those_of_the_code() -> None:
     assert f"a batch has {rows} rows" in text("docs/guide/first-loader.md")
     assert f"| `--batch-size` | {rows} |" in text("docs/guide/program.md")
     memory = text("docs/guide/memory.md")
-    least, most = (number("src/loader/sizing.rs", name) for name in ("AHEAD", "AHEAD_MOST"))
-    assert number("src/loader/sizing.rs", "AHEAD_SHARE") == 8 and number("src/loader/sizing.rs", "BATCHES_SHARE") == 2
+    least, most = (number("src/loader/sizing.rs", name) for name in ("MIN_AHEAD", "MAX_AHEAD"))
+    assert number("src/loader/sizing.rs", "AHEAD_DIVISOR") == 8 and number("src/loader/sizing.rs", "BATCHES_DIVISOR") == 2
     assert f"| batches made ahead | an eighth: {least} to {most} batches |" in memory
-    images = number("crates/image/src/workspace.rs", "LEAST_BYTES") >> 20
+    images = number("crates/image/src/workspace.rs", "MIN_BYTES") >> 20
     assert f"a quarter, at least {images} MiB" in memory
     beside = re.search(r"const BESIDE: u64 = (\d+) \* MIB;", text("crates/cli/tests/memory.rs"))
     assert beside

@@ -191,8 +191,8 @@ def test_keys_have_the_types_that_are_declared(tmp_path: Path) -> None:
         copy = pickle.loads(pickle.dumps(loader))
         assert copy.num_rows == 1 and str(copy.schema) == str(loader.schema)
     for wrong, said in (
-        ({"day": "int32"}, "in its folder's name is no int32"),
-        ({"days": "date"}, "a key that no folder has"),
+        ({"day": "int32"}, "in its folder's name is not a value of type int32"),
+        ({"days": "date"}, "in no folder's name"),
         ({"day": "decimal"}, "has no type"),
         ([("day", "date")], "must be a dict"),
     ):

@@ -66,7 +66,7 @@ except Exception as error: print(type(error).__name__, error)
     ran = script(code, path, f"{tmp_path}/*.parquet")
     first, second = ran.stdout.splitlines()
     assert first == "5 5", ran.stderr
-    assert second.startswith("NotFoundError x.parquet: the folder that this process works in was deleted"), ran
+    assert second.startswith("NotFoundError x.parquet: the working directory was deleted"), ran
 
 
 def test_all_rows_come_with_few_open_files_or_the_limit_is_named_before_the_run(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_a_state_of_other_files_names_those_that_are_new_or_changed(tmp_path: Pa
 
     shutil.copy(tmp_path / "t" / "1.parquet", tmp_path / "t" / "late.parquet")
     said = refusal()
-    assert "saved with 3 files and 120 rows, and here there are 4 files and 160 rows; added: late.parquet" in said
-    assert "open the files of then alone" in said
+    assert "saved with 3 files and 120 rows, here there are 4 files and 160 rows; added: late.parquet" in said
+    assert "open the earlier files only" in said
     sources = [(fb.Loader(tmp_path / "t", shuffle=fb.Shuffle(seed=1)), 1.0), (fb.Loader(tmp_path / "t"), 1.0)]
     with pytest.raises(fb.StateMismatchError, match=r"late\.parquet.*source 0 of the mix"):
         fb.Mix(sources, batch_size=8).load_state_dict(mixed)

@@ -148,7 +148,7 @@ def test_no_thread_is_left_behind(plain: Path, kind: str, end: str) -> None:
 
 
 def test_what_has_no_loader_is_refused(kind: str) -> None:
-    with pytest.raises(fb.InvalidError, match="the loader behind a list is not known"):
+    with pytest.raises(fb.InvalidError, match="the loader of a list is unknown"):
         getattr(fb, kind).bar([1, 2])
     with pytest.raises(fb.InvalidError, match=r"expected a forebay.Loader, got str"):
         getattr(fb, kind).bar([1, 2], loader="x")
@@ -178,7 +178,7 @@ def test_a_data_loader_without_workers_is_known(plain: Path) -> None:
         watched = Watched(batches, None)
         assert len(list(watched)) == watched.done == 16
         behind = torch.utils.data.DataLoader(fb.torch.dataset(train), batch_size=None, num_workers=1)
-        with pytest.raises(fb.InvalidError, match="the loader behind a DataLoader is not known"):
+        with pytest.raises(fb.InvalidError, match="the loader of a DataLoader is unknown"):
             Watched(behind, None)
 
 

@@ -171,7 +171,7 @@ def test_what_can_never_work_is_refused(stored: Path) -> None:
         ({"rename": {"meta": "a"}, "flatten": True}, r"fields are columns of their own.*meta\.author"),
         ({"rename": {"x": "a"}, "fill_null": {"x": 0.0}}, r'"x", which is delivered as "a"'),
         ({"rename": {"x": "a"}, "null_mask": ["x"]}, r'"x", which is delivered as "a"'),
-        ({"rename": {"x": "x.mask", "y": "x"}, "null_mask": ["x"]}, "would have the name of a stored column"),
+        ({"rename": {"x": "x.mask", "y": "x"}, "null_mask": ["x"]}, "the name of a stored column"),
         ({"rename": {"x": 5}}, r"rename\['x'\] must be a str, got 5"),
         ({"rename": ["x"]}, "rename must be a dict"),
     ]

@@ -133,8 +133,8 @@ def test_denied_rows_never_come_and_all_others_once(numbers: Path, tmp_path: Pat
         (7, "deny must be a list of row ids"),
         (b"x", "deny must be a list of row ids"),
         ([1.5], "deny must have row ids"),
-        ([True], "which is no row id"),
-        ([1 << 63], "which is no row id"),
+        ([True], "which is not a row id"),
+        ([1 << 63], "which is not a row id"),
         ({1: [2]}, "names of columns as keys"),
         ({"n": 7}, "must be a list of values or the file of one"),
         ({"n": [float("nan")]}, "must be finite"),
@@ -354,7 +354,7 @@ def test_a_step_keeps_its_rows_on_any_number_of_ranks(numbers: Path, worlds: tup
 def test_a_global_batch_is_instead_of_a_batch(numbers: Path) -> None:
     with pytest.raises(fb.InvalidError, match="batch_size and global_batch_size were given"):
         fb.Loader(numbers, batch_size=4, global_batch_size=8)
-    with pytest.raises(fb.InvalidError, match="global_batch_size is 2, and the shard is one of 3"):
+    with pytest.raises(fb.InvalidError, match="global_batch_size is 2, for 3 ranks"):
         fb.Loader(numbers, global_batch_size=2, shard=fb.Shard(rank=0, world=3))
     with pytest.raises(fb.InvalidError, match="global_batch_size must be an int"):
         fb.Loader(numbers, global_batch_size=2.5)

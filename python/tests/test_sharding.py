@@ -47,7 +47,7 @@ def test_ranks_follow_the_order_of_the_rows_and_share_them_once() -> None:
 
 
 def test_rows_that_are_shared_in_part_are_refused() -> None:
-    with pytest.raises(fb.InvalidError, match="processes 0 and 1 share some rows of a batch, and each has others"):
+    with pytest.raises(fb.InvalidError, match="processes 0 and 1 share some rows of a batch, but not all"):
         place_of(0, {0: ranges((0, 1), (1, 2)), 1: ranges((1, 2), (2, 3))})
     with pytest.raises(fb.InvalidError, match="from 1 to 2 parts of the rows"):
         place_of(0, {0: ranges((0, 1), (1, 2)), 1: ranges((2, 3))})
@@ -118,4 +118,4 @@ def test_two_processes_of_jax_agree(plain: Path) -> None:
     said = [process.communicate(timeout=120) for process in processes]
     for process, (out, err) in zip(processes, said, strict=True):
         assert process.returncode == 0, err[-3000:]
-        assert "and this sharding makes this process forebay.Shard(rank=0, world=1) (pass shard=" in out
+        assert "but this sharding makes this process forebay.Shard(rank=0, world=1) (pass shard=" in out

@@ -76,7 +76,7 @@ def test_a_batch_without_a_good_row_has_the_next_one_of_its_rank(tmp_path: Path,
 
 def test_a_rank_without_a_good_row_is_told(tmp_path: Path) -> None:
     path = vectors(tmp_path, {3, 11, 19})
-    says = "row group 0, row 3, column .*no row of this rank's in epoch 0 can be delivered, the first because: null"
+    says = "row 3, column .*no row of this rank in epoch 0 can be delivered, the first because: null"
     with pytest.raises(fb.BadRowError, match=says) as refused:
         list(loader(path, 3, 8, global_batch_size=8))
     assert "fill_null" in str(refused.value), "the next move for that row"

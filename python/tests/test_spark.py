@@ -359,7 +359,7 @@ def test_executors_with_another_disk_are_noticed(spark: Any, tmp_path: Path, mon
     elsewhere.mkdir()
     pq.write_table(pa.table({"id": range(3)}), elsewhere / "0.parquet")
     monkeypatch.setattr("forebay.spark.folder.Folder.url", lambda self, folder: str(elsewhere))
-    with pytest.raises(fb.IoError, match=r"Spark wrote 10 rows, and 3 are there \(cache_url must be a folder"):
+    with pytest.raises(fb.IoError, match=r"Spark wrote 10 rows, but 3 are in the files \(cache_url must be a folder"):
         fb.spark.dataset(spark.range(10), tmp_path / "cache", name="x")
     assert list((tmp_path / "cache").rglob("*.parquet")) == []
 

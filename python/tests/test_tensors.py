@@ -264,7 +264,7 @@ def test_a_tensor_is_a_small_frozen_value() -> None:
         (("complex64", 3), {}, "dtype must be one of"),
         ((None, 3), {}, "dtype must be one of"),
         ((">f4", 3), {}, "byte_order"),
-        (("int8", ()), {}, "one side or more"),
+        (("int8", ()), {}, "at least one side"),
         (("int8", (3, 0)), {}, "at least 1"),
         (("int8", "33"), {}, "tuple of int"),
         (("int8", 2.5), {}, "tuple of int"),

@@ -145,7 +145,7 @@ def test_what_is_in_the_store_is_not_believed(plain: Path) -> None:
     with pytest.raises(fb.CorruptError, match="the index in the store is damaged"):
         fb.Dataset.together(plain, store, rank=1)
     store.values = {**whole, header: b"something"}
-    with pytest.raises(fb.CorruptError, match="something else than an index"):
+    with pytest.raises(fb.CorruptError, match="something other than an index"):
         fb.Dataset.together(plain, store, rank=1)
     store.values = {**whole, header: whole[header].replace(b'"version": 1', b'"version": 9')}
     with pytest.raises(fb.StateMismatchError, match="another version of forebay"):

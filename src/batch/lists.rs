@@ -98,7 +98,7 @@ impl Lists {
                 let values = values.as_struct().clone();
                 Ok(Arc::new(MapArray::try_new(entries, offsets, values, nulls, sorted).or_fail()?))
             }
-            other => Err(Error::new(ErrorKind::Internal, format!("{other} is no list"))),
+            other => Err(Error::new(ErrorKind::Internal, format!("{other} is not a list"))),
         }
     }
 }

@@ -164,7 +164,9 @@ impl DiskCache {
     /// folder cannot be created or read.
     pub fn open(folder: impl AsRef<Path>, max_bytes: u64) -> Result<DiskCache> {
         if max_bytes == 0 {
-            return Err(Error::invalid("a cache of 0 bytes").hint("give it room, or do without it"));
+            return Err(
+                Error::invalid("the cache has max_bytes 0").hint("give it room, or leave the cache out")
+            );
         }
         let cache = DiskCache::new(
             Space::new(Folder::open(&forebay_base::paths::local(folder)?)?, max_bytes),

@@ -220,7 +220,7 @@ impl DeclinedStats {
             (too_large, "larger than the cache"),
             (busy, "another process was writing the same"),
             (unwritable, "a column of a type that is not kept"),
-            (blocked, "something else has the name of an entry"),
+            (blocked, "a file that is not an entry has its name"),
             (behind, "the disk was too slow"),
             (faults, "the disk failed"),
         ];

@@ -109,7 +109,7 @@ impl DiskCache {
 
     fn failed(&self, done: &str, error: &io::Error) -> Error {
         let folder = self.folder().to_string_lossy();
-        let hint = format!("make it and all in it writable for this user: chmod -R u+rwX {folder}");
+        let hint = format!("make it and its contents writable for this user: chmod -R u+rwX {folder}");
         folder::failed(done, error).at(Place::file(folder)).hint(hint)
     }
 }

@@ -102,7 +102,7 @@ impl Arrivals {
         let hint = "raise `memory`, or use fewer lanes, a smaller window or smaller batches";
         Error::new(ErrorKind::TooLarge, cause).hint(match self.gauge.has_cache() {
             true => format!(
-                "{hint}; rows in the cache would take none, and its stats() say why it has not kept them"
+                "{hint}; rows in the cache would need no memory, and its stats() say why it has not kept them"
             ),
             false => hint.into(),
         })

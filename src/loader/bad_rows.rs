@@ -5,7 +5,7 @@ use forebay_store::catalog::RowId;
 use serde::{Deserialize, Serialize};
 
 /// The alternative to an error about a bad row.
-pub(crate) const SKIP_HINT: &str = "to count and skip such rows, say so with `on_bad_row`";
+pub(crate) const SKIP_HINT: &str = "set `on_bad_row` to skip and count such rows";
 
 /// The policy for rows that cannot be delivered. The default is `Raise`.
 ///
@@ -71,7 +71,7 @@ impl OnBadRow {
         let cause = format!("{count} bad rows, of which {at_most} may be skipped: {}", error.cause());
         Err(Error::new(ErrorKind::BadRow, cause)
             .at(error.place().clone())
-            .hint("raise at_most, or mend the rows"))
+            .hint("raise at_most, or repair the rows"))
     }
 }
 

@@ -251,7 +251,7 @@ impl OpenOptions {
     pub fn open(self, locations: impl Locations) -> Result<Dataset> {
         let locations = locations.into_locations()?;
         if locations.is_empty() {
-            return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
+            return Err(Error::invalid("the list of locations is empty").hint("give a path, a URL or a glob"));
         }
         let OpenOptions { storage, folders, differences, partition_types, index, hands_on, as_of } = self;
         let key_types = KeyTypes::new(partition_types)?;

@@ -154,7 +154,7 @@ impl Lengths {
     fn too_large(&self, bytes: u64, rows: u64, heavy: &Heaviest, found: FoundRow) -> Error {
         let largest = self.largest;
         let cause = format!(
-            "a batch of {rows} rows takes {}, over the {} that one may take of the memory budget",
+            "a batch of {rows} rows takes {}, over the {} that one batch may take of the memory budget",
             words(bytes),
             words(largest)
         );

@@ -172,14 +172,14 @@ impl Pass {
     }
 
     fn nothing_to_deliver(&self) -> Error {
-        let cause = format!("no row of this rank's in epoch {} can be delivered", self.number);
+        let cause = format!("no row of this rank in epoch {} can be delivered", self.number);
         let error = match self.refill.bad().first() {
             Some(first) => {
                 first.error().of_kind(ErrorKind::BadRow).about(&format!("{cause}, the first because"))
             }
             None => Error::new(ErrorKind::BadRow, cause),
         };
-        error.hint_if_none("mend the rows, or leave them out with `deny`")
+        error.hint_if_none("repair the rows, or leave them out with `deny`")
     }
 
     /// Counts the first `until` bad rows as returned.
@@ -230,7 +230,7 @@ pub fn ended(number: u64, reason: Reason) -> Error {
         Reason::Closed => return Error::closed(),
         Reason::Left => ("it was closed", "iterate over the loader again"),
         Reason::Superseded => (
-            "another epoch was begun",
+            "another epoch was started",
             "a loader has one epoch at a time; make another loader for a second one",
         ),
         Reason::Restored => ("a state was loaded", "iterate over the loader again"),

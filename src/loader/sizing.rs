@@ -201,14 +201,14 @@ impl Sizing {
             return Ok(());
         }
         let cause = format!(
-            "the footers, the values of the filter and the rows that are selected take {}, over the {} that a \
-             memory of {} has for them",
+            "the footers, the values of the filter and the selection of rows take {}, over the {} that \
+             a memory of {} leaves for them",
             words(bytes),
             words(self.row_groups),
             words(self.memory)
         );
         let enough = words(self.beside(bytes).total(self.row_groups));
-        let hint = format!("raise `memory` to {enough}, or give it fewer files or values");
+        let hint = format!("raise `memory` to {enough}, or read fewer files or values");
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
@@ -309,7 +309,7 @@ impl Sizing {
         if order.is_exact() {
             let cause =
                 format!("an exact shuffle holds all rows in memory, {total}, over the budget of {budget}");
-            let hint = format!("raise `memory` to {total}, give it a cache, or shuffle through a window");
+            let hint = format!("raise `memory` to {total}, use a cache, or shuffle through a window");
             return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
         }
         let cause = format!(
@@ -350,7 +350,7 @@ impl Sizing {
         let bytes = reads.group_cost(group).total().saturating_add(listed.saturating_mul(rows.into()));
         let fit = (u128::from(rows) * share / u128::from(bytes.max(1))).max(1);
         let is_smaller = fit < u128::from(self.asked.pieces_below);
-        is_smaller.then(|| format!("or have it shuffled in pieces: `piece_rows={fit}`"))
+        is_smaller.then(|| format!("or shuffle in pieces: `piece_rows={fit}`"))
     }
 
     /// Refuses heads that do not fit while the cache keeps all rows, since heads stay in memory.
@@ -363,7 +363,8 @@ impl Sizing {
             return Ok(());
         }
         let cause = format!(
-            "an exact shuffle holds the rows of other row groups that samples run on into in memory, {}, over the budget of {}",
+            "an exact shuffle holds in memory the rows of other row groups that samples reach into, {}, \
+             over the budget of {}",
             words(self.total(needed)),
             words(self.memory)
         );

@@ -280,7 +280,7 @@ impl Source {
         let cause =
             format!("the state passes over rows {from} to {to} of epoch {epoch}, this loader does not");
         Err(Error::new(ErrorKind::StateMismatch, cause)
-            .hint("leave out `skip_steps`, to take it over from the state, or give all of its ranges"))
+            .hint("leave out `skip_steps` to use that of the state, or give all of its ranges"))
     }
 
     /// Checks that an order fits the memory.
@@ -302,7 +302,7 @@ impl Source {
                 ErrorKind::StateMismatch,
                 format!("the state was saved with {what} {saved}, this loader has {here}"),
             )
-            .hint("leave it out, to take it over from the state")
+            .hint("leave it out to use that of the state")
         };
         if saved.lanes != order.lanes && !self.open.lanes {
             return Err(mismatch("lanes", saved.lanes, order.lanes));
@@ -340,17 +340,17 @@ impl Source {
         let here = self.saved_files();
         if saved == here {
             let cause =
-                "the state is of another data set: the files are the same, and their columns or keys are not";
+                "the state is of another data set: the files are the same, but their columns or keys differ";
             return Error::new(ErrorKind::StateMismatch, cause).hint("open them as the run did");
         }
         let files: Vec<CountedFile> = counted_files(&self.fetcher.reads.catalog).collect();
         let cause = format!("the state is of another data set: {}", saved.differences(here, &files));
         Error::new(ErrorKind::StateMismatch, cause).hint(match here.files > saved.files {
             true => {
-                "to finish the epoch, open the files of then alone, by a list or a glob; to train on all of them, begin a run \
-                 without the state"
+                "to finish the epoch, open the earlier files only, by a list or a glob; to train on all of \
+                 them, start a run without the state"
             }
-            false => "bring back the files of then, or start again without the state",
+            false => "bring back the earlier files, or start again without the state",
         })
     }
 

@@ -107,7 +107,7 @@ impl Budget {
             return Ok(());
         }
         let cause = format!(
-            "{what} takes {} {purpose}, over the {} that one may take by itself",
+            "{what} takes {} {purpose}, over the {} that one of them may take",
             words(bytes),
             words(self.largest())
         );

@@ -214,7 +214,7 @@ impl ChunkPages {
         let values: Vec<u64> = data.map(|stored| u64::from(stored.page.values)).collect();
         match values.iter().copied().eq(self.rows.iter().map(|rows| rows.len() as u64)) {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::Corrupt, "the pages are others than the offset index says")
+            false => Err(Error::new(ErrorKind::Corrupt, "the pages differ from the offset index")
                 .hint("write the file again, or read it without a filter")),
         }
     }

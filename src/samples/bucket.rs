@@ -72,13 +72,11 @@ impl Bucket {
     /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
         if self.rows == Some(0) || self.tokens == Some(0) || self.rows.is_some_and(|rows| rows > MAX_ROWS) {
-            return Err(Error::invalid("a bucket has no rows, or too many")
-                .hint(format!("1 row to {MAX_ROWS}, and 1 token or more")));
+            return Err(Error::invalid("a bucket's number of rows or tokens is out of range")
+                .hint(format!("give 1 to {MAX_ROWS} rows, and 1 token or more")));
         }
         if self.rows.is_none() && self.tokens.is_none() {
-            return Err(
-                Error::invalid("a bucket has no end").hint("say how many rows or how many tokens it has")
-            );
+            return Err(Error::invalid("a bucket needs a limit").hint("give its number of rows or of tokens"));
         }
         Ok(())
     }

@@ -157,10 +157,10 @@ impl Pack {
     /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
         if self.columns.is_empty() {
-            return Err(Error::invalid("a pack has no columns").hint("name a column of lists of numbers"));
+            return Err(Error::invalid("a pack needs a column").hint("name a column of lists of numbers"));
         }
         if self.columns.iter().enumerate().any(|(at, name)| self.columns[..at].contains(name)) {
-            return Err(Error::invalid("a pack has a column twice"));
+            return Err(Error::invalid("a pack lists a column twice"));
         }
         if let PackValue::Columns(values) = &self.value
             && let Some(name) = values.keys().find(|name| !self.columns.contains(name))
@@ -169,11 +169,11 @@ impl Pack {
                 .hint(format!("its columns are {}", self.columns.join(", "))));
         }
         if self.length == 0 || self.length > i32::MAX as u32 {
-            let cause = format!("a pack has rows of {} numbers", self.length);
-            return Err(Error::invalid(cause).hint("the length is from 1 to 2^31 - 1"));
+            let cause = format!("the length of a pack is {}", self.length);
+            return Err(Error::invalid(cause).hint("give a length from 1 to 2^31 - 1"));
         }
         if !self.split && !self.across.is_row_group() {
-            let cause = "packs of whole lists run on across row groups, where each is made of one row group";
+            let cause = "packs of whole lists are made of one row group each, and `across` is set";
             return Err(Error::invalid(cause).hint(
                 "split lists, or leave `across` out: large row groups leave little room in best-fit packs",
             ));

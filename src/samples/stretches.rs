@@ -168,7 +168,7 @@ impl Stretches {
             }
             other => {
                 return Err(Error::invalid(format!(
-                    "holds {}, which rows are not kept together by",
+                    "holds {}, which cannot keep rows together",
                     TypeName(other)
                 ))
                 .hint("windows are within one number, time, text or binary value"));
@@ -280,15 +280,15 @@ fn numbers(array: &ArrayRef) -> Result<Numbers<'_>> {
 }
 
 fn no_order(data_type: &DataType) -> Error {
-    Error::invalid(format!("holds {}, which windows do not ascend by", TypeName(data_type)))
+    Error::invalid(format!("holds {}, which cannot order windows", TypeName(data_type)))
         .hint("name a column of numbers or times")
 }
 
 fn unsorted(window: &Window) -> Error {
-    let cause = "is less than in the row before, and the rows of a window ascend";
+    let cause = "is less than in the row before, but the rows of a window must ascend";
     let error = Error::invalid(cause);
     match window.within_column() {
-        Some(_) => error.hint("write the rows sorted by it, each row group in itself"),
+        Some(_) => error.hint("write the rows of each row group sorted by it"),
         None => error.hint("write the rows sorted by it, or name with `within` what they are sorted in"),
     }
 }
@@ -304,9 +304,11 @@ fn unsorted_across(window: &Window) -> Error {
         }
         _ => "write the row groups of a file in its order, or leave `across` out",
     };
-    Error::invalid("is less than in the last row of the row group before, and the rows of a window ascend")
-        .hint(hint)
-        .at(at)
+    Error::invalid(
+        "is less than in the last row of the row group before, but the rows of a window must ascend",
+    )
+    .hint(hint)
+    .at(at)
 }
 
 /// The relative spacing of floats of this type. The difference of two stored numbers misses the intended
@@ -340,7 +342,7 @@ fn largest_gap(window: &Window, by: &DataType) -> Result<Option<f64>> {
         DataType::Date32 => 1.0 / 86_400.0,
         DataType::Date64 => 1e3,
         other => {
-            return Err(Error::invalid(format!("holds {}, and the gap is a time", TypeName(other)))
+            return Err(Error::invalid(format!("holds {}, but the gap is a time", TypeName(other)))
                 .hint("give the gap as a number"));
         }
     };

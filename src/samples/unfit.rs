@@ -49,12 +49,12 @@ impl Samples {
     pub(crate) fn refusal(&self, why: Unfit) -> Error {
         match (why, self) {
             (Unfit::TooLong(length), Samples::Packs(pack)) => {
-                let cause = format!("a list of {length} values, and a pack has {}", pack.length());
+                let cause = format!("a list of {length} values does not fit a pack of {}", pack.length());
                 Error::invalid(cause).hint("use longer packs, split lists, or cut them off with `truncate`")
             }
             (Unfit::TooLong(length), Samples::Buckets(bucket)) => {
                 let most = bucket.most_tokens().unwrap_or(0);
-                let cause = format!("a row of {length} values, and a bucket has {most}");
+                let cause = format!("a row of {length} values does not fit a bucket of {most}");
                 Error::invalid(cause)
                     .hint("give buckets more `tokens`, or leave longer rows out with `filter` or `deny`")
             }

@@ -178,7 +178,7 @@ impl Sample {
         }
         let Weights::Classes { weights, others } = &self.weights else { return Ok(()) };
         if weights.is_empty() && others.is_none() {
-            return Err(Error::invalid("a sample by classes, and no class has a weight")
+            return Err(Error::invalid("a sample by classes needs a class with a weight")
                 .hint("list classes and their weights, or ask for balanced ones"));
         }
         let mut classes: Vec<&Class> = weights.iter().map(|(class, _)| class).collect();
@@ -193,7 +193,7 @@ impl Sample {
             return Err(Error::invalid(format!("the weight of {who} is {weight}")).hint("0 or more"));
         }
         if given.iter().all(|(_, weight)| *weight == 0.0) {
-            return Err(Error::invalid("all classes have weight 0").hint("one has more"));
+            return Err(Error::invalid("all classes have weight 0").hint("give one class a weight above 0"));
         }
         Ok(())
     }

@@ -252,7 +252,7 @@ impl Window {
     /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
         if self.last < self.first {
-            return Err(Error::invalid("a window has no rows").hint("a window has 1 row or more"));
+            return Err(Error::invalid("a window of 0 rows").hint("a window has 1 row or more"));
         }
         if self.last.saturating_sub(self.first) >= MAX_ROWS {
             let cause = format!("a window reaches from offset {} to {}", self.first, self.last);
@@ -260,7 +260,7 @@ impl Window {
         }
         if let Some(overlap) = self.overlap.filter(|overlap| *overlap >= self.length()) {
             let cause = format!("windows of {} rows share {overlap}", self.length());
-            return Err(Error::invalid(cause).hint("fewer than they have"));
+            return Err(Error::invalid(cause).hint("give fewer than they have"));
         }
         let number = match self.gap {
             None => return Ok(()),
@@ -270,7 +270,7 @@ impl Window {
             return Err(Error::invalid(format!("the gap of a window is {number}")).hint("0 or more"));
         }
         if self.by.is_none() {
-            return Err(Error::invalid("a window has a gap, and no column that it is measured in")
+            return Err(Error::invalid("a window has a gap, but no column to measure it in")
                 .hint("name the column with `by`"));
         }
         Ok(())

@@ -65,7 +65,7 @@ impl SavedFiles {
     /// Describes the differences between the saved files and `here`, whose files are `files`.
     pub(crate) fn differences(&self, here: &SavedFiles, files: &[CountedFile<'_>]) -> String {
         let mut words = format!(
-            "it was saved with {} and {}, and here there are {} and {}",
+            "it was saved with {} and {}, here there are {} and {}",
             counted(self.files, "file"),
             counted(self.rows, "row"),
             counted(here.files, "file"),
@@ -172,9 +172,7 @@ mod tests {
         }
         let grown = words(&files(40), &files(48));
         assert!(
-            grown.contains(
-                "it was saved with 40 files and 400 rows, and here there are 48 files and 480 rows"
-            ),
+            grown.contains("it was saved with 40 files and 400 rows, here there are 48 files and 480 rows"),
             "{grown}"
         );
         assert!(
@@ -206,7 +204,7 @@ mod tests {
         let damaged = SavedFiles { sums: "é".repeat(300), ..saved.clone() };
         assert_eq!(
             damaged.differences(&saved, &[]),
-            "it was saved with 1 file and 1 row, and here there are 1 file and 1 row"
+            "it was saved with 1 file and 1 row, here there are 1 file and 1 row"
         );
     }
 }

@@ -30,9 +30,9 @@ pub(crate) fn whole_text<'a>(text: &'a str, what: &str) -> Result<&'a str> {
         return Ok(text);
     }
     let cause =
-        format!("the state has a hash of its {what} alone, for it has more than {MAX_TEXT_BYTES} bytes");
+        format!("the state has only a hash of its {what}, which takes more than {MAX_TEXT_BYTES} bytes");
     Err(Error::new(ErrorKind::StateMismatch, cause)
-        .hint("build the loader as it was then, restore the state, and ask it with `which`"))
+        .hint("build the loader as it was when it saved the state, load the state, and call its `which`"))
 }
 
 #[cfg(test)]

@@ -75,7 +75,10 @@ impl Run {
             origin = Origin::of_sources(sources);
         }
         let sizes: Arc<[u64]> = self.rule.rows.as_slice().into();
-        let far = || Error::invalid(format!("epoch {number} is too far away")).hint("begin with epoch 0");
+        let far = || {
+            Error::invalid(format!("epoch {number} is beyond the last that can be planned"))
+                .hint("begin with epoch 0")
+        };
         loop {
             let Origin { epoch, step, passes, taken } = origin;
             let course = Arc::new(self.rule.course(step, &taken)?);

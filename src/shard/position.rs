@@ -318,7 +318,7 @@ impl OrderId {
             return Ok(());
         }
         let cause = format!(
-            "the state was saved with denied rows {}, and here they are {}",
+            "the state was saved with denied rows {}, here they are {}",
             or_none(&self.denied),
             or_none(&here.denied)
         );
@@ -354,7 +354,7 @@ impl Position {
     pub(crate) fn check(&self, sources: usize, here: Option<&SavedMix>) -> Result<()> {
         let (what, other) = if self.is_mix() { ("mix", "loader") } else { ("loader", "mix") };
         if self.is_mix() != here.is_some() {
-            let cause = format!("this is a state of a {what}, and not a state of a {other}");
+            let cause = format!("this is a state of a {what}, not of a {other}");
             return Err(Error::new(ErrorKind::StateMismatch, cause).hint(match here {
                 None => "restore it in a mix of the same sources",
                 Some(_) => "restore it in a loader of its data set",
@@ -464,7 +464,7 @@ impl SavedSource {
 fn differs(what: &str, of: &str, saved: &dyn fmt::Display, here: &dyn fmt::Display) -> Result<()> {
     let cause = format!("the state was saved with {what} {saved}, this {of} has {here}");
     Err(Error::new(ErrorKind::StateMismatch, cause)
-        .hint(format!("build the {of} as it was then, or start again without the state")))
+        .hint(format!("build the {of} as it was when it saved the state, or start without the state")))
 }
 
 pub(crate) fn damaged() -> Error {

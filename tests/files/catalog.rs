@@ -410,7 +410,7 @@ fn files_may_differ_in_order_nullability_and_width_of_strings_and_in_nothing_els
         (vec![("n", ints.clone())], "column \"s\": this file has no such column, "),
         (
             vec![("n", ints.clone()), ("s", text.clone()), ("t", text.clone())],
-            "has no such column, this file string",
+            "has no such column, this file has it as string",
         ),
     ] {
         write(&at("d.parquet"), &set(columns), plain());
@@ -494,7 +494,7 @@ fn a_file_that_changes_is_not_read() {
     let path = folder.path().join("a.parquet");
     use ErrorKind::{DatasetChanged, NotFound};
     for (change, kind, sentence) in [
-        ((|path| write(path, &numbers(0..500), plain())) as fn(&Path), DatasetChanged, "bytes then"),
+        ((|path| write(path, &numbers(0..500), plain())) as fn(&Path), DatasetChanged, "it had "),
         (
             |path| fs::File::open(path).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap(),
             DatasetChanged,

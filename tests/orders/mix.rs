@@ -239,12 +239,12 @@ fn an_option_that_is_not_where_it_belongs_is_refused_by_name() {
         (a.loader().weights_from(3, [1.0]), "schedule"),
     ] {
         let error = refused(builder.clone());
-        assert!(error.starts_with(&format!("`{name}` was given, and there is one data set")), "{error}");
+        assert!(error.starts_with(&format!("`{name}` was given, with a single data set")), "{error}");
         let error = refused(Loader::mix([(builder, 1.0)]).unwrap());
         assert!(error.starts_with(&format!("source 0 has `{name}`, which belongs to the mix")), "{error}");
     }
-    assert!(Loader::mix([]).unwrap_err().to_string().starts_with("a mix without sources"));
-    assert!(Loader::mix([(mix(), 1.0)]).unwrap_err().to_string().starts_with("source 0 is a mix itself"));
+    assert!(Loader::mix([]).unwrap_err().to_string().starts_with("a mix needs at least one source"));
+    assert!(Loader::mix([(mix(), 1.0)]).unwrap_err().to_string().starts_with("source 0 is itself a mix"));
 }
 
 #[test]

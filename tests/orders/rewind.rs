@@ -402,7 +402,7 @@ fn a_bad_row_has_the_number_that_denies_it() {
     let loader = build(Deny::default()).unwrap();
     let mut epoch = loader.epoch(0);
     let error = epoch.by_ref().find_map(Result::err).unwrap();
-    assert!(error.to_string().contains("no row of this rank's in epoch 0 can be delivered"), "{error}");
+    assert!(error.to_string().contains("no row of this rank in epoch 0 can be delivered"), "{error}");
     let bad: Vec<RowId> = epoch.skipped().iter().map(|row| row.id).collect();
     assert_eq!(bad.len(), 3);
     assert_eq!(dataset.row(bad[2]).map(|row| row.row), Some(2));

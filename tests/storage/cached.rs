@@ -104,7 +104,7 @@ fn an_exact_shuffle_needs_no_more_memory_than_a_window() {
     let exact = |dataset: &Dataset| dataset.loader().shuffle(Shuffle::exact(3)).batch_size(BATCH).threads(2);
     let refused = exact(&dataset).memory(2 << 20).build().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TooLarge);
-    assert!(refused.to_string().contains("give it a cache"), "{refused}");
+    assert!(refused.to_string().contains("use a cache"), "{refused}");
     let oracle = local(&BUCKET, exact);
     let loader = exact(&dataset).memory(2 << 20).cache(cache_in(&folder)).build().unwrap();
     for _ in 0..2 {

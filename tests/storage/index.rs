@@ -115,7 +115,7 @@ fn who_is_handed_an_index_reads_no_footer() {
     let (read, dataset) = changed(far.index().unwrap()).unwrap();
     let warning = dataset.take_warning().unwrap();
     assert_eq!(read, FILES);
-    assert!(warning.contains("none of these files as they are now"), "{warning}");
+    assert!(warning.contains("none of these files in their present version"), "{warning}");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn an_index_that_cannot_be_used_is_passed_over_with_a_warning() {
     let (gets, dataset) = opened(&server, &[]);
     assert_eq!(gets, FILES + 1);
     let warning = dataset.take_warning().unwrap();
-    assert!(warning.contains("none of the folder's is in it as it is now"), "{warning}");
+    assert!(warning.contains("no file of the folder is in it in its present version"), "{warning}");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_local_folder_has_an_index_too() {
         fs::copy(item.path(), other.path().join(item.file_name())).unwrap();
     }
     let copied = Dataset::open(other.path()).unwrap();
-    assert!(copied.take_warning().is_some_and(|warning| warning.contains("as it is now")));
+    assert!(copied.take_warning().is_some_and(|warning| warning.contains("in its present version")));
     assert_eq!(copied.catalog().fingerprint, changed.catalog().fingerprint);
 
     // There are two folders, each with its index.

@@ -131,7 +131,7 @@ fn names_with_the_characters_of_patterns_and_of_urls_are_found() {
         assert_eq!(opened(&server, location).unwrap_err().kind(), ErrorKind::NotFound, "{location}");
     }
     let glob = opened(&server, &format!("{web}/bucket/*.parquet")).unwrap_err();
-    assert!(glob.to_string().contains("plain HTTP has no list"), "{glob}");
+    assert!(glob.to_string().contains("cannot be listed over plain HTTP"), "{glob}");
 }
 
 fn of_file(file: usize) -> u64 {
@@ -147,7 +147,11 @@ fn what_is_missing_is_told_from_what_holds_no_parquet() {
     let server = FaultServer::builder().folder("bucket", folder.path()).start().unwrap();
     for (location, kind, words) in [
         ("s3://bucket/train.parquet", ErrorKind::NotFound, "s3://bucket/train.parquet: object not found"),
-        ("s3://bucket/train/", ErrorKind::NotFound, "s3://bucket/train: nothing lies below this prefix"),
+        (
+            "s3://bucket/train/",
+            ErrorKind::NotFound,
+            "s3://bucket/train: there are no objects below this prefix",
+        ),
         (
             "s3://bucket/train/*.parquet",
             ErrorKind::NotFound,

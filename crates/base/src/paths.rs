@@ -22,11 +22,10 @@ pub fn text(path: &Path) -> Result<&str> {
 /// `NotFound` for a relative path if the working folder was deleted.
 pub fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| match path.is_relative() && std::env::current_dir().is_err() {
-        true => Error::new(
-            ErrorKind::NotFound,
-            "the folder that this process works in was deleted or may not be read",
-        )
-        .hint("give the whole path, or go to another folder first"),
+        true => {
+            Error::new(ErrorKind::NotFound, "the working directory was deleted, or this user may not read it")
+                .hint("give the whole path, or go to another folder first")
+        }
         false => Error::of_io(error),
     })
 }
@@ -69,7 +68,7 @@ pub fn expanded(path: PathBuf) -> Result<PathBuf> {
     }
     match std::env::home_dir().filter(|home| !home.as_os_str().is_empty()) {
         Some(home) => Ok(home.join(names.as_path())),
-        None => Err(Error::invalid("~ cannot be expanded: the home folder is not known")
+        None => Err(Error::invalid("~ cannot be expanded: the home folder is unknown")
             .hint("set HOME, or write the whole path")),
     }
 }

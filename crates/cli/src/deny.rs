@@ -15,17 +15,16 @@ pub(super) fn read_of_sources(lists: &[String], sources: usize) -> Result<Vec<De
     for list in lists {
         let found =
             list.split_once(':').and_then(|(source, list)| Some((source.parse::<usize>().ok()?, list)));
-        let wanted = || format!("--deny {list:?} does not say which source it is of");
+        let wanted = || format!("--deny {list:?} does not name its source");
         let Some((source, of_source)) = found else {
-            return Err(
-                Error::invalid(wanted()).hint(format!("such as --deny 0:{list}: sources count from 0"))
-            );
+            return Err(Error::invalid(wanted())
+                .hint(format!("write --deny 0:{list}, for example; sources are numbered from 0")));
         };
         let Some(all) = denied.get_mut(source) else {
             return Err(Error::invalid(format!(
-                "--deny {list:?} is of source {source}, and there are {sources}"
+                "--deny {list:?} names source {source}, but there are {sources}"
             ))
-            .hint("sources count from 0"));
+            .hint("sources are numbered from 0"));
         };
         *all = std::mem::take(all).and(read(of_source)?);
     }

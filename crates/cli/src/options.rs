@@ -193,9 +193,9 @@ pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> 
 pub(super) fn parse_image(text: &str) -> Result<(String, Image), String> {
     let refuse = || {
         format!(
-            "{text:?} is not COLUMN=HOW with HOW one of rrc224, center224 or resize224x224 (height x width), \
-             or one of them and the image that it is shown as: resize224x224:COLUMN; \
-             with ,raw299x299x3 behind it for raw pixels (height x width x channels), or ,bicubic or ,lanczos"
+            "{text:?} is not COLUMN=HOW. HOW is rrc224, center224 or resize224x224 (height x width); \
+             append :COLUMN to follow the image of another column, ,raw299x299x3 for raw pixels \
+             (height x width x channels), or ,bicubic or ,lanczos"
         )
     };
     let (column, how) = text.split_once('=').filter(|(column, _)| !column.is_empty()).ok_or_else(refuse)?;

@@ -74,7 +74,7 @@ fn datasets(args: &Args) -> Result<Vec<Dataset>> {
     }
     let datasets = args.loader.location.open_each()?;
     if datasets.len() != args.mix.len() {
-        let cause = format!("--mix has {}, and there are", counted(args.mix.len() as u64, "weight"));
+        let cause = format!("--mix has {}, but there are", counted(args.mix.len() as u64, "weight"));
         return Err(Error::invalid(format!("{cause} {}", counted(datasets.len() as u64, "location")))
             .hint("give one weight for each location"));
     }
@@ -104,7 +104,8 @@ fn plant(fault: Fault, lives: &mut [Life]) -> Result<()> {
         .collect();
     let middle = batches.len() / 2;
     let Some(rows) = batches.get_mut(middle) else {
-        return Err(Error::invalid("no batch has two rows").hint("use a larger `batch_size`"));
+        return Err(Error::invalid("no batch has the 2 rows that a planted fault needs")
+            .hint("use a larger `batch_size`"));
     };
     match fault {
         Fault::Duplicate => rows.push(rows[0]),

@@ -153,7 +153,7 @@ struct Members<'a> {
 
 impl<'a> Members<'a> {
     fn of(name: &str, array: &'a ArrayRef) -> Result<Self> {
-        let array = array.as_struct_opt().ok_or_else(|| malformed(&format!("{name} is no structure")))?;
+        let array = array.as_struct_opt().ok_or_else(|| malformed(&format!("{name} is not a structure")))?;
         Ok(Members { name: name.to_owned(), array })
     }
 

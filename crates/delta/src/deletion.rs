@@ -57,12 +57,14 @@ impl DeletionVector {
                     let size = usize::try_from(self.size).ok()?;
                     Some(bytes.get(..size)?.to_vec())
                 });
-                return bytes.map(VectorPlace::Inline).ok_or_else(|| malformed("its text is no bytes"));
+                return bytes
+                    .map(VectorPlace::Inline)
+                    .ok_or_else(|| malformed("its text does not decode to its bytes"));
             }
             "u" => self.file_name().ok_or_else(|| malformed("its file has no name"))?,
             "p" => path::below(&self.text, root)?,
             other => {
-                let cause = format!("a deletion vector is stored in a way that is not known, {other:?}");
+                let cause = format!("deletion vectors of storage type {other:?} are not read");
                 return Err(Error::new(ErrorKind::Unsupported, cause));
             }
         };
@@ -97,7 +99,7 @@ impl DeletionVector {
         let count = rows.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
         match count == self.count {
             true => Ok(rows),
-            false => Err(malformed(&format!("it has {count} rows, and {} by the log", self.count))),
+            false => Err(malformed(&format!("it has {count} rows, the log says {}", self.count))),
         }
     }
 
@@ -110,7 +112,7 @@ impl DeletionVector {
         });
         let (size, data, checksum) = parts.ok_or_else(|| malformed("it ends early"))?;
         if u64::from(size) != self.size {
-            return Err(malformed(&format!("it has {size} bytes, and {} by the log", self.size)));
+            return Err(malformed(&format!("it has {size} bytes, the log says {}", self.size)));
         }
         match crc32fast::hash(data) == checksum {
             true => Ok(data),
@@ -167,9 +169,9 @@ mod tests {
             (vector("p", "s3://other/t/x.bin", 40, 6), "leads out of the table"),
             (vector("u", "../ab^-aqEH.-t@S}K{vb[*k^", 40, 6), "its file has no name"),
             (vector("u", "short", 40, 6), "its file has no name"),
-            (vector("i", "short~", 40, 6), "its text is no bytes"),
+            (vector("i", "short~", 40, 6), "its text does not decode to its bytes"),
             (vector("u", "ab^-aqEH.-t@S}K{vb[*k^", u64::MAX, 6), "it ends beyond any file"),
-            (vector("x", "", 40, 6), "in a way that is not known, \"x\""),
+            (vector("x", "", 40, 6), "of storage type \"x\" are not read"),
         ] {
             assert!(refused(&of).contains(why), "{}", refused(&of));
         }
@@ -183,7 +185,7 @@ mod tests {
         flipped[20] ^= 1;
         assert!(refused(&of_file, &flipped).contains("its checksum is wrong"));
         assert!(refused(&of_file, &stored[..5]).contains("it ends early"));
-        assert!(refused(&vector("u", "x", 45, 6), &stored).contains("it has 44 bytes, and 45 by the log"));
-        assert!(refused(&vector("u", "x", 44, 7), &stored).contains("it has 6 rows, and 7 by the log"));
+        assert!(refused(&vector("u", "x", 45, 6), &stored).contains("it has 44 bytes, the log says 45"));
+        assert!(refused(&vector("u", "x", 44, 7), &stored).contains("it has 6 rows, the log says 7"));
     }
 }

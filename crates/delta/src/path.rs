@@ -17,7 +17,7 @@ pub(crate) fn below(text: &str, root: &str) -> Result<String> {
         return Err(leads_out(&whole));
     }
     if relative.contains('\0') || parts.into_iter().any(|part| part.is_empty() || part == ".") {
-        let cause = format!("the log has a path that no file has, {text:?}");
+        let cause = format!("the log has an invalid path, {text:?}");
         return Err(Error::new(ErrorKind::Corrupt, cause));
     }
     Ok(relative.to_owned())

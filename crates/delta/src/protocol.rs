@@ -34,7 +34,7 @@ impl Protocol {
     pub(crate) fn check(&self) -> Result<()> {
         if self.min_reader_version > WITH_FEATURES {
             let cause = format!(
-                "the table asks for readers of version {}, and those up to {WITH_FEATURES} are known",
+                "the table needs readers of version {}; versions up to {WITH_FEATURES} are read",
                 self.min_reader_version
             );
             return Err(Error::new(ErrorKind::Unsupported, cause).hint(ADVICE));

@@ -79,7 +79,10 @@ impl Replay {
             Action::Sidecar(sidecar) => {
                 let name = path::below(&sidecar.path, &self.root)?;
                 return match name.contains('/') {
-                    true => Err(Error::new(ErrorKind::Unsupported, "a sidecar in another folder")),
+                    true => Err(Error::new(
+                        ErrorKind::Unsupported,
+                        "a sidecar file in another folder is not read",
+                    )),
                     false => Ok(Some(name)),
                 };
             }
@@ -148,7 +151,7 @@ impl Replay {
         }
         self.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         if let Some(pair) = self.files.windows(2).find(|pair| pair[0].path == pair[1].path) {
-            let cause = "the log has the file twice, with other deleted rows";
+            let cause = "the log has the file twice, with different deleted rows";
             return Err(Error::new(ErrorKind::Corrupt, cause).at(Place::file(&*pair[0].path)));
         }
         Ok(Table {
@@ -227,7 +230,7 @@ mod tests {
         let deletes = remove("a") + &add("a", "x");
         assert_eq!(live(&[first.clone(), deletes.clone()]).unwrap(), ["a without ix", "b"]);
         let twice = live(&[first.clone(), add("a", "x")]).unwrap_err().to_string();
-        assert_eq!(twice, "a: the log has the file twice, with other deleted rows");
+        assert_eq!(twice, "a: the log has the file twice, with different deleted rows");
     }
 
     #[test]
@@ -238,7 +241,10 @@ mod tests {
         assert_eq!((table.partitions.len(), table.files[1].partition), (1, 0));
         assert_eq!(table.values(&table.partitions[0]).unwrap()[0].len(), 1);
         let wrong = table.values(&[Some("x".to_owned())]).unwrap_err().to_string();
-        assert_eq!(wrong, "column \"p\": the log has the value Some(\"x\"), which is none of this column");
+        assert_eq!(
+            wrong,
+            "column \"p\": the log has the value Some(\"x\"), which does not fit the column's type"
+        );
     }
 
     #[test]

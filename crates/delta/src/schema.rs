@@ -55,7 +55,7 @@ impl Found {
             Some("name") => Ok(Found::ByName),
             Some("id") => Ok(Found::ById),
             Some(other) => {
-                let cause = format!("the columns are mapped in a way that is not known, {other:?}");
+                let cause = format!("column mapping of mode {other:?} is not read");
                 Err(Error::new(ErrorKind::Unsupported, cause))
             }
         }
@@ -103,7 +103,7 @@ fn member(field: &Value, found: Found) -> Result<(FieldRef, StoredName)> {
     let id = metadata.get(ID).and_then(Value::as_i64).filter(|_| is_mapped);
     let id = id.and_then(|id| i32::try_from(id).ok());
     if is_mapped && physical.is_none() || found == Found::ById && id.is_none() {
-        return Err(malformed("a field of mapped columns has no name or number in the files")
+        return Err(malformed("a field of a table with mapped columns has no physical name or id")
             .at(Place::default().column(name)));
     }
     let stored = StoredName {
@@ -263,7 +263,9 @@ mod tests {
         assert!(of("7").contains("neither a name nor an object"));
         assert!(of("\"long\"").contains("lacks the partition column \"p\""));
         assert!(refused("{}", Found::AsNamed).contains("it has no fields"));
-        assert!(refused(&schema(&field("v", "\"long\"", "")), Found::ByName).contains("no name or number"));
+        assert!(
+            refused(&schema(&field("v", "\"long\"", "")), Found::ByName).contains("no physical name or id")
+        );
         assert!(Found::of(Some("other")).unwrap_err().to_string().contains("\"other\""));
     }
 }

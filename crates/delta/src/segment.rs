@@ -59,7 +59,10 @@ impl Segment {
         let newest = commits.last().map(|commit| commit.version);
         let newest = newest.max(checkpoints.last_key_value().map(|(version, _)| *version));
         let Some(newest) = newest else {
-            return Err(Error::new(ErrorKind::NotFound, "the log of the table has no version"));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "the log of the table has no commit and no checkpoint",
+            ));
         };
         let version = wanted.unwrap_or(newest);
         if version > newest {
@@ -170,7 +173,10 @@ mod tests {
     fn versions_that_are_not_there_are_refused_by_their_number() {
         let refusal = |names: &[&str], wanted| segment(names, wanted).unwrap_err();
         assert_eq!(refusal(&["0.json"], Some(3)), "the table has no version 3: the newest is 0");
-        assert_eq!(refusal(&["_last_checkpoint"], None), "the log of the table has no version");
+        assert_eq!(
+            refusal(&["_last_checkpoint"], None),
+            "the log of the table has no commit and no checkpoint"
+        );
         let cleaned = ["4.json", "5.json", "5.checkpoint.parquet", "6.json"];
         assert_eq!(refusal(&cleaned, Some(4)), "version 4 is not in the log any more: the oldest is 5");
         assert!(refusal(&["0.json", "2.json"], None).starts_with("the log lacks the commit of version 1 ("));

@@ -224,8 +224,8 @@ impl Catalog {
         let unknown = unknown_column(name, self.schema.fields().iter().map(|field| field.name().as_str()));
         Err(match self.files.iter().find_map(|file| folder_above(&file.location, name)) {
             Some(folder) => unknown.hint(format!(
-                "{name} is in the names of folders, which are columns where a folder above them is opened, such as {folder}, and \
-                 not where the location names them"
+                "{name} is a key in the names of folders: such keys are columns only if a folder above \
+                 them is opened, such as {folder}"
             )),
             None => unknown,
         })

@@ -198,7 +198,7 @@ class Batches(Generic[T]):
             raise InvalidError(f"epoch must be a forebay.Epoch, got {type(epoch).__qualname__} (pass iter(loader))")
         if epoch._loader is not self.loader:
             raise InvalidError(
-                f"the epoch is one of {epoch._loader!r}, and these are batches of {self.loader!r} "
+                f"the epoch is of {epoch._loader!r}, but these are batches of {self.loader!r} "
                 "(pass an epoch of that loader)"
             )
         return self._over(epoch)

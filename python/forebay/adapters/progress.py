@@ -50,8 +50,8 @@ class Watched:
                 loader = getattr(getattr(batches, "dataset", None), "loader", None)
         if loader is None:
             raise InvalidError(
-                f"the loader behind a {type(batches).__qualname__} is not known (pass a forebay.Loader, what "
-                "forebay.torch.batches and its like return, or loader=...)"
+                f"the loader of a {type(batches).__qualname__} is unknown (pass a forebay.Loader, the "
+                "batches of an adapter such as forebay.torch.batches, or loader=...)"
             )
         self.loader = check_loader(loader)
         self.total = len(loader)

@@ -80,7 +80,7 @@ class Tensor:
         named(self.format, "format", TENSOR_FORMATS)
         named(self.byte_order, "byte_order", _BYTE_ORDERS)
         if self.byte_order == "big" and self.format != "raw":
-            raise InvalidError(f"byte_order='big', but format={self.format!r} says it itself (leave it out)")
+            raise InvalidError(f"byte_order='big', but format={self.format!r} says so itself (leave byte_order out)")
 
     def _spec(self) -> dict[str, Any]:
         """The value in the form that the library reads."""
@@ -119,5 +119,5 @@ def _shape(value: Any) -> tuple[int, ...]:
         raise InvalidError(f"shape must be an int or a tuple of int, got {value!r}")
     shape = tuple(whole(side, "a side of shape", 1) for side in sides)
     if not shape:
-        raise InvalidError("shape must have one side or more, got ()")
+        raise InvalidError("shape must have at least one side, got ()")
     return shape

@@ -50,8 +50,9 @@ def _to_json(filter: Any) -> str | None:
         raise InvalidError(f"{filter!r} is a column and not a condition (compare it: {filter!r} == True)")
     if callable(filter) and not hasattr(filter, "__iter__"):
         raise InvalidError(
-            "filter is a function, and rows are selected before they are read (pass an expression such as "
-            "fb.col('label') < 100, or for what only Python can tell the numbers of the rows to leave out, as deny=)"
+            "filter is a function, but rows are selected before they are read (pass an expression such as "
+            "fb.col('label') < 100, or list the row ids to leave out in deny=, if only Python can select "
+            "them)"
         )
     if isinstance(filter, (str, bytes)) or not hasattr(filter, "__iter__"):
         raise InvalidError(f"filter must be a list, got {filter!r} ({_FORM})")

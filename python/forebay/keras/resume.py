@@ -144,7 +144,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         steps = self.params.get("steps")
         if steps != saved["steps"]:
             raise StateMismatchError(
-                f"the backup was saved with {saved['steps']} batches to an epoch, and there are {steps} now (keep the "
+                f"the backup was saved with {saved['steps']} batches to an epoch, but there are {steps} now "
+                "(keep the "
                 "number of processes times batch_size, or use global_batch_size)"
             )
         self._watch.rests.extend(self._left(steps))

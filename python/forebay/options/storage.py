@@ -35,7 +35,7 @@ def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
 def table_version(version: Any, timestamp: Any) -> tuple[int | None, str | None]:
     """Which version of a table is opened: its number, or a time as text."""
     if version is not None and timestamp is not None:
-        raise InvalidError("version and timestamp were given, which both say which version of the table is meant")
+        raise InvalidError("version and timestamp were both given (pass one of them)")
     if timestamp is not None and not isinstance(timestamp, (str, date)):
         raise InvalidError(f"timestamp must be a text or a datetime, got {timestamp!r}")
     text = timestamp.isoformat() if isinstance(timestamp, date) else timestamp

@@ -75,7 +75,7 @@ def _is_place(part: Any) -> bool:
 def _rows(part: Any) -> list[int]:
     if _is_place(part):
         if part.row_id is None:
-            raise InvalidError(f"deny has {part!r} in it, which is not known by a row id")
+            raise InvalidError(f"deny has {part!r} in it, which has no row id")
         return [int(part.row_id)]
     listed = _listed(part)
     if not isinstance(listed, Iterable) or isinstance(listed, bytes):
@@ -89,7 +89,7 @@ def _row(part: Any) -> int:
     except TypeError:
         raise InvalidError(f"deny must have row ids, files and dicts in it, got {part!r}") from None
     if isinstance(part, bool) or not -(1 << 63) <= number < 1 << 63:
-        raise InvalidError(f"deny has {given(part)} in it, which is no row id (they fit an int64)")
+        raise InvalidError(f"deny has {given(part)} in it, which is not a row id (row ids fit an int64)")
     return number
 
 

@@ -109,7 +109,7 @@ class Pack:
             if not isinstance(getattr(self, name), bool):
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.split and self.truncate:
-            raise InvalidError("truncate=True cuts whole lists off, and they are split (pass split=False)")
+            raise InvalidError("truncate=True cuts whole lists off, but lists are split (pass split=False)")
         if isinstance(self.value, Mapping):
             object.__setattr__(self, "value", _values(self.value, columns))
         else:
@@ -235,7 +235,7 @@ class Bucket:
         if not isinstance(self.by, str):
             raise InvalidError(f"by must be the name of a column, got {self.by!r}")
         if self.rows is None and self.tokens is None:
-            raise InvalidError("a bucket has no end (pass rows=... or tokens=...)")
+            raise InvalidError("a bucket needs a limit (pass rows=... or tokens=...)")
         if self.rows is not None:
             object.__setattr__(self, "rows", whole(self.rows, "rows", 1, 20))
         if self.tokens is not None:

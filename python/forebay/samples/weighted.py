@@ -86,10 +86,10 @@ class Sample:
             raise InvalidError(f"by must be the name of a column, got {self.by!r}")
         if self.by is None:
             if self.weights in (None, "balanced"):
-                raise InvalidError("a sample names no column (pass by=... for a column of classes)")
+                raise InvalidError("a sample needs a column (pass by=... for a column of classes)")
             if not isinstance(self.weights, str):
                 raise InvalidError(
-                    f"weights of classes were given, and no column of them (pass by=...): {self.weights!r}"
+                    f"weights of classes were given without their column (pass by=...): {self.weights!r}"
                 )
         elif self.weights is None:
             object.__setattr__(self, "weights", "balanced")
@@ -100,7 +100,7 @@ class Sample:
             raise InvalidError(f'weights must be "balanced" or a mapping from classes to weights, got {self.weights!r}')
         if self.others is not None:
             if not isinstance(self.weights, Mapping):
-                raise InvalidError("others is the weight of classes that a mapping does not have, and weights is none")
+                raise InvalidError("others is the weight of classes that are not listed (pass weights as a mapping)")
             object.__setattr__(self, "others", _weight(self.others, "others"))
         if not isinstance(self.replacement, bool):
             raise InvalidError(f"replacement must be True or False, got {self.replacement!r}")
@@ -147,5 +147,5 @@ def _weight(weight: Any, of: Any) -> float:
         raise InvalidError(f"the weight of {of!r} must be a number, got {weight!r}")
     number = float(weight)
     if not 0 <= number < float("inf"):
-        raise InvalidError(f"the weight of {of!r} must be a finite number from 0 on, got {weight!r}")
+        raise InvalidError(f"the weight of {of!r} must be a finite number of at least 0, got {weight!r}")
     return number

@@ -216,7 +216,7 @@ def _offsets(fields: Mapping[int, Iterable[str]]) -> dict[int, tuple[str, ...]]:
             if not isinstance(name, str):
                 raise InvalidError(f"fields[{offset}] must be a list of names, got {name!r} in it")
     if not any(found.values()):
-        raise InvalidError("fields has no column (pass the number of rows for all columns)")
+        raise InvalidError("fields names no column (pass a number of rows to get all columns)")
     return dict(sorted(found.items()))
 
 

@@ -53,13 +53,14 @@ def place_of(process: int, rows: Mapping[int, Ranges]) -> dict[str, int]:
                 first = min(at for at, has in rows.items() if has == places[owners[one]])
                 second = min(at for at, has in rows.items() if has == places[place])
                 raise InvalidError(
-                    f"processes {first} and {second} share some rows of a batch, and each has others (divide the rows "
+                    f"processes {first} and {second} share some rows of a batch, but not all (divide the "
+                    "rows "
                     "so that two processes have the same rows or none in common)"
                 )
     sizes = {sum(stop - start for start, stop in ranges) for ranges in places}
     if len(sizes) > 1:
         raise InvalidError(
-            f"the sharding gives processes from {min(sizes)} to {max(sizes)} parts of the rows of a batch (give each "
-            "as many)"
+            f"the sharding gives processes from {min(sizes)} to {max(sizes)} parts of the rows of a batch "
+            "(give each process the same number)"
         )
     return {"rank": places.index(rows[process]), "world": len(places)}

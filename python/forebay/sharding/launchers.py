@@ -53,12 +53,14 @@ def nothing(environ: Mapping[str, str]) -> InvalidError:
     """The error for an environment without the rank."""
     if _is_batch_script(environ) and "SLURM_NTASKS" in environ:
         return InvalidError(
-            f"SLURM_NTASKS={environ['SLURM_NTASKS']}, and this process is the job's script and not one of its tasks "
+            f"SLURM_NTASKS={environ['SLURM_NTASKS']}, but this process is the job's script, not one of its "
+            "tasks "
             f"(start the program with srun, or {NEXT})"
         )
     if "PMIX_RANK" in environ:
         return InvalidError(
-            f"PMIX_RANK={environ['PMIX_RANK']}, and no variable says how many processes there are (start with mpirun "
+            f"PMIX_RANK={environ['PMIX_RANK']}, but no variable says how many processes there are (start "
+            "with mpirun "
             f"or srun, or {NEXT})"
         )
     pairs = [read for read in (*_LAUNCHERS, _SLURM) if isinstance(read, _Pair)]
@@ -127,7 +129,8 @@ def _tensorflow(environ: Mapping[str, str]) -> Said | None:
     if job not in _TRAINERS or number is None or number >= counts[job]:
         there = ", ".join(f"{count} of {name}" for name, count in counts.items() if count) or "no workers"
         raise InvalidError(
-            f"TF_CONFIG says that this process is task {index!r} of {job!r}, and its cluster has {there} (correct it, "
+            f"TF_CONFIG says that this process is task {index!r} of {job!r}, but its cluster has {there} "
+            "(correct it, "
             f"or {NEXT})"
         )
     before = sum(counts[name] for name in _TRAINERS[: _TRAINERS.index(job)])
@@ -151,7 +154,7 @@ def _tpu(environ: Mapping[str, str]) -> Said | None:
     except (TypeError, ValueError):
         return Said("TPU", variables, environ["TPU_WORKER_ID"], in_slice)
     if not 0 <= host < in_slice:
-        raise InvalidError(f"TPU_WORKER_ID={host}, and {hosts} has {in_slice} hosts (correct them, or {NEXT})")
+        raise InvalidError(f"TPU_WORKER_ID={host}, but {hosts} has {in_slice} hosts (correct them, or {NEXT})")
     return Said("TPU", variables, host + part * in_slice, slices * in_slice)
 
 

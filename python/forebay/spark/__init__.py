@@ -258,7 +258,8 @@ def _write(frame: Any, folder: Folder, options: _Options, storage_options: Mappi
         there = Dataset(url, storage_options=storage_options).num_rows
         if rows != there:
             raise IoError(
-                f"{url}: Spark wrote {rows} rows, and {there} are there (cache_url must be a folder that the executors "
+                f"{url}: Spark wrote {rows} rows, but {there} are in the files (cache_url must be a folder "
+                "that the executors "
                 "and this process share)"
             )
         with told(f"{url}: Spark cannot list the folder", "cache_url must be a folder that Spark reaches", url):

@@ -147,7 +147,7 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
         raise InvalidError("y was given without x (say which columns are the input)")
     if output_signature is None:
         if train._functions is not None:
-            raise InvalidError("the columns that a transform makes are not known (pass output_signature=...)")
+            raise InvalidError("the columns that a transform makes are unknown (pass output_signature=...)")
         layout = {name: column for name, *column in train.schema.layout()}
         output_signature = _element(_Made(layout, lambda name, column: _spec(name, *column)), x, y)
 

@@ -112,7 +112,7 @@ def _check(loader: Loader, shard: Shard) -> None:
     given = loader._arguments["shard"]
     if given != shard:
         raise InvalidError(
-            f"the loader has {given!r}, and this worker of tf.distribute is {shard!r} (pass "
+            f"the loader has {given!r}, but this worker of tf.distribute is {shard!r} (pass "
             "shard=forebay.Shard.from_env(), which reads TF_CONFIG)"
         )
 

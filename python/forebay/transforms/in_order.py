@@ -57,7 +57,7 @@ class InOrder:
             self._ready.append(made)
             return self._ready.popleft()
         if empty and self._first is None:
-            raise BadRowError("no row of the rest of the epoch was left by the functions (reject fewer rows)")
+            raise BadRowError("the functions rejected all remaining rows of the epoch (reject fewer rows)")
         self._ready.extend(self._filled(one, self._first or {}) for one in empty)
         return self._ready.popleft() if self._ready else None
 

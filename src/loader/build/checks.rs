@@ -14,8 +14,8 @@ pub(super) fn check_run(spec: &LoaderSpec) -> Result<()> {
     let world = u64::from(spec.shard.world());
     let of_a_rank = match spec.global_batch_size {
         Some(rows) if rows < world => {
-            let cause = format!("global_batch_size is {rows}, and the shard is one of {world}");
-            return Err(Error::invalid(cause).hint("a step has a row for each rank, or more"));
+            let cause = format!("global_batch_size is {rows}, for {world} ranks");
+            return Err(Error::invalid(cause).hint("a step needs at least one row for each rank"));
         }
         Some(rows) => rows.div_ceil(world),
         None if spec.batch_size == 0 => {
@@ -39,7 +39,7 @@ pub(super) fn check_run(spec: &LoaderSpec) -> Result<()> {
         return Err(Error::invalid("threads is 0").hint("leave out `threads` to use all processors"));
     }
     if spec.epochs == Some(0) {
-        return Err(Error::invalid("epochs is 0").hint("leave it out where the number is not known"));
+        return Err(Error::invalid("epochs is 0").hint("leave it out if the number is unknown"));
     }
     if spec.memory == Some(0) {
         return Err(Error::invalid("memory is 0").hint("give a budget in bytes"));
@@ -52,12 +52,14 @@ impl LoaderBuilder {
         let spec = &self.spec;
         check_run(spec)?;
         if let Some(name) = of_mixes(spec) {
-            return Err(Error::invalid(format!("`{name}` was given, and there is one data set"))
+            return Err(Error::invalid(format!("`{name}` was given, with a single data set"))
                 .hint("mix several with `Loader::mix`, or leave it out"));
         }
         if spec.shuffle.piece_rows.is_some() && !spec.samples.are_rows() {
-            return Err(Error::invalid("`piece_rows` was given, and samples are of several rows, or drawn")
-                .hint("leave it out: the rows of a sample may be in two pieces"));
+            return Err(Error::invalid(
+                "`piece_rows` was given, with samples that have several rows or are drawn",
+            )
+            .hint("leave it out: the rows of a sample may be in two pieces"));
         }
         spec.shuffle.validate()
     }
@@ -75,13 +77,13 @@ impl LoaderBuilder {
             )));
         }
         if let (0, Samples::Packs(_)) = (rows, &self.spec.samples) {
-            return Err(Error::invalid("all lists are empty, so that there is no pack"));
+            return Err(Error::invalid("all lists are empty, so there is nothing to pack"));
         }
         if rows == 0 {
             let error = Error::invalid("no row is selected");
             return Err(match self.spec.filter {
                 Some(_) => error.hint("the filter matches nothing"),
-                None if !self.spec.deny.is_empty() => error.hint("`deny` leaves none"),
+                None if !self.spec.deny.is_empty() => error.hint("`deny` leaves out all rows"),
                 None => error.hint("the data set is empty"),
             });
         }

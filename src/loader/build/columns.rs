@@ -169,7 +169,7 @@ impl LoaderBuilder {
     /// The error for a column for which two options say how to deliver it.
     fn twice(&self, name: &str) -> Error {
         let error = match self.goes_along(name) {
-            true => Error::invalid("goes along with boxes, and another option says how it is delivered")
+            true => Error::invalid("goes along with boxes, but another option says how it is delivered")
                 .hint("a column goes along with one column of boxes, as it is stored"),
             false => Error::invalid("two options say how the column is delivered")
                 .hint(format!("{} it, one of these", one_of(&ColumnSpec::delivering()))),
@@ -184,11 +184,9 @@ impl LoaderBuilder {
         let columns = masked.map(|(column, pad)| {
             let name = Pad::mask_name(column);
             if read.index_of(&name).is_ok() {
-                return Err(Error::invalid(
-                    "the mask of padded lists would have the name of a stored column",
-                )
-                .hint("leave that out of `columns`, or pad without a mask")
-                .at(of_column(&name)));
+                return Err(Error::invalid("the mask of padded lists has the name of a stored column")
+                    .hint("leave that column out of `columns`, or pad without a mask")
+                    .at(of_column(&name)));
             }
             let field = self.read_column(read, column, "pad")?;
             let place = read.index_of(column).unwrap_or_default();
@@ -337,8 +335,8 @@ fn is_flat(data_type: &DataType) -> bool {
 /// name.
 fn added_field(name: &str, data_type: DataType, others: &[FieldRef]) -> Result<FieldRef> {
     if others.iter().any(|field| field.name() == name) {
-        return Err(Error::invalid(format!("{name} adds a column of this name, and one is there already"))
-            .hint("give that one another name with `rename`, or leave it out of `columns`")
+        return Err(Error::invalid(format!("{name} adds a column of this name, but there is one already"))
+            .hint("give the other one a new name with `rename`, or leave it out of `columns`")
             .at(of_column(name)));
     }
     Ok(Arc::new(Field::new(name, data_type, false)))

@@ -154,8 +154,8 @@ impl LoaderBuilder {
         for (image, _) in self.images().filter(|(_, image)| image.emits_size()) {
             let codec = SizeCodec::new(self.followed(read, image)?);
             if read.index_of(&codec.name()).is_ok() {
-                return Err(Error::invalid("the sizes of images would have the name of a stored column")
-                    .hint("leave that out of `columns`")
+                return Err(Error::invalid("the sizes of images have the name of a stored column")
+                    .hint("leave that column out of `columns`")
                     .at(of_column(&codec.name())));
             }
             let field = codec.field()?;
@@ -164,8 +164,8 @@ impl LoaderBuilder {
         for (image, _) in self.images().filter(|(_, image)| image.emits_geometry()) {
             let codec = GeometryCodec::new(self.followed(read, image)?);
             if read.index_of(&codec.name()).is_ok() {
-                return Err(Error::invalid("the geometry of images would have the name of a stored column")
-                    .hint("leave that out of `columns`, or do not emit the geometry")
+                return Err(Error::invalid("the geometry of images has the name of a stored column")
+                    .hint("leave that column out of `columns`, or do not emit the geometry")
                     .at(of_column(&codec.name())));
             }
             let field = codec.field()?;

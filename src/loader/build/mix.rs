@@ -79,15 +79,17 @@ impl Loader {
     pub fn mix(sources: impl IntoIterator<Item = (LoaderBuilder, f64)>) -> Result<LoaderBuilder> {
         let mixed: Vec<(LoaderBuilder, f64)> = sources.into_iter().collect();
         let Some(dataset) = mixed.first().map(|(first, _)| first.dataset.clone()) else {
-            return Err(Error::invalid("a mix without sources").hint("give it loaders and their weights"));
+            return Err(
+                Error::invalid("a mix needs at least one source").hint("give loaders and their weights")
+            );
         };
         if mixed.len() > MAX_SOURCES {
-            return Err(Error::invalid(format!("a mix of {} sources", mixed.len()))
+            return Err(Error::invalid(format!("a mix of {} sources is too large", mixed.len()))
                 .hint(format!("up to {MAX_SOURCES}; open a list of locations as one data set")));
         }
         if let Some(number) = mixed.iter().position(|(source, _)| source.is_mix()) {
-            return Err(Error::invalid(format!("source {number} is a mix itself"))
-                .hint("give its sources, with weights that are multiplied"));
+            return Err(Error::invalid(format!("source {number} is itself a mix"))
+                .hint("give its sources, and multiply their weights"));
         }
         Ok(LoaderBuilder { mixed, ..LoaderBuilder::new(dataset) })
     }
@@ -157,7 +159,7 @@ impl LoaderBuilder {
         lanes.dedup();
         if let [one, other, ..] = lanes[..] {
             return Err(Error::invalid(format!("one source has {one} lanes, another {other}"))
-                .hint("give all of them as many, or none"));
+                .hint("give all sources the same number of lanes, or leave `lanes` out"));
         }
         let check = |(number, (builder, _)): (usize, &(LoaderBuilder, f64))| {
             let mut options = builder.spec.clone();

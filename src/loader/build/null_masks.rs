@@ -89,8 +89,11 @@ impl LoaderBuilder {
         let columns = masked.iter().map(|field| {
             let name = Pad::mask_name(field.name());
             if read.index_of(&name).is_ok() {
-                return Err(Error::invalid("the mask of nulls would have the name of a stored column")
-                    .hint(format!("leave that out of `columns`, or {:?} out of `null_mask`", field.name()))
+                return Err(Error::invalid("the mask of nulls has the name of a stored column")
+                    .hint(format!(
+                        "leave that column out of `columns`, or {:?} out of `null_mask`",
+                        field.name()
+                    ))
                     .at(of_column(&name)));
             }
             let place = read.index_of(field.name()).unwrap_or_default();
@@ -102,8 +105,8 @@ impl LoaderBuilder {
 
 /// The error for a mask of a column whose nulls another option handles.
 pub(super) fn no_mask() -> Error {
-    Error::invalid("null_mask names a column for which another option says how it is delivered").hint(
-        "a column that is encoded, padded or goes along with boxes has no mask for its nulls; `fill_null` or \
-             `on_bad_row` is for them",
+    Error::invalid("null_mask names a column that another option delivers in another form").hint(
+        "a column that is encoded, padded or goes along with boxes has no mask of nulls: use \
+         `fill_null` or `on_bad_row`",
     )
 }

@@ -30,7 +30,7 @@ impl LoaderBuilder {
             None => all().collect(),
             Some(listed) if listed.is_empty() => {
                 return Err(
-                    Error::invalid("an empty list of columns").hint("leave out `columns` to read all")
+                    Error::invalid("the list of columns is empty").hint("leave out `columns` to read all")
                 );
             }
             Some(listed) => self.listed(listed, &all().collect::<Vec<_>>(), &is_flat)?,
@@ -265,9 +265,8 @@ impl LoaderBuilder {
             let structure = schema.field(*column).name();
             let name = joined(structure, path);
             if schema.column_with_name(&name).is_some() || !names.insert(name.clone()) {
-                let cause = format!(
-                    "flattening column {structure:?} makes a column {name:?}, and there is another one"
-                );
+                let cause =
+                    format!("flattening column {structure:?} makes a column {name:?}, which exists already");
                 return Err(Error::invalid(cause)
                     .hint(format!("leave {structure:?} out of `flatten`, or of `columns`"))
                     .at(of_column(structure)));

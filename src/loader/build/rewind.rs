@@ -39,7 +39,7 @@ impl Rewind {
                 true => format!("a mix of {} sources", position.sources.len()),
                 false => "one data set".to_owned(),
             };
-            let cause = format!("the state is of {run}, and {} were given", sources.len());
+            let cause = format!("the state is of {run}, but {} were given", sources.len());
             return Err(Error::new(ErrorKind::StateMismatch, cause)
                 .hint("give the data sets of all sources, in the order of the mix"));
         }
@@ -128,13 +128,18 @@ impl Dataset {
         let filter = whole(&order.filter, "filter")?.as_deref().map(serde_json::from_str).transpose();
         let samples: Option<Samples> =
             whole(&order.samples, "samples")?.as_deref().map(serde_json::from_str).transpose().map_err(
-                |error| Error::new(ErrorKind::StateMismatch, format!("the state has odd samples: {error}")),
+                |error| {
+                    Error::new(
+                        ErrorKind::StateMismatch,
+                        format!("the samples in the state are malformed: {error}"),
+                    )
+                },
             )?;
         Ok(LoaderSpec {
             columns: Some(Vec::from_iter(column)),
             samples: samples.unwrap_or_default(),
             filter: filter
-                .map_err(|error| Error::invalid(format!("the state has an odd filter: {error}")))?,
+                .map_err(|error| Error::invalid(format!("the filter in the state is malformed: {error}")))?,
             shuffle: order.shuffle()?,
             ..LoaderSpec::default()
         })

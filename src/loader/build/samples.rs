@@ -82,8 +82,8 @@ impl LoaderBuilder {
             ("row_id", spec.row_id),
         ];
         match others.into_iter().chain(by_column).find(|(_, is_given)| *is_given) {
-            Some((name, _)) => Err(Error::invalid(format!("`{name}` was given, and the samples are packs"))
-                .hint("packs have the columns that they are made of, as they are stored")),
+            Some((name, _)) => Err(Error::invalid(format!("`{name}` was given, but the samples are packs"))
+                .hint("packs deliver the columns that they are made of as they are stored")),
             None => Ok(()),
         }
     }
@@ -94,7 +94,7 @@ impl LoaderBuilder {
             && !(self.spec.samples.are_single_rows() || matches!(self.spec.samples, Samples::Buckets(_)))
         {
             return Err(Error::invalid(
-                "`transform_rows` and `collate` take rows, and the samples are others",
+                "`transform_rows` and `collate` take single rows, but samples are of several",
             )
             .hint("use `transform`, which gets whole batches"));
         }
@@ -110,8 +110,8 @@ impl LoaderBuilder {
                 let mut fields = shape.delivered();
                 let is_added = |name: &str| [POSITION_IDS, SEGMENT_IDS, CU_SEQLENS].contains(&name);
                 if let Some(twice) = stored.iter().find(|stored| is_added(stored.name())) {
-                    return Err(Error::invalid("packs add a column of this name, and one is packed")
-                        .hint("give that one another name with `rename`")
+                    return Err(Error::invalid("packs add a column of this name, but one is packed")
+                        .hint("give that one a new name with `rename`")
                         .at(of_column(twice.name())));
                 }
                 fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
@@ -263,7 +263,7 @@ impl LoaderBuilder {
                 unused.iter().take(MAX_NAMED_CLASSES).map(ToString::to_string).collect();
             let more = if unused.len() > MAX_NAMED_CLASSES { ", ..." } else { "" };
             format!(
-                "{} of the classes with a weight are of no row that is selected: {}{more}",
+                "no selected row has {} of the classes that have a weight: {}{more}",
                 unused.len(),
                 classes.join(", ")
             )
@@ -278,9 +278,9 @@ fn windows(window: &Window, are_listed: bool, schema: &Schema) -> Result<(Schema
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     if let Some(unknown) = window.columns().into_iter().find(|name| !names.contains(name)) {
         let error = match are_listed {
-            true => Error::invalid("an offset of the window lists it, and it is not delivered")
+            true => Error::invalid("an offset of the window lists it, but it is not delivered")
                 .hint("add it to `columns`, or leave `columns` out"),
-            false => Error::invalid("an offset of the window lists it, and there is no such column"),
+            false => Error::invalid("an offset of the window lists it, but there is no such column"),
         };
         return Err(error.at(of_column(unknown)));
     }
@@ -288,7 +288,7 @@ fn windows(window: &Window, are_listed: bool, schema: &Schema) -> Result<(Schema
     for field in schema.fields().iter().filter(|field| field.name() != ROW_MASK) {
         let rows = rows_of(window, field.name());
         if rows.is_empty() {
-            return Err(Error::invalid("is read, and no offset of the window lists it")
+            return Err(Error::invalid("is read, but no offset of the window lists it")
                 .hint("list it at an offset, or leave it out of `columns`")
                 .at(of_column(field.name())));
         }

@@ -152,6 +152,6 @@ impl LoaderBuilder {
 
 fn unknown_rows(unknown: u64) -> String {
     format!(
-        "{unknown} of the rows that `deny` lists are not in this data set: a row id holds for one root folder"
+        "{unknown} of the rows that `deny` lists are not in this data set: row ids hold for one root folder"
     )
 }

@@ -117,7 +117,7 @@ impl PackShape {
         let (values, lists) = stored_lists(sources, selection)?;
         let item = match sources.first().map(|source| source.data_type()) {
             Some(DataType::List(item) | DataType::LargeList(item)) => item.data_type().clone(),
-            _ => return Err(Error::new(ErrorKind::Internal, "a column of packs is no list")),
+            _ => return Err(Error::new(ErrorKind::Internal, "a column of packs is not a list")),
         };
         let filler = value_bytes(&item, self.values[column])?;
         let (width, padding) = (filler.len(), filler.repeat(self.length));

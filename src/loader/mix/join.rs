@@ -101,9 +101,9 @@ fn common(known: &Arc<Field>, other: &Arc<Field>, source: usize) -> Result<Arc<F
         let name = known.name();
         return Err(Error::new(
             ErrorKind::Invalid,
-            format!("column {name:?} of source {source} is {there}, and {here} in one before it"),
+            format!("column {name:?} of source {source} is {there}, but {here} in an earlier source"),
         )
-        .hint("make them alike with `cast`, `decode` or `encode`, or tell them apart with `rename`"));
+        .hint("give them the same type with `cast`, `decode` or `encode`, or other names with `rename`"));
     }
     let nullable = known.is_nullable() || other.is_nullable();
     Ok(Arc::new(known.as_ref().clone().with_nullable(nullable)))

@@ -51,11 +51,11 @@ pub(in crate::loader) fn check_masks(sources: &[Delivered<'_>]) -> Result<()> {
             let same = match option {
                 "pad" => format!("pad {column:?} with a mask in source {other} as well"),
                 _ => format!(
-                    "name {column:?} in `null_mask` of source {other} as well: beside it `fill_null` says which value stands \
-                     in place of a null"
+                    "name {column:?} in `null_mask` of source {other} as well: with it, `fill_null` sets the \
+                     value in place of a null"
                 ),
             };
-            let hint = format!("{same}; or have no source make one");
+            let hint = format!("{same}, or make the mask in no source");
             return Err(Error::invalid(cause).hint(hint).at(Place::default().column(column)));
         }
     }

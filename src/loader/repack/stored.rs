@@ -49,7 +49,7 @@ impl StoredFile {
         let range = start..start.saturating_add(length);
         let read = async move { store.read_ranges(&catalog.files[file], &[range]).await };
         let mut read = self.io.wait_for(read)??;
-        read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
+        read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read returned nothing"))
     }
 }
 

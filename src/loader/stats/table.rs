@@ -97,7 +97,7 @@ impl fmt::Display for Stats {
             writeln!(f, "sources    {}", sources.collect::<Vec<_>>().join(", "))?;
         }
         if self.unknown_values > 0 {
-            writeln!(f, "values     {} in no vocabulary", self.unknown_values)?;
+            writeln!(f, "values     {} not in the vocabulary", self.unknown_values)?;
         }
         write!(f, "{}", self.verdict())
     }

@@ -49,10 +49,10 @@ impl Sample {
             None | Some(DataType::Utf8View | DataType::BinaryView) => Ok(()),
             Some(whole) if whole.is_integer() => Ok(()),
             Some(other) => Err(Error::invalid(format!(
-                "the column has type {}, which a sample is not drawn by",
+                "the column has type {}, by which a sample cannot be drawn",
                 TypeName(other)
             ))
-            .hint("draw by integers, texts or binary, or by the place of rows")),
+            .hint("draw by a column of integers, texts or binary, or by the place of rows")),
         }
     }
 

@@ -159,7 +159,7 @@ impl Lists {
         self.rows = self.rows.map(|before| before + rows);
         match is_sound {
             true => Ok(()),
-            false => Err(corrupt("a list goes on where there is none".into())),
+            false => Err(corrupt("a list continues where none has begun".into())),
         }
     }
 }

@@ -42,7 +42,7 @@ impl RowGroupReader<'_> {
                     && matches!(column.logical_type_ref(), Some(LogicalType::Timestamp { .. }))
             });
             if others {
-                let cause = "times of 64 and of 96 bits in one column are not read";
+                let cause = "a column that mixes times of 64 and of 96 bits is not read";
                 return Err(Error::new(ErrorKind::Unsupported, cause)
                     .at(place)
                     .hint("leave it out with `columns`"));
@@ -53,8 +53,7 @@ impl RowGroupReader<'_> {
             let coarse = guarded(|| self.decode_as(&schema, &[root], step, limit))?;
             if let Some(row) = wrapped(batch.column(column).as_ref(), coarse.column(0).as_ref(), None) {
                 let place = if self.selection.is_none() { place.row(row as u64) } else { place };
-                let cause =
-                    "the time is outside of the years 1677 to 2262, which is all that nanoseconds can tell";
+                let cause = "the time is outside of the years 1677 to 2262, the range of nanoseconds";
                 return Err(Error::new(ErrorKind::Unsupported, cause)
                     .at(place)
                     .hint("write the column as timestamps of microseconds, or leave it out with `columns`"));

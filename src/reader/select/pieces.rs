@@ -63,7 +63,8 @@ pub(crate) async fn pieces_at(reads: &Reads, groups: Vec<(usize, RowSet, Vec<u32
         let ends = cuts.iter().copied().chain(std::iter::once(selected.count()));
         let pieces = locations.pieces(reads, group, &selected, starts.zip(ends).map(|(a, b)| a..b))?;
         let pieces = pieces.ok_or_else(|| {
-            let cause = "the row group has more rows than `piece_rows`, and none of its columns has pages that say how many rows they have";
+            let cause = "the row group has more rows than `piece_rows`, and none of its columns \
+                         has pages with known numbers of rows";
             Error::new(ErrorKind::Unsupported, cause)
                 .hint("read a column of numbers or text beside its lists, leave out `piece_rows`, or write smaller row groups")
                 .at(reads.catalog.place(&reads.catalog.groups[group]))

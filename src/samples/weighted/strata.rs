@@ -173,13 +173,14 @@ pub(super) fn check_there(rows: u64, there: u64) -> Result<()> {
     if rows <= there {
         return Ok(());
     }
-    let cause = format!("a sample of {rows} rows without replacement, and {there} have a weight over 0");
+    let cause =
+        format!("a sample of {rows} rows without replacement, but only {there} have a weight above 0");
     Err(Error::invalid(cause).hint("give fewer `rows`, or sample with replacement"))
 }
 
 /// The error for weights by which no row can be drawn.
 pub(super) fn none() -> Error {
-    Error::invalid("no row has a weight over 0").hint("give one to some class or row that is selected")
+    Error::invalid("no row has a weight above 0").hint("give a class or row that is selected a weight")
 }
 
 #[cfg(test)]
@@ -205,7 +206,7 @@ mod tests {
         );
         assert_eq!(draws(&classes, true, false, Some(1000)), [700, 200, 0, 100]);
         let error = Strata::of_classes(&classes, true, false, Some(1001)).unwrap_err().to_string();
-        assert!(error.contains("1000 have a weight over 0"), "{error}");
+        assert!(error.contains("1000 have a weight above 0"), "{error}");
     }
 
     #[test]

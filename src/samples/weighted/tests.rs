@@ -193,7 +193,7 @@ fn a_sample_that_can_never_be_is_refused() {
     let none: [(i64, f64); 0] = [];
     for (sample, said) in [
         (Sample::weights("w").rows(0), "a sample of 0 rows"),
-        (Sample::classes("x", none), "no class has a weight"),
+        (Sample::classes("x", none), "needs a class with a weight"),
         (Sample::classes("x", [(1, 1.0), (1, 2.0)]), "class 1 has two weights"),
         (Sample::classes("x", [("a", -1.0)]), "class \"a\" is -1"),
         (Sample::classes("x", [("a", f64::NAN)]), "NaN"),

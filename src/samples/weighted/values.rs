@@ -148,7 +148,7 @@ fn numbered<V: Eq + Hash + Copy>(
     let (mut known, mut classes, mut numbers) = (HashMap::new(), Vec::new(), Vec::new());
     for (row, value) in values.enumerate() {
         let value = value.ok_or_else(|| {
-            let error = Error::invalid("is null, and the class of a row decides how often it comes");
+            let error = Error::invalid("is null, but the class of a row decides how often the row is drawn");
             (Some(row), error.hint("leave such rows out with a filter"))
         })?;
         let number = match known.get(&value) {
@@ -182,13 +182,13 @@ fn classes(column: &ArrayRef) -> Result<GroupValues, Refused> {
         DataType::UInt64 => numbered(column.as_primitive::<UInt64Type>().iter(), |value| {
             let number = i64::try_from(value);
             number.map(Class::Number).map_err(|_| {
-                Error::invalid(format!("is {value}, above the numbers of classes"))
+                Error::invalid(format!("is {value}, above the largest class"))
                     .hint("classes are from -2^63 to 2^63 - 1")
             })
         }),
         DataType::Utf8View => numbered(column.as_string_view().iter(), |text| Ok(text.into())),
         other => {
-            let error = Error::invalid(format!("holds {}, which makes no classes", TypeName(other)))
+            let error = Error::invalid(format!("holds {}, which cannot name classes", TypeName(other)))
                 .hint("name a column of whole numbers, booleans or texts");
             Err((None, error))
         }
@@ -220,7 +220,7 @@ fn weights(column: &ArrayRef) -> Result<Vec<u32>, Refused> {
         DataType::UInt32 => as_whole!(UInt32Type),
         DataType::UInt64 => as_whole!(UInt64Type),
         other => {
-            let error = Error::invalid(format!("holds {}, which are no weights", TypeName(other)))
+            let error = Error::invalid(format!("holds {}, which cannot be weights", TypeName(other)))
                 .hint("name a column of numbers, or say by which classes to sample");
             Err((None, error))
         }
@@ -234,10 +234,10 @@ fn bits(values: impl ExactSizeIterator<Item = Option<f64>>) -> Result<Vec<u32>, 
             let hint = "weights are numbers from 0 to 3.4e38; leave other rows out with a filter";
             (Some(row), Error::invalid(cause).hint(hint))
         };
-        let value = value.ok_or_else(|| refused("is null, which is no weight".to_owned()))?;
+        let value = value.ok_or_else(|| refused("is null, which is not a weight".to_owned()))?;
         let weight = value as f32;
         if !(weight.is_finite() && value >= 0.0) {
-            return Err(refused(format!("is {value}, which is no weight")));
+            return Err(refused(format!("is {value}, which is not a weight")));
         }
         // A weight over 0 must not become 0 as a 32-bit float.
         let weight = if value > 0.0 { weight.max(f32::MIN_POSITIVE) } else { 0.0 };

@@ -63,7 +63,7 @@ impl fmt::Display for FetchReport {
         write!(
             f,
             "{} in {}: {}/s, {} rows/s, {:.0} requests per GB\n\
-             Bytes alone, in stored order; local files that were read before come from memory.",
+             Only bytes are fetched, in stored order; local files that were read before come from memory.",
             bytes(self.bytes),
             seconds(self.seconds),
             bytes(self.bytes_per_second as u64),

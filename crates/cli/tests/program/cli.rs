@@ -1405,6 +1405,6 @@ fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
 
     assert!(refused(&which).contains("denied rows"));
     assert!(refused(&format!("verify {mixed} --deny {list}")).contains("--deny 0:"));
-    assert!(refused(&format!("verify {mixed} --deny 2:{list}")).contains("is of source 2, and there are 2"));
+    assert!(refused(&format!("verify {mixed} --deny 2:{list}")).contains("names source 2, but there are 2"));
     assert!(refused(&format!("verify {dir} {other} --mix a,1")).contains("such as 0.7,0.3"));
 }

@@ -53,7 +53,7 @@ pub(super) fn explained(encoded: &[u8], refused: Error) -> Error {
     let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return refused };
     let kind = decoder.find_tag_unsigned_vec::<u16>(Tag::SampleFormat).ok().flatten();
     match kind.is_some_and(|kind| kind.contains(&FLOATING_POINT)) {
-        true => bad_row("a TIFF of floating-point numbers, which is not read with one channel")
+        true => bad_row("a TIFF with one channel of floating-point numbers is not read")
             .hint("store it with 8 or 16 bits a channel, or its numbers as a list or tensor"),
         false => refused,
     }

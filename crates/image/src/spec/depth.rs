@@ -42,7 +42,7 @@ impl Image {
     pub(crate) fn validate_bits(&self) -> Result<()> {
         match self.bit_depth {
             None | Some(8 | 16) => Ok(()),
-            Some(bits) => Err(Error::invalid(format!("a bit depth of {bits}")).hint("it is 8 or 16")),
+            Some(bits) => Err(Error::invalid(format!("a bit depth of {bits}")).hint("pass 8 or 16")),
         }
     }
 
@@ -68,7 +68,7 @@ impl Image {
             ("gaussian_blur", self.gaussian_blur.is_some()),
         ];
         match eight_bits_only.into_iter().find(|(_, is_on)| *is_on) {
-            Some((name, _)) => Err(Error::invalid(format!("{name} of images of 16 bits"))
+            Some((name, _)) => Err(Error::invalid(format!("{name} with images of 16 bits"))
                 .hint("it works on 8 bits: leave it out, or deliver uint8 or floats without bit_depth 16")),
             None => Ok(()),
         }

@@ -141,7 +141,7 @@ impl Image {
         for (name, p) in probabilities {
             if let Some(p) = p.filter(|p| !(0.0..=1.0).contains(p)) {
                 return Err(Error::invalid(format!("{name} with probability {p}"))
-                    .hint("a probability lies between 0 and 1"));
+                    .hint("a probability is from 0 to 1"));
             }
         }
         if let Some(ColorJitter { brightness, contrast, saturation, hue, .. }) = self.color_jitter {
@@ -150,12 +150,12 @@ impl Image {
             {
                 if !(amount >= 0.0 && amount.is_finite()) {
                     return Err(Error::invalid(format!("a colour jitter with {name} {amount}"))
-                        .hint("an amount is finite and at least 0"));
+                        .hint("an amount is a finite number, at least 0"));
                 }
             }
             if !(0.0..=MAX_HUE).contains(&hue) {
                 return Err(Error::invalid(format!("a colour jitter with hue {hue}"))
-                    .hint("a hue is turned by 0 to 0.5 of a turn"));
+                    .hint("hue is a share of a full turn, from 0 to 0.5"));
             }
         }
         if let Some(GaussianBlur { kernel_size, sigma: (low, high), .. }) = self.gaussian_blur {
@@ -171,7 +171,7 @@ impl Image {
             check_range("erasing with ratio", ratio)?;
             if scale.1 > 1.0 {
                 return Err(Error::invalid(format!("erasing with scale ({}, {})", scale.0, scale.1))
-                    .hint("a share of the area is at most 1"));
+                    .hint("scale is a share of the area, at most 1"));
             }
             if !value.iter().all(|value| value.is_finite()) {
                 return Err(
@@ -189,7 +189,7 @@ impl Image {
         match dtype.largest_whole() {
             Some(largest) if !dtype.holds(&value) => {
                 Err(Error::invalid(format!("erasing with the values {value:?} with dtype {dtype}"))
-                    .hint(format!("values are those of the number type: whole numbers from 0 to {largest}")))
+                    .hint(format!("give whole numbers from 0 to {largest}")))
             }
             _ => Ok(()),
         }
@@ -217,7 +217,7 @@ fn check_range(name: &str, (low, high): (f64, f64)) -> Result<()> {
     if low > 0.0 && low <= high && high.is_finite() {
         return Ok(());
     }
-    Err(Error::invalid(format!("{name} ({low}, {high})")).hint("the least comes first, and both are above 0"))
+    Err(Error::invalid(format!("{name} ({low}, {high})")).hint("give the smaller number first, both above 0"))
 }
 
 #[cfg(test)]

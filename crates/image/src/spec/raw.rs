@@ -140,9 +140,8 @@ impl Image {
             return Err(Error::invalid(cause).hint("raise max_pixels"));
         }
         if self.exif_orientation {
-            return Err(
-                Error::invalid("exif_orientation of raw pixels").hint("they say nothing of it: leave it out")
-            );
+            return Err(Error::invalid("exif_orientation with raw pixels")
+                .hint("raw pixels have no EXIF data: leave it out"));
         }
         Ok(())
     }

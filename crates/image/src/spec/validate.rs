@@ -79,7 +79,7 @@ impl Image {
             }
             if !(low > 0.0 && low <= high && high.is_finite()) {
                 return Err(Error::invalid(format!("a {name} of ({low}, {high})"))
-                    .hint("the least comes first, and both are above 0"));
+                    .hint("give the smaller number first, both above 0"));
             }
         }
         let centre = self.framing == Framing::CenterCrop;
@@ -100,14 +100,16 @@ impl Image {
             return Err(Error::invalid("centered without a canvas").hint("it belongs to fit"));
         }
         if self.centered && self.ragged {
-            return Err(Error::invalid("centered ragged images").hint("they have no canvas: leave it out"));
+            return Err(Error::invalid("centered ragged images")
+                .hint("ragged images have no canvas: leave centered out"));
         }
         if self.ragged && !fits {
             return Err(Error::invalid("ragged images of one size")
                 .hint("it belongs to fit, whose size is the largest that an image may have"));
         }
         if self.ragged && self.fill.is_some() {
-            return Err(Error::invalid("fill with ragged images").hint("they have no canvas: leave fill out"));
+            return Err(Error::invalid("fill with ragged images")
+                .hint("ragged images have no canvas: leave fill out"));
         }
         if let Some(fill) = self.fill.filter(|fill| !fill.iter().all(|value| value.is_finite())) {
             return Err(Error::invalid(format!("a canvas of the values {fill:?}")).hint("they are finite"));
@@ -149,13 +151,13 @@ impl Image {
         for (name, p) in [("flip", self.flip), ("vertical flip", self.vertical_flip)] {
             if !(0.0..=1.0).contains(&p) {
                 return Err(Error::invalid(format!("a {name} with probability {p}"))
-                    .hint("a probability lies between 0 and 1"));
+                    .hint("a probability is from 0 to 1"));
             }
         }
         let Some(Normalize { mean, std }) = self.normalize else { return Ok(()) };
         if !mean.iter().all(|m| m.is_finite()) || !std.iter().all(|s| s.is_finite() && *s > 0.0) {
             return Err(Error::invalid(format!("normalize with mean {mean:?} and std {std:?}"))
-                .hint("every mean is finite and every std is above 0, for values in [0, 1]"));
+                .hint("give finite means and stds above 0, for values in [0, 1]"));
         }
         Ok(())
     }
@@ -191,11 +193,11 @@ mod tests {
             (Image::resize(0, 5), "an image size of 0x5 (each side is 1 to 65535 pixels)"),
             (Image::resize(5, 65_536), "an image size of 5x65536 (each side is 1 to 65535 pixels)"),
             (crop().max_pixels(0), "max_pixels of 0 refuses every image"),
-            (crop().scale((1.0, 0.08)), "a scale of (1, 0.08) (the least comes first, and both are above 0)"),
-            (crop().ratio((0.0, 1.0)), "a ratio of (0, 1) (the least comes first, and both are above 0)"),
+            (crop().scale((1.0, 0.08)), "a scale of (1, 0.08) (give the smaller number first, both above 0)"),
+            (crop().ratio((0.0, 1.0)), "a ratio of (0, 1) (give the smaller number first, both above 0)"),
             (
                 crop().ratio((1.0, f64::NAN)),
-                "a ratio of (1, NaN) (the least comes first, and both are above 0)",
+                "a ratio of (1, NaN) (give the smaller number first, both above 0)",
             ),
             (
                 Image::resize(8, 8).scale((0.1, 1.0)),
@@ -213,7 +215,7 @@ mod tests {
             ),
             (
                 Image::fit(8).fill([0.0; 3]).ragged(),
-                "fill with ragged images (they have no canvas: leave fill out)",
+                "fill with ragged images (ragged images have no canvas: leave fill out)",
             ),
             (
                 Image::fit(8).ragged().layout(Layout::Nchw),
@@ -225,7 +227,10 @@ mod tests {
             ),
             (Image::resize(8, 8).fill([0.0; 3]), "fill without a canvas (it belongs to fit)"),
             (Image::resize(8, 8).centered(), "centered without a canvas (it belongs to fit)"),
-            (Image::fit(8).centered().ragged(), "centered ragged images (they have no canvas: leave it out)"),
+            (
+                Image::fit(8).centered().ragged(),
+                "centered ragged images (ragged images have no canvas: leave centered out)",
+            ),
             (crop().raw(Raw::new((0, 8), 3)), "raw pixels of 0x8 (each side is 1 to 65535 pixels)"),
             (
                 crop().raw(Raw::new(8, 5)),
@@ -237,7 +242,7 @@ mod tests {
             ),
             (
                 crop().raw(Raw::new(8, 3)).exif_orientation(true),
-                "exif_orientation of raw pixels (they say nothing of it: leave it out)",
+                "exif_orientation with raw pixels (raw pixels have no EXIF data: leave it out)",
             ),
             (
                 Image::fit(8).fill([0.5; 3]),
@@ -248,11 +253,11 @@ mod tests {
                 "a canvas of the values [1000000.0, 1000000.0, 1000000.0] with dtype float16 (they are numbers from -65504 \
                  to 65504)",
             ),
-            (crop().flip_with(1.5), "a flip with probability 1.5 (a probability lies between 0 and 1)"),
-            (crop().flip_with(f64::NAN), "a flip with probability NaN (a probability lies between 0 and 1)"),
+            (crop().flip_with(1.5), "a flip with probability 1.5 (a probability is from 0 to 1)"),
+            (crop().flip_with(f64::NAN), "a flip with probability NaN (a probability is from 0 to 1)"),
             (
                 crop().vertical_flip_with(-0.1),
-                "a vertical flip with probability -0.1 (a probability lies between 0 and 1)",
+                "a vertical flip with probability -0.1 (a probability is from 0 to 1)",
             ),
             (
                 crop().normalize([0.5; 3], [0.5; 3]),

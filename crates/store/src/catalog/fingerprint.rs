@@ -67,7 +67,7 @@ impl TryFrom<String> for Fingerprint {
     fn try_from(text: String) -> Result<Self, String> {
         u128::from_str_radix(&text, 16)
             .map(Fingerprint)
-            .map_err(|_| format!("{text:?} is no fingerprint of a data set"))
+            .map_err(|_| format!("{text:?} is not a fingerprint of a data set"))
     }
 }
 

@@ -88,7 +88,7 @@ fn unusual(bytes: &[u8]) -> Result<(Page, usize)> {
     let mut fields = Fields::default();
     if fields.read(&mut input, bytes).is_some() {
         if fields.kind == Some(INDEX_PAGE) {
-            return Err(corrupt("a page among those of values is said to hold an index"));
+            return Err(corrupt("a page among the pages of values claims to hold an index"));
         }
         if let Some(page) = fields.page() {
             return Ok((page, bytes.len() - input.remaining()));

@@ -67,7 +67,8 @@ impl FromStr for RowId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let refuse = |_| Error::invalid(format!("{text:?} is no row id")).hint("a row id is a whole number");
+        let refuse =
+            |_| Error::invalid(format!("{text:?} is not a row id")).hint("a row id is a whole number");
         text.trim().parse().map(RowId).map_err(refuse)
     }
 }

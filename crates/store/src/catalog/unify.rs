@@ -86,7 +86,8 @@ impl<'a> Columns<'a> {
                     self.columns.push(Column::new(location, field, is_first));
                     if !is_first && self.differences == Differences::Refused {
                         let name = TypeName(field.data_type());
-                        let cause = format!("{} has no such column, this file {name}", self.first_location);
+                        let cause =
+                            format!("{} has no such column, this file has it as {name}", self.first_location);
                         self.refuse(location, field.name(), cause, true);
                     }
                     continue;
@@ -112,7 +113,8 @@ impl<'a> Columns<'a> {
                 Differences::Merged => column.field.set_nullable(true),
                 Differences::Refused => {
                     let (other, data_type) = &column.types[0];
-                    let cause = format!("this file has no such column, {other} {}", TypeName(data_type));
+                    let cause =
+                        format!("this file has no such column, {other} has it as {}", TypeName(data_type));
                     let name = name.clone();
                     self.refuse(location, &name, cause, true);
                 }
@@ -144,7 +146,7 @@ impl<'a> Columns<'a> {
 fn of_zones(types: &[DataType; 2]) -> &'static str {
     match types {
         [DataType::Timestamp(_, one), DataType::Timestamp(_, other)] if one.is_some() != other.is_some() => {
-            ": which moments those without a zone are is not known"
+            ": times without a zone cannot be compared with times in one"
         }
         _ => "",
     }

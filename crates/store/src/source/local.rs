@@ -324,14 +324,14 @@ fn are_of_one_file(one: &Read<'_>, other: &Read<'_>) -> bool {
 /// Checks that an open file is the pinned version.
 fn check(pin: &Pin, metadata: &fs::Metadata) -> Result<()> {
     if metadata.len() != pin.size {
-        return Err(changed(&format!("{} bytes then, {} now", pin.size, metadata.len())));
+        return Err(changed(&format!("it had {} bytes, and has {} now", pin.size, metadata.len())));
     }
     let now = version(metadata);
     if !now.is_content_of(&pin.version) {
         let (then, now) = (pin.version.to_string(), now.to_string());
         return Err(changed(&match then == now {
-            true => "another one of its size and time has its name".to_owned(),
-            false => format!("{then} then, {now} now"),
+            true => "another file of the same size and time took its place".to_owned(),
+            false => format!("it was {then}, and is {now} now"),
         }));
     }
     Ok(())

@@ -221,18 +221,18 @@ fn only_what_asks_for_sixteen_bits_has_them() {
 fn depths_and_effects_that_do_not_fit_are_refused() {
     let wide = || Image::resize(8, 8).dtype(PixelType::U16);
     for (image, said) in [
-        (wide().bit_depth(12), "a bit depth of 12 (it is 8 or 16)"),
+        (wide().bit_depth(12), "a bit depth of 12 (pass 8 or 16)"),
         (wide().bit_depth(8), "bit_depth 8 with dtype uint16 (leave bit_depth out: uint16 has 16 bits)"),
         (
             wide().dtype(PixelType::U8).bit_depth(16),
             "bit_depth 16 with dtype uint8 (pass dtype uint16 or a float type, or leave bit_depth out)",
         ),
-        (wide().color_jitter(0.1, 0.1, 0.1, 0.1), "color_jitter of images of 16 bits"),
-        (wide().random_grayscale(0.1), "random_grayscale of images of 16 bits"),
+        (wide().color_jitter(0.1, 0.1, 0.1, 0.1), "color_jitter with images of 16 bits"),
+        (wide().random_grayscale(0.1), "random_grayscale with images of 16 bits"),
         (
             wide().dtype(PixelType::F32).bit_depth(16).gaussian_blur(3, (0.1, 2.0)),
-            "gaussian_blur of images of 16 bits (it works on 8 bits: leave it out, or deliver uint8 or floats \
-             without bit_depth 16)",
+            "gaussian_blur with images of 16 bits (it works on 8 bits: leave it out, or deliver uint8 or \
+             floats without bit_depth 16)",
         ),
         (wide().normalize([0.5; 3], [0.5; 3]), "normalize with dtype uint16"),
         (Image::fit(8).fill([65_536.0; 3]).dtype(PixelType::U16), "whole numbers from 0 to 65535"),

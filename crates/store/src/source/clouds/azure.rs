@@ -117,7 +117,7 @@ fn read(address: &Address, options: &Options, environment: Environment<'_>) -> R
     let mut values: HashMap<Key, String> = HashMap::new();
     for (name, key, value) in keys::<Key>(options, "az://", &KNOWN, &[])? {
         if values.insert(key, value.to_owned()).is_some() {
-            return Err(malformed(name, "given once: it has another name too"));
+            return Err(malformed(name, "given once: the options also have it under another name"));
         }
     }
     if let Some(signature) = address.query() {

@@ -62,7 +62,7 @@ pub(super) fn connect(
     let mut values: HashMap<Key, String> = HashMap::new();
     for (name, key, value) in keys::<Key>(options, "gs://", &KNOWN, &[])? {
         if values.insert(key, value.to_owned()).is_some() {
-            return Err(malformed(name, "given once: it has another name too"));
+            return Err(malformed(name, "given once: the options also have it under another name"));
         }
     }
     if let Some(base) = environment("GOOGLE_BASE_URL") {

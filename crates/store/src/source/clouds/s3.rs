@@ -125,7 +125,7 @@ impl Setup {
         for (name, key, value) in keys::<Key>(options, "s3://", &KNOWN, &PROFILE)? {
             check(name, key, value)?;
             if values.insert(key, value.to_owned()).is_some() {
-                return Err(malformed(name, "given once: it has another name too"));
+                return Err(malformed(name, "given once: the options also have it under another name"));
             }
         }
         let mut setup = Setup { values, process: None };

@@ -84,7 +84,7 @@ pub(in crate::source) async fn fetch_value(
 
 async fn read_one(store: &Store, volume: usize, pin: &Pin, range: Range<u64>) -> Result<Bytes> {
     let mut read = store.read(volume, pin, &[range]).await?;
-    read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
+    read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read returned nothing"))
 }
 
 /// The error for a file that begins with these bytes, with its real format if that is recognised.

@@ -41,8 +41,8 @@ impl KeptFooters {
             }
             if !files.clone().any(|(whole, pin)| index.has(&whole, &pin)) {
                 store.warn(
-                    "footers are read without the index that was handed on: it has none of these files as they are now \
-                     (hand it on between processes that read one copy of the data)"
+                    "footers are read without the index that was handed on: it has none of these files in their \
+                     present version (hand it on between processes that read the same copy of the data)"
                         .to_owned(),
                 );
             }

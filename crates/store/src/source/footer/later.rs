@@ -59,7 +59,7 @@ impl<'a> Footers<'a> {
                     admit(catalog, about, &parsed)?;
                 }
                 Some(footer) if footer.hash != parsed.hash => {
-                    return Err(changed("its footer is another one"));
+                    return Err(changed("its footer is different"));
                 }
                 Some(_) => {}
             }
@@ -73,7 +73,7 @@ impl<'a> Footers<'a> {
     pub(in crate::source) async fn bytes(&self, file: usize) -> Result<FooterBytes<'a>> {
         let about = &self.catalog.files[file];
         let found = self.find(about).await.and_then(|found| match about.footer_hash() {
-            Some(hash) if hash != xxh3_64(&found.bytes) => Err(changed("its footer is another one")),
+            Some(hash) if hash != xxh3_64(&found.bytes) => Err(changed("its footer is different")),
             _ => Ok(found),
         });
         found.map_err(|error| error.at(Place::file(about.location.clone())))

@@ -25,7 +25,7 @@ impl Packing {
     fn finish(self) -> Result<Bytes> {
         let bytes: Bytes = self.0.finish().or_fail()?.into();
         if bytes.len() as u64 > MAX_BYTES {
-            let cause = format!("the index would have {} bytes; up to {MAX_BYTES} are read", bytes.len());
+            let cause = format!("the index would take {} bytes, over the limit of {MAX_BYTES}", bytes.len());
             return Err(Error::new(ErrorKind::TooLarge, cause)
                 .hint("write an index beside the data, one for each of several folders"));
         }

@@ -33,7 +33,8 @@ pub(in crate::source) async fn load(
         match inside.peek().is_none() || inside.any(|(whole, pin)| index.has(&whole, &pin)) {
             true => indexes.push(index),
             false => {
-                let cause = "it is of other files: none of the folder's is in it as it is now";
+                let cause =
+                    "it was written for other files: no file of the folder is in it in its present version";
                 let error = Error::new(ErrorKind::Corrupt, cause).at(at(store, place)).hint(WRITE_AGAIN);
                 store.warn(format!("footers are read without the index: {error}"));
             }
@@ -45,12 +46,12 @@ pub(in crate::source) async fn load(
 async fn read(store: &Store, place: &IndexPlace) -> Result<Option<Index>> {
     let Some(pin) = &place.found else { return Ok(None) };
     if pin.size > MAX_BYTES {
-        let cause = format!("it has {} bytes; up to {MAX_BYTES} are read", pin.size);
+        let cause = format!("it has {} bytes, over the limit of {MAX_BYTES}", pin.size);
         return Err(Error::new(ErrorKind::TooLarge, cause).hint("open several folders, each with its index"));
     }
     let whole = 0..pin.size;
     let mut read = store.read(place.volume, pin, &[whole]).await?;
-    let bytes = read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))?;
+    let bytes = read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read returned nothing"))?;
     let index = Index::read(place.root.clone(), bytes);
     index.map(Some).map_err(|cause| Error::new(ErrorKind::Corrupt, cause).hint(WRITE_AGAIN))
 }

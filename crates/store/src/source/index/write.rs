@@ -35,8 +35,8 @@ pub struct IndexReport {
 pub async fn write_indexes(store: &Store, catalog: &Catalog) -> Result<Vec<IndexReport>> {
     let places: Vec<&IndexPlace> = store.indexes.iter().filter(|place| place.is_whole).collect();
     if places.is_empty() {
-        return Err(Error::invalid("an index is of a folder, and no folder was opened")
-            .hint("open the folder itself, not its files or a glob"));
+        return Err(Error::invalid("an index is written for a folder, and no folder was opened")
+            .hint("open the folder itself, instead of its files or a glob"));
     }
     let footers = Footers::open(store, catalog).await?;
     let mut reports = Vec::with_capacity(places.len());
@@ -77,7 +77,7 @@ async fn write(
     let bytes = builder.finish().or_fail()?;
     report.bytes = bytes.len() as u64;
     if report.bytes > MAX_BYTES {
-        let cause = format!("the index would have {} bytes; up to {MAX_BYTES} are read", report.bytes);
+        let cause = format!("the index would take {} bytes, over the limit of {MAX_BYTES}", report.bytes);
         return Err(Error::new(ErrorKind::TooLarge, cause).hint("write one for each of several folders"));
     }
     store.write(place.volume, &place.path, bytes.into()).await?;

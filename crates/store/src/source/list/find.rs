@@ -50,7 +50,7 @@ pub(in crate::source) async fn find_in(store: &Store, volume: usize, key: &str) 
 async fn snapshot(store: &Store, volume: usize, location: Location, as_of: AsOf) -> Result<Snapshot> {
     match location {
         Location::Files(snapshot) if as_of != AsOf::Newest => {
-            Err(Error::invalid("this is no table, and has no versions")
+            Err(Error::invalid("this is not a table, and has no versions")
                 .at(Place::file(snapshot.root))
                 .hint("open it without `version` and `timestamp`"))
         }

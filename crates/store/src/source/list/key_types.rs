@@ -46,9 +46,9 @@ impl KeyTypes {
     pub(in crate::source) fn check(&self, files: &[DataFile]) -> Result<()> {
         let is_there = |name: &str| files.iter().any(|file| file.keys.iter().any(|key| key.name == name));
         match self.0.keys().find(|name| !is_there(name)) {
-            Some(name) => Err(Error::invalid("a type is declared for a key that no folder has")
+            Some(name) => Err(Error::invalid("a type is declared for a key that is in no folder's name")
                 .at(Place::default().column(name.as_str()))
-                .hint("keys are those of the key=value folders below the location")),
+                .hint("declare types for the keys of key=value folders below the location")),
             None => Ok(()),
         }
     }
@@ -71,8 +71,11 @@ pub(super) fn value(data_type: &DataType, text: Option<&str>) -> Result<ArrayRef
         Parsed::Column(column) => Ok(column),
         _ => {
             let text = text.unwrap_or_default();
-            Err(Error::invalid(format!("{text:?} in its folder's name is no {}", TypeName(data_type)))
-                .hint("declare another type for the key, or none"))
+            Err(Error::invalid(format!(
+                "{text:?} in its folder's name is not a value of type {}",
+                TypeName(data_type)
+            ))
+            .hint("declare another type for the key, or none"))
         }
     }
 }

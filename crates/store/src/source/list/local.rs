@@ -202,7 +202,7 @@ pub(super) fn refuse_twins(files: &[DataFile]) -> Result<()> {
             *known = Some(resolved(first)?);
         }
         if *known == Some(resolved(file)?) {
-            let cause = format!("it is {} by another name: its rows would come twice", first.shown);
+            let cause = format!("it is {} by another name: its rows would be delivered twice", first.shown);
             let hint = "leave the link out; to draw rows more often, mix data sets with weights";
             return Err(Error::invalid(cause).at(file.place()).hint(hint));
         }

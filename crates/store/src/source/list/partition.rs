@@ -285,10 +285,13 @@ mod tests {
             let error =
                 settle(files.iter_mut(), &types(&[(key, data_type)]).unwrap(), |_| false).unwrap_err();
             let error = error.to_string();
-            assert!(error.contains(&format!("column {key:?}")) && error.contains("is no"), "{error}");
+            assert!(
+                error.contains(&format!("column {key:?}")) && error.contains("is not a value"),
+                "{error}"
+            );
         }
         assert!(types(&[("d", DataType::Date64)]).unwrap_err().to_string().contains("holds no date64"));
         let unknown = types(&[("e", DataType::Date32)]).unwrap().check(&files).unwrap_err().to_string();
-        assert!(unknown.contains("a key that no folder has"), "{unknown}");
+        assert!(unknown.contains("in no folder's name"), "{unknown}");
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -
 /// The file of a key in a store that cannot list. Its size and version come with its last bytes.
 pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Result<Location> {
     let no_list = || {
-        Error::new(ErrorKind::Unsupported, "plain HTTP has no list of what lies in a folder")
+        Error::new(ErrorKind::Unsupported, "a folder cannot be listed over plain HTTP")
             .hint("give the URLs of the files as a list")
     };
     let here = Here { remote, volume };
@@ -166,8 +166,8 @@ impl Here<'_> {
         let all = below(&listed, &prefix);
         if all.is_empty() {
             let cause = match is_folder {
-                true => "nothing lies below this prefix",
-                false => "object not found, and nothing lies below this prefix",
+                true => "there are no objects below this prefix",
+                false => "object not found, and there are no objects below this prefix",
             };
             return Err(Error::new(ErrorKind::NotFound, cause).at(place));
         }
@@ -199,7 +199,7 @@ impl Here<'_> {
         let tables: Vec<_> = all.iter().filter_map(|seen| tables::shown_by(seen.relative)).collect();
         let place = Place::file(self.remote.shown(base));
         if all.is_empty() && passed.is_empty() {
-            let cause = "the glob starts at a prefix below which nothing lies";
+            let cause = "the glob starts at a prefix without objects";
             return Err(Error::new(ErrorKind::NotFound, cause).at(place));
         }
         let seen = self.visible(all).await?;

@@ -172,11 +172,11 @@ impl Pin {
     /// Whether an answer is about the catalogued version of the file.
     pub(super) fn check(&self, meta: &object_store::ObjectMeta) -> Result<(), forebay_base::Error> {
         if meta.size != self.size {
-            return Err(changed(&format!("{} bytes then, {} now", self.size, meta.size)));
+            return Err(changed(&format!("it had {} bytes, and has {} now", self.size, meta.size)));
         }
         match self.agrees(meta) {
             true => Ok(()),
-            false => Err(changed(&format!("{} then, {} now", self.version, version_of(meta)))),
+            false => Err(changed(&format!("it was {}, and is {} now", self.version, version_of(meta)))),
         }
     }
 }

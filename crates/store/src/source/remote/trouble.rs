@@ -38,7 +38,7 @@ const REFUSALS: [(&str, &str); 9] = [
     ("RequestTimeTooSkewed", "this machine's clock is wrong"),
     (
         "AccessDenied",
-        "the credentials are known and may not read this; or it does not exist, and they may not list",
+        "the credentials are valid, but may not read this; or it does not exist, and they may not list",
     ),
     ("AuthenticationFailed", "the key or the signature is not that of the account, or has expired"),
 ];

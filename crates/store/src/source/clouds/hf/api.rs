@@ -191,9 +191,8 @@ impl Hub {
         *request.headers_mut() = headers;
         if let Some(token) = &self.token {
             let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));
-            let mut value = value.map_err(|_| {
-                generic(Error::invalid("the Hugging Face token holds characters that none can have"))
-            })?;
+            let mut value = value
+                .map_err(|_| generic(Error::invalid("the Hugging Face token contains invalid characters")))?;
             value.set_sensitive(true);
             request.headers_mut().insert(AUTHORIZATION, value);
         }

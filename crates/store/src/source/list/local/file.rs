@@ -56,7 +56,7 @@ pub(in crate::source::list) fn look(path: &Path) -> Result<fs::Metadata> {
             Ok(target) if error.kind() == io::ErrorKind::NotFound => {
                 let cause =
                     format!("this symbolic link points to {}, which does not exist", target.display());
-                Error::new(ErrorKind::NotFound, cause).hint("mend or remove the link")
+                Error::new(ErrorKind::NotFound, cause).hint("repair or remove the link")
             }
             _ if error.kind() == io::ErrorKind::NotFound => error.into_error().hint(near(path)),
             _ => error.into_error(),
@@ -77,8 +77,8 @@ fn near(path: &Path) -> String {
     match nearest(&missing, names.iter().map(String::as_str)) {
         Some(name) => format!("did you mean {}?", shown(&there.join(name).to_string_lossy())),
         None if path.is_relative() => match std::env::current_dir() {
-            Ok(folder) => format!("a relative path begins at {}", folder.display()),
-            Err(_) => "the folder that this process works in was deleted: give the whole path".to_owned(),
+            Ok(folder) => format!("a relative path starts at {}", folder.display()),
+            Err(_) => "the working directory was deleted: give the absolute path".to_owned(),
         },
         None => "check the path on this machine".to_owned(),
     }
