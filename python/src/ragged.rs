@@ -32,19 +32,15 @@ impl Offsets {
         self.named(py, "Ragged", items)
     }
 
-    /// The same for arrays with several sides, of which the last ones, of one length each, are one among the
-    /// items.
+    /// The same for arrays with several sides; the last ones, of one length each, are one among the items.
     pub(crate) fn arrays<'py>(
         self,
         py: Python<'py>,
         items: Bound<'py, PyAny>,
-        sides: Vec<usize>,
+        sides: Vec<Option<usize>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let of_arrays = self.named(py, "Arrays", items)?;
-        match sides.len() {
-            0 | 1 => Ok(of_arrays),
-            _ => of_arrays.call_method1("_with_sides", (PyTuple::new(py, sides)?,)),
-        }
+        of_arrays.call_method1("_with_sides", (PyTuple::new(py, sides)?,))
     }
 
     /// The rows with these items as images, each of which is an array of its own shape.

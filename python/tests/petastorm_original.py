@@ -50,8 +50,11 @@ def fields(schema):
     ]
 
 
-def write(folder, count):
-    """Writes rows of every codec with the original's codecs and pickles, without Spark's job."""
+def write(folder, count, old=None):
+    """Writes rows of every codec with the original's codecs and pickles, without Spark's job.
+
+    With ``old`` the schema is pickled as a version before: see ``_old_pickle``.
+    """
     import decimal
     import os
 
@@ -59,9 +62,7 @@ def write(folder, count):
     import pyarrow as pa
     import pyarrow.parquet as pq
     import pyspark.sql.types as T
-    from petastorm import utils
     from petastorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
-    from petastorm.etl import dataset_metadata as metadata
     from petastorm.unischema import Unischema, UnischemaField, insert_explicit_nulls
 
     schema = Unischema(
@@ -147,10 +148,43 @@ def write(folder, count):
         os.makedirs(os.path.dirname(path))
         pq.write_table(pa.Table.from_pylist(cells, sheet), path, row_group_size=4)
         counts[relative] = -(-len(cells) // 4)
+    if old is not None:
+        said = {
+            b"dataset-toolkit.unischema.v1": _old_pickle(schema, **old),
+            b"dataset-toolkit.num_row_groups_per_file.v1": json.dumps(counts).encode(),
+        }
+        pq.write_metadata(sheet.with_metadata(said), os.path.join(folder, "_common_metadata"))
+        return
+    from petastorm import utils
+    from petastorm.etl import dataset_metadata as metadata
+
     dataset = pq.ParquetDataset(folder, use_legacy_dataset=True, validate_schema=False)
     metadata._generate_unischema_metadata(dataset, schema)
     dataset = pq.ParquetDataset(folder, use_legacy_dataset=True, validate_schema=False)
     utils.add_to_dataset_metadata(dataset, metadata.ROW_GROUPS_PER_FILE_KEY, json.dumps(counts))
+
+
+def _old_pickle(schema, protocol, restored):
+    """The schema as versions until 0.7 pickled it: on Python 2 with protocol 0 and numpy's names of then, on Python 3
+    with protocol 3; the fields as named tuples that PySpark has replaced, if ``restored``, or as they are."""
+    import io
+
+    import pyspark.serializers
+    from petastorm.unischema import UnischemaField
+
+    class Pickler(pickle.Pickler):
+        def reducer_override(self, thing):
+            if restored and type(thing) is UnischemaField:
+                return pyspark.serializers._restore, ("UnischemaField", UnischemaField._fields, tuple(thing))
+            return NotImplemented
+
+    out = io.BytesIO()
+    Pickler(out, protocol).dump(schema)
+    pickled = out.getvalue()
+    if protocol == 0:
+        for new, before in ((b"str_", b"unicode_"), (b"bytes_", b"string_")):
+            pickled = pickled.replace(b"cnumpy\n" + new + b"\n", b"cnumpy\n" + before + b"\n")
+    return pickled
 
 
 def _row(number):
@@ -250,13 +284,21 @@ CALLS = {"rows": rows, "batches": batches, "split": split, "write": write, "plai
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    import pyarrow
     import pyspark.serializers
 
+    if not hasattr(pyarrow, "register_default_serialization_handlers"):
+        # Versions before 0.8 import it, and call it for pools of processes alone.
+        pyarrow.register_default_serialization_handlers = None
     if not hasattr(pyspark.serializers, "_restore"):
         # What old versions of PySpark had for the named tuples that they pickled.
         import petastorm.unischema
 
-        pyspark.serializers._restore = lambda name, names, values: getattr(petastorm.unischema, name)(*values)
+        def _restore(name, names, values):
+            return getattr(petastorm.unischema, name)(*values)
+
+        _restore.__module__, _restore.__qualname__ = pyspark.serializers.__name__, "_restore"
+        pyspark.serializers._restore = _restore
     gave = []
     for function, arguments in json.load(sys.stdin):
         try:

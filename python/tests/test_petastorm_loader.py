@@ -197,6 +197,61 @@ def test_arrays_of_any_rank_order_and_emptiness_are_what_was_written(tmp_path):
     assert [cut.shape for cut in batch["tail"][3:5]] == [(0, 2, 3), (1, 2, 3)]
 
 
+@pytest.mark.parametrize("codec", [NdarrayCodec(), CompressedNdarrayCodec()])
+@pytest.mark.parametrize("batch_size", [1, 10])
+def test_sides_of_one_length_stay_where_an_array_has_no_values(tmp_path, codec, batch_size):
+    shapes = {
+        "tail": (np.float32, (None, 2, 4), [(0, 2, 4), (3, 2, 4)]),
+        "within": (np.float32, (None, 2, None), [(0, 2, 0), (1, 2, 3)]),
+        "head": (np.int16, (2, None, 4), [(2, 0, 4), (2, 1, 4)]),
+        "text": (np.str_, (None, 2), [(0, 2), (1, 2)]),
+        "bytes": (np.bytes_, (None, 2, 3), [(0, 2, 3), (2, 2, 3)]),
+        "texts": (np.str_, (2, 3), [(2, 3), (2, 3)]),
+    }
+    kinds = {np.str_: "<U3", np.bytes_: "S3"}
+    fields = [UnischemaField(name, dtype, shape, codec, True) for name, (dtype, shape, _) in shapes.items()]
+    rows = [
+        {name: np.zeros(sides[at], kinds.get(dtype, dtype)) for name, (dtype, _, sides) in shapes.items()}
+        for at in range(2)
+    ]
+    folder = written(tmp_path / "data", fields, [*rows, {}])
+    with fb.Loader(folder, batch_size=batch_size, null_mask=list(shapes)) as loader:
+        batches = list(loader)
+    for name, (_, _, sides) in shapes.items():
+        found = [array.shape for batch in batches for array in batch[name]]
+        assert found[:2] == sides, name
+        if batch_size > 1:
+            assert [array.shape for array in batches[0][name][:1]] == sides[:1], name
+    assert batches[0]["tail"].padded().shape[2:] == (2, 4)
+    if batch_size == 1:
+        assert batches[0]["text"].padded().shape == (1, 0, 2)
+        assert batches[0]["within"].padded().shape == (1, 0, 2, 0)
+
+
+def test_bytes_that_are_stored_as_text_are_bytes(tmp_path):
+    fields = [
+        UnischemaField("id", np.int64, (), None, False),
+        UnischemaField("bare", np.bytes_, (), None, True),
+        UnischemaField("text", np.bytes_, (), ScalarCodec("StringType"), True),
+        UnischemaField("word", np.str_, (), None, True),
+    ]
+    rows = [{"id": 0, "bare": b"a", "text": "b", "word": "c"}, {"id": 1}]
+    folder = written(tmp_path / "data", fields, rows)
+    with fb.Loader(folder, batch_size=2) as loader:
+        batch = next(iter(loader))
+    found = {name: batch[name].tolist() for name in ("bare", "text", "word")}
+    assert found == {"bare": [b"a", None], "text": [b"b", None], "word": ["c", None]}
+    with fb.Loader(folder, batch_size=2, fill_null={"bare": b"z"}, null_mask=["text"]) as loader:
+        batch = next(iter(loader))
+    assert batch["bare"].tolist() == [b"a", b"z"] and batch["text.mask"].tolist() == [True, False]
+    with fb.Loader(folder, batch_size=2, decode={"bare": None}) as loader:
+        assert next(iter(loader))["bare"].tolist() == ["a", None]
+    with make_reader(f"file://{folder}", shuffle_row_groups=False) as reader:
+        first, second = ([row.bare, row.text, row.word] for row in reader)
+    assert first == [b"a", b"b", "c"] and [type(one) for one in first] == [np.bytes_, np.bytes_, np.str_]
+    assert second == [None] * 3
+
+
 def test_samples_of_several_rows_have_decoded_columns(kinds_url):  # noqa: F811
     batch = of_all(kinds_url, columns=["matrix", "packed", "id"], samples=fb.Window(3))
     assert batch["matrix"].shape[1:] == (3, 2, 3)

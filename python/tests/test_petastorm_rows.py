@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import decimal
+import functools
 import itertools
+import subprocess
+import sys
+import types
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -382,6 +386,34 @@ def test_a_function_that_cannot_be_pickled_runs_in_threads(small_url, caplog):
     with make_reader(small_url, transform_spec=spec, reader_pool_type="process", workers_count=1) as reader:
         assert sum(row.id for row in reader) == -sum(range(200))
     assert "runs in threads" in caplog.text
+
+
+def test_a_function_that_other_processes_cannot_import_runs_in_threads(small_url, caplog, monkeypatch):
+    module = types.ModuleType("module_of_a_notebook")
+    exec("def negated(row):\n    return {**row, 'id': -row['id']}", vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for function in (module.negated, functools.partial(module.negated)):
+        caplog.clear()
+        spec = TransformSpec(function)
+        with make_reader(small_url, transform_spec=spec, reader_pool_type="process", workers_count=1) as reader:
+            assert sum(row.id for row in reader) == -sum(range(200))
+        assert "cannot import its module, module_of_a_notebook (define it at the top level" in caplog.text
+
+
+def test_a_function_of_a_program_that_is_no_file_runs_in_threads(small_url):
+    program = f"""
+from forebay.petastorm import TransformSpec, make_reader
+
+def negated(row):
+    return {{**row, "id": -row["id"]}}
+
+spec = TransformSpec(negated)
+with make_reader({small_url!r}, transform_spec=spec, reader_pool_type="process", workers_count=1) as reader:
+    print(sum(row.id for row in reader))
+"""
+    run = subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (0, f"{-sum(range(200))}\n"), run.stderr
+    assert "runs in threads" in run.stderr
 
 
 def test_fields_are_selected_and_removed_without_a_function(small_url):

@@ -12,6 +12,7 @@ import pytest
 import forebay as fb
 from forebay.petastorm import TransformSpec, make_batch_reader, make_reader
 from forebay.petastorm.codecs import NdarrayCodec, ScalarCodec
+from forebay.petastorm.predicates import in_set
 from forebay.petastorm.unischema import Unischema, UnischemaField
 
 torch = pytest.importorskip("torch")
@@ -168,9 +169,45 @@ def test_decimals_and_text_are_collated_as_lists():
     assert decimal_friendly_collate([(1, "a"), (2, "b")])[1] == ("a", "b")
 
 
-def test_what_is_left_out_says_what_takes_its_place(make):
-    with pytest.raises(fb.UnsupportedError, match=r"InMemBatchedDataLoader.*forebay.Loader"):
-        InMemBatchedDataLoader(make())
+def in_memory(reader, **options):
+    with InMemBatchedDataLoader(reader, batch_size=10, rows_capacity=100, **options) as loader:
+        assert reader.stopped
+        return list(loader)
+
+
+def test_rows_in_memory_come_in_each_epoch(make):
+    batches = in_memory(make(shuffle_row_groups=False), num_epochs=2)
+    assert [len(batch["id"]) for batch in batches] == [10] * 10
+    ids = torch.cat([batch["id"] for batch in batches])
+    assert ids.tolist() == [*range(50), *range(50)]
+    assert batches[1]["pair"].tolist() == [[i, i] for i in range(10, 20)]
+
+
+def test_rows_in_memory_are_mixed_for_each_epoch_by_a_seed(make):
+    def orders(seed):
+        batches = in_memory(make(shuffle_row_groups=False), num_epochs=2, shuffle=True, seed=seed)
+        assert all((batch["pair"][:, 0] == batch["id"]).all() for batch in batches)
+        ids = torch.cat([batch["id"] for batch in batches]).tolist()
+        return ids[:50], ids[50:]
+
+    first, second = orders(3)
+    assert sorted(first) == sorted(second) == list(range(50)) and first != second
+    assert orders(3) == (first, second) and orders(4)[0] == second
+
+
+@pytest.mark.parametrize(("capacity", "rows"), [(1, 1), (13, 13), (49, 49), (50, 50), (51, 50)])
+def test_rows_that_do_not_fit_in_memory_are_a_warning(make, caplog, capacity, rows):
+    loader = InMemBatchedDataLoader(make(shuffle_row_groups=False), batch_size=7, rows_capacity=capacity)
+    assert [one for batch in loader for one in batch["id"].tolist()] == list(range(rows))
+    assert (f"only the first {capacity} rows are kept" in caplog.text) == (capacity < 50)
+    with pytest.raises(RuntimeError, match=r"multiple times \(pass it num_epochs="):
+        next(iter(loader))
+
+
+def test_no_row_at_all_is_an_epoch_without_batches(rows_url):
+    with pytest.warns(UserWarning, match="No matching data"):
+        loader = InMemBatchedDataLoader(make_reader(rows_url, predicate=in_set({-1}, "id")))
+    assert list(loader) == []
 
 
 def test_a_function_feeds_a_training_loop(batches_url):

@@ -33,6 +33,7 @@ mod spec;
 mod tensor;
 mod tensors;
 mod text;
+mod text_bytes;
 mod unischema;
 mod vectors;
 

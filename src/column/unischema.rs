@@ -10,6 +10,7 @@ use super::arrays::{Arrays, CellFormat, Item};
 use super::cell::holds_bytes;
 use super::exact::{ExactImage, Pixels};
 use super::tensors::name_of;
+use super::text_bytes::TextBytesCodec;
 use super::{Cast, Column, ColumnOption, ColumnSpec, NullOptions, Tensor, TensorFormat, cast_field};
 
 /// How the cells of a column become values.
@@ -17,6 +18,8 @@ use super::{Cast, Column, ColumnOption, ColumnSpec, NullOptions, Tensor, TensorF
 pub(crate) enum Decoding {
     /// Numbers that are stored as those of another type.
     Cast(Cast),
+    /// Bytes that are stored as text.
+    Bytes,
     /// Arrays of numbers that all have one shape.
     Tensor(Tensor),
     /// Images that all have one size.
@@ -34,7 +37,7 @@ impl Decoding {
     pub(crate) fn of(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Self>> {
         let refused = |why: &str| refusal(declared, why);
         let Some(codec) = declared.codec.as_ref().filter(|codec| !matches!(codec, Codec::Scalar(_))) else {
-            return cast(declared, stored, given);
+            return scalar(declared, stored, given);
         };
         if !holds_bytes(stored.data_type()) {
             let kind = TypeName(stored.data_type());
@@ -84,6 +87,7 @@ impl Decoding {
     pub(crate) fn column(&self, field: &Field, nulls: NullOptions<'_>) -> Result<Option<Column>> {
         match self {
             Decoding::Cast(_) => Ok(None),
+            Decoding::Bytes => TextBytesCodec::column(field, nulls).map(Some),
             Decoding::Tensor(tensor) => tensor.column(field, nulls),
             Decoding::Image(image) => image.column(field, nulls).map(Some),
             Decoding::Arrays(arrays) => match (arrays.one_shape(), field.data_type()) {
@@ -96,14 +100,18 @@ impl Decoding {
     }
 }
 
-/// The cast of numbers to the type that they are declared with, unless the user gives one.
-fn cast(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Decoding>> {
+/// The cast of numbers to the type that they are declared with, unless the user gives one, and the bytes of
+/// text that is declared as bytes.
+fn scalar(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Decoding>> {
     let is_text = matches!(stored.data_type(), DataType::Utf8View | DataType::BinaryView);
     if declared.dtype == Dtype::Str && !is_text && stored.data_type().is_integer() {
         let why =
             format!("it is stored as {}, or its folders were read as that", TypeName(stored.data_type()));
         let hint = "open the data set with `partition_types` that say string for it";
         return Err(refusal(declared, &why).hint_also(hint));
+    }
+    if declared.dtype == Dtype::Bytes && *stored.data_type() == DataType::Utf8View {
+        return Ok(given.cast.is_none().then_some(Decoding::Bytes));
     }
     let Some(to) = number(declared.dtype).filter(|to| to != values_of(stored.data_type())) else {
         return Ok(None);
@@ -240,6 +248,8 @@ mod tests {
         }
         assert!(refused(Dtype::UInt8, &[], scalar(), DataType::BinaryView).contains("holds binary"));
         assert!(refused(Dtype::Str, &[], None, DataType::Int64).contains("partition_types"));
+        assert_eq!(decoding(Dtype::Bytes, &[], None, DataType::Utf8View), Some(Decoding::Bytes));
+        assert_eq!(decoding(Dtype::Bytes, &[], None, DataType::BinaryView), None);
         let given = ColumnSpec { cast: Some(DataType::Float32.into()), ..ColumnSpec::default() };
         let stored = Field::new("x", DataType::Int16, true);
         assert_eq!(Decoding::of(&declared(Dtype::UInt8, &[], scalar()), &stored, &given).unwrap(), None);

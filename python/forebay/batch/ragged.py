@@ -198,7 +198,8 @@ class Arrays(Ragged):
     """Arrays with several sides that differ from row to row: a :class:`Ragged`, that returns each row as an array.
 
     Row ``i`` is a view over the batch's memory. ``padded()`` is a new array of the longest sides among the rows. A row
-    without values has length 0 in each side that differs behind the first one of that length.
+    without values has length 0 in each side that differs behind the first one of that length, and the sides that do
+    not differ as they are.
 
     Parameters
     ----------
@@ -218,15 +219,53 @@ class Arrays(Ragged):
     (2, 2, 3)
     """
 
-    __slots__ = ()
+    __slots__ = ("_sides",)
+
+    def __init__(self, values: Any, offsets: np.ndarray[Any, Any]) -> None:
+        super().__init__(values, offsets)
+        self._sides: tuple[int | None, ...] = ()
 
     def __getitem__(self, row: int | slice) -> Any:
         rows = super().__getitem__(row)
-        return type(self)(rows.values, rows.offsets) if isinstance(row, slice) else np.asarray(rows)
+        if not isinstance(row, slice):
+            return self._complete(np.asarray(rows), self._sides)
+        cut = type(self)(rows.values, rows.offsets)
+        cut._sides = self._sides
+        return cut
 
-    def _with_sides(self, sides: tuple[int, ...]) -> Arrays:
-        """The same with the last side of its items as several ones."""
-        return Arrays(_shaped(self.values, sides), self.offsets)
+    def padded(self, fill: Any = 0, length: int | None = None) -> Any:
+        """As :meth:`Ragged.padded`."""
+        return self._complete(super().padded(fill, length), (None, *self._sides))
+
+    def _with_sides(self, sides: tuple[int | None, ...]) -> Arrays:
+        """The same with the length of each side of a row, None for one that differs.
+
+        The sides behind the last one that differs are one among the items here, except for text.
+        """
+        differing = max((at for at, side in enumerate(sides) if side is None), default=-1)
+        fixed = tuple(side for side in sides[differing + 1 :] if side is not None)
+        if len(fixed) > 1 and not self._is_nested(len(sides)):
+            self.values = _shaped(self.values, fixed)
+        self._sides = sides
+        return self
+
+    def _is_nested(self, depth: int) -> bool:
+        """Whether each of the sides is a list."""
+        items = self.values
+        for _ in range(depth - 1):
+            if not isinstance(items, Ragged):
+                return False
+            items = items.values
+        return True
+
+    @staticmethod
+    def _complete(array: np.ndarray[Any, Any], sides: tuple[int | None, ...]) -> np.ndarray[Any, Any]:
+        """An array, with the sides of one length also where it has no values and lists do not say them."""
+        if array.size or len(sides) != array.ndim:
+            return array
+        shape = [found if side is None else side for found, side in zip(array.shape, sides, strict=True)]
+        # Under a null there are no values, even where no side differs.
+        return array if all(shape) else array.reshape(shape)
 
     def __repr__(self) -> str:
         return f"<forebay.Arrays: {len(self)} arrays of {self.dtype}>"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidError
+from ._cells import fault, unfit
 from ._inferred import pyarrow
 from ._sheet import stored_type
 from .unischema import Unischema
@@ -31,10 +32,11 @@ _OF_FOLDERS = ("ByteType", "ShortType", "IntegerType", "LongType", "StringType",
 class Keys:
     """The columns whose values are the names of folders."""
 
-    names: tuple[str, ...]
+    columns: tuple[Any, ...]
+    """Their fields in pyarrow."""
 
     @classmethod
-    def of(cls, names: Sequence[str], schema: Unischema) -> Keys:
+    def of(cls, names: Sequence[str], schema: Unischema, sheet: Any) -> Keys:
         """What a user passed, checked."""
         if isinstance(names, str) or len(set(names)) < len(names):
             raise InvalidError(f"partition_columns must be a list of differing names, got {names!r}")
@@ -46,16 +48,28 @@ class Keys:
                 raise InvalidError(f"field {name!r} is {kind}, and folders are named by whole numbers, text and days")
         if len(names) == len(schema.fields):
             raise InvalidError("partition_columns has all fields, and at least one is stored in the files")
-        return cls(tuple(names))
+        return cls(tuple(sheet.field(name) for name in names))
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return [column.name for column in self.columns]
 
     def without(self, sheet: Any) -> Any:
         """The stored columns of the files."""
         return pyarrow().schema([column for column in sheet if column.name not in self.names])
 
-    def taken_from(self, cells: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The folder of a row, and the cells that are in its file."""
-        parts = [f"{name}={_folder(cells[name])}" for name in self.names]
-        return "/".join(parts), {name: cell for name, cell in cells.items() if name not in self.names}
+    def taken_from(self, cells: dict[str, Any], number: int) -> tuple[str, dict[str, Any]]:
+        """The folder of a row, by its number, and the cells that are in its file."""
+        stored = dict(cells)
+        parts = []
+        for column in self.columns:
+            cell = stored.pop(column.name)
+            why = fault(cell, column)
+            if why is not None:
+                raise unfit(number, column.name, why)
+            parts.append(f"{column.name}={_folder(cell)}")
+        return "/".join(parts), stored
 
 
 @dataclass(frozen=True)
@@ -86,15 +100,15 @@ class Folders:
         """The row groups of each file, by its name below the path."""
         return {file: count for folder in self._folders.values() for file, count in folder.row_groups.items()}
 
-    def add(self, name: str, cells: dict[str, Any]) -> None:
-        """Adds a row to a folder."""
+    def add(self, name: str, cells: dict[str, Any], number: int) -> None:
+        """Adds a row, by its number, to a folder."""
         folder = self._folders.get(name)
         if folder is None:
             if name:
                 self._files.create_dir(posixpath.join(self._path, name), recursive=True)
             folder = self._folders[name] = _Folder(self._files, self._path, name, self._form)
         self._held -= folder.held
-        folder.add(cells)
+        folder.add(cells, number)
         self._held += folder.held
         self.rows += 1
         if self._held > _ROW_GROUPS * self._form.row_group_size:
@@ -129,12 +143,15 @@ class _Folder:
         self._name = name
         self._form = form
         self._group: list[dict[str, Any]] = []
+        # The numbers of the rows of the group among all rows.
+        self._numbers: list[int] = []
         self._rows_of_file = 0
         self._open = ExitStack()
         self._writer: Any = None
 
-    def add(self, cells: dict[str, Any]) -> None:
+    def add(self, cells: dict[str, Any], number: int) -> None:
         self._group.append(cells)
+        self._numbers.append(number)
         self._rows_of_file += 1
         self.held += sum(len(cell) if isinstance(cell, (bytes, str)) else 8 for cell in cells.values())
         if self.held >= self._form.row_group_size or len(self._group) == self._form.row_group_rows:
@@ -147,10 +164,13 @@ class _Folder:
             return
         if self._writer is None:
             self._begin()
-        table = pyarrow().Table.from_pylist(self._group, self._form.sheet)
+        try:
+            table = pyarrow().Table.from_pylist(self._group, self._form.sheet)
+        except Exception as error:
+            raise self._unfit() or error from error
         self._writer.write_table(table, row_group_size=len(self._group))
         self.row_groups[next(reversed(self.row_groups))] += 1
-        self._group, self.held = [], 0
+        self._group, self._numbers, self.held = [], [], 0
 
     def finish(self) -> None:
         """Ends the file."""
@@ -161,6 +181,15 @@ class _Folder:
     def close(self) -> None:
         self._writer = None
         self._open.close()
+
+    def _unfit(self) -> InvalidError | None:
+        """The error for the first cell that does not fit its column."""
+        for number, cells in zip(self._numbers, self._group, strict=True):
+            for column in self._form.sheet:
+                why = fault(cells[column.name], column)
+                if why is not None:
+                    return unfit(number, column.name, why)
+        return None
 
     def _begin(self) -> None:
         """Begins a file."""

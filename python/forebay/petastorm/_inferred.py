@@ -63,6 +63,11 @@ def pyarrow() -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise missing("petastorm", "pyarrow", "pyarrow", error) from error
+    if not hasattr(found.Schema, "__arrow_c_schema__"):
+        raise ImportError(
+            f"forebay.petastorm needs pyarrow 14 or later, and {found.__version__} is installed "
+            "(pip install 'pyarrow>=14')"
+        )
     return found
 
 

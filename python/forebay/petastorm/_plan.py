@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import pickle
@@ -15,6 +16,7 @@ from ..errors import InvalidError
 from ..loader import Loader
 from ..options.cache import DiskCache
 from ..options.workers import Workers
+from ..transforms.processes import pickled
 from ._batches import MADE, BatchMaker, kinds_of, reading_of
 from ._columns import readings
 from ._groups import ROW_ID, filled_up, groups, regular, taken
@@ -173,7 +175,7 @@ class Plan:
         if self._spec is None or self._spec.func is None or self._pool == "dummy":
             return 0
         count = max(1, min(int(self._workers_count), os.cpu_count() or 1))
-        if self._pool == "process" and _can_be_pickled(function):
+        if self._pool == "process" and _can_be_sent(function, self._spec.func):
             return Workers(count, threads=False)
         return Workers(count, threads=True)
 
@@ -227,10 +229,33 @@ def _row_group_rows(stored: Stored) -> int:
     return max(1, -(-stored.dataset.num_rows // max(1, stored.dataset.num_row_groups)))
 
 
-def _can_be_pickled(function: Any) -> bool:
+def _can_be_sent(function: Any, of_user: Any) -> bool:
+    """Whether worker processes can have a function, which calls one of the user's."""
+    obstacle = _obstacle(function, of_user)
+    if obstacle is not None:
+        _LOG.warning(
+            "the function of the TransformSpec runs in threads and not in processes: %s (define it at the top level of "
+            "a module that other processes can import)",
+            obstacle,
+        )
+    return obstacle is None
+
+
+def _obstacle(function: Any, of_user: Any) -> str | None:
+    """Why worker processes cannot have a function; None if they can."""
     try:
         pickle.dumps(function)
     except Exception as error:
-        _LOG.warning("the function of the TransformSpec cannot be pickled and runs in threads: %s", error)
-        return False
-    return True
+        return f"it cannot be pickled: {error}"
+    try:
+        pickled(function)
+    except InvalidError:
+        return "they cannot import the program, which is not a file"
+    module = getattr(getattr(of_user, "func", of_user), "__module__", None)
+    if module in (None, "__main__"):
+        return None
+    try:
+        is_found = importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        is_found = False
+    return None if is_found else f"they cannot import its module, {module}"

@@ -32,7 +32,6 @@ NAMES = {
 
 #: Names of modules that are there, beside those that they have.
 IN_MODULES = {
-    "InMemBatchedDataLoader": "use forebay.Loader with a cache, or tensors of the whole data set",
     "tf_tensors": "use make_petastorm_dataset: TensorFlow 2 has no queues",
 }
 

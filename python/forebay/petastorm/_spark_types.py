@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from ..errors import InvalidError
 
 __all__: list[str] = []
 
@@ -20,6 +23,15 @@ OF_NUMPY = {
     "str_": "StringType",
     "bool": "BooleanType",
 }
+
+
+#: Names of all types that a codec of scalars may have.
+NAMES = (*sorted({*OF_NUMPY.values()}), "BinaryType", "DateType", "DecimalType", "TimestampType")
+
+_DECIMAL = re.compile(r"DecimalType\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+
+#: Most digits of a decimal.
+_MAX_PRECISION = 38
 
 
 class SparkType:
@@ -50,8 +62,22 @@ def spark_type(given: Any) -> SparkType:
     if isinstance(given, SparkType):
         return given
     if isinstance(given, str):
-        return SparkType(given)
+        return named(given)
     kind = given if isinstance(given, type) else type(given)
     if kind.__name__ == "DecimalType" and not isinstance(given, type):
         return SparkType("DecimalType", given.precision, given.scale)
     return SparkType(kind.__name__)
+
+
+def named(name: str) -> SparkType:
+    """The type of a name, which may have the digits of a decimal: ``"DecimalType(10, 3)"``."""
+    decimal = _DECIMAL.fullmatch(name)
+    if decimal is not None:
+        precision, scale = map(int, decimal.groups())
+        if not 1 <= precision <= _MAX_PRECISION or scale > precision:
+            raise InvalidError(f"{name}: a DecimalType has 1 to {_MAX_PRECISION} digits, and at most as many decimals")
+        return SparkType("DecimalType", precision, scale)
+    plain = name.removesuffix("()")
+    if plain not in NAMES:
+        raise InvalidError(f"there is no type of Spark {name!r} (one of {', '.join(NAMES)}, or DecimalType(10, 2))")
+    return SparkType(plain)

@@ -47,7 +47,7 @@ def opened(urls: Any, storage_options: Mapping[str, Any] | None) -> Stored:
     as_text = {key: "string" for key in keys if key in texts}
     if as_text:
         dataset = Dataset(locations, storage_options=storage_options, partition_types=as_text)
-    columns = pyarrow().schema(dataset.schema)
+    columns = _columns(dataset)
     schema = written if written is not None else inferred(columns, keys)
     return Stored(dataset, schema, written is not None, {one.name: one.type for one in columns}, keys)
 
@@ -91,6 +91,15 @@ def inferred(columns: Any, keys: tuple[str, ...]) -> Unischema:
     of_folders = of_keys((key, columns.field(key).type) for key in keys)
     of_files = of_columns(column for column in columns if column.name not in keys)
     return Unischema("inferred_schema", [UnischemaField(*one) for one in (*of_folders, *of_files)])
+
+
+def _columns(dataset: Dataset) -> Any:
+    """The stored columns in pyarrow, which has views of text since version 16: before, as they are delivered."""
+    arrow = pyarrow()
+    if hasattr(arrow, "string_view"):
+        return arrow.schema(dataset.schema)
+    with Loader(dataset, decode=AS_STORED, batch_size=1) as loader:
+        return arrow.schema(loader.schema)
 
 
 def _keys(dataset: Dataset) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InvalidError
 from . import _images, _npy
-from ._spark_types import SparkType, spark_type
+from ._spark_types import SparkType, named, spark_type
 
 __all__ = [
     "CompressedImageCodec",
@@ -124,11 +124,16 @@ class ScalarCodec(DataframeColumnCodec):
     Parameters
     ----------
     spark_type : pyspark.sql.types.DataType or str
-        The type, or its name, such as ``"IntegerType"``, where PySpark is not installed.
+        The type, or its name, such as ``"IntegerType"`` or ``"DecimalType(10, 3)"``, where PySpark is not installed.
+
+    Raises
+    ------
+    InvalidError
+        There is no type of that name.
     """
 
     def __init__(self, spark_type: Any) -> None:
-        self._spark_type = spark_type
+        self._spark_type = named(spark_type) if isinstance(spark_type, str) else spark_type
 
     def encode(self, unischema_field: Any, value: Any) -> Any:
         is_one = isinstance(value, np.ndarray) and value.shape == ()
@@ -155,7 +160,7 @@ class ScalarCodec(DataframeColumnCodec):
         return unischema_field.numpy_dtype(value)
 
     def spark_dtype(self) -> Any:
-        return self._type().made() if isinstance(self._spark_type, (str, SparkType)) else self._spark_type
+        return self._type().made() if isinstance(self._spark_type, SparkType) else self._spark_type
 
     def _type(self) -> SparkType:
         return spark_type(self._spark_type)

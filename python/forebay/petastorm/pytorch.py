@@ -17,13 +17,10 @@ try:
 except ImportError as error:
     raise missing("petastorm.pytorch", "PyTorch", "torch", error) from error
 
-from ._refused import absent
 from ._shuffling import Rows, Tensors
 from .reader import Reader
 
-__all__ = ["BatchedDataLoader", "DataLoader", "LoaderBase", "decimal_friendly_collate"]
-
-InMemBatchedDataLoader = absent("InMemBatchedDataLoader")
+__all__ = ["BatchedDataLoader", "DataLoader", "InMemBatchedDataLoader", "LoaderBase", "decimal_friendly_collate"]
 
 _LOG = logging.getLogger("forebay")
 
@@ -174,12 +171,9 @@ class BatchedDataLoader(LoaderBase):
         self._shuffling_buffer = Tensors(self.shuffling_queue_capacity, self.batch_size)
         keys: Any = None
         for item in self.reader:
-            row = item._asdict()
-            keys = list(row)
-            _sanitize_pytorch_types(row)
-            if not self.reader.batched_output:
-                row = {name: np.asarray(value)[None] for name, value in row.items()}
-            self._shuffling_buffer.add_many(self.transform_fn(value) for value in row.values())
+            columns = _columns(item, self.reader.batched_output)
+            keys = list(columns)
+            self._shuffling_buffer.add_many(self.transform_fn(column) for column in columns.values())
             yield from self._yield_batches(keys)
         self._shuffling_buffer.finish()
         yield from self._yield_batches(keys)
@@ -187,6 +181,90 @@ class BatchedDataLoader(LoaderBase):
     def _yield_batches(self, keys: Any) -> Iterator[Any]:
         while self._shuffling_buffer.can_retrieve():
             yield dict(zip(keys, self._shuffling_buffer.retrieve(), strict=True))
+
+
+class InMemBatchedDataLoader:
+    """Batches of tensors of rows that are in memory: read once, and mixed for each epoch.
+
+    It can be iterated over once. The reader is stopped as soon as the rows are there.
+
+    Parameters
+    ----------
+    reader : Reader
+        The reader.
+    batch_size : int, default 1
+        Rows of a batch. The last one of an epoch may have fewer.
+    transform_fn : callable, default torch.as_tensor
+        A function from an array to a tensor.
+    num_epochs : int, default 1
+        How often the rows come.
+    seed : int, default 0
+        Decides the order of each epoch, with its number.
+    rows_capacity : int, default 1024
+        Most rows that are kept. If the reader has more, they are left out, with a warning.
+    shuffle : bool, default False
+        Whether the rows of an epoch come in random order.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        batch_size: int = 1,
+        transform_fn: Callable[[Any], Any] | None = None,
+        num_epochs: int = 1,
+        seed: int = 0,
+        rows_capacity: int = 1024,
+        shuffle: bool = False,
+    ) -> None:
+        self.batch_size = batch_size
+        self.num_epochs = num_epochs
+        self.seed = seed
+        self.shuffle = shuffle
+        self._is_used = False
+        with reader:
+            self._columns = _kept(reader, transform_fn or torch.as_tensor, rows_capacity)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._is_used:
+            raise RuntimeError("InMemBatchedDataLoader couldn't be used multiple times (pass it num_epochs=)")
+        self._is_used = True
+        rows = len(next(iter(self._columns.values()), ()))
+        for epoch in range(self.num_epochs):
+            columns = self._columns
+            if self.shuffle:
+                order = torch.randperm(rows, generator=torch.Generator().manual_seed(self.seed + epoch))
+                columns = {name: column[order.to(column.device)] for name, column in columns.items()}
+            for start in range(0, rows, self.batch_size):
+                yield {name: column[start : start + self.batch_size] for name, column in columns.items()}
+
+    def __enter__(self) -> InMemBatchedDataLoader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Does nothing: the reader was stopped before."""
+
+
+def _kept(reader: Reader, transform_fn: Callable[[Any], Any], capacity: int) -> dict[str, Any]:
+    """Tensors of the first rows of a reader, by field."""
+    parts: list[dict[str, Any]] = []
+    left = capacity
+    for item in reader:
+        columns = _columns(item, reader.batched_output)
+        rows = len(next(iter(columns.values())))
+        if left > 0:
+            parts.append({name: transform_fn(column[:left]) for name, column in columns.items()})
+        left -= rows
+        if left < 0:
+            _LOG.warning("only the first %s rows are kept, and the reader has more (raise rows_capacity=)", capacity)
+            break
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
+def _columns(item: Any, is_batch: bool) -> dict[str, Any]:
+    """The columns of a batch, or of a row, with values such as torch has."""
+    columns: dict[str, Any] = item._asdict()
+    _sanitize_pytorch_types(columns)
+    return columns if is_batch else {name: np.asarray(value)[None] for name, value in columns.items()}
 
 
 def _sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:

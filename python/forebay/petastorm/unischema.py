@@ -213,12 +213,34 @@ def encode_row(unischema: Unischema, row_dict: dict[str, Any]) -> dict[str, Any]
     ValueError
         The row has other fields than the schema, or a value is None that may not be.
     """
-    row = copy.copy(row_dict)
+    row = completed(unischema, copy.copy(row_dict))
+    return {name: encoded(field, row[name]) for name, field in unischema.fields.items()}
+
+
+def completed(unischema: Unischema, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with its missing nulls.
+
+    Raises
+    ------
+    ValueError
+        The row has other fields than the schema.
+    """
     insert_explicit_nulls(unischema, row)
     if set(row) != set(unischema.fields):
         others = ", ".join(sorted(set(row) - set(unischema.fields)))
         raise ValueError(f"Dictionary fields do not match schema fields: {others} are not in the schema")
-    return {name: _encoded(field, row[name]) for name, field in unischema.fields.items()}
+    return row
+
+
+def encoded(field: UnischemaField, value: Any) -> Any:
+    """The cell of a value, as its codec makes it."""
+    if value is None:
+        if not field.nullable:
+            raise ValueError(f"Field {field.name} is not nullable, and its value is None")
+        return None
+    if field.codec is not None:
+        return field.codec.encode(field, value)
+    return value.tolist() if isinstance(value, np.generic) else value
 
 
 def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
@@ -272,16 +294,6 @@ def spark_type_of(field: UnischemaField) -> Any:
     if name is None:
         raise ValueError(f"Was not able to map type {field.numpy_dtype} of field {field.name!r} to one of Spark")
     return SparkType(name).made()
-
-
-def _encoded(field: UnischemaField, value: Any) -> Any:
-    if value is None:
-        if not field.nullable:
-            raise ValueError(f"Field {field.name} is not nullable, and its value is None")
-        return None
-    if field.codec is not None:
-        return field.codec.encode(field, value)
-    return value.tolist() if isinstance(value, np.generic) else value
 
 
 @cache

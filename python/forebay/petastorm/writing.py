@@ -7,11 +7,12 @@ from typing import Any
 
 from ..errors import InvalidError
 from ..options.sizes import parse_bytes
+from ._cells import Cells
 from ._files import data_files, described, file_system
 from ._folders import Folders, Form, Keys
 from ._pickled import pickled
 from ._sheet import arrow_schema
-from .unischema import Unischema, encode_row
+from .unischema import Unischema
 
 __all__ = ["write"]
 
@@ -64,9 +65,8 @@ def write(
     Raises
     ------
     InvalidError
-        The folder has Parquet files, there are no rows, or an argument is malformed.
-    ValueError
-        A row does not comply with the schema.
+        The folder has Parquet files, there are no rows, an argument is malformed, or a row does not comply with the
+        schema: the error says which row and which field.
 
     Examples
     --------
@@ -87,27 +87,24 @@ def write(
     files.create_dir(path, recursive=True)
     if data_files(files, path):
         raise InvalidError(f"{url} has Parquet files already (write to another folder)")
-    keys = Keys.of(partition_columns, schema)
+    sheet = arrow_schema(schema)
+    keys = Keys.of(partition_columns, schema, sheet)
     form = Form(
-        keys.without(arrow_schema(schema)),
+        keys.without(sheet),
         compression,
         parse_bytes(row_group_size, "row_group_size"),
         row_group_rows,
         file_rows,
     )
+    cells = Cells(schema)
     # First, so that a schema that cannot be stored leaves no files.
     pickled(schema)
     with Folders(files, path, form) as folders:
-        for row in rows:
-            name, cells = keys.taken_from(_cells(row, schema))
-            folders.add(name, cells)
+        for number, row in enumerate(rows):
+            name, stored = keys.taken_from(cells.of(row, number), number)
+            folders.add(name, stored, number)
         folders.finish()
         if not folders.row_groups:
             raise InvalidError("there are no rows to write")
         described(files, path, form.sheet, schema, folders.row_groups)
     return folders.rows
-
-
-def _cells(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
-    cells = encode_row(schema, dict(row))
-    return {name: bytes(cell) if isinstance(cell, bytearray) else cell for name, cell in cells.items()}

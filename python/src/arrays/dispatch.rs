@@ -11,7 +11,7 @@ use forebay_arrow::fail::OrFail;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use super::kind::{ARRAYS, IMAGES, KIND, fixed_sides};
+use super::kind::{ARRAYS, IMAGES, KIND, sides};
 use super::{memory, nulls, objects, texts};
 use crate::errors::IntoPython;
 use crate::ragged::Offsets;
@@ -59,7 +59,7 @@ fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult
             let values = delivered(py, item, &offsets.items(list.values()))?;
             match field.metadata().get(KIND).map(String::as_str) {
                 Some(IMAGES) => offsets.images(py, values),
-                Some(ARRAYS) => offsets.arrays(py, values, fixed_sides(field)),
+                Some(ARRAYS) => offsets.arrays(py, values, sides(field)),
                 _ => offsets.ragged(py, values),
             }
         }

@@ -15,11 +15,8 @@ pub(super) const ARRAYS: &str = "arrays";
 /// differs.
 const SHAPE: &str = "forebay:shape";
 
-/// The sides of one length that are behind those that differ.
-pub(super) fn fixed_sides(field: &Field) -> Vec<usize> {
-    let shape =
-        field.metadata().get(SHAPE).and_then(|text| serde_json::from_str::<Vec<Option<usize>>>(text).ok());
-    let mut sides: Vec<usize> = shape.iter().flatten().rev().map_while(|side| *side).collect();
-    sides.reverse();
-    sides
+/// The length of each side of a row; `None` for one that differs. Empty where the field does not say it.
+pub(super) fn sides(field: &Field) -> Vec<Option<usize>> {
+    let shape = field.metadata().get(SHAPE);
+    shape.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
