@@ -51,7 +51,7 @@ pub use cast::Cast;
 pub(crate) use cast::{CastCodec, cast_field};
 pub(crate) use cell::{Cell, RowCells};
 pub(crate) use codec::{
-    BadValue, Codec, Column, DecodeCells, DrawNumbers, FollowImage, FollowedRows, Gather, GatheredRows,
+    BadValue, Codec, Column, DecodeCells, DrawNumbers, FollowImage, FollowedRows, Gather, GatheredRows, Held,
     RowSize,
 };
 pub use decoder::Decoder;
