@@ -1,7 +1,6 @@
 //! Plain values that pass between Python and the library: filters, states, reports and places of rows.
 
-use forebay::{Error, ErrorKind, Filter, RowPlace};
-use serde::de::DeserializeOwned;
+use forebay::{Error, ErrorKind, Filter, Position, RowPlace};
 
 /// The file, the row group, the row in it, and the row's id.
 pub(crate) type Place = (String, usize, u64, i64);
@@ -21,7 +20,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> forebay::Result<String> {
 }
 
 /// Parses a state that `state_dict` of `what` returned, as JSON.
-pub(crate) fn parse_state<T: DeserializeOwned>(state: &str, what: &str) -> forebay::Result<T> {
+pub(crate) fn parse_state(state: &str, what: &str) -> forebay::Result<Position> {
     // Parsing goes by way of a JSON value, because the user has a dict, in which an error has no line.
     let state = serde_json::from_str::<serde_json::Value>(state).and_then(serde_json::from_value);
     state.map_err(|error| {

@@ -95,32 +95,32 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
         Ok(column)
     }
 
-    /// The type of the values that [`hold`](Self::hold) makes of stored ones, where it does.
-    fn held(&self) -> Option<&DataType> {
+    /// How row groups hold the column in another form than the stored one, where that saves work for each batch.
+    fn held(&self) -> Option<&dyn Held> {
         None
-    }
-
-    /// The codes of its values, where the column may be read as codes instead of what is stored.
-    fn codes(&self) -> Option<Arc<dyn CodeValues>> {
-        None
-    }
-
-    /// Makes the values that batches are gathered from, of a column of a whole row group: one for each row, null where the
-    /// stored one is null. A column that was read as codes is taken as it is.
-    fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
-        Ok(column)
-    }
-
-    /// As [`gather`](Self::gather), of columns that [`hold`](Self::hold) made. A source whose rows were lost has nulls of the
-    /// stored type.
-    fn gather_held(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        self.gather(sources, selection)
     }
 
     /// Values so far that are delivered as the code for unknown ones.
     fn unknown_values(&self) -> u64 {
         0
     }
+}
+
+/// A column as row groups hold it in place of what is stored: batches are gathered from values that were made once.
+pub(crate) trait Held {
+    /// The type of these values.
+    fn data_type(&self) -> &DataType;
+
+    /// The codes of its values, where the column may be read as codes instead of what is stored.
+    fn codes(&self) -> Option<Arc<dyn CodeValues>>;
+
+    /// Makes the values of a column of a whole row group: one for each row, null where the stored one is null. A column
+    /// that was read as codes is taken as it is.
+    fn hold(&self, column: ArrayRef) -> Result<ArrayRef>;
+
+    /// As [`Gather::gather`], of columns that [`hold`](Self::hold) made. A source whose rows were lost has nulls of the
+    /// stored type.
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows>;
 }
 
 /// What a row of a gathered column takes in a batch.
@@ -350,26 +350,10 @@ impl Codec {
     }
 
     /// As [`Gather::held`], of the column's own values.
-    pub(crate) fn held(&self) -> Option<&DataType> {
+    pub(crate) fn held(&self) -> Option<&dyn Held> {
         match self {
             Codec::Gather(gather) => gather.held(),
             _ => None,
-        }
-    }
-
-    /// As [`Gather::codes`].
-    pub(crate) fn codes(&self) -> Option<Arc<dyn CodeValues>> {
-        match self {
-            Codec::Gather(gather) => gather.codes(),
-            _ => None,
-        }
-    }
-
-    /// As [`Gather::hold`].
-    pub(crate) fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
-        match self {
-            Codec::Gather(gather) => gather.hold(column),
-            _ => Ok(column),
         }
     }
 

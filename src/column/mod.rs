@@ -14,6 +14,8 @@
 
 mod arrays;
 mod as_stored;
+mod by_column;
+mod cache_form;
 mod cast;
 mod cell;
 mod codec;
@@ -25,7 +27,9 @@ mod follow;
 mod form;
 mod image;
 mod masked;
+mod noun;
 mod nulls;
+mod option;
 mod pad;
 mod plain;
 mod ragged;
@@ -42,11 +46,13 @@ use forebay_image::Image;
 pub use crate::batch::Fill;
 pub(crate) use arrays::{Arrays, ArraysCodec};
 pub use as_stored::AsStored;
+pub(crate) use by_column::{deserialize as read_options, serialize as write_options};
+pub(crate) use cache_form::CacheForm;
 pub use cast::Cast;
 pub(crate) use cast::{CastCodec, cast_field};
 pub(crate) use cell::{Cell, RowCells};
 pub(crate) use codec::{
-    BadValue, Codec, Column, DecodeCells, DrawNumbers, FollowImage, FollowedRows, Gather, GatheredRows,
+    BadValue, Codec, Column, DecodeCells, DrawNumbers, FollowImage, FollowedRows, Gather, GatheredRows, Held,
     RowSize,
 };
 pub use decoder::Decoder;
@@ -59,18 +65,17 @@ pub(crate) use follow::{
     AlongCodec, BoxesCodec, Followed, GeometryCodec, KeypointsCodec, MaskCodec, SizeCodec,
 };
 pub use follow::{BoxFormat, Boxes, Follow, Keypoints, Mask};
-pub(crate) use form::{CacheForm, Cost, KeptForm};
+pub(crate) use form::{Cost, KeptForm};
 pub(crate) use image::ImageCodec;
 pub(crate) use masked::{MaskedCodec, NullMaskCodec, masked_fill};
-pub(crate) use nulls::{Noun, NullOptions, NullSlot};
+pub(crate) use noun::Noun;
+pub(crate) use nulls::{NullOptions, NullSlot};
+pub(crate) use option::{ColumnOption, TypedOption};
 pub use pad::Pad;
 pub(crate) use pad::PadMaskCodec;
 pub(crate) use plain::PlainCodec;
 pub(crate) use ragged::images;
-use spec::ColumnOption;
-pub(crate) use spec::{
-    EachOption, Given, Setting, TypedOption, deserialize as read_options, serialize as write_options,
-};
+pub(crate) use spec::Given;
 pub(crate) use tensor::{tensor, tensor_field};
 pub(crate) use tensors::{Declared, tensor_shape};
 pub use tensors::{Tensor, TensorFormat};
@@ -128,4 +133,20 @@ impl ColumnSpec {
         each_field!(cast, decode, follow, tensors, texts, as_stored, encode, pad, fill_null);
         Ok(())
     }
+}
+
+/// A field of [`ColumnSpec`].
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<V> {
+    pub(crate) field: &'static str,
+    pub(crate) get: fn(&ColumnSpec) -> Option<&V>,
+    pub(crate) get_mut: fn(&mut ColumnSpec) -> &mut Option<V>,
+}
+
+/// What is done for each option that a column may have.
+pub(crate) trait EachOption {
+    type Error;
+
+    /// Does it for the option in this field.
+    fn option<V: TypedOption>(&mut self, setting: Setting<V>) -> Result<(), Self::Error>;
 }

@@ -31,7 +31,7 @@ use super::buffer_pool::{BufferPool, PooledBuffer};
 use super::lengths::{FoundRow, Lengths};
 use super::queue::Sender;
 use crate::batch::{Selection, gather, is_narrow, needs_values, null_field, null_rows};
-use crate::column::{Codec, DecodeCells, GatheredRows, RowCells, images, tensor};
+use crate::column::{Codec, DecodeCells, GatheredRows, Held, RowCells, images, tensor};
 use crate::monitor::{Monitor, Watch};
 use crate::reader::{Resident, Rows};
 use crate::shard::{column_key, repeat_key, row_key};
@@ -102,7 +102,7 @@ pub(crate) fn held_schema(stored: &SchemaRef, codecs: &[Codec], keys: &[bool]) -
     let fields = stored.fields().iter().zip(codecs).zip(keys);
     let fields: Vec<FieldRef> = fields
         .map(|((field, codec), is_key)| match codec.held().filter(|_| !is_key) {
-            Some(held) => Arc::new(field.as_ref().clone().with_data_type(held.clone())),
+            Some(held) => Arc::new(field.as_ref().clone().with_data_type(held.data_type().clone())),
             None => field.clone(),
         })
         .collect();
@@ -545,7 +545,10 @@ impl Collation {
         let arrays: Vec<&dyn Array> =
             self.rows.rows.iter().map(|rows| rows.batch.column(stored).as_ref()).collect();
         let held = collator.held(stored);
-        let data_type = held.or_else(|| Some(arrays.first()?.data_type())).unwrap_or(&DataType::Null);
+        let data_type = match held {
+            Some(held) => held.data_type(),
+            None => arrays.first().map_or(&DataType::Null, |array| array.data_type()),
+        };
         let gathered = match (self.keys(column, &arrays)?, &collator.form, &self.request.packs) {
             (None, SampleForm::Packs(packs), Some(rows)) => {
                 packs.gather(column, &arrays, self.selection(view, data_type), rows)
@@ -556,9 +559,9 @@ impl Collation {
             }
             (None, ..) => {
                 let selection = self.selection(view, data_type);
-                match codec {
-                    Codec::Gather(codec) if held.is_some() => codec.gather_held(&arrays, selection),
-                    codec => gather_rows(codec, &arrays, selection),
+                match held {
+                    Some(held) => held.gather(&arrays, selection),
+                    None => gather_rows(codec, &arrays, selection),
                 }
             }
         };
@@ -854,7 +857,7 @@ impl Collator {
         let columns = columns.into_iter().zip(&self.codecs).zip(&self.keys).enumerate().map(
             |(at, ((column, codec), is_key))| {
                 let column = match self.held(at) {
-                    Some(_) => codec.hold(column)?,
+                    Some(held) => held.hold(column)?,
                     None => codec.prepare(column)?,
                 };
                 match order {
@@ -869,8 +872,8 @@ impl Collator {
         RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
-    /// The type in which row groups hold a column, if that is not the stored type.
-    fn held(&self, column: usize) -> Option<&DataType> {
+    /// The form in which row groups hold a column, if that is not the stored type.
+    fn held(&self, column: usize) -> Option<&dyn Held> {
         let held = self.codecs.get(column)?.held()?;
         (self.held.is_some() && !*self.keys.get(column)?).then_some(held)
     }

@@ -23,12 +23,6 @@ const CRATES: [&str; 9] = [
     "python/src",
 ];
 
-/// Folders within which circles are left, each with its reason.
-const EXCUSED: &[(&str, &str)] = &[(
-    "src/column",
-    "codecs name the forms of their cells, and these name codecs; formats of tensors name their parent",
-)];
-
 /// A module by the names on the way to it from the root of its crate.
 type Module = Vec<String>;
 
@@ -202,12 +196,7 @@ fn no_files_import_each_other_in_a_circle() {
         for circle in modules.circles() {
             let files: Vec<String> =
                 circle.iter().map(|module| format!("{sources}/{}", module.join("/"))).collect();
-            let is_excused = |folder: &str| {
-                files.iter().all(|file| file == folder || file.starts_with(&format!("{folder}/")))
-            };
-            if !EXCUSED.iter().any(|(folder, _)| is_excused(folder)) {
-                wrong.push(format!("a circle of {}", files.join(", ")));
-            }
+            wrong.push(format!("a circle of {}", files.join(", ")));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

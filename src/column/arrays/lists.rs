@@ -11,8 +11,8 @@ use forebay_arrow::datatypes::DataType;
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
 
+use super::layout::{Arrays, Item, item};
 use super::read::ReadArray;
-use super::{Arrays, Item, item};
 
 /// Lists that an array without values may consist of.
 const MOST_EMPTY: usize = 1 << 20;

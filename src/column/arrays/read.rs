@@ -5,8 +5,9 @@ use std::io::Read;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{RowKey, probe};
 
-use super::{Arrays, CellFormat, Item};
+use super::layout::{Arrays, CellFormat, Item};
 use crate::column::TensorFormat;
+use crate::column::tensors::name_of;
 use crate::column::tensors::npy::{Header, Values, header, read_all};
 use crate::column::tensors::npz::{unpacked, unpacked_bytes};
 
@@ -84,7 +85,7 @@ impl Arrays {
 
     fn refused(&self, held: &str) -> Error {
         let item = match &self.item {
-            Item::Number(dtype) => crate::column::tensors::name_of(dtype).unwrap_or_default(),
+            Item::Number(dtype) => name_of(dtype).unwrap_or_default(),
             Item::Text => "str",
             Item::Bytes => "bytes",
         };

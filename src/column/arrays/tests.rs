@@ -1,12 +1,17 @@
+use std::collections::HashMap;
+
 use forebay_arrow::array::{
     ArrayRef, BinaryViewArray, BooleanArray, Int16Array, LargeBinaryArray, LargeListArray, LargeStringArray,
 };
-use forebay_arrow::datatypes::Int16Type;
+use forebay_arrow::datatypes::{DataType, Int16Type};
 use forebay_image::encode_jpeg;
 
+use super::layout::{ARRAYS, SHAPE};
 use super::*;
 use crate::batch::Fill;
-use crate::column::PlainCodec;
+use crate::column::exact::Pixels;
+use crate::column::ragged::{IMAGES, KIND};
+use crate::column::{PlainCodec, TensorFormat};
 
 fn file(descr: &str, shape: &str, values: &[u8]) -> Vec<u8> {
     let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");

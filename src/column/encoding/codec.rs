@@ -21,7 +21,7 @@ use super::held::{CodeValues, UncodedValues, codes};
 use super::items::{Item, Items};
 use super::vocabulary::{Categories, Places};
 use crate::batch::{Fill, Number, Selection, gather};
-use crate::column::{Gather, GatheredRows, RowSize};
+use crate::column::{Gather, GatheredRows, Held, RowSize};
 
 /// Delivers codes in place of values.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ impl EncodeCodec {
         }
         let is_coded = values.iter().all(|code| (*code).into() >= 0);
         if is_coded && codes.null_count() == 0 {
-            return (Arc::new(codes.clone().with_data_type(self.codes.data_type.clone())), Vec::new());
+            return (Arc::new(codes.clone()), Vec::new());
         }
         let mut bad = Vec::new();
         let each = codes.iter().enumerate().map(|(row, code)| {
@@ -312,8 +312,29 @@ impl Gather for EncodeCodec {
         Ok((self.array(codes), bad))
     }
 
-    fn held(&self) -> Option<&DataType> {
-        matches!(self.rows, Rows::Values).then_some(&self.codes.data_type)
+    fn held(&self) -> Option<&dyn Held> {
+        matches!(self.rows, Rows::Values).then_some(self as &dyn Held)
+    }
+
+    fn size(&self) -> RowSize {
+        let width = self.codes.data_type.primitive_width().unwrap_or(0) as u64;
+        let bytes = match self.rows {
+            Rows::Values => Some(width),
+            Rows::Lists => None,
+            Rows::FixedLists(length) => Some(width.saturating_mul(u64::try_from(length).unwrap_or(0))),
+        };
+        RowSize { bytes, ..RowSize::default() }
+    }
+
+    fn unknown_values(&self) -> u64 {
+        self.unknown.load(Relaxed)
+    }
+}
+
+/// Codes of whole row groups.
+impl Held for EncodeCodec {
+    fn data_type(&self) -> &DataType {
+        &self.codes.data_type
     }
 
     fn codes(&self) -> Option<Arc<dyn CodeValues>> {
@@ -331,7 +352,7 @@ impl Gather for EncodeCodec {
         }
     }
 
-    fn gather_held(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let nulls = |source: &&dyn Array| match *source.data_type() == self.codes.data_type {
             true => None,
             false => Some(new_null_array(&self.codes.data_type, source.len())),
@@ -343,20 +364,6 @@ impl Gather for EncodeCodec {
             DataType::Int32 => self.checked(gathered.as_primitive::<Int32Type>()),
             _ => self.checked(gathered.as_primitive::<Int64Type>()),
         })
-    }
-
-    fn size(&self) -> RowSize {
-        let width = self.codes.data_type.primitive_width().unwrap_or(0) as u64;
-        let bytes = match self.rows {
-            Rows::Values => Some(width),
-            Rows::Lists => None,
-            Rows::FixedLists(length) => Some(width.saturating_mul(u64::try_from(length).unwrap_or(0))),
-        };
-        RowSize { bytes, ..RowSize::default() }
-    }
-
-    fn unknown_values(&self) -> u64 {
-        self.unknown.load(Relaxed)
     }
 }
 
@@ -387,12 +394,12 @@ mod tests {
         let (codes, bad) = codec.gather(&[&column], &rows).unwrap();
         assert_eq!(codes.data_type(), codec.delivered(&field).unwrap().data_type());
         assert_eq!(codes.len(), column.len());
-        if codec.held().is_some() {
-            let held = codec.hold(column.clone()).unwrap();
+        if let Some(holding) = codec.held() {
+            let held = holding.hold(column.clone()).unwrap();
             assert_eq!(held.null_count(), column.null_count());
             // Rows that were lost are nulls of the stored type, and not looked at.
             let lost = new_null_array(column.data_type(), 1);
-            let (of_held, bad_of_held) = codec.gather_held(&[&held, &lost], &rows).unwrap();
+            let (of_held, bad_of_held) = holding.gather(&[&held, &lost], &rows).unwrap();
             assert_eq!(&of_held, &codes);
             let told =
                 |bad: &[BadValue]| bad.iter().map(|(row, e)| (*row, e.to_string())).collect::<Vec<_>>();
@@ -450,10 +457,11 @@ mod tests {
         let codec =
             Encoding::from(vocabulary.with_unknown()).codec(&Field::new("x", DataType::Utf8View, true), None);
         let codec = codec.unwrap();
-        let held = codec.hold(column).unwrap();
+        let holding = codec.held().unwrap();
+        let held = holding.hold(column).unwrap();
         assert_eq!(codec.unknown_values(), 0, "counted as they are delivered");
         let rows = Selection::of_one(vec![0, 0, 4, 3]);
-        let (codes, _) = codec.gather_held(&[&held], &rows).unwrap();
+        let (codes, _) = holding.gather(&[&held], &rows).unwrap();
         assert_eq!(codes.as_primitive::<Int32Type>().values(), &[11, 11, 11, 6]);
         assert_eq!(codec.unknown_values(), 3);
     }

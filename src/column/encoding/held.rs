@@ -4,7 +4,6 @@
 //! ([`CodeValues`]); of texts that the Parquet crate read, equal ones of a dictionary have equal views. A value without a
 //! code is held as a negative number, which tells it in an error.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +13,7 @@ use forebay_arrow::datatypes::{ArrowNativeType, DataType};
 use forebay_base::Result;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use xxhash_rust::xxh64::xxh64;
 
 use super::items::{Item, Items};
 
@@ -39,10 +39,26 @@ pub(crate) trait CodeValues: fmt::Debug + Send + Sync {
 #[derive(Debug, Default)]
 pub(super) struct UncodedValues(Mutex<Told>);
 
+/// The texts in the order in which they came, and a table of their places.
 #[derive(Debug, Default)]
 struct Told {
     texts: Vec<String>,
-    places: HashMap<String, usize>,
+    places: HashTable<usize>,
+}
+
+impl Told {
+    /// The place of a text; `None` where it is new and there are too many.
+    fn place(&mut self, text: String) -> Option<usize> {
+        let Told { texts, places } = self;
+        let hash_at = |place: &usize| xxh64(texts[*place].as_bytes(), 0);
+        let place = match places.entry(xxh64(text.as_bytes(), 0), |place| texts[*place] == text, hash_at) {
+            Entry::Occupied(occupied) => return Some(*occupied.get()),
+            Entry::Vacant(_) if texts.len() >= MAX_TOLD => return None,
+            Entry::Vacant(vacant) => *vacant.insert(texts.len()).get(),
+        };
+        texts.push(text);
+        Some(place)
+    }
 }
 
 impl UncodedValues {
@@ -52,19 +68,8 @@ impl UncodedValues {
 
     /// The negative number that stands for a value.
     pub(super) fn number(&self, item: Item<'_>) -> i64 {
-        let text = item.to_string();
-        let mut told = self.lock();
-        let place = match told.places.get(&text) {
-            Some(place) => *place,
-            None if told.texts.len() >= MAX_TOLD => return UNTOLD,
-            None => {
-                let place = told.texts.len();
-                told.texts.push(text.clone());
-                told.places.insert(text, place);
-                place
-            }
-        };
-        UNTOLD - 1 - place as i64
+        let place = self.lock().place(item.to_string());
+        place.map_or(UNTOLD, |place| UNTOLD - 1 - place as i64)
     }
 
     /// The value that a negative number stands for.

@@ -6,7 +6,8 @@ use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{RowKey, Workspace};
 
-use super::{ByteOrder, NOUN, Tensor, TensorFormat, npy, npz};
+use super::spec::{ByteOrder, Tensor, TensorFormat};
+use super::{npy, npz};
 use crate::column::codec::copied_per_task;
 use crate::column::tensor::tensor_field;
 use crate::column::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
@@ -96,6 +97,6 @@ impl DecodeCells for BytesCodec {
     }
 
     fn noun(&self) -> Noun {
-        NOUN
+        Noun { one: "a tensor", several: "tensors" }
     }
 }

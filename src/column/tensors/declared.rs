@@ -14,8 +14,9 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
 use serde_json::Value;
 
-use super::lists::{Unfit, block, rows_of};
-use super::{MAX_SIDES, Tensor, described, levels, name_of};
+use super::dtype::{described, name_of};
+use super::lists::{Unfit, block, levels, rows_of};
+use super::spec::{MAX_SIDES, Tensor};
 use crate::batch::{Fill, Selection, gather};
 use crate::column::extension::{EXTENSION_METADATA, EXTENSION_NAME};
 use crate::column::tensor::{TENSOR, tensor_field};

@@ -14,7 +14,8 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::{Tensor, TensorFormat, levels, name_of};
+use super::dtype::name_of;
+use super::spec::{Tensor, TensorFormat};
 use crate::batch::{Fill, Selection, gather};
 use crate::column::tensor::tensor_field;
 use crate::column::{Gather, GatheredRows, NullOptions};
@@ -221,6 +222,20 @@ impl Gather for ListsCodec {
         let item = Arc::new(Field::new("item", self.tensor.dtype.clone(), false));
         let rows = FixedSizeListArray::try_new(item, length as i32, values, None).or_fail()?;
         Ok((Arc::new(rows), bad))
+    }
+}
+
+/// The levels of lists of a type, with the length of those that have one, and the type of the values in them.
+pub(super) fn levels(mut data_type: &DataType) -> (Vec<Option<usize>>, &DataType) {
+    let mut levels = Vec::new();
+    loop {
+        let (item, length) = match data_type {
+            DataType::List(item) | DataType::LargeList(item) => (item, None),
+            DataType::FixedSizeList(item, length) => (item, usize::try_from(*length).ok()),
+            values => return (levels, values),
+        };
+        levels.push(length);
+        data_type = item.data_type();
     }
 }
 

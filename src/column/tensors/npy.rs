@@ -5,7 +5,8 @@ use std::io::{ErrorKind as IoErrorKind, Read};
 use forebay_arrow::datatypes::DataType;
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::{Tensor, described, value_bytes};
+use super::dtype::{described, value_bytes};
+use super::spec::Tensor;
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 

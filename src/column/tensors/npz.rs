@@ -5,7 +5,8 @@ use std::io::{self, Read};
 use flate2::{Decompress, FlushDecompress, Status};
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::{Tensor, npy};
+use super::npy;
+use super::spec::Tensor;
 
 /// The beginning of the first file in an archive.
 pub(super) const MAGIC: &[u8] = b"PK\x03\x04";

@@ -79,7 +79,7 @@ impl LoaderBuilder {
         };
         if held.is_some() {
             let columns = codecs.iter().zip(&lengths.keys);
-            let codes = columns.map(|(codec, is_key)| codec.codes().filter(|_| !is_key));
+            let codes = columns.map(|(codec, is_key)| codec.held().filter(|_| !is_key)?.codes());
             fetcher.reads.coded = CodedColumns::new(codes.collect()).map(Arc::new);
         }
         let collator = Collator {

@@ -1,0 +1,202 @@
+//! The forms in which the row cache may keep the rows of a selection of columns.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use forebay_arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, RecordBatch, StructArray};
+use forebay_arrow::datatypes::Schema;
+use forebay_arrow::fail::OrFail;
+use forebay_base::Result;
+use forebay_image::Workspace;
+
+use super::cell::Cells;
+use super::{Codec, Cost, KeptForm};
+use crate::cache::Tier;
+
+/// A tier of the cache for one selection of columns: those that have a form of that name are kept in it, the others as they
+/// are stored.
+#[derive(Debug)]
+pub(crate) struct CacheForm {
+    tier: Tier,
+    key: String,
+    columns: Vec<(usize, Arc<dyn KeptForm>)>,
+}
+
+impl CacheForm {
+    /// The tiers that columns have forms for, best first. `stored` are the columns as row groups hold them.
+    pub(crate) fn all(codecs: &[Codec], stored: &Schema) -> Vec<Arc<CacheForm>> {
+        let mut tiers: Vec<CacheForm> = Vec::new();
+        for (column, (codec, field)) in codecs.iter().zip(stored.fields()).enumerate() {
+            for form in codec.forms(field.data_type()) {
+                let tier = form.tier();
+                let at = tiers.iter().position(|found| found.tier == tier).unwrap_or_else(|| {
+                    tiers.push(CacheForm { tier, key: String::new(), columns: Vec::new() });
+                    tiers.len() - 1
+                });
+                // Writing to a String cannot fail.
+                let _ = write!(tiers[at].key, "; column {column}: {}", form.key());
+                tiers[at].columns.push((column, form));
+            }
+        }
+        tiers.into_iter().map(Arc::new).collect()
+    }
+
+    /// Its name.
+    pub(crate) fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    /// Its part of the key of an entry.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The number of columns that are kept in another form than the stored one.
+    pub(crate) fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The average cost of a row, over all columns of this form, by the cells of about `samples` of the rows. `None`
+    /// where a column has no cell that can be judged.
+    pub(crate) fn cost(&self, rows: &RecordBatch, samples: usize) -> Option<Cost> {
+        let mut all = Cost::default();
+        let step = (rows.num_rows() / samples).max(1);
+        for (column, form) in &self.columns {
+            let cells = Cells::of(rows.column(*column).as_ref()).ok()?;
+            let sampled = (0..rows.num_rows()).step_by(step);
+            let costs: Vec<Cost> = sampled.filter_map(|row| form.cost(cells.get(row).ok()??).ok()).collect();
+            let count = (!costs.is_empty()).then_some(costs.len() as f64)?;
+            all.bytes += costs.iter().map(|cost| cost.bytes).sum::<f64>() / count;
+            all.decoding +=
+                costs.iter().map(|cost| cost.decoding).sum::<f64>() / count / self.columns.len() as f64;
+        }
+        Some(all)
+    }
+
+    /// `rows` with their cells in this form. A cell that cannot be decoded stays as it is, and is refused when it is
+    /// used.
+    ///
+    /// `None` where the cells would take more than `most` bytes: judged by the first one, and counted as they are made.
+    pub(crate) fn make(
+        &self,
+        rows: &RecordBatch,
+        most: u64,
+        workspace: &Workspace,
+    ) -> Result<Option<RecordBatch>> {
+        let mut made = 0;
+        let mut columns = rows.columns().to_vec();
+        for (column, form) in &self.columns {
+            let stored = rows.column(*column);
+            let cells = Cells::of(stored.as_ref())?;
+            let each = || (0..rows.num_rows()).map(|row| cells.get(row));
+            let bytes =
+                each().flatten().flatten().find_map(|cell| form.cost(cell).ok()).unwrap_or_default().bytes;
+            if bytes * rows.num_rows() as f64 > most as f64 {
+                return Ok(None);
+            }
+            let mut kept = BinaryViewBuilder::with_capacity(rows.num_rows());
+            for cell in each() {
+                match cell?.map(|cell| (form.make(cell, workspace), cell)) {
+                    Some((Ok(bytes), _)) => {
+                        made += bytes.len() as u64;
+                        if made > most {
+                            return Ok(None);
+                        }
+                        kept.append_value(bytes);
+                    }
+                    Some((Err(_), cell)) => kept.append_value(cell),
+                    None => kept.append_null(),
+                }
+            }
+            columns[*column] = with_bytes(stored, Arc::new(kept.finish()))?;
+        }
+        Ok(Some(RecordBatch::try_new(rows.schema(), columns).or_fail()?))
+    }
+}
+
+/// A column with other bytes: those of its field where it is `struct<bytes, path>`.
+fn with_bytes(stored: &ArrayRef, bytes: ArrayRef) -> Result<ArrayRef> {
+    let Some(fields) = stored.as_struct_opt() else { return Ok(bytes) };
+    let (types, mut children, nulls) = fields.clone().into_parts();
+    for (field, child) in types.iter().zip(&mut children).filter(|(field, _)| field.name() == "bytes") {
+        debug_assert_eq!(field.data_type(), bytes.data_type());
+        *child = bytes.clone();
+    }
+    Ok(Arc::new(StructArray::try_new(types, children, nulls).or_fail()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_arrow::array::BinaryViewArray;
+    use forebay_arrow::datatypes::{DataType, Field};
+    use forebay_image::{Image, encode_jpeg};
+
+    use super::*;
+    use crate::column::{ImageCodec, PlainCodec};
+
+    fn codecs() -> Vec<Codec> {
+        let crop = Image::random_resized_crop(224).flip();
+        vec![
+            Codec::Gather(Arc::new(PlainCodec::default())),
+            Codec::Cells(Arc::new(ImageCodec::new(crop))),
+            Codec::Cells(Arc::new(ImageCodec::new(Image::center_crop(16)))),
+        ]
+    }
+
+    fn stored(second: DataType) -> Schema {
+        Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("first", DataType::BinaryView, true),
+            Field::new("second", second, true),
+        ])
+    }
+
+    /// Entries that other processes wrote are found by this text.
+    #[test]
+    fn keys_stay_as_they_were() {
+        let forms = CacheForm::all(&codecs(), &stored(DataType::BinaryView));
+        let spec = |framing, side| {
+            format!(
+                "{{\"framing\":\"{framing}\",\"size\":{{\"height\":{side},\"width\":{side}}},\"flip\":0.0,\
+                 \"dtype\":\"uint8\",\"layout\":\"NHWC\",\"grayscale\":false,\"exif_orientation\":false,\
+                 \"max_pixels\":178956970}}"
+            )
+        };
+        let (crop, center) = ("random_resized_crop", "center_crop");
+        let (whole, resized, small) = (spec(crop, 0), spec(crop, 224), spec(center, 16));
+        let expected = [
+            (Tier::Pixels, format!("; column 1: pixels of {whole}; column 2: pixels of {small}")),
+            (Tier::Resized, format!("; column 1: JPEG 95 of {resized}; column 2: JPEG 95 of {small}")),
+            (Tier::Coefficients, "; column 1: coefficients 1; column 2: coefficients 1".into()),
+        ];
+        assert_eq!(forms.iter().map(|form| (form.tier(), form.key.clone())).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn cells_of_one_length_cannot_be_kept_in_another_form() {
+        let forms = CacheForm::all(&codecs(), &stored(DataType::FixedSizeBinary(9)));
+        assert!(forms.iter().all(|form| form.columns() == 1 && !form.key().contains("column 2")));
+        assert!(
+            CacheForm::all(&[Codec::Gather(Arc::new(PlainCodec::default()))], &stored(DataType::BinaryView))
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_form_costs_what_is_made_in_it_and_bad_cells_stay_as_they_are() {
+        let jpeg = encode_jpeg(&vec![7; 60 * 40 * 3], 60, 40, 90).unwrap();
+        let cells = BinaryViewArray::from(vec![Some(&b"no image"[..]), None, Some(&jpeg)]);
+        let rows = RecordBatch::try_from_iter([("image", Arc::new(cells) as ArrayRef)]).unwrap();
+        let codecs = [Codec::Cells(Arc::new(ImageCodec::new(Image::center_crop(16))))];
+        let forms = CacheForm::all(&codecs, &rows.schema());
+        let pixels = &forms[0];
+        let workspace = Workspace::of_loader(1 << 30, 1);
+        let cost = pixels.cost(&rows, 16).unwrap();
+        assert_eq!((pixels.tier(), cost.decoding), (Tier::Pixels, 0.0));
+        let made = pixels.make(&rows, 1 << 20, &workspace).unwrap().unwrap();
+        let made = made.column(0).as_binary_view();
+        assert_eq!((made.value(0), made.is_null(1)), (&b"no image"[..], true));
+        assert_eq!(made.value(2).len() as f64, cost.bytes);
+        assert!(pixels.make(&rows, 800, &workspace).unwrap().is_none(), "3 rows of 788 bytes are too many");
+    }
+}

@@ -1,0 +1,65 @@
+//! The types of values that tensors have, and their names.
+
+use forebay_arrow::datatypes::DataType;
+use serde::{Deserialize, Deserializer, Serializer};
+
+/// The types of values, by the names that numpy has for them.
+pub(super) const TYPES: [(&str, DataType); 12] = [
+    ("bool", DataType::Boolean),
+    ("int8", DataType::Int8),
+    ("int16", DataType::Int16),
+    ("int32", DataType::Int32),
+    ("int64", DataType::Int64),
+    ("uint8", DataType::UInt8),
+    ("uint16", DataType::UInt16),
+    ("uint32", DataType::UInt32),
+    ("uint64", DataType::UInt64),
+    ("float16", DataType::Float16),
+    ("float32", DataType::Float32),
+    ("float64", DataType::Float64),
+];
+
+/// Type and shape, as errors name them: "float32[3, 4]".
+pub(super) fn described(dtype: &DataType, shape: &[usize]) -> String {
+    match name_of(dtype) {
+        Some(name) => format!("{name}{shape:?}"),
+        None => format!("{dtype}{shape:?}"),
+    }
+}
+
+/// Bytes of one value; of a boolean, as long as it is in a slot.
+pub(super) fn value_bytes(dtype: &DataType) -> usize {
+    match dtype {
+        DataType::Boolean => 1,
+        other => other.primitive_width().unwrap_or(0),
+    }
+}
+
+/// The name of a type that values may have.
+pub(in crate::column) fn name_of(dtype: &DataType) -> Option<&'static str> {
+    TYPES.iter().find(|(_, found)| found == dtype).map(|(name, _)| *name)
+}
+
+/// The type with this name.
+fn type_of(name: &str) -> Option<DataType> {
+    TYPES.into_iter().find(|(found, _)| *found == name).map(|(_, dtype)| dtype)
+}
+
+/// Writes the name of a type.
+pub(super) fn write_name<S: Serializer>(dtype: &DataType, serializer: S) -> Result<S::Ok, S::Error> {
+    match name_of(dtype) {
+        Some(name) => serializer.serialize_str(name),
+        None => Err(serde::ser::Error::custom(format!("a tensor of {dtype} values"))),
+    }
+}
+
+/// Reads the name of a type.
+pub(in crate::column) fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DataType, D::Error> {
+    let given = String::deserialize(deserializer)?;
+    type_of(&given).ok_or_else(|| {
+        serde::de::Error::custom(format!(
+            "{given:?} is not one of {}",
+            TYPES.map(|(name, _)| name).join(", ")
+        ))
+    })
+}

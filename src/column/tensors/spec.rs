@@ -1,0 +1,202 @@
+//! What a user says of a column of tensors.
+
+use forebay_arrow::datatypes::DataType;
+use forebay_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::dtype::{TYPES, described, name_of, read_name, value_bytes, write_name};
+
+/// Sides of a tensor: numpy has arrays of 32, and rows are one of them.
+pub(super) const MAX_SIDES: usize = 31;
+
+/// The tensors of a column: type and shape of each, and how a cell of bytes holds one.
+///
+/// Pass it to a loader with [`LoaderBuilder::decode_tensor`](crate::LoaderBuilder::decode_tensor). The column is delivered
+/// as images are: a `FixedSizeList` with Arrow's extension type `arrow.fixed_shape_tensor`, of shape `[rows, shape...]`.
+///
+/// A column of binary values, or of `struct<bytes, path>`, has the values one after the other in row-major order, or is in
+/// another [`format`](Self::format). A column of lists has them as one list for each row, or as lists nested as deep as the
+/// shape has sides. Nothing is cast: the type of the values is that of the column or of the file.
+///
+/// A cell of another length, shape or type is a bad row, and so is a null, or one within a list.
+/// [`fill_null`](crate::LoaderBuilder::fill_null) fills the tensor of a row that is null, and the numbers that are null in a
+/// list of numbers; [`null_mask`](crate::LoaderBuilder::null_mask) says which rows are there.
+///
+/// ```no_run
+/// use forebay::arrow::datatypes::DataType;
+/// use forebay::Dataset;
+/// use forebay::column::{Tensor, TensorFormat};
+///
+/// let loader = Dataset::open("data/")?
+///     .loader()
+///     .decode_tensor("embedding", Tensor::new(DataType::Float32, [768]))
+///     .decode_tensor("spectrum", Tensor::new(DataType::Int16, [2, 512]).big_endian())
+///     .decode_tensor("matrix", Tensor::new(DataType::Float64, [3, 4]).format(TensorFormat::Npy))
+///     .build()?;
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tensor {
+    #[serde(serialize_with = "write_name", deserialize_with = "read_name")]
+    pub(super) dtype: DataType,
+    pub(super) shape: Vec<usize>,
+    #[serde(default)]
+    pub(super) format: TensorFormat,
+    #[serde(default)]
+    pub(super) byte_order: ByteOrder,
+}
+
+impl Tensor {
+    /// The names of the types that values may have: numpy's.
+    pub const TYPES: [&str; 12] = {
+        let mut names = [""; 12];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = TYPES[at].0;
+            at += 1;
+        }
+        names
+    };
+
+    /// Tensors with values of one type and of one shape: a boolean, an integer or a floating-point number of 8 to 64 bits,
+    /// and one side or more, each of 1 or more, up to 2^31 - 1 values. Other ones are refused when the loader is built.
+    #[must_use]
+    pub fn new(dtype: DataType, shape: impl Into<Vec<usize>>) -> Self {
+        Tensor {
+            dtype,
+            shape: shape.into(),
+            format: TensorFormat::default(),
+            byte_order: ByteOrder::default(),
+        }
+    }
+
+    /// How a cell of bytes holds a tensor. Default: [`TensorFormat::Raw`]. Columns of lists have no other.
+    #[must_use]
+    pub fn format(mut self, format: TensorFormat) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The values of raw cells have their most significant byte first. Default: the least significant one. Files of numpy
+    /// say it themselves.
+    #[must_use]
+    pub fn big_endian(mut self) -> Self {
+        self.byte_order = ByteOrder::Big;
+        self
+    }
+
+    /// The shape of one row.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The type of a value.
+    pub fn data_type(&self) -> &DataType {
+        &self.dtype
+    }
+
+    /// Bytes of one value in a slot.
+    pub(super) fn width(&self) -> usize {
+        value_bytes(&self.dtype)
+    }
+
+    /// Type and shape, as errors name them: "float32[3, 4]".
+    pub(super) fn described(&self) -> String {
+        described(&self.dtype, &self.shape)
+    }
+
+    /// Refuses what can never work.
+    pub(super) fn validate(&self) -> Result<()> {
+        if name_of(&self.dtype).is_none() {
+            return Err(Error::invalid(format!("a tensor of {} values", self.dtype))
+                .hint(format!("values are one of {}", Tensor::TYPES.join(", "))));
+        }
+        if self.shape.is_empty() || self.shape.contains(&0) {
+            return Err(Error::invalid(format!("a tensor of shape {:?}", self.shape))
+                .hint("a row has one side or more, each of 1 or more"));
+        }
+        if self.shape.len() > MAX_SIDES {
+            let cause = format!("a tensor of {} sides", self.shape.len());
+            return Err(Error::invalid(cause).hint(format!("up to {MAX_SIDES}, as numpy has them")));
+        }
+        if self.byte_order == ByteOrder::Big && self.format != TensorFormat::Raw {
+            let cause = format!("a byte order is given for {} cells", self.format.name());
+            return Err(Error::invalid(cause).hint("files of numpy say it themselves: leave it out"));
+        }
+        Ok(())
+    }
+}
+
+/// How a cell of bytes holds a tensor.
+///
+/// ```
+/// use forebay::column::TensorFormat;
+///
+/// assert_eq!(TensorFormat::default(), TensorFormat::Raw);
+/// assert_eq!(TensorFormat::Npy.name(), "npy");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum TensorFormat {
+    /// The values alone, in row-major order.
+    #[default]
+    Raw,
+    /// A `.npy` file of numpy, as `numpy.save` and Petastorm's `NdarrayCodec` write it.
+    Npy,
+    /// A `.npz` file with one array, as `numpy.savez`, `numpy.savez_compressed` and Petastorm's `CompressedNdarrayCodec`
+    /// write it.
+    Npz,
+}
+
+impl TensorFormat {
+    /// All formats.
+    pub const ALL: [TensorFormat; 3] = [TensorFormat::Raw, TensorFormat::Npy, TensorFormat::Npz];
+
+    /// The name: `raw`, `npy` or `npz`.
+    pub fn name(self) -> &'static str {
+        match self {
+            TensorFormat::Raw => "raw",
+            TensorFormat::Npy => "npy",
+            TensorFormat::Npz => "npz",
+        }
+    }
+}
+
+/// The byte order of raw values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ByteOrder {
+    #[default]
+    Little,
+    Big,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tensor_is_read_as_it_was_written() {
+        let tensors = [
+            Tensor::new(DataType::Float32, [3, 4]),
+            Tensor::new(DataType::Boolean, [7]).format(TensorFormat::Npz),
+            Tensor::new(DataType::UInt16, vec![1, 2, 3]).big_endian(),
+        ];
+        for tensor in tensors {
+            let text = serde_json::to_string(&tensor).unwrap();
+            assert_eq!(serde_json::from_str::<Tensor>(&text).unwrap(), tensor, "{text}");
+        }
+        let short: Tensor = serde_json::from_str(r#"{"dtype": "int8", "shape": [2]}"#).unwrap();
+        assert_eq!(short, Tensor::new(DataType::Int8, [2]));
+        for text in [
+            r#"{"dtype": "int7", "shape": [2]}"#,
+            r#"{"dtype": "int8", "shape": [-2]}"#,
+            r#"{"dtype": "int8", "shape": [2], "format": "npx"}"#,
+            r#"{"dtype": "int8", "shape": [2], "order": "big"}"#,
+        ] {
+            assert!(serde_json::from_str::<Tensor>(text).is_err(), "{text}");
+        }
+    }
+}
