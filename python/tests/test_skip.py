@@ -247,7 +247,7 @@ def test_a_batch_whose_rows_were_all_rejected_is_not_empty(tmp_path: Path, worke
     with loader(path, transform_rows=until_16, **options) as one:
         assert ids(one) == [list(range(8)), list(range(8, 16)), [0]]
     with loader(path, transform_rows=until_16, filter=fb.col("id") >= 16, **options) as one:
-        with pytest.raises(fb.BadRowError, match="no row"):
+        with pytest.raises(fb.BadRowError, match="rejected all remaining rows"):
             list(one)
 
 

@@ -270,7 +270,7 @@ def test_a_tensor_is_a_small_frozen_value() -> None:
         (("int8", 2.5), {}, "tuple of int"),
         (("int8", 3), {"format": "npx"}, "format must be 'raw', 'npy' or 'npz'"),
         (("int8", 3), {"byte_order": "native"}, "byte_order must be"),
-        (("int8", 3), {"byte_order": "big", "format": "npy"}, "leave it out"),
+        (("int8", 3), {"byte_order": "big", "format": "npy"}, "leave byte_order out"),
     ):
         with pytest.raises(fb.InvalidError, match=said):
             fb.Tensor(*arguments, **options)  # type: ignore[arg-type]

@@ -400,7 +400,7 @@ def test_a_launcher_says_which_shard(
         ({"TF_CONFIG": tf_config(None, None, worker=3)}, "task None of None, but its cluster has 3 of worker"),
         ({"TF_CONFIG": tf_config("evaluator", 0, worker=3)}, "the evaluator, .*Shard[(]rank=0, world=1[)]"),
         ({"TF_CONFIG": tf_config("worker", 0, worker=3, ps=1)}, "has parameter servers, and this process is its worker"),
-        ({"TPU_WORKER_ID": "2", "TPU_WORKER_HOSTNAMES": "a,b"}, "TPU_WORKER_ID=2, and TPU_WORKER_HOSTNAMES has 2"),
+        ({"TPU_WORKER_ID": "2", "TPU_WORKER_HOSTNAMES": "a,b"}, "TPU_WORKER_ID=2, but TPU_WORKER_HOSTNAMES has 2"),
     ],
 )
 def test_a_launcher_that_makes_no_sense_is_refused(environ: dict[str, str], says: str) -> None:

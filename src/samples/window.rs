@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn a_window_that_can_never_be_is_refused() {
         for (window, said) in [
-            (Window::rows(0), "no rows"),
+            (Window::rows(0), "0 rows"),
             (Window::offsets([(0, vec!["x"]), (1 << 40, vec!["x"])]), "reaches"),
             (Window::rows(3).overlap(3), "share 3"),
             (Window::rows(3).by("t").gap(-1.0), "gap"),

@@ -64,8 +64,7 @@ fn within(node: &Node, catalog: &Catalog, depth: usize) -> Result<()> {
             }
         }
         Node::StartsWith(..) => {
-            Err(Error::invalid("a number does not have a prefix")
-                .hint("apply starts_with to a column of texts"))
+            Err(Error::invalid("a number has no prefix").hint("apply starts_with to a column of texts"))
         }
         Node::Sample(sample) => {
             let field = sample.column().map(|column| field(column, catalog)).transpose()?;
