@@ -39,11 +39,11 @@ class BatchMaker:
     kinds: dict[str, str]
     """The stored types of the columns, by their names in Arrow."""
     schema: Unischema
-    """What is delivered."""
+    """The fields that are delivered."""
     spec: TransformSpec | None
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """What the user's function makes of a batch: the ``transform`` of a loader."""
+        """Applies the user's function to a batch: it is the ``transform`` of a loader."""
         mask = batch.get("row_mask")
         frame = self.frame(batch)
         if mask is not None and not mask.all():
@@ -93,7 +93,7 @@ class BatchMaker:
 
 
 def reading_of(stored: Stored, schema: Unischema) -> Reading:
-    """What a loader is asked for: the stored columns of a schema."""
+    """The loader's arguments that read the stored columns of a schema."""
     names = [name for name in schema.fields if name in stored.types]
     fixed = [name for name in names if str(stored.types[name]).startswith("fixed_size_list")]
     masked = [name for name in names if is_masked(stored.types[name]) and name not in fixed]

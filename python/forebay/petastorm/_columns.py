@@ -1,4 +1,4 @@
-"""How each field becomes values of rows: what the loader decodes, and what is left to do for each value."""
+"""Decides for each field which part of the decoding the loader does, and which part is done for each value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__: list[str] = []
 
 @dataclass
 class Reading:
-    """What a loader is asked for."""
+    """The arguments of a loader that say how columns are read."""
 
     columns: list[str] = field(default_factory=list)
     decode: dict[str, Any] = field(default_factory=lambda: dict(AS_STORED))
@@ -70,7 +70,7 @@ def readings(stored: Stored, schema: Unischema) -> tuple[Reading, list[Values]]:
 
 
 def _maker(one: UnischemaField, kind: Any, reading: Reading) -> Callable[[UnischemaField, Any], Iterable[Any]]:
-    """What makes values of a column, after the loader did its part."""
+    """Returns the function that makes values of a column once the loader has read it."""
     if type(one.codec) in (NdarrayCodec, CompressedNdarrayCodec):
         if not _is_tensor(one):
             return _by_codec

@@ -37,7 +37,7 @@ class Keys:
 
     @classmethod
     def of(cls, names: Sequence[str], schema: Unischema, sheet: Any) -> Keys:
-        """What a user passed, checked."""
+        """Checks the names that a user passed."""
         if isinstance(names, str) or len(set(names)) < len(names):
             raise InvalidError(f"partition_columns must be a list of differing names, got {names!r}")
         for name in names:

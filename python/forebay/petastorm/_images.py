@@ -19,7 +19,7 @@ _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class Form(NamedTuple):
-    """What the header of an image says."""
+    """The size, channels and depth that the header of an image names."""
 
     height: int
     width: int

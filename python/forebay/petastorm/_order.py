@@ -32,7 +32,7 @@ class Order:
     seed: int
     shard: Shard | None
     shards: Shards
-    """What is shared out: rows, as many rows to each, or row groups."""
+    """The shards get rows, equally many rows, or whole row groups."""
 
     @classmethod
     def of(
@@ -46,7 +46,7 @@ class Order:
         shard_count: Any,
         shards: Any,
     ) -> Order:
-        """What a user passed."""
+        """Makes the order of the arguments that a user passed, and checks them."""
         if shards not in SHARDS:
             raise ValueError(f"shards must be one of {', '.join(map(repr, SHARDS))}, got {shards!r}")
         shard = None
@@ -76,11 +76,11 @@ class Order:
         return self.shard is not None and self.shards != "row_groups"
 
     def least(self, rows: int) -> int:
-        """How many rows each process has at least, of so many of all."""
+        """The least number of rows of each process, for a total number of rows."""
         return -(-rows // self.shard.world) if self.shard is not None and self.shards == "equal" else 0
 
     def options(self, row_group_rows: int) -> dict[str, Any]:
-        """The arguments of a loader, for row groups of about so many rows."""
+        """The arguments of a loader, for row groups of about ``row_group_rows`` rows."""
         shuffle = None
         if self.shuffle_row_groups:
             piece = _piece(row_group_rows, self.drop_partitions) if self.drop_partitions > 1 else None

@@ -1,4 +1,4 @@
-"""What a reader was asked for, as a loader and what is made of its batches."""
+"""Turns the arguments of a reader into a loader, and its batches into rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COLUMN_ROWS = 1 << 16
 
 
 class Plan:
-    """What a reader was asked for."""
+    """The arguments of a reader, checked."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Plan:
             return loader.num_rows
 
     def items(self, batches: Iterable[Any], epoch: int, least: int, stored: Stored) -> Iterator[Any]:
-        """The rows, or the batches, of an epoch: at least so many rows, of which the first may come again."""
+        """Yields the rows or the batches of an epoch. The first row comes again if there are fewer than ``least``."""
         arrived = filled_up(map(self._arrived, map(regular, batches)), least)
         order = self.order.within(epoch)
         if not self.is_batched:
@@ -137,7 +137,7 @@ class Plan:
         if MADE in columns:
             made: dict[str, Any] = columns[MADE].columns
             length = len(next(iter(made.values()), ()))
-            # Of its first row group, whatever the function made of it.
+            # All its rows count as rows of the batch's first row group.
             return {ROW_ID: np.full(length, columns[ROW_ID][0]), **made}
         if mask is None or mask.all():
             return columns

@@ -55,5 +55,5 @@ def _class(name: str, instead: str) -> Any:
 
 
 def absent(name: str) -> Any:
-    """What stands for a name that is refused in a module that is there."""
+    """Makes the placeholder for a refused name of a module that exists."""
     return _class(name, IN_MODULES[name])

@@ -104,7 +104,7 @@ def _is_of_rows(predicate: PredicateBase) -> bool:
 
 
 def _filter(predicate: PredicateBase, stored: Stored, wanted: bool) -> Expression | None:
-    """What selects the rows for which the predicate says so."""
+    """The filter for the rows on which the predicate gives the wanted answer."""
     kind = type(predicate)
     if kind is in_negate:
         return _filter(predicate._predicate, stored, not wanted)  # type: ignore[attr-defined]

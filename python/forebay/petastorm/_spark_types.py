@@ -58,7 +58,7 @@ class SparkType:
 
 
 def spark_type(given: Any) -> SparkType:
-    """What a user passed as a type of Spark."""
+    """Returns the type of Spark that a user passed as a name, a class or an object."""
     if isinstance(given, SparkType):
         return given
     if isinstance(given, str):

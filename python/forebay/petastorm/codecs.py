@@ -24,7 +24,7 @@ _FLOATS = ("FloatType", "DoubleType")
 
 
 class DataframeColumnCodec:
-    """What a codec can do."""
+    """The interface of a codec."""
 
     def encode(self, unischema_field: Any, value: Any) -> Any:
         """The cell of a value."""

@@ -22,7 +22,7 @@ __all__ = [
 
 
 class PredicateBase(abc.ABC):
-    """What a predicate can do. ``make_batch_reader`` gives one of a user's own a ``pandas.DataFrame``."""
+    """The interface of a predicate. ``make_batch_reader`` gives one of a user's own a ``pandas.DataFrame``."""
 
     @abc.abstractmethod
     def get_fields(self) -> set[str]:
@@ -109,7 +109,7 @@ class in_negate(PredicateBase):
 
 
 class in_reduce(PredicateBase):
-    """What a function makes of the answers of several predicates: ``all``, ``any`` or another one."""
+    """Combines the answers of several predicates by a function: ``all``, ``any`` or another one."""
 
     def __init__(self, predicate_list: Sequence[PredicateBase], reduce_func: Callable[[list[Any]], Any]) -> None:
         for predicate in predicate_list:

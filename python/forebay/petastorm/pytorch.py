@@ -29,7 +29,7 @@ _PROMOTED = {"uint16": np.int32, "uint32": np.int64, "bool": np.uint8}
 
 
 class LoaderBase:
-    """What both loaders have: one pass at a time, and a reader that is reset for the next one.
+    """The common base of the loaders. It allows one pass at a time, and resets the reader for the next one.
 
     A class of yours may override ``_iter_impl``, which yields the batches of a pass.
     """

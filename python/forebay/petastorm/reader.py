@@ -27,7 +27,7 @@ _POOLS = ("thread", "process", "dummy")
 
 
 class Reader:
-    """What :func:`make_reader` and :func:`make_batch_reader` return: an iterator, and a context manager.
+    """A reader of :func:`make_reader` or :func:`make_batch_reader`: an iterator, and a context manager.
 
     Attributes
     ----------

@@ -115,7 +115,7 @@ class Unischema:
         unknown = [field.name for field in exact if field.name not in self._fields]
         if unknown:
             raise ValueError(f"field {', '.join(unknown)} does not belong to the schema {self}")
-        # Of this schema, for those that were passed may have other codecs and shapes.
+        # The fields of this schema are used, since those that were passed may have other codecs and shapes.
         chosen = [self._fields[field.name] for field in exact]
         return Unischema(f"{self._name}_view", [*chosen, *match_unischema_fields(self, patterns)])
 

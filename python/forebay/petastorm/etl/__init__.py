@@ -1,4 +1,4 @@
-"""What is known of a data set beside its rows."""
+"""The metadata of a data set."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _delete(url: str) -> None:
 
 
 def register_delete_dir_handler(handler: Callable[[str], None] | None) -> None:
-    """What removes a folder by its URL. None: Spark's own file systems do."""
+    """Sets the function that removes a folder by its URL. None stands for Spark's own file systems."""
     global _delete_handler
     _delete_handler = handler
 

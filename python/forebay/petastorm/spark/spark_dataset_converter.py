@@ -140,7 +140,7 @@ class _ReaderContext:
 
 
 class TFDatasetContextManager(_ReaderContext):
-    """What :meth:`SparkDatasetConverter.make_tf_dataset` returns."""
+    """The context that :meth:`SparkDatasetConverter.make_tf_dataset` returns."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class TFDatasetContextManager(_ReaderContext):
 
 
 class TorchDatasetContextManager(_ReaderContext):
-    """What :meth:`SparkDatasetConverter.make_torch_dataloader` returns."""
+    """The context that :meth:`SparkDatasetConverter.make_torch_dataloader` returns."""
 
     def __init__(
         self,
