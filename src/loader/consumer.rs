@@ -25,9 +25,9 @@ impl Consumer {
         self.watch.asks();
     }
 
-    /// The consumer has its batch.
-    pub fn has(&self) {
-        self.watch.has();
+    /// The consumer has its batch of `rows` rows.
+    pub fn has(&self, rows: u64) {
+        self.watch.has(rows);
     }
 
     /// There is no batch for the consumer: the epoch is over, or failed.
