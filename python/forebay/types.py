@@ -329,7 +329,14 @@ class PlanDict(TypedDict):
     better_mixing: list[BetterMixingDict]
     """An option that would mix better, if batches are mixed badly because few row groups fit the window."""
     batch_bytes: int
+    """Bytes of the budget that are kept for batches."""
+    expected_memory: int
+    """Bytes that row groups and batches are expected to take at their peak, from the average lengths in the
+    footers, while the next epoch is being read as well."""
+    most_memory: int
+    """The most bytes that they take; ``memory`` or less."""
     memory: int
+    """The budget."""
 
 
 class SourcePlanDict(TypedDict):

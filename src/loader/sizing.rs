@@ -27,6 +27,13 @@ const AHEAD_SHARE: u64 = 8;
 /// The share of the budget that batches may take before fewer are made ahead.
 const BATCHES_SHARE: u64 = 2;
 
+/// Row groups, or bunches of small ones, that may wait, decoded or being decoded, for the plan to need them: enough that
+/// one is always ready, few enough that they are still in the processor's caches.
+pub(super) const READ_AHEAD: usize = 2;
+
+/// Memory that a run takes beside row groups and batches: for threads, and for what the allocator keeps.
+const OVERHEAD: u64 = 16 << 20;
+
 /// Which batches are made together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
@@ -396,6 +403,20 @@ impl Sizing {
     /// The most that one batch may take: it passes alone, beside those that the consumer holds.
     pub(super) fn largest_batch(&self) -> u64 {
         (self.batches.max(self.memory / BATCHES_SHARE) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
+    }
+
+    /// The memory that an epoch of so many steps is expected to take, if its row groups take `row_groups` of bytes: with as
+    /// many batches as are made ahead, of rows of average length.
+    pub(super) fn expected(&self, row_groups: u64, steps: u64) -> u64 {
+        let made = steps.min(self.ahead as u64 + WITH_CONSUMER);
+        let batches = self.asked.batches.bytes.saturating_mul(made);
+        row_groups.min(self.row_groups).saturating_add(batches).saturating_add(OVERHEAD)
+    }
+
+    /// The most memory that row groups and batches take, if all row groups on their way take `row_groups` of bytes.
+    pub(super) fn most(&self, row_groups: u64) -> u64 {
+        let row_groups = row_groups.saturating_add(self.lists).min(self.row_groups + self.lists);
+        self.batches.saturating_add(row_groups).saturating_add(OVERHEAD).min(self.memory)
     }
 
     /// The memory beside what is kept of the data set, which is there already.

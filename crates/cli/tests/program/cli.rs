@@ -712,6 +712,19 @@ fn bench_draws_a_run_over_an_earlier_one() {
 }
 
 #[test]
+fn plan_gives_an_estimate_of_the_memory_beside_its_limit() {
+    let (_temp, dir) = pictures();
+    let report = json(&format!("plan {} --world 2", dir.display()));
+    for rank in report["ranks"].as_array().unwrap() {
+        let of = |key: &str| rank[key].as_u64().unwrap();
+        assert!(of("expected_memory") >= of("peak_row_group_bytes"), "{rank}");
+        assert!(of("expected_memory") <= of("most_memory") && of("most_memory") <= of("memory"), "{rank}");
+    }
+    let people = succeed(&format!("plan {}", dir.display()));
+    assert!(people.contains("peak memory") && people.contains("at most"), "{people}");
+}
+
+#[test]
 fn bench_ignores_no_option() {
     let (_temp, dir) = pictures();
     let dir = dir.display();
