@@ -288,7 +288,8 @@ pub mod stats {
 
     pub use crate::cache::{CacheStats, Cleared, DeclinedStats, Off, PastStats, Report};
     pub use crate::loader::{
-        MemoryStats, NextStats, PoolStats, QueueStats, SourceStats, Stage, StageStats, Stages, Verdict, Waits,
+        Bucket, MemoryStats, NextBin, NextStats, PoolStats, QueueStats, SourceStats, Stage, StageStats,
+        Stages, Timeline, Verdict, Waits,
     };
     pub use forebay_store::source::TrafficStats;
 }

@@ -586,7 +586,7 @@ class Loader:
         Returns
         -------
         Plan
-            Steps, rows, row groups, bytes and peak memory. For a :class:`Mix` a :class:`MixPlan`: steps,
+            Steps, rows, row groups, bytes and memory: ``expected_memory``, and ``most_memory`` as its limit. For a :class:`Mix` a :class:`MixPlan`: steps,
             rows, and for each source its rows, passes, and rows that are not read.
 
         Raises
@@ -628,7 +628,8 @@ class Loader:
             ``forebay/epoch`` and ``forebay/row`` of :meth:`state_dict`, and each number of
             :meth:`Stats.to_dict` under the keys that lead to it, such as ``forebay/waits/decode``. The share
             of time that the training loop waited is ``forebay/verdict/waiting``. For a :class:`Mix` there is
-            also ``forebay/sources/0/rows``: the rows of source 0 in the batches of this rank.
+            also ``forebay/sources/0/rows``: the rows of source 0 in the batches of this rank. Numbers over the
+            course of the run, in ``timeline`` and ``next_histogram``, are left out.
 
         Examples
         --------
@@ -643,11 +644,58 @@ class Loader:
             raise InvalidError(f"prefix must be a str, got {type(prefix).__name__}")
         state = self.state_dict()
         position = {f"{prefix}epoch": float(state["epoch"]), f"{prefix}row": float(state["row"])}
-        stats = self.stats().to_dict()
+        # Without the parts that grow with the run: this is called in every step.
+        stats: dict[str, Any] = self._totals()
         metrics = position | dict(numbers(stats, prefix))
         for number, source in enumerate(stats.get("sources", [])):
             metrics |= dict(numbers(source, f"{prefix}sources/{number}/"))
         return metrics
+
+    def report(self, to: str | os.PathLike[str]) -> str:
+        """Writes a page of HTML about the run so far: why the training loop waits, over time and by stage.
+
+        Call it while the loop runs, for example after each epoch, or after it. The page has no scripts and
+        loads nothing. It shows the bottleneck, how long the loop had its batch and for which stages it
+        waited over time, the rate, the latency of ``next``, all figures, and the same as JSON.
+
+        Parameters
+        ----------
+        to : str or os.PathLike
+            A path that ends in ``.html``: the page of this rank. Any other path: a folder for the reports of
+            all ranks, which is made if it is missing. There each rank writes its ``rank-N.json``, and makes
+            ``index.html`` anew from the reports of this run that are there: the rank that writes last has
+            them all. A file is replaced as a whole, so it can be opened at any time.
+
+        Returns
+        -------
+        str
+            The path of the page.
+
+        Raises
+        ------
+        InvalidError
+            ``to`` is no path on this machine, or a file that is not a report would be replaced.
+        IoError
+            A file cannot be written.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> train = fb.Loader("data/train/", batch_size=64)
+        >>> for batch in train:
+        ...     pass
+        >>> page = train.report("run.html")
+        >>> page = train.report("runs/today/")  # from each rank
+        """
+        names = [shown(dataset._urls) for dataset in self._datasets]
+        flat = [str(one) for name in names for one in (name if isinstance(name, list) else [name])]
+        return self._native.report(local(to, "to"), flat)
+
+    def _totals(self) -> Any:
+        """The numbers of :meth:`stats`, without those over the course of the run."""
+        totals = json.loads(self._native.totals())
+        del totals["timeline"], totals["next_histogram"]
+        return totals
 
     def warm(self, *, share: bool = False, report: Callable[[int, int], object] | None = None) -> dict[str, Any]:
         """Fills the cache before it is needed. This ends the epoch that is under way.

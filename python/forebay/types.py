@@ -329,7 +329,14 @@ class PlanDict(TypedDict):
     better_mixing: list[BetterMixingDict]
     """An option that would mix better, if batches are mixed badly because few row groups fit the window."""
     batch_bytes: int
+    """Bytes of the budget that are kept for batches."""
+    expected_memory: int
+    """Bytes that row groups and batches are expected to take at their peak, from the average lengths in the
+    footers, while the next epoch is being read as well."""
+    most_memory: int
+    """The most bytes that they take; ``memory`` or less."""
     memory: int
+    """The budget."""
 
 
 class SourcePlanDict(TypedDict):
@@ -406,6 +413,34 @@ class NextDict(TypedDict):
     """The time of the first batch of the first epoch, which the other numbers leave out."""
 
 
+class NextBinDict(TypedDict):
+    """Calls of ``next`` of about equal duration."""
+
+    up_to: float
+    """The longest duration in this bin, in seconds."""
+    calls: int
+
+
+class BucketDict(TypedDict):
+    """What the training loop did in one bucket of a timeline. Time between epochs is in none of its numbers."""
+
+    waits: dict[str, float]
+    """Seconds that it waited, by the stage that caused the wait."""
+    consumer: float
+    """Seconds of its own work."""
+    rows: int
+    batches: int
+
+
+class TimelineDict(TypedDict):
+    """The time of the training loop over the course of the run."""
+
+    bucket_seconds: float
+    """Width of each bucket. It doubles whenever there are 600 buckets."""
+    buckets: list[BucketDict]
+    """The buckets, from the first request for a batch on."""
+
+
 class QueuesDict(TypedDict):
     """Numbers of batches and row groups in flight, now and on average during epochs."""
 
@@ -468,6 +503,10 @@ class _StatsDict(TypedDict):
     consumer: float
     """The training loop's own time, between a batch and the next request."""
     next: NextDict
+    next_histogram: list[NextBinDict]
+    """The calls of ``next`` by duration, ten bins to each power of ten."""
+    timeline: TimelineDict
+    """``waits`` and ``consumer`` over the course of the run."""
     queues: QueuesDict
     skipped_rows: int
     padded_rows: int

@@ -117,13 +117,15 @@ pub(crate) struct Step {
     batch: Option<Py<Batch>>,
     after: Receipt,
     consumer: Option<Consumer>,
+    /// The number of rows in the batch.
+    rows: u64,
 }
 
 #[pymethods]
 impl Step {
     /// The step without its batch, whose memory can then be given back before the step counts as handed over.
     fn without_batch(&self) -> Step {
-        Step { batch: None, after: self.after.clone(), consumer: self.consumer.clone() }
+        Step { batch: None, after: self.after.clone(), consumer: self.consumer.clone(), rows: self.rows }
     }
 
     /// Whether the step is the last of its epoch.
@@ -140,7 +142,7 @@ impl Step {
 
     /// Records that the user has the batch.
     pub(crate) fn arrived(&self) {
-        self.consumer.iter().for_each(Consumer::has);
+        self.consumer.iter().for_each(|consumer| consumer.has(self.rows));
     }
 }
 
@@ -209,6 +211,7 @@ impl Epoch {
             match wait {
                 Wait::Pending => py.check_signals()?,
                 Wait::Step(Ok(step)) => {
+                    let rows = step.batch.num_rows() as u64;
                     let places = || batch::places(py, step.batch.schema_ref());
                     let places = self.places.get_or_try_init(py, places)?.clone_ref(py);
                     let batch = Py::new(py, Batch::new(step.batch, places, consumer.clone(), self.of))?;
@@ -216,6 +219,7 @@ impl Epoch {
                         batch: Some(batch),
                         after: step.after,
                         consumer: consumer.clone(),
+                        rows,
                     }));
                 }
                 Wait::Step(Err(error)) => {
@@ -240,7 +244,7 @@ impl Epoch {
         listed.1.extend(rows);
         drop(listed);
         let after = after.map_err(|error| errors::raise(py, &error))?;
-        Ok(Step { batch: None, after, consumer: step.consumer.clone() })
+        Ok(Step { batch: None, after, consumer: step.consumer.clone(), rows: step.rows })
     }
 
     /// Records that this many rows stand in for rejected ones.

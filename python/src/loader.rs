@@ -3,6 +3,8 @@
 use forebay::Stats;
 use forebay::stats::Verdict;
 use forebay::{Deny, Loader as Inner, LoaderSpec, Position};
+use forebay_base::paths;
+use forebay_cli::report::{self, RankReport};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -156,15 +158,25 @@ impl Loader {
 
     /// The statistics so far as text, as JSON and as metrics of Prometheus.
     fn stats(&self, py: Python<'_>) -> PyResult<(String, String, String)> {
-        #[derive(serde::Serialize)]
-        struct Judged {
-            #[serde(flatten)]
-            stats: Stats,
-            verdict: Verdict,
-        }
         let stats = self.loader.get(py)?.stats();
-        let (text, metrics, verdict) = (stats.to_string(), stats.to_prometheus(), stats.verdict());
-        Ok((text, json(&Judged { stats, verdict }).or_raise(py)?, metrics))
+        let (text, metrics) = (stats.to_string(), stats.to_prometheus());
+        Ok((text, json(&Judged::new(stats)).or_raise(py)?, metrics))
+    }
+
+    /// The statistics so far as JSON, without the parts that grow with the run.
+    fn totals(&self, py: Python<'_>) -> PyResult<String> {
+        let mut stats = self.loader.get(py)?.stats();
+        stats.timeline.buckets.clear();
+        stats.next_histogram.clear();
+        json(&Judged::new(stats)).or_raise(py)
+    }
+
+    /// Writes the page of the run so far to a file, or to a folder that the ranks share. The data are shown as
+    /// `locations`. Returns the path of the page.
+    fn report(&self, py: Python<'_>, to: String, locations: Vec<String>) -> PyResult<String> {
+        let loader = self.loader.get(py)?;
+        let write = || report::write(&paths::local(to)?, &RankReport::new(loader, locations));
+        Ok(py.detach(write).or_raise(py)?.to_string_lossy().into_owned())
     }
 
     /// A warning that was not returned yet.
@@ -205,6 +217,21 @@ impl Loader {
         if let Ok(loader) = self.loader.get(py) {
             py.detach(|| loader.close());
         }
+    }
+}
+
+/// The statistics with the verdict on them.
+#[derive(serde::Serialize)]
+struct Judged {
+    #[serde(flatten)]
+    stats: Stats,
+    verdict: Verdict,
+}
+
+impl Judged {
+    fn new(stats: Stats) -> Self {
+        let verdict = stats.verdict();
+        Judged { stats, verdict }
     }
 }
 

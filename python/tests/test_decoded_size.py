@@ -124,3 +124,20 @@ def test_a_piece_counts_the_rows_that_are_decoded_of_its_pages(tmp_path: Path) -
     shuffle = fb.Shuffle(seed=1, piece_rows=int(found[1]), window_rows=int(found[1]))
     with fb.Loader(path, memory="100MB", batch_size=4, shuffle=shuffle, epochs=1) as loader:
         assert sorted(row for batch in loader for row in batch["i"].tolist()) == list(range(400))
+
+
+def test_the_expected_memory_is_that_of_average_lengths_and_below_its_limit(tmp_path: Path) -> None:
+    rows = 20_000
+    texts = pa.table({"text": [f"one of the few texts, number {row % 50}" for row in range(rows)]})
+    numbers = pa.table({"x": pa.array(range(rows), pa.float64())})
+    for name, table in [("texts", texts), ("numbers", numbers)]:
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=2_000)
+        for options in ({}, {"shuffle": fb.Shuffle(seed=1)}):
+            plan = fb.Loader(tmp_path / f"{name}.parquet", batch_size=64, memory="2GB", **options).plan()
+            numbers_of = plan.to_dict()
+            expected, most = numbers_of["expected_memory"], numbers_of["most_memory"]
+            assert numbers_of["peak_row_group_bytes"] < expected < 64e6
+            assert expected <= most <= 2e9
+            assert "peak memory about" in str(plan) and "at most" in str(plan)
+    # Half of the budget is kept for texts of unknown lengths, which hardly use it.
+    assert fb.Loader(tmp_path / "numbers.parquet", memory="2GB").plan().to_dict()["most_memory"] < 100e6

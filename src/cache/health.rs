@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How long a cache that failed is not used. After the disk recovers, the cache is used again within this
 /// time.
@@ -21,7 +21,7 @@ const WARN_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Off {
     /// The operation that failed, and how.
     pub why: String,

@@ -25,9 +25,9 @@ impl Consumer {
         self.watch.asks();
     }
 
-    /// Reports that the consumer has its batch.
-    pub fn has(&self) {
-        self.watch.has();
+    /// Reports that the consumer has its batch of `rows` rows.
+    pub fn has(&self, rows: u64) {
+        self.watch.has(rows);
     }
 
     /// Reports that there is no batch for the consumer: the epoch is over, or failed.

@@ -244,7 +244,7 @@ impl Epoch {
                 self.owed -= 1;
                 step.after.last = self.owed == 0;
                 if is_consumed {
-                    watch.takes();
+                    watch.takes(step.batch.num_rows() as u64);
                 } else {
                     watch.hands_over();
                 }

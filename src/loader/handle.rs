@@ -137,7 +137,7 @@ impl Loader {
         let source = self.sources.first();
         let order = &source.order();
         let Source { selected: samples, fetcher, sizing, .. } = &**source;
-        let planned = Planned { samples, order, split: source.split(order), reads: &fetcher.reads, sizing };
+        let planned = Planned { samples, order, split: source.split(order), fetcher, sizing };
         Ok(planned.plan(epoch))
     }
 

@@ -85,6 +85,7 @@ pub use rewind::Rewind;
 pub use slot::{Pages, Registration, SlotMemory};
 pub use spec::{CacheSpec, Flatten, LoaderSpec};
 pub use stats::{
-    MemoryStats, NextStats, PoolStats, QueueStats, SourceStats, StageStats, Stages, Stats, Verdict, Waits,
+    Bucket, MemoryStats, NextBin, NextStats, PoolStats, QueueStats, SourceStats, StageStats, Stages, Stats,
+    Timeline, Verdict, Waits,
 };
 pub use threads::forked;

@@ -6,9 +6,9 @@ use std::fmt;
 use serde::Serialize;
 
 use super::advice::{BetterMixing, better_mixing};
-use super::sizing::{Sizing, words};
+use super::sizing::{READ_AHEAD, Sizing, words};
 use crate::reader::cost::Cost;
-use crate::reader::reads::Reads;
+use crate::reader::fetch::Fetcher;
 use crate::samples::SampleIndex;
 use crate::shard::{
     EpochOrder, MixSplit, MixedEpoch, OrderSpec, Part, Split, Walk, expected_distinct, row_groups_of_a_batch,
@@ -90,6 +90,11 @@ pub struct RankReads {
     pub better_mixing: Vec<BetterMixing>,
     /// The bytes of the budget that are kept for batches.
     pub batch_bytes: u64,
+    /// Bytes that row groups and batches are expected to take at their peak, from the average lengths in the footers, while
+    /// the next epoch is being read as well. The training loop's own memory is not in it.
+    pub expected_memory: u64,
+    /// The most bytes that they take; `memory` or less.
+    pub most_memory: u64,
 }
 
 /// The contribution of one source to an epoch of a mix.
@@ -111,14 +116,15 @@ pub(super) struct Planned<'a> {
     pub(super) samples: &'a SampleIndex,
     pub(super) order: &'a OrderSpec,
     pub(super) split: Split,
-    pub(super) reads: &'a Reads,
+    pub(super) fetcher: &'a Fetcher,
     pub(super) sizing: &'a Sizing,
 }
 
 impl Planned<'_> {
     /// The plan of an epoch of this source alone.
     pub(super) fn plan(&self, epoch: u64) -> RankPlan {
-        let Planned { samples, order: spec, split, reads, sizing } = *self;
+        let Planned { samples, order: spec, split, fetcher, sizing } = *self;
+        let reads = &fetcher.reads;
         let counts = samples.of_epoch(epoch).counts.clone();
         let order = EpochOrder::new(counts.clone(), spec, epoch);
         let now = row_groups_of_a_batch(&order, split);
@@ -138,7 +144,10 @@ impl Planned<'_> {
             full_window_step: 0,
             better_mixing: better_mixing(spec, &counts, split, (now, uniform), samples.are_rows()),
             batch_bytes: sizing.batches,
+            expected_memory: 0,
+            most_memory: 0,
         };
+        let mut entered = Vec::new();
         let mut held: HashMap<Part, u64> = HashMap::new();
         let (mut at_hand, mut most_held) = (0, 0);
         let mapped = spec.is_exact() && reads.row_cache.is_some();
@@ -148,11 +157,13 @@ impl Planned<'_> {
             rows += step.rows;
             found.padded += step.padded;
             for part in step.entering {
-                let Cost { stored, held: bytes, .. } = reads.cost(&part);
+                let cost = reads.cost(&part);
+                let Cost { stored, held: bytes, .. } = cost;
                 found.row_groups += 1;
                 found.stored_bytes += stored;
                 at_hand = if mapped { bytes } else { at_hand + bytes };
                 held.insert(part, bytes);
+                entered.push(Entered { step: steps - 1, at_hand, total: cost.total() });
                 if at_hand > found.peak_row_group_bytes {
                     (found.peak_row_group_bytes, found.peak_step) = (at_hand, steps - 1);
                 }
@@ -164,11 +175,47 @@ impl Planned<'_> {
                 at_hand = at_hand.saturating_sub(held.remove(&part).unwrap_or(0));
             }
         }
+        let whole: u64 = entered.iter().map(|part| part.total).sum();
+        found.most_memory = sizing.most(whole.saturating_mul(2));
+        let expected = sizing.expected(self.on_their_way(&entered, steps), steps);
+        found.expected_memory = expected.min(found.most_memory);
         let (rank, world, lanes) = (split.shard.rank(), split.shard.world(), spec.lanes());
         let memory = sizing.memory;
         let (first_step, sources) = (None, Vec::new());
         RankPlan { epoch, rank, world, steps, rows, lanes, memory, reads: Some(found), first_step, sources }
     }
+}
+
+impl Planned<'_> {
+    /// The most bytes of row groups that are expected in memory at any step: those at hand, those on their way for the
+    /// steps after it, and in the later part of the epoch those with which the next one begins. In stored order these wait
+    /// for the row groups of this epoch; beside a window, which has its last row groups early, they come at the same time.
+    fn on_their_way(&self, entered: &[Entered], steps: u64) -> u64 {
+        let ahead = self.fetcher.at_once() + READ_AHEAD * self.fetcher.in_a_bunch();
+        let of_first = entered.iter().take(ahead).map(|part| part.total).sum::<u64>();
+        let next_at = self.sizing.next_at(steps);
+        let is_window = self.order.pool() > 1;
+        let (mut on_their_way, mut most) = (of_first, 0);
+        for (place, part) in entered.iter().enumerate() {
+            on_their_way += entered.get(place + ahead).map_or(0, |next| next.total);
+            on_their_way -= part.total;
+            // The last parts stay at hand while the next epoch is prepared.
+            let is_late = part.step >= next_at || place + 1 == entered.len();
+            let of_next = if is_late { of_first } else { 0 };
+            let beside = if is_window { on_their_way + of_next } else { on_their_way.max(of_next) };
+            most = most.max(part.at_hand + beside);
+        }
+        most
+    }
+}
+
+/// A part of the plan that is at hand from a step on.
+struct Entered {
+    step: u64,
+    /// The bytes of all parts that are at hand then.
+    at_hand: u64,
+    /// The bytes that the part takes while it is on its way.
+    total: u64,
 }
 
 impl RankPlan {
@@ -221,8 +268,8 @@ impl fmt::Display for RankPlan {
         write!(
             f,
             "epoch {epoch}, rank {rank} of {world}: {steps} steps, {rows} rows ({} repeated, {} dropped), {} row groups of {}, \
-             {lanes} lanes with a window of {} row groups, {:.0} in a batch ({:.0} if drawn uniformly{better}), peak memory {} \
-             at step {}",
+             {lanes} lanes with a window of {} row groups, {:.0} in a batch ({:.0} if drawn uniformly{better}), peak memory \
+             about {}, at most {}; most row groups at step {}",
             reads.padded,
             reads.dropped,
             reads.row_groups,
@@ -230,7 +277,8 @@ impl fmt::Display for RankPlan {
             reads.pool,
             reads.row_groups_of_a_batch,
             reads.row_groups_if_uniform,
-            words(reads.peak_row_group_bytes + reads.batch_bytes),
+            words(reads.expected_memory),
+            words(reads.most_memory),
             reads.peak_step,
         )
     }

@@ -13,16 +13,13 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::row_groups::{PendingRowGroups, RowGroupDecoder, Source};
+use super::sizing::READ_AHEAD;
 use super::slow_start::SlowStart;
 use crate::monitor::Watch;
 use crate::reader::fetch::{Fetched, Gauge};
 use crate::reader::row_cache::RowCache;
 use crate::samples::EpochSamples;
 use crate::shard::{Deals, OrderSpec, Part, PlannedStep, Walk};
-
-/// How many row groups, or bunches of small ones, may wait, decoded or being decoded, for the plan to need
-/// them: enough that one is always ready, few enough that they are still in the processor's caches.
-const READ_AHEAD: usize = 2;
 
 /// Identifies a prefetch: an epoch, an order and the row where it begins.
 #[derive(Clone, Debug, PartialEq)]

@@ -28,6 +28,13 @@ const AHEAD_DIVISOR: u64 = 8;
 /// Batches may take the budget divided by this before fewer are made ahead.
 const BATCHES_DIVISOR: u64 = 2;
 
+/// How many row groups, or bunches of small ones, may wait, decoded or being decoded, for the plan to need
+/// them: enough that one is always ready, few enough that they are still in the processor's caches.
+pub(super) const READ_AHEAD: usize = 2;
+
+/// The bytes that a run takes beside row groups and batches: for threads, and for what the allocator keeps.
+const OVERHEAD_BYTES: u64 = 16 << 20;
+
 /// The way in which batches are made together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
@@ -402,6 +409,21 @@ impl Sizing {
     /// The most bytes of one batch: it passes alone, beside those that the consumer holds.
     pub(super) fn largest_batch(&self) -> u64 {
         (self.batches.max(self.memory / BATCHES_DIVISOR) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
+    }
+
+    /// The memory that an epoch of this many steps is expected to take, if its row groups take this many
+    /// bytes: with as many batches as are made ahead, of rows of average length.
+    pub(super) fn expected(&self, row_groups: u64, steps: u64) -> u64 {
+        let made = steps.min(self.ahead as u64 + WITH_CONSUMER);
+        let batches = self.asked.batches.bytes.saturating_mul(made);
+        row_groups.min(self.row_groups).saturating_add(batches).saturating_add(OVERHEAD_BYTES)
+    }
+
+    /// The most memory that row groups and batches take, if all row groups on their way take this many
+    /// bytes.
+    pub(super) fn most(&self, row_groups: u64) -> u64 {
+        let row_groups = row_groups.saturating_add(self.lists).min(self.row_groups + self.lists);
+        self.batches.saturating_add(row_groups).saturating_add(OVERHEAD_BYTES).min(self.memory)
     }
 
     /// The memory without the data that is kept for the data set, which exists already.

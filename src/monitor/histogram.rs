@@ -13,6 +13,11 @@ const STEPS: u64 = 1 << BITS;
 /// How many binary digits the longest distinguished duration has: 2^43 ns is more than two hours.
 const DIGITS: u32 = 43;
 
+/// The number of [bins](Histogram::bins) in each power of ten.
+const BINS_A_DECADE: f64 = 10.0;
+/// The upper end of the first bin: a batch that is ready arrives within about a microsecond.
+const FIRST_BIN: u64 = 1_000;
+
 const BUCKETS: usize = ((DIGITS - BITS + 1) as usize) << BITS;
 
 /// Counts of durations in nanoseconds, by length.
@@ -22,6 +27,14 @@ pub(crate) struct Histogram {
     count: u64,
     sum: u64,
     max: u64,
+}
+
+/// Durations of about equal length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bin {
+    /// The longest duration in this bin, in nanoseconds.
+    pub(crate) up_to: f64,
+    pub(crate) count: u64,
 }
 
 impl Default for Histogram {
@@ -51,6 +64,26 @@ impl Histogram {
     /// The exact length of the longest duration, in nanoseconds.
     pub(crate) fn max(&self) -> u64 {
         self.max
+    }
+
+    /// The durations by length, ten bins to each power of ten, from the first bin that is not empty to the last.
+    /// The upper end of a bin is in nanoseconds. A duration is counted as what [`quantile`](Self::quantile)
+    /// reads it back as.
+    pub(crate) fn bins(&self) -> Vec<Bin> {
+        let number = |nanos: u64| ((nanos.max(FIRST_BIN) as f64).log10() * BINS_A_DECADE).ceil() as i32;
+        let mut bins: Vec<Bin> = Vec::new();
+        let mut first = None;
+        let filled = self.buckets.iter().enumerate().filter(|(_, calls)| **calls > 0);
+        for (place, calls) in filled {
+            let bin = number(middle(place).min(self.max));
+            let from = *first.get_or_insert(bin);
+            while bins.len() as i32 <= bin - from {
+                let up_to = 10f64.powf(f64::from(from + bins.len() as i32) / BINS_A_DECADE);
+                bins.push(Bin { up_to, count: 0 });
+            }
+            bins[(bin - from) as usize].count += calls;
+        }
+        bins
     }
 
     /// The shortest duration that at least `share` of the durations do not exceed, with the error described
@@ -117,6 +150,21 @@ mod tests {
             (histogram.count(), histogram.sum(), histogram.max()),
             (10_000, 50_005_000_000, 10_000_000)
         );
+    }
+
+    #[test]
+    fn every_duration_is_in_one_bin_of_its_length() {
+        let mut histogram = Histogram::default();
+        assert!(histogram.bins().is_empty());
+        let nanos = [0, 2_500, 2_500, 40_000, 1_000_000];
+        nanos.into_iter().for_each(|nanos| histogram.record(nanos));
+        let bins = histogram.bins();
+        assert_eq!(bins.iter().map(|bin| bin.count).sum::<u64>(), 5);
+        assert!(bins.windows(2).all(|pair| (pair[1].up_to / pair[0].up_to - 10f64.powf(0.1)).abs() < 1e-6));
+        let two = bins.iter().find(|bin| bin.count == 2).unwrap();
+        assert!((2_500.0..2_500.0 * 1.27).contains(&two.up_to), "{two:?}");
+        assert!((bins[0].up_to - 1_000.0).abs() < 1e-6 && bins[0].count == 1, "{bins:?}");
+        assert_eq!(bins.last().map(|bin| bin.count), Some(1));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 pub(crate) use row_group::RowGroupWatch;
 pub use stage::Stage;
-pub(crate) use timings::{Idle, Phase, STAGES, Timings};
+pub(crate) use timings::{Bucket, Idle, Phase, STAGES, Timeline, Timings};
 pub(crate) use trace::Trace;
 pub(crate) use watch::Watch;
 

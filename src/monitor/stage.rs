@@ -1,6 +1,6 @@
 //! The stages that a training loop may wait for.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Something that a training loop may wait for: a stage between storage and the training step, memory, or the
 /// loop itself.
@@ -14,7 +14,7 @@ use serde::Serialize;
 /// }
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Reading the bytes of row groups from the store.

@@ -145,22 +145,22 @@ impl Watch {
         self.enter(|timings, now| timings.takes(self.0.id, now));
     }
 
-    /// Records that the consumer takes a batch from the pipe.
-    pub(crate) fn takes(&self) {
+    /// Records that the consumer takes a batch of `rows` rows from the pipe.
+    pub(crate) fn takes(&self, rows: u64) {
         let (had, now) = self.enter(|timings, now| {
             timings.takes(self.0.id, now);
-            (timings.has(self.0.id, now), now)
+            (timings.has(self.0.id, now, rows), now)
         });
         self.noted(had, now);
     }
 
-    /// Records that the consumer has its batch.
-    pub(crate) fn has(&self) {
+    /// Records that the consumer has its batch of `rows` rows.
+    pub(crate) fn has(&self, rows: u64) {
         let (had, now) = self.enter(|timings, now| {
             if timings.epoch(self.0.id).is_some_and(|epoch| !epoch.apart) {
                 timings.turns(self.0.id, now, Front::Waiting);
             }
-            (timings.has(self.0.id, now), now)
+            (timings.has(self.0.id, now, rows), now)
         });
         self.noted(had, now);
     }

@@ -218,6 +218,13 @@ impl Fetcher {
         fitting.max(2).min(at_once)
     }
 
+    /// The number of row groups in a bunch, if they are small.
+    pub(crate) fn in_a_bunch(&self) -> usize {
+        let sampled = (0..self.reads.catalog.groups.len()).take(SAMPLED);
+        let largest = sampled.map(|group| self.reads.stored(group)).max().unwrap_or(0);
+        usize::try_from(self.bunch_bytes() / largest.max(1)).unwrap_or(1).clamp(1, self.at_once())
+    }
+
     /// The most bytes of a bunch of small row groups.
     fn bunch_bytes(&self) -> u64 {
         let most = match (&self.reads.row_cache, self.reads.store.is_local()) {

@@ -1,6 +1,7 @@
 //! `forebay bench`: how fast batches come, and whether an accelerator would wait for them.
 
 mod accelerator;
+mod against;
 mod args;
 mod check;
 mod drive;
@@ -24,6 +25,7 @@ use std::time::Instant;
 use forebay::Loader;
 use forebay_base::Result;
 
+use self::against::Before;
 use self::args::Until;
 use self::drive::{Course, drive, unthrottled};
 use self::live::Live;
@@ -37,6 +39,7 @@ pub(crate) use self::args::Args;
 pub(crate) fn run(args: &Args) -> Result<()> {
     args.check()?;
     let console = Console::new(args.json.as_deref())?;
+    let before = args.against.as_deref().map(Before::read).transpose()?;
     let page = args.report.as_deref().map(|file| Output::new("--report", file)).transpose()?;
     // Only checks the file; the loader creates it, after the data of a workload was made.
     args.trace.as_deref().map(|file| Output::new("--trace", file)).transpose()?;
@@ -49,9 +52,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut report = measure(&args, &console)?;
     report.workload = held;
     if let Some(output) = page {
-        output.write(&page::render(&report)?)?;
+        output.write(&page::render(&report, before.as_ref())?)?;
     }
-    console.say(&report)?;
+    let compared = match &before {
+        Some(before) => before.lines(&page::value(&report)?),
+        None => String::new(),
+    };
+    console.say(format!("{report}{compared}"))?;
     console.json(&report)
 }
 

@@ -18,6 +18,20 @@ pub const LEVEL: &str = if cfg!(not(target_arch = "x86_64")) {
     "x86-64"
 };
 
+/// Whether the compiler optimised this code.
+pub(crate) const OPTIMISED: bool = !matches!(env!("FOREBAY_OPT_LEVEL").as_bytes(), b"0" | b"1");
+
+/// The sentence that says that figures of this build mean little, if the compiler did not optimise it.
+pub(crate) fn unoptimised() -> Option<String> {
+    let checks = if cfg!(debug_assertions) { " and with debug assertions" } else { "" };
+    let why = format!(
+        "not optimised: this program was built with opt-level {}{checks}, so its rates are lower than those of a \
+         release",
+        env!("FOREBAY_OPT_LEVEL")
+    );
+    (!OPTIMISED || cfg!(debug_assertions)).then_some(why)
+}
+
 /// The processor time up to some moment, in seconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {

@@ -105,20 +105,21 @@ fn describe(report: &PlanReport) -> String {
         counted(report.steps, "step"),
     );
     text += &format!(
-        "{:>6} {:>10} {:>12} {:>8} {:>11} {:>12} {:>12}\n",
-        "rank", "steps", "rows", "padded", "row groups", "reads", "peak memory"
+        "{:>6} {:>10} {:>12} {:>8} {:>11} {:>12} {:>12} {:>12}\n",
+        "rank", "steps", "rows", "padded", "row groups", "reads", "peak memory", "at most"
     );
     for plan in report.ranks.iter().take(RANKS_SHOWN) {
         let Some(reads) = &plan.reads else { continue };
         text += &format!(
-            "{:>6} {:>10} {:>12} {:>8} {:>11} {:>12} {:>12}\n",
+            "{:>6} {:>10} {:>12} {:>8} {:>11} {:>12} {:>12} {:>12}\n",
             plan.rank,
             count(plan.steps),
             count(plan.rows),
             count(reads.padded),
             count(reads.row_groups),
             bytes(reads.stored_bytes),
-            bytes(reads.peak_row_group_bytes + reads.batch_bytes),
+            bytes(reads.expected_memory),
+            bytes(reads.most_memory),
         );
     }
     if let Some(more) = report.ranks.len().checked_sub(RANKS_SHOWN).filter(|more| *more > 0) {
@@ -166,7 +167,7 @@ fn summary(report: &PlanReport) -> String {
         format!(
             "order: {}, from --order; {}, each mixing up to {}\n\
              mixing: a batch is of {:.1} row groups, of {:.1} if it were drawn uniformly from all rows\n\
-             {}{}memory: most is held at step {}\n",
+             {}{}memory: the peak is an estimate; most row groups are held at step {}\n",
             report.order,
             counted(lanes, "lane"),
             counted(pool, "row group"),

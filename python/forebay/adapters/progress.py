@@ -90,7 +90,7 @@ class Watched:
 
     def _look(self) -> deque[tuple[float, int, dict[str, float]]]:
         """Looks at the counts now, and returns the looks of the last ``WINDOW_SECONDS`` seconds."""
-        stats = self.loader.stats().to_dict()
+        stats = self.loader._totals()
         counts = {**stats["waits"], "consumer": stats["consumer"]}
         cache = stats["cache"]
         if cache is not None:

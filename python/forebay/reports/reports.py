@@ -133,6 +133,11 @@ class Stats(_Report):
                 Seconds of the training loop's own work, between a batch and the next request.
             ``next``
                 Percentiles of the time in ``next``, with an error of at most 0.8 %, without the first batch.
+            ``next_histogram``
+                The same calls by duration: ``calls`` that took ``up_to`` seconds, ten bins to each power of ten.
+            ``timeline``
+                ``waits``, ``consumer``, ``rows`` and ``batches`` over the course of the run, in at most 600
+                ``buckets`` of ``bucket_seconds`` each.
             ``verdict``
                 The bottleneck: ``stage``, its ``share`` of the waiting, ``waiting`` as a share of the loop's
                 time, and a ``sentence``.

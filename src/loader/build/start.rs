@@ -147,7 +147,7 @@ impl LoaderBuilder {
         let (io, store) = this.dataset.here()?;
         let Settled { fetcher, selected, order, split, sizing, .. } = this.settle(&io, store)?;
         let planned =
-            Planned { samples: &selected, order: &order, split, reads: &fetcher.reads, sizing: &sizing };
+            Planned { samples: &selected, order: &order, split, fetcher: &fetcher, sizing: &sizing };
         Ok(planned.plan(epoch))
     }
 

@@ -6,18 +6,20 @@
 mod prometheus;
 mod stages;
 mod table;
+mod timeline;
 mod verdict;
 mod waits;
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use forebay_store::source::TrafficStats;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheStats;
 use crate::monitor::{Monitor, Stage, Timings};
 
 pub use stages::{StageStats, Stages};
+pub use timeline::{Bucket, Timeline};
 pub use verdict::Verdict;
 pub use waits::Waits;
 
@@ -33,7 +35,7 @@ const NANOS: f64 = 1e9;
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PoolStats {
     /// The number of threads.
     pub threads: u64,
@@ -57,7 +59,7 @@ pub struct PoolStats {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NextStats {
     /// The number of calls that returned a batch.
     pub count: u64,
@@ -77,6 +79,16 @@ pub struct NextStats {
     pub first: f64,
 }
 
+/// Calls of `next()` of about equal duration: see [`Stats::next_histogram`].
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NextBin {
+    /// The longest duration in this bin, in seconds.
+    pub up_to: f64,
+    /// Calls that took this long, and longer than the bin before.
+    pub calls: u64,
+}
+
 /// Work in flight. Means are over the time within epochs.
 ///
 /// ```no_run
@@ -85,7 +97,7 @@ pub struct NextStats {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueStats {
     /// The number of batches that wait for the training loop now.
     pub batches_ready: u64,
@@ -106,7 +118,7 @@ pub struct QueueStats {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryStats {
     /// The loader's memory budget.
     pub budget: u64,
@@ -120,7 +132,7 @@ pub struct MemoryStats {
 
 /// One source of a [mix](crate::Loader::mix).
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceStats {
     /// The rows of the source in the batches that this rank took so far.
     pub rows: u64,
@@ -144,7 +156,7 @@ pub struct SourceStats {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// Work of each stage.
     pub stages: Stages,
@@ -158,6 +170,10 @@ pub struct Stats {
     pub consumer: f64,
     /// How long `next()` took.
     pub next: NextStats,
+    /// The same calls by duration, ten bins to each power of ten.
+    pub next_histogram: Vec<NextBin>,
+    /// The time of the training loop over the course of the run.
+    pub timeline: Timeline,
     /// Work in flight.
     pub queues: QueueStats,
     /// The number of bad rows that were skipped.
@@ -174,7 +190,7 @@ pub struct Stats {
     /// Work of the row cache since it was opened; `None` without one.
     pub cache: Option<CacheStats>,
     /// The sources of a mix, in their order; empty for a loader of one data set.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceStats>,
 }
 
@@ -204,6 +220,8 @@ impl Stats {
             waits_first: timings.start.as_ref().map(Waits::read).unwrap_or_default(),
             consumer: timings.waits[Stage::Consumer as usize] / NANOS,
             next: NextStats::read(&timings),
+            next_histogram: NextBin::read(&timings),
+            timeline: Timeline::read(&timings),
             queues: QueueStats {
                 batches_ready: timings.ready(),
                 batches_ready_mean: over(timings.ready_nanos),
@@ -244,6 +262,13 @@ impl NextStats {
             max: seconds(timings.next.max()),
             first: seconds(timings.first),
         }
+    }
+}
+
+impl NextBin {
+    fn read(timings: &Timings) -> Vec<Self> {
+        let bins = timings.next.bins().into_iter();
+        bins.map(|bin| NextBin { up_to: bin.up_to / NANOS, calls: bin.count }).collect()
     }
 }
 

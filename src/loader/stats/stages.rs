@@ -1,6 +1,6 @@
 //! Work of each stage.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::seconds;
 use crate::monitor::{Idle, Stage, Timings};
@@ -14,7 +14,7 @@ use crate::monitor::{Idle, Stage, Timings};
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageStats {
     /// The items that the stage produced: files, row groups, rows, images or batches, as [`Stages`] says.
     pub items: u64,
@@ -41,7 +41,7 @@ pub struct StageStats {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stages {
     /// Listing files and reading footers when the data set was opened. Items: files; bytes: those that were
     /// read.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Stages, Stats, Waits};
 use crate::monitor::Stage;
@@ -23,7 +23,7 @@ const MIN_MEMORY_WAIT_SHARE: f64 = 0.3;
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The bottleneck: the stage with the longest wait, or the [consumer](Stage::Consumer) itself if it
     /// waited less than 2 % of the time.

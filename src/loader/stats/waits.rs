@@ -1,6 +1,6 @@
 //! The stages that the training loop waited for.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::NANOS;
 use crate::monitor::{STAGES, Stage};
@@ -25,7 +25,7 @@ use crate::monitor::{STAGES, Stage};
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
     /// The wait for row groups to arrive from the store.
     pub fetch: f64,

@@ -33,9 +33,9 @@ impl Timings {
         }
     }
 
-    /// The consumer has its batch. Returns how long it waited, and how many batches of the epoch it had
-    /// before.
-    pub(in crate::monitor) fn has(&mut self, epoch: u64, now: u64) -> Option<(u64, u64)> {
+    /// The consumer has its batch of `rows` rows. Returns how long it waited, and how many batches of the
+    /// epoch it had before.
+    pub(in crate::monitor) fn has(&mut self, epoch: u64, now: u64, rows: u64) -> Option<(u64, u64)> {
         self.settle(now);
         if !std::mem::take(&mut self.waiting) {
             return None;
@@ -49,6 +49,7 @@ impl Timings {
             }
         }
         self.had = Some(Had { epoch, at: now });
+        self.timeline.deliver(rows, now);
         let epoch = self.epoch(epoch)?;
         epoch.taken += 1;
         Some((waited, epoch.taken - 1))
@@ -117,7 +118,7 @@ impl Timings {
 
     fn own_time(&mut self, epoch: u64, now: u64) {
         if let Some(had) = self.had.take_if(|had| had.epoch == epoch) {
-            self.waits[Stage::Consumer as usize] += now.saturating_sub(had.at) as f64;
+            self.spend(Stage::Consumer, had.at..now.max(had.at), 1.0);
         }
     }
 }

@@ -9,6 +9,9 @@ mod consumer;
 mod epoch;
 #[cfg(test)]
 mod tests;
+mod timeline;
+
+use std::ops::Range;
 
 use super::histogram::Histogram;
 use super::stage::Stage;
@@ -16,6 +19,7 @@ pub(super) use consumer::Look;
 use epoch::Owner;
 pub(crate) use epoch::Phase;
 pub(super) use epoch::{Assembly, EpochTimings, Front};
+pub(crate) use timeline::{Bucket, Timeline};
 
 /// The number of stages.
 pub(crate) const STAGES: usize = Stage::ALL.len();
@@ -82,6 +86,8 @@ pub(crate) struct Timings {
     /// How long the consumer waited, by the stage that held it up; at [`Stage::Consumer`], the time it spent
     /// on its own work.
     pub(crate) waits: [f64; STAGES],
+    /// The same times over the course of the run.
+    pub(crate) timeline: Timeline,
     /// The part of `waits` that was spent on the first batch.
     pub(crate) start: Option<[f64; STAGES]>,
     pub(crate) first: u64,
@@ -100,7 +106,7 @@ impl Timings {
         if nanos == 0 {
             return;
         }
-        self.settled = now;
+        let since = std::mem::replace(&mut self.settled, now);
         for stage in Stage::POOL {
             let work = &mut self.work[stage as usize];
             work.nanos += nanos * u64::from(work.running);
@@ -116,7 +122,7 @@ impl Timings {
             self.settle_idle(nanos);
         }
         if self.waiting {
-            self.charge(nanos as f64);
+            self.charge(since..now);
         }
     }
 
@@ -160,21 +166,29 @@ impl Timings {
     }
 
     /// Charges a wait of the consumer to the stage that holds it up.
-    fn charge(&mut self, nanos: f64) {
+    fn charge(&mut self, span: Range<u64>) {
         let epoch = self.epochs.iter().find(|epoch| Some(epoch.id) == self.current);
         match epoch.map_or(Owner::One(Stage::Shuffle), EpochTimings::owner) {
-            Owner::One(stage) => self.waits[stage as usize] += nanos,
+            Owner::One(stage) => self.spend(stage, span, 1.0),
             Owner::Pool(otherwise) => {
                 let running = |stage: Stage| f64::from(self.work[stage as usize].running);
                 let all: f64 = Stage::POOL.into_iter().map(running).sum();
                 if all == 0.0 {
-                    self.waits[otherwise as usize] += nanos;
+                    self.spend(otherwise, span, 1.0);
                     return;
                 }
-                for stage in Stage::POOL {
-                    self.waits[stage as usize] += nanos * running(stage) / all;
+                for (stage, share) in Stage::POOL.map(|stage| (stage, running(stage) / all)) {
+                    self.spend(stage, span.clone(), share);
                 }
             }
+        }
+    }
+
+    /// Adds a share of the time in `span` to the time that the consumer spent on a stage.
+    fn spend(&mut self, stage: Stage, span: Range<u64>, share: f64) {
+        if share > 0.0 {
+            self.waits[stage as usize] += (span.end - span.start) as f64 * share;
+            self.timeline.spend(stage, span, share);
         }
     }
 

@@ -65,6 +65,10 @@ pub(crate) struct Args {
     /// Report as one self-contained page of HTML, with plots
     #[arg(long, value_name = "FILE", value_parser = units::local_path())]
     pub(super) report: Option<PathBuf>,
+    /// Compare with an earlier run, whose --json or --report wrote this file: a line of text, and in --report
+    /// both runs in each plot and side by side in the table
+    #[arg(long, value_name = "FILE", value_parser = units::local_path())]
+    pub(super) against: Option<PathBuf>,
     /// Write a timeline of the first rank to a file that Perfetto and chrome://tracing open
     #[arg(long, value_name = "FILE", value_parser = units::local_path())]
     pub(super) trace: Option<PathBuf>,
@@ -81,6 +85,7 @@ Examples:
   forebay bench /data/train --image image=rrc224 --world 2 --step-ms 125
   forebay bench /data/train --image image=rrc224 --until rows      no shuffle, no decoding
   forebay bench /data/train --epochs 3 --thread-sweep 1,2,4 --report report.html
+  forebay bench /data/train --against before.json --report report.html
   forebay bench /data/train --check-order --classes-of label       every row once? well mixed?
   forebay bench /data/clicks --batch-size 8192 --json -            one JSON object
   forebay bench --workload mlperf-flux --scale 0.5                 half of what a B200 would take
@@ -147,6 +152,7 @@ impl Args {
         self.workload.check()?;
         let of_batches = [
             ("--report", self.report.is_some()),
+            ("--against", self.against.is_some()),
             ("--check-order", self.check_order),
             ("--classes-of", self.classes_of.is_some()),
             ("--step-ms", self.step_ms.is_some()),

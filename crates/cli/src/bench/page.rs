@@ -1,65 +1,78 @@
-//! `--report`: a self-contained page of HTML. It has no scripts and loads nothing: its plots are SVG that is
-//! made here, and its element `report` holds the whole report as JSON.
-//!
-//! The plots are not made by `plotters`, which writes colours into its SVG: here, colours follow the light or
-//! dark theme of the page.
+//! `--report`: the page of a run, which `--against` draws over an earlier one.
 
-mod axis;
+mod drawn;
 mod figures;
-mod html;
 mod plots;
-mod svg;
 
 use forebay_base::{Error, ErrorKind, Result};
+use serde_json::Value;
 
-use self::html::{escaped, script_safe};
+pub(super) use self::drawn::Drawn;
+use super::against::Before;
 use super::report::BenchReport;
+use crate::machine;
+use crate::page::{self, Against, Page};
 
-const STYLE: &str = include_str!("page/style.css");
-
-/// Renders the page of `report`.
-pub(super) fn render(report: &BenchReport) -> Result<String> {
-    let failed = |error| Error::new(ErrorKind::Internal, format!("cannot write JSON: {error}"));
-    let value = serde_json::to_value(report).map_err(failed)?;
+/// Renders the page of `report`, over an earlier run if there is one.
+pub(super) fn render(report: &BenchReport, before: Option<&Before>) -> Result<String> {
+    let value = value(report)?;
     let json = serde_json::to_string_pretty(&value).map_err(failed)?;
-    let plots: String = [
-        plots::over_time(report),
-        plots::latencies(report),
-        Some(plots::stages(report)),
-        plots::epochs(report),
-        plots::threads(report),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let what = report.locations.join(", ");
-    Ok(format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>forebay bench: {what}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <header>\n<p class=\"brand\">forebay bench <span>{version}</span></p>\n<h1>{what}</h1>\n\
-         <p class=\"verdict\">{verdict}</p>\n</header>\n{head}<section class=\"plots\" aria-label=\"Plots\">\n\
-         {plots}</section>\n<section aria-label=\"Figures\">\n{table}</section>\n\
-         <footer><p>The same figures are in this page as JSON, in the element with the id <code>report</code>. \
-         {host}</p></footer>\n</main>\n\
-         <script type=\"application/json\" id=\"report\">\n{json}\n</script>\n</body>\n</html>\n",
-        what = escaped(&what),
-        version = escaped(report.version),
-        verdict = match &report.workload {
-            Some(held) => escaped(&format!("{held}. {}", report.bottleneck)),
-            None => escaped(&report.bottleneck),
-        },
-        head = figures::head(&value),
-        table = figures::table(&value),
-        host = escaped(&host(report)),
-        json = script_safe(&json),
-    ))
+    let drawn = Drawn::of(&value).map_err(failed)?;
+    let earlier = before.map(|before| &before.drawn);
+    let plots = [
+        plots::over_time(&drawn, earlier),
+        page::latencies(&drawn.latencies(), earlier.map(Drawn::latencies).as_ref()),
+        Some(page::stages(&drawn.work(), earlier.map(Drawn::work).as_ref())),
+        plots::epochs(&drawn),
+        plots::threads(&drawn),
+    ];
+    let mut badges = badges(report);
+    badges.extend(before.into_iter().flat_map(|before| before.differences(&value)));
+    let against = before.map(|before| Against { name: &before.name, report: &before.report });
+    let verdict = match &report.workload {
+        Some(held) => format!("{held}. {}", report.bottleneck),
+        None => report.bottleneck.clone(),
+    };
+    let page = Page {
+        brand: "forebay bench".to_owned(),
+        version: report.version.to_owned(),
+        title: report.locations.join(", "),
+        badges,
+        verdict,
+        is_calm: report.is_fed(),
+        head: page::head(&value, figures::HEAD, against),
+        plots: plots.into_iter().flatten().collect(),
+        table: page::all(&value, &figures::groups(&value), against),
+        note: host(report),
+        json,
+    };
+    Ok(page.render())
+}
+
+/// The report as JSON.
+pub(super) fn value(report: &BenchReport) -> Result<Value> {
+    serde_json::to_value(report).map_err(failed)
+}
+
+fn failed(error: serde_json::Error) -> Error {
+    Error::new(ErrorKind::Internal, format!("cannot write JSON: {error}"))
+}
+
+/// Remarks on how far the figures can be trusted.
+fn badges(report: &BenchReport) -> Vec<String> {
+    let busy = report.busy_others().map(|cores| {
+        format!("busy machine: other programs kept {cores:.1} processors busy, so repeat this on a quiet one")
+    });
+    let short = report.too_short.then(|| {
+        "short run: the wait for the first batch is a large part of it, so its rates are those of a start"
+            .to_owned()
+    });
+    [machine::unoptimised(), busy, short].into_iter().flatten().collect()
 }
 
 /// The machine of the run, as far as figures depend on it.
 fn host(report: &BenchReport) -> String {
-    let processors = crate::machine::processors() as usize;
+    let processors = machine::processors() as usize;
     let other = match report.others_cores {
         Some(cores) => format!(", of which other programs kept {cores:.1} busy"),
         None => String::new(),

@@ -35,6 +35,8 @@ pub(super) struct BenchReport {
     pub(super) version: &'static str,
     /// The processors that the program was compiled for.
     pub(super) level: &'static str,
+    /// Whether the compiler optimised the program.
+    pub(super) optimised: bool,
     pub(super) locations: Vec<String>,
     /// The published demand that the run is compared with.
     pub(super) workload: Option<Held>,
@@ -130,6 +132,7 @@ impl BenchReport {
         let mut report = BenchReport {
             version: env!("CARGO_PKG_VERSION"),
             level: machine::LEVEL,
+            optimised: machine::OPTIMISED,
             locations: args.loader.location.shown(),
             workload: None,
             until: args.until,
@@ -207,11 +210,26 @@ impl BenchReport {
         }
     }
 
+    /// How many processors other programs kept busy, if that is enough to spoil the figures.
+    pub(super) fn busy_others(&self) -> Option<f64> {
+        self.others_cores.filter(|cores| *cores > machine::MAX_OTHER_CORES)
+    }
+
+    /// Whether the run measured no images although there are some to decode.
+    fn lacks_images(&self) -> bool {
+        self.until != Until::Rows && self.images == 0 && !self.undecoded.is_empty()
+    }
+
+    /// Whether the training loops hardly waited.
+    pub(super) fn is_fed(&self) -> bool {
+        let busy = self.accelerator.as_ref().map(|it| it.utilisation_min);
+        !self.lacks_images() && verdict::is_fed(&self.verdict, busy)
+    }
+
     /// Adds the sentence that names the bottleneck.
     pub(super) fn conclude(&mut self) {
         let accelerator = self.accelerator.as_ref().map(|it| (it.utilisation_min, it.margin));
-        let asks_for_pixels = self.until != Until::Rows && self.images == 0;
-        let undecoded = if asks_for_pixels { undecoded::sentence(&self.undecoded) } else { None };
+        let undecoded = if self.lacks_images() { undecoded::sentence(&self.undecoded) } else { None };
         self.bottleneck = undecoded.unwrap_or_else(|| verdict::sentence(&self.verdict, accelerator));
     }
 }
@@ -221,6 +239,9 @@ impl fmt::Display for BenchReport {
         let millis = |ms: f64| seconds(ms / 1e3);
         if let Some(held) = &self.workload {
             writeln!(f, "{held}")?;
+        }
+        if let Some(why) = machine::unoptimised() {
+            writeln!(f, "build           {why}")?;
         }
         writeln!(
             f,
@@ -279,7 +300,7 @@ impl fmt::Display for BenchReport {
         writeln!(f, "waited for      {waits}")?;
         if let Some(cpu) = self.cpu_seconds_per_1000_rows {
             write!(f, "processor       {} for 1,000 rows", seconds(cpu))?;
-            if let Some(cores) = self.others_cores.filter(|cores| *cores > machine::MAX_OTHER_CORES) {
+            if let Some(cores) = self.busy_others() {
                 write!(
                     f,
                     "; other programs kept {cores:.1} processors busy: repeat this on a quiet machine"

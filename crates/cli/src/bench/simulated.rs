@@ -43,13 +43,6 @@ impl Simulated {
         }
     }
 
-    /// The busy share in each second of the rank that fared worst in it.
-    pub(super) fn by_second(&self) -> Vec<f64> {
-        let seconds = self.ranks.iter().map(|rank| rank.by_second.len()).min().unwrap_or(0);
-        let worst = |second: usize| self.ranks.iter().map(|rank| rank.by_second[second]).fold(1.0, f64::min);
-        (0..seconds).map(worst).collect()
-    }
-
     /// Sets the margin: the loader's unthrottled rate over the accelerator's demand.
     pub(super) fn set_margin(&mut self, free: &[RankRun]) {
         // The wait for the first batch is left out, because it belongs to the start and not to the rate.

@@ -1,7 +1,7 @@
 //! `--thread-sweep`: the rate without an accelerator, by the number of decoding threads.
 
 use forebay_base::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::args::Args;
 use super::drive::{RankRun, unthrottled};
@@ -9,7 +9,7 @@ use super::pressure::Pressure;
 use crate::console::Console;
 
 /// The rate that was measured with one number of threads.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Point {
     /// The number of threads of each rank.
     pub(super) threads: usize,

@@ -1,7 +1,7 @@
 //! Computes the figures of a run from its times. The code is only arithmetic; times are seconds since the run
 //! began.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The length of the windows over which utilisation is computed, in seconds.
 const WINDOW_SECONDS: f64 = 1.0;
@@ -26,7 +26,7 @@ pub(super) struct Lap {
 }
 
 /// How long `next()` took, in milliseconds, without the first call of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Waits {
     pub(super) p50: f64,
     pub(super) p95: f64,
@@ -37,7 +37,7 @@ pub(super) struct Waits {
 }
 
 /// How busy the accelerator of one rank was.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Utilisation {
     /// The sum of the intended times of the steps over the elapsed time, without the first wait and the
     /// harness's own cost.
@@ -54,7 +54,7 @@ pub(super) struct Utilisation {
 }
 
 /// Calls of `next()` of about equal duration.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Bin {
     /// The longest duration that belongs into this bin; shorter ones may belong into the bins before.
     pub(super) up_to_ms: f64,

@@ -9,6 +9,12 @@ use crate::units::percent;
 /// The utilisation from which on the accelerator counts as fed.
 const MIN_FED_UTILISATION: f64 = 0.99;
 
+/// Whether the training loops hardly waited. `busy` is the utilisation of the worst rank's accelerator, if there
+/// is one.
+pub(super) fn is_fed(found: &Verdict, busy: Option<f64>) -> bool {
+    found.stage == Stage::Consumer || busy.is_some_and(|busy| busy >= MIN_FED_UTILISATION)
+}
+
 /// The sentence that names the bottleneck. `accelerator` is the utilisation of the worst rank, and the margin
 /// if it is known.
 pub(super) fn sentence(found: &Verdict, accelerator: Option<(f64, Option<f64>)>) -> String {
@@ -57,6 +63,13 @@ mod tests {
         let storage = found(stored());
         assert!(sentence(&storage, None).starts_with("Storage is the bottleneck"), "{storage}");
         assert!(sentence(&found(Waits::default()), None).contains("hardly waited"));
+    }
+
+    #[test]
+    fn a_run_is_fed_if_its_loops_or_its_accelerator_hardly_waited() {
+        let (storage, none) = (found(stored()), found(Waits::default()));
+        assert!(is_fed(&none, None) && is_fed(&none, Some(0.985)) && is_fed(&storage, Some(0.995)));
+        assert!(!is_fed(&storage, None) && !is_fed(&storage, Some(0.8)));
     }
 
     #[test]

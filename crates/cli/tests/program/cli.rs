@@ -679,6 +679,52 @@ fn bench_writes_a_page_that_shows_what_its_json_says_and_loads_nothing() {
 }
 
 #[test]
+fn bench_draws_a_run_over_an_earlier_one() {
+    let (temp, dir) = pictures();
+    let at = |name: &str| temp.path().join(name).display().to_string();
+    let bench = format!("bench {} --epochs 2", dir.display());
+    succeed(&format!("{bench} --batch-size 6 --json {} --report {}", at("before.json"), at("before.html")));
+    let before: Value =
+        serde_json::from_slice(&std::fs::read(temp.path().join("before.json")).unwrap()).unwrap();
+    for name in ["before.json", "before.html"] {
+        let (file, page) = (at(name), at("now.html"));
+        let people = succeed(&format!("{bench} --batch-size 8 --against {file} --report {page}"));
+        assert!(people.contains(&format!("against         {name}, ")), "{people}");
+        assert!(people.contains("not the same rows in a batch: 6 before, 8 now"), "{people}");
+        assert!(!people.contains("not the same data"), "{people}");
+        let page = std::fs::read_to_string(page).unwrap();
+        assert!(page.contains("<li>not the same rows in a batch: 6 before, 8 now</li>"));
+        assert!(page.contains(&format!("<th scope=\"col\">{name}</th><th scope=\"col\">this run</th>")));
+        let rows = before["rows"].as_u64().unwrap();
+        assert!(page.contains(&format!("<td>{rows}</td><td><data value=\"{rows}\"")), "both columns");
+        assert!(page.contains("class=\"line before\"") && page.contains("first earlier"), "both runs drawn");
+    }
+    std::fs::write(temp.path().join("text.json"), "no JSON").unwrap();
+    succeed(&format!("plan {} --json {}", dir.display(), at("plan.json")));
+    for (name, said) in [
+        ("text.json", "--against is not a report of `forebay bench`"),
+        ("plan.json", "--against is not a report of `forebay bench`: missing field"),
+    ] {
+        let refusal = refused(&format!("{bench} --against {}", at(name)));
+        assert!(refusal.contains(&at(name)) && refusal.contains(said), "{refusal}");
+        assert!(refusal.contains("--json or --report of this version"), "{refusal}");
+    }
+}
+
+#[test]
+fn plan_gives_an_estimate_of_the_memory_beside_its_limit() {
+    let (_temp, dir) = pictures();
+    let report = json(&format!("plan {} --world 2", dir.display()));
+    for rank in report["ranks"].as_array().unwrap() {
+        let of = |key: &str| rank[key].as_u64().unwrap();
+        assert!(of("expected_memory") >= of("peak_row_group_bytes"), "{rank}");
+        assert!(of("expected_memory") <= of("most_memory") && of("most_memory") <= of("memory"), "{rank}");
+    }
+    let people = succeed(&format!("plan {}", dir.display()));
+    assert!(people.contains("peak memory") && people.contains("at most"), "{people}");
+}
+
+#[test]
 fn bench_ignores_no_option() {
     let (_temp, dir) = pictures();
     let dir = dir.display();
@@ -688,6 +734,7 @@ fn bench_ignores_no_option() {
         (format!("{dir} --scale 2"), "--scale without --workload"),
         (format!("{dir} --dir /tmp"), "--dir without --workload"),
         (format!("{dir} --trace -"), "--trace needs the name of a file, not -"),
+        (format!("{dir} --until fetch --against x.json"), "--against with --until fetch"),
         (format!("{dir} --image image=rrc8 --image image=rrc16"), "--image image=... is given twice"),
         (String::new(), "no data set was given (give the URL of one, or a --workload"),
     ] {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Counters that the stores write.
 #[derive(Debug, Default)]
@@ -69,7 +69,7 @@ impl Ahead {
 
 /// Requests and bytes since the data set was opened, footers included.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrafficStats {
     /// Reads requested from the stores: ranged requests, or positioned reads of local files.
     pub requests: u64,

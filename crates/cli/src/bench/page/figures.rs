@@ -1,19 +1,12 @@
-//! The figures of a report as a table. Each figure is taken from the JSON by its path, so that the page and
-//! the JSON cannot differ.
-
-use std::fmt::Write;
+//! The figures of a report of `bench`.
 
 use serde_json::Value;
 
-use super::html::escaped;
-use crate::units::{bytes, count, percent, seconds};
+use crate::page::formats::{millis, plain, ratio, size, whole};
+use crate::page::{Figure, Group, Say};
+use crate::units::{percent, seconds};
 
-/// Formats a figure for people.
-type Say = fn(f64) -> String;
-/// The label of a figure, its path in the JSON, and its format.
-type Figure = (&'static str, &'static str, Say);
-
-/// The figures by heading. A figure that a run does not have is left out.
+/// The figures by heading.
 const TABLE: &[(&str, &[Figure])] = &[
     (
         "Run",
@@ -80,7 +73,6 @@ const TABLE: &[(&str, &[Figure])] = &[
         "Cost",
         &[
             ("Processor time for 1,000 rows", "/cpu_seconds_per_1000_rows", seconds),
-            ("Processors that other programs kept busy", "/others_cores", ratio),
             ("Peak memory of the process", "/peak_rss_bytes", size),
             ("Memory budget of all ranks", "/budget_bytes", size),
         ],
@@ -116,7 +108,7 @@ const TABLE: &[(&str, &[Figure])] = &[
 ];
 
 /// The figures at the head of the page.
-const HEAD: &[Figure] = &[
+pub(super) const HEAD: &[Figure] = &[
     ("rows a second", "/rows_per_second", whole),
     ("accelerator busy", "/accelerator/utilisation_min", percent),
     ("margin", "/accelerator/margin", ratio),
@@ -125,66 +117,23 @@ const HEAD: &[Figure] = &[
     ("peak memory", "/peak_rss_bytes", size),
 ];
 
-fn whole(value: f64) -> String {
-    count(value.round() as u64)
-}
-
-fn plain(value: f64) -> String {
-    value.to_string()
-}
-
-fn size(value: f64) -> String {
-    bytes(value as u64)
-}
-
-fn millis(value: f64) -> String {
-    seconds(value / 1e3)
-}
-
-fn ratio(value: f64) -> String {
-    format!("{value:.2}")
-}
-
-/// The most telling figures, in large type.
-pub(super) fn head(report: &Value) -> String {
-    let mut cards = String::from("<dl class=\"head\">\n");
-    for (name, at, say) in HEAD {
-        if let Some(shown) = shown(report, at, *say) {
-            let _ = writeln!(cards, "<div><dt>{}</dt><dd>{shown}</dd></div>", escaped(name));
+/// The figures by heading.
+pub(super) fn groups(report: &Value) -> Vec<Group> {
+    let group = |(heading, figures): &(&str, &[Figure])| {
+        let mut group = Group::new(heading, figures);
+        if *heading == "Accelerator" {
+            group.figures.extend(ranks(report));
         }
-    }
-    cards + "</dl>\n"
-}
-
-/// The table of all figures.
-pub(super) fn table(report: &Value) -> String {
-    let mut table = String::from("<table>\n<caption>All figures</caption>\n");
-    for (heading, figures) in TABLE {
-        let rows: Vec<(String, String)> = figures
-            .iter()
-            .filter_map(|(name, at, say)| Some(((*name).to_owned(), shown(report, at, *say)?)))
-            .chain(if *heading == "Accelerator" { ranks(report) } else { Vec::new() })
-            .collect();
-        if rows.is_empty() {
-            continue;
-        }
-        let _ = writeln!(table, "<tbody>\n<tr><th colspan=\"2\" scope=\"rowgroup\">{heading}</th></tr>");
-        for (name, value) in rows {
-            let _ = writeln!(table, "<tr><th scope=\"row\">{}</th><td>{value}</td></tr>", escaped(&name));
-        }
-        table.push_str("</tbody>\n");
-    }
-    table + "</table>\n"
+        group
+    };
+    TABLE.iter().map(group).collect()
 }
 
 /// The figures of each rank.
-fn ranks(report: &Value) -> Vec<(String, String)> {
+fn ranks(report: &Value) -> Vec<(String, String, Say)> {
     let ranks = report.pointer("/accelerator/ranks").and_then(Value::as_array).map_or(0, Vec::len);
     let of = |rank: usize, what: &str, key: &str, say: Say| {
-        Some((
-            format!("{what}, rank {rank}"),
-            shown(report, &format!("/accelerator/ranks/{rank}/{key}"), say)?,
-        ))
+        (format!("{what}, rank {rank}"), format!("/accelerator/ranks/{rank}/{key}"), say)
     };
     (0..ranks)
         .flat_map(|rank| {
@@ -195,30 +144,5 @@ fn ranks(report: &Value) -> Vec<(String, String)> {
                 of(rank, "Late wake-ups of the simulation", "late", percent),
             ]
         })
-        .flatten()
         .collect()
-}
-
-/// The figure at the path `at`, as text for people with the value for programs in an attribute.
-fn shown(report: &Value, at: &str, say: Say) -> Option<String> {
-    let value = report.pointer(at).filter(|value| value.is_number())?;
-    Some(format!("<data value=\"{value}\" data-field=\"{at}\">{}</data>", escaped(&say(value.as_f64()?))))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_those_of_the_json_and_what_is_absent_is_left_out() {
-        let report = serde_json::json!({
-            "rows": 12_345, "rows_per_second": 1234.5678, "accelerator": null, "next_ms": { "p99.9": 0.25 },
-        });
-        let table = table(&report);
-        assert!(table.contains("<data value=\"12345\" data-field=\"/rows\">12,345</data>"), "{table}");
-        assert!(table.contains("<data value=\"0.25\" data-field=\"/next_ms/p99.9\">250.0 µs</data>"));
-        assert!(!table.contains("Accelerator") && !table.contains("Utilisation"), "{table}");
-        let head = head(&report);
-        assert!(head.contains("1,235") && !head.contains("margin"), "{head}");
-    }
 }

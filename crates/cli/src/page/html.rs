@@ -2,7 +2,7 @@
 
 /// `text` as the content of an element or of a quoted attribute. Characters that would reorder the text or
 /// break its line are escaped.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in forebay_base::error::escaped(text).chars() {
         match character {
@@ -17,7 +17,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// JSON as the content of a script element, which would end at the first `</script`, even inside a string.
-pub(super) fn script_safe(json: &str) -> String {
+pub(crate) fn script_safe(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 

@@ -2,16 +2,18 @@
 
 /// How many numbers fit along an axis, approximately.
 const TICKS: f64 = 5.0;
+/// The most powers of ten that are written along an axis.
+const MOST_POWERS: usize = 6;
 
 /// One axis of a plot.
-pub(super) struct Axis {
+pub(crate) struct Axis {
     from: f64,
     to: f64,
     scale: Scale,
     /// The values at which numbers are written, and their text.
-    pub(super) ticks: Vec<(f64, String)>,
+    pub(crate) ticks: Vec<(f64, String)>,
     /// The quantity and its unit.
-    pub(super) title: String,
+    pub(crate) title: String,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -22,7 +24,7 @@ enum Scale {
 
 impl Axis {
     /// An axis from 0 to a round number of at least `most`.
-    pub(super) fn linear(most: f64, title: impl Into<String>, say: impl Fn(f64) -> String) -> Self {
+    pub(crate) fn linear(most: f64, title: impl Into<String>, say: impl Fn(f64) -> String) -> Self {
         let step = round_step(most.max(f64::MIN_POSITIVE) / TICKS);
         let count = (most / step).ceil().max(1.0) as u32;
         let at = |tick: u32| f64::from(tick) * step;
@@ -36,28 +38,32 @@ impl Axis {
     }
 
     /// An axis from 0 to exactly `to`, for values that cannot be larger.
-    pub(super) fn up_to(to: f64, title: impl Into<String>, say: impl Fn(f64) -> String) -> Self {
+    pub(crate) fn up_to(to: f64, title: impl Into<String>, say: impl Fn(f64) -> String) -> Self {
         let mut axis = Axis { to, ..Axis::linear(to, title, say) };
         axis.ticks.retain(|(at, _)| *at <= to * (1.0 + f64::EPSILON));
         axis
     }
 
     /// An axis of powers of ten, from the one below `least` to the one above `most`.
-    pub(super) fn log(least: f64, most: f64, title: impl Into<String>, say: impl Fn(f64) -> String) -> Self {
+    pub(crate) fn log(least: f64, most: f64, title: impl Into<String>, say: impl Fn(f64) -> String) -> Self {
         let from = least.log10().floor() as i32;
         let to = (most.log10().ceil() as i32).max(from + 1);
         let power = |exponent: i32| 10f64.powi(exponent);
+        let every = ((to - from + 1) as usize).div_ceil(MOST_POWERS);
         Axis {
             from: power(from),
             to: power(to),
             scale: Scale::Log,
-            ticks: (from..=to).map(|exponent| (power(exponent), say(power(exponent)))).collect(),
+            ticks: (from..=to)
+                .step_by(every)
+                .map(|exponent| (power(exponent), say(power(exponent))))
+                .collect(),
             title: title.into(),
         }
     }
 
     /// The position of `value`: 0 at the beginning of the axis, 1 at its end.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear => (value - self.from) / (self.to - self.from),
             Scale::Log => (value.max(self.from) / self.from).log10() / (self.to / self.from).log10(),

@@ -1,0 +1,99 @@
+//! `--against`: an earlier run, whose report is in a file, beside the present one.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use forebay_base::{Error, ErrorKind, Place, Result};
+use serde_json::Value;
+
+use super::page::Drawn;
+use crate::page;
+use crate::units::count;
+
+/// What two runs may differ in so that their figures say something else: a name and a path in the report.
+const MEASURED: [(&str, &str); 14] = [
+    ("data", "/locations"),
+    ("workload", "/workload/workload"),
+    ("stage", "/until"),
+    ("order", "/order"),
+    ("ranks", "/world"),
+    ("rows in a batch", "/batch_size"),
+    ("decoding threads", "/threads"),
+    ("busy threads beside the run", "/pressure"),
+    ("epochs", "/epochs"),
+    ("step in ms", "/accelerator/step_ms"),
+    ("jitter", "/accelerator/jitter"),
+    ("memory budget", "/budget_bytes"),
+    ("program for", "/level"),
+    ("optimised build", "/optimised"),
+];
+
+/// The report of an earlier run.
+pub(super) struct Before {
+    /// The name of its file.
+    pub(super) name: String,
+    pub(super) report: Value,
+    pub(super) drawn: Drawn,
+}
+
+impl Before {
+    /// Reads a report that `--json` or `--report` has written.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is something else.
+    pub(super) fn read(file: &Path) -> Result<Self> {
+        let place = || Place::file(file.to_string_lossy());
+        let text = fs::read_to_string(file).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("--against cannot be read: {error}")).at(place())
+        })?;
+        let refused = |why: String| {
+            Error::invalid(format!("--against is not a report of `forebay bench`: {why}"))
+                .at(place())
+                .hint("name a file that --json or --report of this version has written")
+        };
+        let json = if page::is_page(&text) { page::json_of(&text).unwrap_or_default() } else { &text };
+        let report: Value = serde_json::from_str(json).map_err(|error| refused(error.to_string()))?;
+        let drawn = Drawn::of(&report).map_err(|error| refused(error.to_string()))?;
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+        Ok(Before { name, report, drawn })
+    }
+
+    /// How the runs differ in what they measured, one sentence each.
+    pub(super) fn differences(&self, now: &Value) -> Vec<String> {
+        let differing = MEASURED.iter().filter_map(|(what, at)| {
+            let [before, now] = [&self.report, now].map(|report| report.pointer(at).map(said));
+            let said = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+            (before != now)
+                .then(|| format!("not the same {what}: {} before, {} now", said(before), said(now)))
+        });
+        differing.collect()
+    }
+
+    /// The comparison as lines of text.
+    pub(super) fn lines(&self, now: &Value) -> String {
+        let number = |report: &Value, at: &str| report.pointer(at).and_then(Value::as_f64);
+        let mut text = format!("\nagainst         {}", self.name);
+        for (what, at) in [("rows a second", "/rows_per_second"), ("p99 of next()", "/next_ms/p99")] {
+            if let (Some(before), Some(now)) = (number(&self.report, at), number(now, at))
+                && before > 0.0
+            {
+                // Writing to a string does not fail.
+                let _ = write!(text, ", {:.2} times its {what}", now / before);
+            }
+        }
+        for difference in self.differences(now) {
+            let _ = write!(text, "\n                {difference}");
+        }
+        text
+    }
+}
+
+/// A value as people read it.
+fn said(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(said).collect::<Vec<_>>().join(", "),
+        other => other.as_u64().map_or_else(|| other.to_string(), count),
+    }
+}

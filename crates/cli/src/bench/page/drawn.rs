@@ -1,0 +1,82 @@
+//! The parts of a report that are drawn. They are read from its JSON, so that a run and an earlier one, whose
+//! report is a file, are drawn alike.
+
+use forebay::stats::{self, Stage, Stages};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::sweep::Point;
+use super::super::tally::{Bin, Utilisation, Waits};
+use crate::page::{Calls, Latencies, Work};
+
+/// A report of `bench`, as far as it is drawn.
+#[derive(Deserialize)]
+pub(in crate::bench) struct Drawn {
+    seconds: f64,
+    pub(super) rows_by_second: Vec<u64>,
+    pub(super) cold_rows_per_second: Option<f64>,
+    pub(super) warm_rows_per_second: Option<f64>,
+    next_ms: Waits,
+    next_histogram: Vec<Bin>,
+    pub(super) accelerator: Option<Busy>,
+    waited: stats::Waits,
+    stages: Stages,
+    pub(super) by_epoch: Vec<EpochRate>,
+    pub(super) thread_sweep: Vec<Point>,
+}
+
+/// How busy the simulated accelerators were.
+#[derive(Deserialize)]
+pub(super) struct Busy {
+    pub(super) ranks: Vec<Utilisation>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct EpochRate {
+    pub(super) rows_per_second: f64,
+}
+
+impl Drawn {
+    /// Reads what is drawn of a report.
+    pub(in crate::bench) fn of(report: &Value) -> serde_json::Result<Self> {
+        Drawn::deserialize(report)
+    }
+
+    pub(super) fn latencies(&self) -> Latencies {
+        let bins = self.next_histogram.iter();
+        let Waits { p50, p99, p999, max, .. } = self.next_ms;
+        let bins = bins.map(|bin| Calls { up_to_ms: bin.up_to_ms, calls: bin.calls }).collect();
+        Latencies { bins, p50, p99, p999, max }
+    }
+
+    pub(super) fn work(&self) -> Work {
+        let always = [Stage::Fetch, Stage::Parquet, Stage::Gather, Stage::Decode];
+        let waits = Stage::ALL.into_iter().map(|stage| (stage, self.waited.of(stage)));
+        let waits = waits.filter(|(stage, seconds)| *seconds > 0.0 || always.contains(stage));
+        let stages = &self.stages;
+        Work {
+            seconds: self.seconds,
+            worked: vec![
+                ("fetch", stages.fetch.working),
+                ("parquet", stages.parquet.working),
+                ("gather", stages.gather.working),
+                ("decode", stages.decode.working),
+                ("keep", stages.keep.working),
+            ],
+            waited: waits.map(|(stage, seconds)| (stage.name(), seconds)).collect(),
+        }
+    }
+
+    pub(super) fn rates(&self) -> Vec<f64> {
+        self.rows_by_second.iter().map(|rows| *rows as f64).collect()
+    }
+}
+
+impl Busy {
+    /// The busy share in each second of the rank that fared worst in it.
+    pub(super) fn by_second(&self) -> Vec<f64> {
+        let seconds = self.ranks.iter().map(|rank| rank.by_second.len()).min().unwrap_or(0);
+        let worst = |second: usize| self.ranks.iter().map(|rank| rank.by_second[second]).fold(1.0, f64::min);
+        (0..seconds).map(worst).collect()
+    }
+}

@@ -1,0 +1,57 @@
+//! The page of a training run: what a loader measured, as `forebay bench --report` draws it.
+//!
+//! Each rank has a [`RankReport`]. [`write`] makes a page of one, or collects the reports of all ranks in a
+//! folder and makes one page of them.
+
+mod figures;
+mod files;
+mod page;
+mod plots;
+mod summary;
+
+use forebay::{Loader, Stats};
+use serde::{Deserialize, Serialize};
+
+use crate::machine;
+
+pub use self::files::write;
+
+/// What one rank knows of its run.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct RankReport {
+    /// The version of the library.
+    version: String,
+    /// The data, as people know it.
+    locations: Vec<String>,
+    rank: u32,
+    world: u32,
+    /// The rows in a batch of this rank.
+    batch_size: u64,
+    /// Why the rates of this build mean little, if they do.
+    unoptimised: Option<String>,
+    /// The largest resident memory of the rank's process so far.
+    peak_rss_bytes: Option<u64>,
+    stats: Stats,
+}
+
+impl RankReport {
+    /// The report of `loader`, whose data people know as `locations`.
+    pub fn new(loader: &Loader, locations: Vec<String>) -> Self {
+        let spec = loader.spec();
+        RankReport {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            locations,
+            rank: spec.shard.rank(),
+            world: spec.shard.world(),
+            batch_size: spec.batch_size,
+            unoptimised: machine::unoptimised(),
+            peak_rss_bytes: machine::peak_rss(),
+            stats: loader.stats(),
+        }
+    }
+
+    /// Whether another report is of the same run, as far as can be told.
+    fn is_of_run(&self, other: &RankReport) -> bool {
+        (&self.version, &self.locations, self.world) == (&other.version, &other.locations, other.world)
+    }
+}

@@ -1,0 +1,139 @@
+//! The files of a report: a page, or a folder with the report of each rank and a page of all of them.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use forebay_base::{Error, ErrorKind, Place, Result};
+
+use super::RankReport;
+use super::page::render;
+use crate::page::is_page;
+
+/// The name of the page in a folder.
+const INDEX: &str = "index.html";
+/// How often a page is made anew because another rank has written its report meanwhile.
+const TRIES: usize = 16;
+/// The beginning of a page that decides whether it may be replaced, in bytes.
+const HEAD: u64 = 1_024;
+
+/// The reports in a folder that belong to one run.
+pub(super) struct Found {
+    pub(super) ranks: Vec<RankReport>,
+    /// The names of files that are left out, each with the reason.
+    pub(super) left_out: Vec<String>,
+}
+
+/// Writes the page of `report` to the file `to`, if its name ends in `.html`. Otherwise `to` is a folder, which
+/// is made if it is missing: writes the report of the rank to it as JSON, and makes the page `index.html` of
+/// all reports in the folder. Returns the path of the page.
+///
+/// Each file is replaced as a whole. Several ranks may write into one folder at the same time: the page that
+/// remains has the reports of all of them.
+///
+/// # Errors
+/// `Io` if a file cannot be written, `Invalid` if the file that would be replaced is something else than a
+/// page of this library.
+pub fn write(to: &Path, report: &RankReport) -> Result<PathBuf> {
+    if !is_folder(to) {
+        check_replaced(to)?;
+        let found = Found { ranks: vec![report.clone()], left_out: Vec::new() };
+        replace(to, &render(found, report)?)?;
+        return Ok(to.to_path_buf());
+    }
+    fs::create_dir_all(to).map_err(|error| failed(to, &error))?;
+    let (own, index) = (to.join(file_name(report.rank)), to.join(INDEX));
+    check_replaced(&index)?;
+    let json = serde_json::to_string(report)
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("cannot write JSON: {error}")))?;
+    replace(&own, &json)?;
+    let mut texts = read(to)?;
+    for _ in 0..TRIES {
+        replace(&index, &render(found(&texts, report), report)?)?;
+        // Another rank may have written its report after the reports were read, and its page before this
+        // one: whichever page comes last has to be of what is there after it.
+        let now = read(to)?;
+        if now == texts {
+            break;
+        }
+        texts = now;
+    }
+    Ok(index)
+}
+
+/// Whether a path names a folder: anything but a file of HTML.
+fn is_folder(to: &Path) -> bool {
+    let is_html = |end: &std::ffi::OsStr| ["html", "htm"].iter().any(|html| end.eq_ignore_ascii_case(html));
+    to.is_dir() || !to.extension().is_some_and(is_html)
+}
+
+fn file_name(rank: u32) -> String {
+    format!("rank-{rank}.json")
+}
+
+/// The text of each report in a folder with the name of its file, by rank.
+fn read(folder: &Path) -> Result<Vec<(String, String)>> {
+    let names = fs::read_dir(folder).map_err(|error| failed(folder, &error))?;
+    let number = |name: &str| name.strip_prefix("rank-")?.strip_suffix(".json")?.parse::<u32>().ok();
+    let names = names.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<(u32, String)> = names.filter_map(|name| Some((number(&name)?, name))).collect();
+    names.sort_unstable();
+    let text = |name: String| match fs::read_to_string(folder.join(&name)) {
+        Ok(text) => Some(Ok((name, text))),
+        // Somebody has removed it since the folder was listed.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(Err(failed(&folder.join(name), &error))),
+    };
+    names.into_iter().filter_map(|(_, name)| text(name)).collect()
+}
+
+/// The reports of the run that `own` is of.
+fn found(texts: &[(String, String)], own: &RankReport) -> Found {
+    let mut found = Found { ranks: Vec::new(), left_out: Vec::new() };
+    for (name, text) in texts {
+        match serde_json::from_str::<RankReport>(text) {
+            Ok(report) if report.is_of_run(own) && file_name(report.rank) == *name => {
+                found.ranks.push(report)
+            }
+            Ok(_) => found.left_out.push(format!("{name} is of another run and is left out")),
+            Err(_) => found.left_out.push(format!("{name} is not a report of this version and is left out")),
+        }
+    }
+    found
+}
+
+/// Refuses to replace a file that is something else than a page of this library.
+fn check_replaced(file: &Path) -> Result<()> {
+    let mut head = Vec::new();
+    match fs::File::open(file).and_then(|file| file.take(HEAD).read_to_end(&mut head)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed(file, &error)),
+        Ok(_) if head.is_empty() || is_page(&String::from_utf8_lossy(&head)) => Ok(()),
+        Ok(_) => Err(Error::invalid("the file is not a report, and would be replaced by one")
+            .at(Place::file(file.to_string_lossy()))
+            .hint("name a new file, or one that a report was written to")),
+    }
+}
+
+/// Replaces a file as a whole: a reader finds the text that was there, or the new one.
+fn replace(file: &Path, text: &str) -> Result<()> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Relaxed);
+    let mut name = std::ffi::OsString::from(".");
+    name.push(file.file_name().unwrap_or_default());
+    name.push(format!(".{}-{number}", std::process::id()));
+    let part = file.with_file_name(name);
+    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, file));
+    written.map_err(|error| {
+        // The part is worth nothing without the rest.
+        let _ = fs::remove_file(&part);
+        failed(file, &error)
+    })
+}
+
+fn failed(file: &Path, error: &io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("the report cannot be written: {error}"))
+        .at(Place::file(file.to_string_lossy()))
+        .hint("name a file or folder that can be written to")
+}
