@@ -44,7 +44,7 @@ impl Dataset {
         partition_types: BTreeMap<String, String>,
         index: Option<Vec<u8>>,
         hand_on: bool,
-        version: Option<u64>,
+        version: Option<String>,
         timestamp: Option<String>,
     ) -> PyResult<Self> {
         let filter = filter.map(parse_filter).transpose().or_raise(py)?;
@@ -53,7 +53,7 @@ impl Dataset {
         interruptible(py, move || {
             let locations = urls.iter().map(|url| source::absolute(url)).collect::<forebay::Result<_>>()?;
             let mut options = OpenOptions::new().storage_options(storage_options).merge_schema(merge_schema);
-            options = options.hand_on(hand_on).as_of(version, timestamp.as_deref())?;
+            options = options.hand_on(hand_on).as_of(version.as_deref(), timestamp.as_deref())?;
             if let Some(index) = index {
                 options = options.index(index);
             }
