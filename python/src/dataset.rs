@@ -130,6 +130,14 @@ impl Dataset {
         }
     }
 
+    /// What opens the same version of the table again, if it is one.
+    fn opened_as(&self) -> Option<String> {
+        match self.dataset.tables() {
+            [table] => Some(table.opened_as()),
+            _ => None,
+        }
+    }
+
     /// The place where the row with this id is stored.
     fn row(&self, id: i64) -> Option<Place> {
         self.dataset.row(RowId::new(id)).map(place)
@@ -139,6 +147,12 @@ impl Dataset {
     fn fingerprint(&self) -> String {
         self.dataset.catalog().fingerprint.to_string()
     }
+}
+
+/// The options of a store for the settings that pyiceberg has for the files of a table.
+#[pyfunction]
+pub(crate) fn store_options(location: &str, settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    source::store_options(location, &settings)
 }
 
 /// The type with a name of numpy or pyarrow.

@@ -84,3 +84,89 @@ fn header<'a>(input: &mut Input<'a>) -> Option<HashMap<String, &'a [u8]>> {
 fn malformed(why: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the file cannot be read: {why}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+
+    const ALL: Wanted = Wanted::fields(&[1], 1);
+
+    fn long(number: i64) -> Vec<u8> {
+        let (mut left, mut bytes) = ((number << 1 ^ number >> 63) as u64, Vec::new());
+        while left >= 0x80 {
+            bytes.push(left as u8 | 0x80);
+            left >>= 7;
+        }
+        bytes.push(left as u8);
+        bytes
+    }
+
+    fn with_length(bytes: &[u8]) -> Vec<u8> {
+        [&long(bytes.len() as i64), bytes].concat()
+    }
+
+    fn file(schema: &Json, codec: &str, count: i64, block: &[u8]) -> Vec<u8> {
+        let pairs = [("avro.schema", schema.to_string()), ("avro.codec", codec.to_owned())];
+        let pairs =
+            pairs.map(|(key, value)| [with_length(key.as_bytes()), with_length(value.as_bytes())].concat());
+        let marker = [7; MARKER];
+        [MAGIC, &long(2), &pairs.concat(), &long(0), &marker, &long(count), &with_length(block), &marker]
+            .concat()
+    }
+
+    fn record(of: &Json) -> Json {
+        json!({"type": "record", "name": "r", "fields": [{"name": "a", "type": of, "field-id": 1}]})
+    }
+
+    fn refused(bytes: &[u8]) -> String {
+        each(bytes, ALL, |_| Ok(())).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn files_that_claim_more_than_they_hold_are_refused_at_once() {
+        let nothing = json!({"type": "array", "items": "null"});
+        let endless = [long(i64::MAX), long(0)].concat();
+        assert!(refused(&file(&record(&nothing), "null", 1, &endless)).contains("makes no sense"));
+        let texts = json!({"type": "array", "items": "string"});
+        assert!(refused(&file(&record(&texts), "null", 1, &endless)).contains("makes no sense"));
+        assert!(
+            refused(&file(&record(&json!("long")), "null", i64::MAX, &long(7))).contains("fewer records")
+        );
+        assert!(
+            refused(&file(&record(&json!("long")), "null", 1, &long(7).repeat(2))).contains("more records")
+        );
+        assert!(refused(&file(&record(&json!("null")), "null", 1 << 40, &[])).contains("fewer records"));
+        assert!(
+            refused(&file(&record(&json!("bytes")), "null", 1, &long(i64::MAX))).contains("makes no sense")
+        );
+        assert!(
+            refused(&file(&record(&json!("long")), "lzma", 1, &[])).contains("\"lzma\", which is not read")
+        );
+    }
+
+    #[test]
+    fn schemas_that_refer_to_themselves_end() {
+        let circle =
+            json!({"type": "record", "name": "r", "fields": [{"name": "a", "type": "r", "field-id": 1}]});
+        assert!(refused(&file(&circle, "null", 1, &[0])).contains("makes no sense"));
+        // Each has the one before it twice: as many values as there are ways through them, and no byte.
+        let mut doubled = json!("null");
+        for depth in 0..24 {
+            let pair = |name: &str, of: Json| json!({"name": name, "type": of, "field-id": 1});
+            let of = if depth == 0 { json!("null") } else { json!(format!("r{}", depth - 1)) };
+            let name = format!("r{depth}");
+            doubled = json!({"type": "record", "name": name, "fields": [pair("a", doubled), pair("b", of)]});
+        }
+        assert!(refused(&file(&doubled, "null", 1, &[0])).contains("makes no sense"));
+    }
+
+    #[test]
+    fn a_block_that_unfolds_without_end_is_refused() {
+        let zeros = vec![0; LARGEST_BLOCK + 1];
+        let packed = zstd::encode_all(&*zeros, 1).unwrap();
+        let error = refused(&file(&record(&json!("bytes")), "zstandard", 1, &packed));
+        assert!(error.contains("more than") && error.contains("once it is decompressed"), "{error}");
+    }
+}

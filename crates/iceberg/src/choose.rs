@@ -17,7 +17,8 @@ pub enum Wanted<'a> {
     Newest,
     /// The one with this number.
     Id(u64),
-    /// That of a branch or a tag.
+    /// That of a branch or a tag; or the one with a number and the number of the schema that it is read with, such as
+    /// `7@2`.
     Named(&'a str),
     /// The one that was current at a time, in milliseconds since 1970.
     Time(i64),
@@ -30,6 +31,8 @@ pub struct Chosen<'a> {
     pub snapshot: Option<&'a Snapshot>,
     /// The number of the schema.
     pub schema: i64,
+    /// Whether that is the one with which the snapshot is read by its number.
+    pub is_of_its_time: bool,
 }
 
 impl Metadata {
@@ -42,13 +45,18 @@ impl Metadata {
         let (id, is_branch) = match wanted {
             Wanted::Newest => match self.current {
                 Some(id) => (id, true),
-                None => return Ok(Chosen { snapshot: None, schema: self.current_schema }),
+                None => {
+                    return Ok(Chosen { snapshot: None, schema: self.current_schema, is_of_its_time: true });
+                }
             },
             Wanted::Id(id) => (i64::try_from(id).map_err(|_| self.unknown(id))?, false),
-            Wanted::Named(name) => {
-                let reference = self.references.get(name).ok_or_else(|| self.unnamed(name))?;
-                (reference.snapshot_id, reference.kind == BRANCH)
-            }
+            Wanted::Named(name) => match (self.references.get(name), with_schema(name)) {
+                (Some(reference), _) => (reference.snapshot_id, reference.kind == BRANCH),
+                (None, Some((id, schema))) if self.schemas.contains_key(&schema) => {
+                    return Ok(Chosen { schema, is_of_its_time: false, ..self.choose(Wanted::Id(id))? });
+                }
+                (None, _) => return Err(self.unnamed(name)),
+            },
             Wanted::Time(time) => (self.at(time)?, false),
         };
         let snapshot = self.snapshots.iter().find(|snapshot| snapshot.id == id);
@@ -56,8 +64,10 @@ impl Metadata {
         if snapshot.key_id.is_some() {
             return Err(Error::new(ErrorKind::Unsupported, "the table is encrypted, which is not read"));
         }
-        let of_its_time = snapshot.schema_id.filter(|id| !is_branch && self.schemas.contains_key(id));
-        Ok(Chosen { snapshot: Some(snapshot), schema: of_its_time.unwrap_or(self.current_schema) })
+        let of_its_time = snapshot.schema_id.filter(|id| self.schemas.contains_key(id));
+        let of_its_time = of_its_time.unwrap_or(self.current_schema);
+        let schema = if is_branch { self.current_schema } else { of_its_time };
+        Ok(Chosen { snapshot: Some(snapshot), schema, is_of_its_time: schema == of_its_time })
     }
 
     /// The snapshot that was current at a time.
@@ -101,6 +111,12 @@ impl Metadata {
     }
 }
 
+/// The numbers of a snapshot and of a schema.
+fn with_schema(name: &str) -> Option<(u64, i64)> {
+    let (id, schema) = name.split_once('@')?;
+    Some((id.parse().ok()?, schema.parse().ok()?))
+}
+
 /// The first of some names, and how many others there are.
 fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
     let more = names.len().saturating_sub(SHOWN);
@@ -136,6 +152,7 @@ mod tests {
             (Wanted::Named("main"), 30, 2),
             (Wanted::Named("audit"), 20, 2),
             (Wanted::Named("release"), 10, 0),
+            (Wanted::Named("10@2"), 10, 2),
             (Wanted::Time(2_999), 10, 0),
             (Wanted::Time(i64::MAX), 30, 1),
         ] {

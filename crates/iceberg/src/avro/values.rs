@@ -66,7 +66,7 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// The fields with these numbers, of which one is read with all that is in it.
-    pub(crate) fn fields(ids: &'static [i32], whole: i32) -> Self {
+    pub(crate) const fn fields(ids: &'static [i32], whole: i32) -> Self {
         Wanted { ids: Some(ids), whole }
     }
 

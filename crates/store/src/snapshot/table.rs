@@ -105,6 +105,8 @@ pub struct TableVersion {
     pub id: Arc<str>,
     /// The number of the version.
     pub version: u64,
+    /// The number of the schema that it is read with, where that is not the one of its own time.
+    pub other_schema: Option<i64>,
     /// When it was written, in milliseconds since 1970, if that is known.
     pub time: Option<i64>,
     /// The features that it asks of readers, by name.
@@ -122,6 +124,14 @@ pub struct TableVersion {
 }
 
 impl TableVersion {
+    /// What opens the same version again, as a version that people write.
+    pub fn opened_as(&self) -> String {
+        match self.other_schema {
+            Some(schema) => format!("{}@{schema}", self.version),
+            None => self.version.to_string(),
+        }
+    }
+
     /// When it was written, as people write it, if that is known.
     pub fn time_shown(&self) -> Option<String> {
         self.time.map(time_shown)

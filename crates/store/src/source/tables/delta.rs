@@ -85,6 +85,7 @@ impl<'a> Log<'a> {
             location: self.location.as_str().into(),
             id: table.id.as_str().into(),
             version: table.version,
+            other_schema: None,
             time,
             features: table.features.clone(),
             partition_columns: table.partition_columns.clone(),

@@ -89,6 +89,7 @@ impl<'a> Opened<'a> {
             location: self.location.as_str().into(),
             id: self.metadata.id.as_deref().unwrap_or_default().into(),
             version,
+            other_schema: (!chosen.is_of_its_time).then_some(chosen.schema),
             time: chosen.snapshot.map(|snapshot| snapshot.time),
             features: vec![format!("version {} of the format", self.metadata.version)],
             partition_columns: self.metadata.partitioned_by(),
