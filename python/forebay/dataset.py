@@ -14,8 +14,9 @@ from .errors import InvalidError, StateMismatchError
 from .index_exchange import opened_together
 from .one_pass import OnePass
 from .options.checks import names, whole
+from .options.iceberg import located
 from .options.locations import locations, shown
-from .options.storage import key_types, options, store_options, table_version
+from .options.storage import key_types, store_options, table_version
 from .reports import notebook
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ class Dataset:
         Types of the keys of ``key=value`` folders: ``"string"``, ``"int8"`` to ``"uint64"``, ``"float32"``,
         ``"float64"``, ``"bool"``, ``"date"`` or ``"timestamp"`` (microseconds, without a zone); types of
         numpy and pyarrow as well. Default: ``int64`` if all values of a key are whole numbers, else text.
-    version : int, optional
-        The version of the Delta table at the location. Default: the newest.
+    version : int or str, optional
+        The version of the Delta table at the location; of an Iceberg table the number of a snapshot, or a branch or
+        tag. Default: the newest.
     timestamp : str or datetime.datetime, optional
         The newest version that the table had at this time: ``"2024-05-17T12:30:00Z"``, ``"2024-05-17"``.
         A time without a zone is UTC.
@@ -103,7 +105,7 @@ class Dataset:
         storage_options: Mapping[str, Any] | None = None,
         merge_schema: bool = False,
         partition_types: Mapping[str, Any] | None = None,
-        version: int | None = None,
+        version: int | str | None = None,
         timestamp: str | datetime | None = None,
         index: bytes | None = None,
     ) -> None:
@@ -119,7 +121,7 @@ class Dataset:
         storage_options: Mapping[str, Any] | None,
         merge_schema: bool,
         partition_types: Mapping[str, Any] | None,
-        table: tuple[int | None, str | None],
+        table: tuple[str | None, str | None],
         filter: str | None,
         index: bytes | None = None,
         hand_on: bool = False,
@@ -128,8 +130,8 @@ class Dataset:
             raise InvalidError(f"merge_schema must be True or False, got {merge_schema!r}")
         self._merge_schema = merge_schema
         self._partition_types = key_types(partition_types)
+        urls, self._storage_options = located(urls, storage_options)
         self._urls = urls if isinstance(urls, (str, os.PathLike)) else locations(urls)
-        self._storage_options = options(storage_options)
         self._native = _forebay.Dataset(
             locations(self._urls),
             store_options(self._storage_options),
@@ -146,7 +148,7 @@ class Dataset:
 
     @property
     def version(self) -> int | None:
-        """The version of the Delta table that it is; ``None`` for plain files.
+        """The version of the Delta table that it is, or the snapshot of the Iceberg table; ``None`` for plain files.
 
         >>> import forebay as fb
         >>> fb.Dataset("data/train/").version is None
@@ -322,7 +324,7 @@ class Dataset:
         storage_options: Mapping[str, Any] | None = None,
         merge_schema: bool = False,
         partition_types: Mapping[str, Any] | None = None,
-        version: int | None = None,
+        version: int | str | None = None,
         timestamp: str | datetime | None = None,
     ) -> Dataset:
         """Opens a data set in all processes of a run; only one process reads the footers.
@@ -402,7 +404,7 @@ class Dataset:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        types, table = self._partition_types, (self.version, None)
+        types, table = self._partition_types, (self._native.opened_as(), None)
         return opened, (self._absolute(), self._storage_options, self.fingerprint, self._merge_schema, types, table)
 
     def _absolute(self) -> Any:
@@ -414,7 +416,7 @@ class Dataset:
 
     def _place(self) -> dict[str, Any]:
         """What a loader in a process that works in another folder opens it by: at its version, if it is a table."""
-        return {"urls": self._absolute(), "version": self.version, "timestamp": None}
+        return {"urls": self._absolute(), "version": self._native.opened_as(), "timestamp": None}
 
     def _repr_html_(self) -> str:
         facts = {"rows": self.num_rows, "files": self.num_files, "row groups": self.num_row_groups}

@@ -19,11 +19,12 @@ from .filters.expressions import Expression
 from .filters.terms import settled
 from .options.cache import DiskCache
 from .options.checks import names, whole
+from .options.iceberg import located
 from .options.locations import local, locations, shown
 from .options.other_loaders import explained
 from .options.shuffle import Shuffle
 from .options.skip import Skip
-from .options.storage import options, table_version
+from .options.storage import table_version
 from .options.workers import Workers
 from .reports import notebook
 from .reports.reports import Plan, Stats, numbers
@@ -115,8 +116,9 @@ class Loader:
         Read files whose columns differ, as :class:`Dataset` does. Not with one.
     partition_types : mapping from str to str, optional
         Types of the keys of folders, as for :class:`Dataset`. Not with one.
-    version : int, optional
-        The version of the Delta table at the location. Not with a :class:`Dataset`. Default: the newest. A loaded state
+    version : int or str, optional
+        The version of the Delta table at the location; of an Iceberg table the number of a snapshot, or a branch or
+        tag. Not with a :class:`Dataset`. Default: the newest. A loaded state
         opens the version that it was saved with.
     timestamp : str or datetime.datetime, optional
         The newest version that the table had at this time. Not with a :class:`Dataset`.
@@ -273,7 +275,7 @@ class Loader:
         storage_options: Mapping[str, Any] | None = None,
         merge_schema: bool = False,
         partition_types: Mapping[str, Any] | None = None,
-        version: int | None = None,
+        version: int | str | None = None,
         timestamp: str | datetime | None = None,
         on_bad_row: Literal["raise"] | Skip = "raise",
         fill_null: Mapping[str, float | str | bytes] | None = None,
@@ -287,6 +289,7 @@ class Loader:
         row_mask: bool = False,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
+        urls, storage_options = located(urls, storage_options)
         self._arguments: dict[str, Any] = {
             "urls": urls if isinstance(urls, (str, os.PathLike, Dataset)) else locations(urls),
             "columns": None if columns is None else names(columns),
@@ -309,7 +312,7 @@ class Loader:
             "collate": collate,
             "transform_workers": transform_workers,
             "threads": threads,
-            "storage_options": options(storage_options),
+            "storage_options": storage_options,
             "merge_schema": merge_schema,
             "partition_types": partition_types,
             "version": version,
@@ -769,7 +772,7 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes a saved state: the next epoch that is begun continues there.
 
-        A loader of a Delta table opens the version that the state was saved with. The world size and the batch size
+        A loader of a table opens the version that the state was saved with. The world size and the batch size
         may differ from the run that saved the state.
 
         Parameters
@@ -872,12 +875,15 @@ class Loader:
     def _reopened(self, state: Mapping[str, Any]) -> _Reopened | None:
         """The loader over the version of its table that a state was saved with, where it is over another one."""
         table, given = state.get("table"), self._arguments.get("urls")
-        here = self._datasets[0].version
+        here = self._datasets[0]._native.opened_as()
         if given is None or isinstance(given, Dataset) or not isinstance(table, Mapping):
             return None
-        if here is None or table.get("version") in (None, here):
+        if here is None or table.get("version") is None:
             return None
-        arguments = {**self._arguments, "version": table["version"], "timestamp": None}
+        saved = str(table.get("opened_as") or table["version"])
+        if saved == here:
+            return None
+        arguments = {**self._arguments, "version": saved, "timestamp": None}
         options = checked(arguments)
         dataset = opened_for(arguments, options[1])
         native = _forebay.Loader([(dataset._native, *options, 1.0)], None, numbered=self._numbered)

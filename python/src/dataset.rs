@@ -44,7 +44,7 @@ impl Dataset {
         partition_types: BTreeMap<String, String>,
         index: Option<Vec<u8>>,
         hand_on: bool,
-        version: Option<u64>,
+        version: Option<String>,
         timestamp: Option<String>,
     ) -> PyResult<Self> {
         let filter = filter.map(parse_filter).transpose().or_raise(py)?;
@@ -53,7 +53,7 @@ impl Dataset {
         interruptible(py, move || {
             let locations = urls.iter().map(|url| source::absolute(url)).collect::<forebay::Result<_>>()?;
             let mut options = OpenOptions::new().storage_options(storage_options).merge_schema(merge_schema);
-            options = options.hand_on(hand_on).as_of(version, timestamp.as_deref())?;
+            options = options.hand_on(hand_on).as_of(version.as_deref(), timestamp.as_deref())?;
             if let Some(index) = index {
                 options = options.index(index);
             }
@@ -130,6 +130,14 @@ impl Dataset {
         }
     }
 
+    /// What opens the same version of the table again, if it is one.
+    fn opened_as(&self) -> Option<String> {
+        match self.dataset.tables() {
+            [table] => Some(table.opened_as()),
+            _ => None,
+        }
+    }
+
     /// The place where the row with this id is stored.
     fn row(&self, id: i64) -> Option<Place> {
         self.dataset.row(RowId::new(id)).map(place)
@@ -139,6 +147,12 @@ impl Dataset {
     fn fingerprint(&self) -> String {
         self.dataset.catalog().fingerprint.to_string()
     }
+}
+
+/// The options of a store for the settings that pyiceberg has for the files of a table.
+#[pyfunction]
+pub(crate) fn store_options(location: &str, settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    source::store_options(location, &settings)
 }
 
 /// The type with a name of numpy or pyarrow.

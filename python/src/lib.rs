@@ -48,6 +48,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::main, module)?)?;
     module.add_function(wrap_pyfunction!(text::parse_size, module)?)?;
     module.add_function(wrap_pyfunction!(text::shown, module)?)?;
+    module.add_function(wrap_pyfunction!(dataset::store_options, module)?)?;
     module.add_function(wrap_pyfunction!(decode::decode_image, module)?)?;
     module.add_function(wrap_pyfunction!(loader::denied_rows, module)?)?;
     module.add_function(wrap_pyfunction!(loader::denied_values, module)?)?;

@@ -197,18 +197,26 @@ impl OpenOptions {
         self
     }
 
-    /// The version of the table, if the location is one. Default: the newest.
+    /// The version of the table, if the location is one; of an Iceberg table, the number of a snapshot.
+    /// Default: the newest.
     pub fn version(mut self, version: u64) -> Self {
         self.as_of = AsOf::Version(version);
         self
     }
 
-    /// The version of the table by its number, or by a time as people write it: at most one of them.
+    /// The version for which an Iceberg table has a name: that of a branch or a tag, such as `main`.
+    pub fn reference(mut self, name: &str) -> Self {
+        self.as_of = AsOf::Named(name.into());
+        self
+    }
+
+    /// The version of the table by its number or name, or by a time, as people write them: at most one of
+    /// them.
     ///
     /// # Errors
     /// `Invalid` for both together, and for a text that does not name a time.
     #[doc(hidden)]
-    pub fn as_of(mut self, version: Option<u64>, time: Option<&str>) -> Result<Self> {
+    pub fn as_of(mut self, version: Option<&str>, time: Option<&str>) -> Result<Self> {
         self.as_of = AsOf::of(version, time)?;
         Ok(self)
     }
@@ -270,13 +278,14 @@ impl Dataset {
     /// A folder is searched at every depth for `*.parquet`; names that begin with `_` or `.` are skipped.
     /// `~/` is the user's home folder. The files are ordered by their paths, whatever the order of the
     /// locations. The keys of `key=value` folders below a location are columns, unless the files hold columns
-    /// of those names. The folder of a Delta table is read as that table, at its newest version.
+    /// of those names. The folder of a Delta or Iceberg table is read as that table, at its newest version,
+    /// and so is a file of an Iceberg table's metadata.
     ///
     /// # Errors
     /// `NotFound` if nothing matches; `Invalid` for a malformed location or a path that is not valid UTF-8;
-    /// `Denied`; `Unsupported` for an encrypted file, the folder of an Iceberg, Hudi or Lance table, one
-    /// above or inside a table, and a Delta table with features that are not supported; `Corrupt` for a file
-    /// that is damaged or not Parquet; `Io` for a store that cannot be reached.
+    /// `Denied`; `Unsupported` for an encrypted file, the folder of a Hudi or Lance table, one above or
+    /// inside a table, and a table with features that are not supported; `Corrupt` for a file that is damaged
+    /// or not Parquet; `Io` for a store that cannot be reached.
     pub fn open(locations: impl Locations) -> Result<Self> {
         Dataset::open_with_options(locations, &BTreeMap::new())
     }

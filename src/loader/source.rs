@@ -206,7 +206,11 @@ impl Source {
         SavedSource {
             fingerprint: self.fetcher.reads.catalog.fingerprint.to_string(),
             files: Some(self.saved_files().clone()),
-            table: self.table().map(|table| SavedTable { id: table.id.to_string(), version: table.version }),
+            table: self.table().map(|table| SavedTable {
+                id: table.id.to_string(),
+                version: table.version,
+                opened_as: table.other_schema.map(|_| table.opened_as()),
+            }),
             order: self.order_id(),
             first_pass,
             rows,

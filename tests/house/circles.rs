@@ -11,12 +11,13 @@ use std::path::Path;
 use super::paths::{expand, rust_files, without_tests};
 
 /// The sources of each crate.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "src",
     "crates/arrow/src",
     "crates/base/src",
     "crates/cli/src",
     "crates/delta/src",
+    "crates/iceberg/src",
     "crates/image/src",
     "crates/petastorm/src",
     "crates/store/src",

@@ -27,9 +27,9 @@ pub(crate) struct Location {
 /// The version of a table that is opened.
 #[derive(clap::Args, Clone, Default, Deserialize, Serialize)]
 pub(crate) struct WantedVersion {
-    /// Version of the Delta table that the location is [default: the newest]
-    #[arg(long = "version", value_name = "N", conflicts_with = "timestamp")]
-    version: Option<u64>,
+    /// Version of the Delta table, or snapshot, branch or tag of the Iceberg table [default: the newest]
+    #[arg(long = "version", value_name = "VERSION", conflicts_with = "timestamp")]
+    version: Option<String>,
     /// The newest version that the table had at this time, such as 2024-05-17T12:30:00Z
     #[arg(long, value_name = "TIME")]
     timestamp: Option<String>,
@@ -85,7 +85,7 @@ pub(super) fn open(locations: Vec<String>, storage_options: &[String]) -> Result
 /// The same at a version of the table that it is.
 fn open_at(locations: Vec<String>, storage_options: &[String], version: &WantedVersion) -> Result<Dataset> {
     let options = OpenOptions::new().storage_options(parse_options(storage_options)?);
-    let dataset = options.as_of(version.version, version.timestamp.as_deref())?.open(locations)?;
+    let dataset = options.as_of(version.version.as_deref(), version.timestamp.as_deref())?.open(locations)?;
     if let Some(warning) = dataset.take_warning() {
         console::note(warning);
     }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_base::{Error, ErrorKind, Place, Result, roaring};
 
-use crate::{bitmap, path, z85};
+use crate::{path, z85};
 
 /// Where the log says that the deleted rows of a file are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -93,30 +93,13 @@ impl DeletionVector {
     pub fn rows(&self, bytes: &[u8]) -> Result<DeletedRows> {
         let data = match self.storage.as_str() {
             "i" => bytes,
-            _ => self.checked(bytes)?,
+            _ => roaring::unframed(bytes, self.size).map_err(|why| malformed(&why))?,
         };
-        let rows = bitmap::ranges(data).ok_or_else(|| malformed("it is malformed"))?;
+        let rows = roaring::ranges(data).ok_or_else(|| malformed("it is malformed"))?;
         let count = rows.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
         match count == self.count {
             true => Ok(rows),
             false => Err(malformed(&format!("it has {count} rows, the log says {}", self.count))),
-        }
-    }
-
-    /// The vector between its size and its checksum.
-    fn checked<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
-        let parts = bytes.split_at_checked(4).and_then(|(size, rest)| {
-            let (data, checksum) = rest.split_at_checked(rest.len().checked_sub(4)?)?;
-            let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
-            Some((number(size)?, data, number(checksum)?))
-        });
-        let (size, data, checksum) = parts.ok_or_else(|| malformed("it ends early"))?;
-        if u64::from(size) != self.size {
-            return Err(malformed(&format!("it has {size} bytes, the log says {}", self.size)));
-        }
-        match crc32fast::hash(data) == checksum {
-            true => Ok(data),
-            false => Err(malformed("its checksum is wrong")),
         }
     }
 }
@@ -185,7 +168,7 @@ mod tests {
         flipped[20] ^= 1;
         assert!(refused(&of_file, &flipped).contains("its checksum is wrong"));
         assert!(refused(&of_file, &stored[..5]).contains("it ends early"));
-        assert!(refused(&vector("u", "x", 45, 6), &stored).contains("it has 44 bytes, the log says 45"));
+        assert!(refused(&vector("u", "x", 45, 6), &stored).contains("it has 44 bytes, the table says 45"));
         assert!(refused(&vector("u", "x", 44, 7), &stored).contains("it has 6 rows, the log says 7"));
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! names of _delta_log ─► Segment ─► bytes ─► Replay ─► Table ─► bytes of deletion vectors ─► ranges of rows
-//! segment.rs, name.rs               action.rs  replay.rs           deletion.rs, bitmap.rs, z85.rs
+//! segment.rs, name.rs               action.rs  replay.rs           deletion.rs, z85.rs
 //!                                   checkpoint.rs      protocol.rs, schema.rs, partition.rs, path.rs
 //! ```
 //!
@@ -19,7 +19,6 @@
 //! untrusted: any content gives a [`Table`] or an error with its place.
 
 mod action;
-mod bitmap;
 mod checkpoint;
 mod deletion;
 mod name;

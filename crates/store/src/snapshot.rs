@@ -27,7 +27,7 @@ mod table;
 
 #[cfg(feature = "delta")]
 pub(crate) use table::time_shown;
-pub use table::{AsOf, ColumnName, ColumnNames, TableVersion};
+pub use table::{AsOf, ColumnName, ColumnNames, FoundBy, TableVersion};
 
 /// The files of a location, and what is known of them before they are read.
 #[derive(Debug, Default)]
@@ -93,6 +93,8 @@ pub struct DataFile {
     /// Columns that have one value in all rows of the file, such as partition values. Each takes the place of a stored
     /// column of its name.
     pub constants: Arc<[Constant]>,
+    /// Columns with the value that they have where the file lacks them. They become constants then.
+    pub defaults: Arc<[Constant]>,
     /// Rows of the file that are deleted, by their ordinal in it.
     pub deleted: Option<RowSet>,
     /// The columns, by field and in order, where they are not all stored columns and then the constants. One that the file
@@ -118,6 +120,7 @@ impl DataFile {
             tail: None,
             keys: Arc::default(),
             constants: Arc::default(),
+            defaults: Arc::default(),
             deleted: None,
             schema: None,
             names: None,

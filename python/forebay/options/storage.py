@@ -32,11 +32,13 @@ def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
     return {name: kind.__name__ if isinstance(kind, type) else str(kind) for name, kind in given.items()}
 
 
-def table_version(version: Any, timestamp: Any) -> tuple[int | None, str | None]:
-    """Which version of a table is opened: its number, or a time as text."""
+def table_version(version: Any, timestamp: Any) -> tuple[str | None, str | None]:
+    """Which version of a table is opened, as text: its number or name, or a time."""
     if version is not None and timestamp is not None:
         raise InvalidError("version and timestamp were both given (pass one of them)")
     if timestamp is not None and not isinstance(timestamp, (str, date)):
         raise InvalidError(f"timestamp must be a text or a datetime, got {timestamp!r}")
     text = timestamp.isoformat() if isinstance(timestamp, date) else timestamp
-    return None if version is None else whole(version, "version", 0), text
+    if version is None or (isinstance(version, str) and version):
+        return version, text
+    return str(whole(version, "version", 0)), text

@@ -43,9 +43,13 @@ pub(super) fn list(report: &Report) -> Vec<String> {
 /// Deleted rows are fetched with the rows around them.
 fn many_deletes(report: &Report) -> Option<String> {
     let table = report.tables.iter().find(|table| table.deleted_rows > report.rows / MANY_DELETES)?;
+    let compaction = match table.format {
+        "Iceberg" => "the procedure rewrite_data_files",
+        _ => "REORG TABLE ... APPLY (PURGE) or OPTIMIZE",
+    };
     Some(format!(
         "{} of the table are deleted and still stored in its files, and are fetched with the rows around them: compact it, with \
-         REORG TABLE ... APPLY (PURGE) or OPTIMIZE.",
+         {compaction}.",
         counted(table.deleted_rows, "row")
     ))
 }

@@ -42,7 +42,7 @@ pub(super) struct Report {
 /// A table at one of its versions.
 #[derive(Serialize)]
 pub(super) struct Table {
-    format: &'static str,
+    pub(super) format: &'static str,
     location: String,
     version: u64,
     /// When it was written.

@@ -8,13 +8,15 @@ use forebay_arrow::datatypes::SchemaRef;
 use forebay_base::{Error, Result};
 
 /// Which version of a table is opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AsOf {
     /// The newest.
     #[default]
     Newest,
     /// The one with this number.
     Version(u64),
+    /// The one that the table has a name for: that of a branch or a tag.
+    Named(Arc<str>),
     /// The newest that was there at a time, in milliseconds since 1970.
     Time(i64),
 }
@@ -29,13 +31,14 @@ impl AsOf {
         })
     }
 
-    /// The version of a number or a time as people write them, of which one may be given. A time without a
-    /// zone is of UTC; a date is its first moment.
+    /// The version of a number or a name, or of a time, as people write them; one of the two may be given. A time
+    /// without a zone is of UTC; a date is its first moment.
     ///
     /// # Errors
     /// `Invalid` for both of them, and for a text that is no time.
-    pub fn of(version: Option<u64>, time: Option<&str>) -> Result<Self> {
-        let Some(text) = time else { return Ok(version.map_or(AsOf::Newest, AsOf::Version)) };
+    pub fn of(version: Option<&str>, time: Option<&str>) -> Result<Self> {
+        let wanted = |text: &str| text.parse().map_or_else(|_| AsOf::Named(text.into()), AsOf::Version);
+        let Some(text) = time else { return Ok(version.map_or(AsOf::Newest, wanted)) };
         if version.is_some() {
             return Err(Error::invalid(
                 "both `version` and `timestamp` say which version of the table is meant",
@@ -61,10 +64,21 @@ impl AsOf {
 /// read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnNames {
-    /// Whether columns are found by their numbers, in files that have some.
-    pub by_id: bool,
+    /// How columns are found.
+    pub found: FoundBy,
     /// The columns in order.
     pub columns: Vec<ColumnName>,
+}
+
+/// How the columns of a table are found in its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundBy {
+    /// By their names in the files.
+    Name,
+    /// By their numbers, and by their names in files without numbers.
+    Id,
+    /// By their numbers; files without numbers are refused.
+    IdAlone,
 }
 
 /// What a field of a table is called in its files.
@@ -91,6 +105,8 @@ pub struct TableVersion {
     pub id: Arc<str>,
     /// The number of the version.
     pub version: u64,
+    /// The number of the schema that it is read with, where that is not the one of its own time.
+    pub other_schema: Option<i64>,
     /// When it was written, in milliseconds since 1970, if that is known.
     pub time: Option<i64>,
     /// The features that it asks of readers, by name.
@@ -108,6 +124,14 @@ pub struct TableVersion {
 }
 
 impl TableVersion {
+    /// What opens the same version again, as a version that people write.
+    pub fn opened_as(&self) -> String {
+        match self.other_schema {
+            Some(schema) => format!("{}@{schema}", self.version),
+            None => self.version.to_string(),
+        }
+    }
+
     /// When it was written, as people write it, if that is known.
     pub fn time_shown(&self) -> Option<String> {
         self.time.map(time_shown)
@@ -130,7 +154,8 @@ mod tests {
     fn a_version_is_a_number_or_a_time() {
         let time = |text| AsOf::of(None, Some(text));
         assert_eq!(AsOf::of(None, None).unwrap(), AsOf::Newest);
-        assert_eq!(AsOf::of(Some(7), None).unwrap(), AsOf::Version(7));
+        assert_eq!(AsOf::of(Some("7"), None).unwrap(), AsOf::Version(7));
+        assert_eq!(AsOf::of(Some("main"), None).unwrap(), AsOf::Named("main".into()));
         assert_eq!(time("1970-01-01T00:00:01.5Z").unwrap(), AsOf::Time(1_500));
         assert_eq!(time("1970-01-01 01:00:01+01:00").unwrap(), AsOf::Time(1_000));
         assert_eq!(time("1970-01-01 00:01").unwrap(), AsOf::Time(60_000));
@@ -138,6 +163,6 @@ mod tests {
         assert_eq!(AsOf::time(SystemTime::UNIX_EPOCH + Duration::from_millis(7)), AsOf::Time(7));
         assert_eq!(AsOf::time(SystemTime::UNIX_EPOCH - Duration::from_millis(7)), AsOf::Time(-7));
         assert!(time("yesterday").unwrap_err().to_string().contains("is no time: \"yesterday\""));
-        assert!(AsOf::of(Some(7), Some("1970-01-02")).unwrap_err().to_string().contains("both"));
+        assert!(AsOf::of(Some("7"), Some("1970-01-02")).unwrap_err().to_string().contains("both"));
     }
 }

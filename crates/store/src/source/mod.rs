@@ -25,6 +25,8 @@ mod metadata_cache;
 mod open;
 mod other_formats;
 mod remote;
+#[cfg(all(feature = "iceberg", feature = "network"))]
+mod rest;
 mod shown;
 mod store;
 mod tables;
@@ -45,6 +47,8 @@ pub use kept_rows::KeptRows;
 pub use list::{FolderFilter, KeyTypes};
 pub use local::Reading;
 pub use open::{Opening, from_store, open, open_with};
+#[cfg(all(feature = "iceberg", feature = "network"))]
+pub use rest::store_options;
 pub use shown::shown;
 pub use store::Store;
 pub use tables::{FoundFile, Sign, TableFolder, TableFormat, register_table_format};

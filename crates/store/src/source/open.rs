@@ -32,6 +32,9 @@ use crate::snapshot::{AsOf, Snapshot};
 /// `__HIVE_DEFAULT_PARTITION__`. A location that spells out the keys (`t/day=2024-01-01`, `t/day=*`) is read
 /// without these columns.
 ///
+/// The name of a table in a REST catalogue of Iceberg is `iceberg+rest://host/path/namespace.table`; the catalogue says where
+/// the table is.
+///
 /// `options` are for object stores: credentials and settings by the names that `object_store` gives them.
 ///
 /// Fails with `NotFound` if nothing matches; `Invalid` for a malformed location, a file that is matched
@@ -70,6 +73,8 @@ pub async fn open_with(
     opening: Opening,
 ) -> Result<(Store, Catalog)> {
     let Opening { folders, differences, key_types, index, is_packed, as_of } = opening;
+    #[cfg(all(feature = "iceberg", feature = "network"))]
+    let (locations, options) = &super::rest::resolved(locations, options).await?;
     let options = Options::new(options);
     let (store, targets) = connect(locations, &options)?;
     let store = match index {

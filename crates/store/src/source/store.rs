@@ -263,8 +263,9 @@ impl Store {
 fn gone(error: Error, pin: &Pin) -> Error {
     match (&pin.version, error.kind()) {
         (FileVersion::OfTable(version), ErrorKind::NotFound) => {
-            let cause =
-                format!("version {version} of the table has this file, and it is gone: it was vacuumed");
+            let cause = format!(
+                "version {version} of the table has this file, and it is gone: it was vacuumed or expired"
+            );
             let hint = "open a newer version, or restore the file";
             Error::new(ErrorKind::NotFound, cause).hint(hint).at(error.place().clone())
         }

@@ -8,12 +8,16 @@
 #[cfg(feature = "delta")]
 mod delta;
 mod format;
+#[cfg(feature = "iceberg")]
+mod iceberg;
 mod known;
 mod refused;
 mod root;
+#[cfg(feature = "iceberg")]
+mod stored;
 
 pub(super) use format::refusal;
 pub use format::{FoundFile, Sign, TableFolder, TableFormat};
 pub use known::register_table_format;
-pub(super) use known::{is_sign, of_folder, of_parquet, refuse, refuse_above, shown_by};
+pub(super) use known::{is_sign, of_folder, of_parquet, opened_by, refuse, refuse_above, shown_by};
 pub(super) use root::TableRoot;

@@ -54,6 +54,9 @@ pub(super) fn parse(location: &str) -> Result<Target> {
 ///
 /// A glob stays relative if the working folder's own name has wildcards, which would not be taken literally.
 pub fn absolute(location: &str) -> Result<String> {
+    if location.starts_with("iceberg+rest://") {
+        return Ok(location.to_owned());
+    }
     let (path, is_glob) = match parse(location)? {
         Target::Path(path) => (path, false),
         Target::Glob(glob) => (glob.path(), true),

@@ -42,6 +42,7 @@ pub(in crate::source) fn assemble(
     settle(opened.iter_mut().map(|opened| &mut opened.file), types, |key| {
         stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
     })?;
+    settle_defaults(&mut opened);
     let refused = refusals(&opened);
     let mut delivered = DeliveredColumns::default();
     let schemas = opened.iter().map(|opened| Ok((opened.file.shown.clone(), delivered.of(opened)?)));
@@ -101,6 +102,25 @@ pub(in crate::source) fn assemble(
         });
     }
     Catalog::new(files, Unified { schema: common, refused }, known, identities.into())
+}
+
+/// Makes constants of the defaults of columns that files lack. Files that lack the same share them.
+fn settle_defaults(opened: &mut [Opened]) {
+    let mut known: HashMap<_, Constants> = HashMap::new();
+    for Opened { file, footer, .. } in opened.iter_mut().filter(|opened| !opened.file.defaults.is_empty()) {
+        let Some(columns) = footer.as_ref().map(|footer| &footer.columns) else { continue };
+        let address = |constants: &Constants| Arc::as_ptr(constants).cast::<Constant>().addr();
+        let key = (Arc::as_ptr(columns).addr(), address(&file.constants), address(&file.defaults));
+        let settled = known.entry(key).or_insert_with(|| {
+            let is_constant = |name: &str| file.constants.iter().any(|it| it.field.name() == name);
+            let is_lacking = |default: &&Constant| {
+                let name = default.field.name();
+                columns.schema.column_with_name(name).is_none() && !is_constant(name)
+            };
+            file.constants.iter().chain(file.defaults.iter().filter(is_lacking)).cloned().collect()
+        });
+        file.constants = settled.clone();
+    }
 }
 
 /// The columns that cannot be read in a file, each with the first such file.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use forebay_arrow::fail::OrFail;
-use forebay_base::Result;
+use forebay_base::{Error, ErrorKind, Result};
 use parquet::basic::{ConvertedType, LogicalType, Repetition};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
-use crate::snapshot::{ColumnName, ColumnNames};
+use crate::snapshot::{ColumnName, ColumnNames, FoundBy};
 
 /// The prefix of the name of a field that the table does not have, since another field may have its name now.
 const DROPPED: &str = "(not in the table) ";
@@ -16,7 +16,12 @@ const DROPPED: &str = "(not in the table) ";
 pub(super) fn renamed(schema: &SchemaDescriptor, names: &ColumnNames) -> Result<SchemaDescPtr> {
     let root = schema.root_schema();
     let has_ids = root.get_fields().iter().any(|field| field.get_basic_info().has_id());
-    let by_id = names.by_id && has_ids;
+    if names.found == FoundBy::IdAlone && !has_ids {
+        let cause = "the columns of the file have no numbers, and the table has no names for them";
+        return Err(Error::new(ErrorKind::Unsupported, cause)
+            .hint("set the property `schema.name-mapping.default` of the table"));
+    }
+    let by_id = names.found != FoundBy::Name && has_ids;
     let fields = members(root.get_fields(), &names.columns, by_id)?;
     let message = Type::group_type_builder(root.name()).with_fields(fields).build().or_fail()?;
     Ok(Arc::new(SchemaDescriptor::new(Arc::new(message))))
@@ -128,9 +133,9 @@ mod tests {
         ColumnName { name: name.to_owned(), stored: stored.to_owned(), id: Some(id), inner }
     }
 
-    fn paths(message: &str, by_id: bool, columns: Vec<ColumnName>) -> Vec<String> {
+    fn paths(message: &str, found: FoundBy, columns: Vec<ColumnName>) -> Vec<String> {
         let schema = SchemaDescriptor::new(Arc::new(parse_message_type(message).unwrap()));
-        let renamed = renamed(&schema, &ColumnNames { by_id, columns }).unwrap();
+        let renamed = renamed(&schema, &ColumnNames { found, columns }).unwrap();
         renamed.columns().iter().map(|column| column.path().string()).collect()
     }
 
@@ -155,7 +160,7 @@ mod tests {
             name("m", "c4", 4, vec![name("key", "key", 0, vec![]), value]),
         ];
         assert_eq!(
-            paths(message, false, columns),
+            paths(message, FoundBy::Name, columns),
             [
                 "a",
                 "b.list.element.x",
@@ -171,9 +176,12 @@ mod tests {
     fn columns_are_found_by_number_in_files_that_have_some() {
         let columns = || vec![name("a", "c1", 1, vec![]), name("b", "c2", 2, vec![])];
         let numbered = "message m { optional int32 c2 = 1; optional int32 x = 2; optional int32 c1; }";
-        assert_eq!(paths(numbered, true, columns()), ["a", "b", "(not in the table) c1"]);
-        assert_eq!(paths(numbered, false, columns())[0], "b");
+        assert_eq!(paths(numbered, FoundBy::Id, columns()), ["a", "b", "(not in the table) c1"]);
+        assert_eq!(paths(numbered, FoundBy::Name, columns())[0], "b");
         let without = "message m { optional int32 c2; optional int32 c1; }";
-        assert_eq!(paths(without, true, columns()), ["b", "a"]);
+        assert_eq!(paths(without, FoundBy::Id, columns()), ["b", "a"]);
+        let schema = SchemaDescriptor::new(Arc::new(parse_message_type(without).unwrap()));
+        let refused = renamed(&schema, &ColumnNames { found: FoundBy::IdAlone, columns: columns() });
+        assert!(refused.unwrap_err().to_string().contains("have no numbers"));
     }
 }

@@ -11,10 +11,16 @@ use parquet::file::metadata::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::check::check;
+#[cfg(feature = "iceberg")]
+use super::fetch::fetch;
 use super::names::renamed;
 use super::{claims, mend, structure};
 use crate::catalog::{FileColumns, KnownColumns};
 use crate::snapshot::ColumnNames;
+#[cfg(feature = "iceberg")]
+use crate::snapshot::DataFile;
+#[cfg(feature = "iceberg")]
+use crate::source::store::Store;
 
 /// A footer that was parsed and checked.
 pub(super) struct Parsed {
@@ -33,6 +39,20 @@ pub(super) async fn on_runtime<T: Send + 'static>(
         true => Err(Error::new(ErrorKind::Closed, "the runtime was shut down")),
         false => Err(Error::new(ErrorKind::Internal, error.to_string())),
     })
+}
+
+/// The metadata of a file of a table, and its columns under the names of their table.
+#[cfg(feature = "iceberg")]
+pub(in crate::source) async fn whole(
+    store: &Store,
+    file: &DataFile,
+    names: &Arc<ColumnNames>,
+) -> Result<(ParquetMetaData, Arc<FileColumns>)> {
+    let (bytes, _permit) = fetch(store, file.volume, &file.pin, None).await?;
+    let (size, names) = (file.pin.size, names.clone());
+    let parsed = on_runtime(move || parse(&bytes, size, &KnownColumns::default(), Some(&names))).await?;
+    let metadata = claims::with_sizes(store, file.volume, &file.pin, parsed.metadata).await?;
+    Ok((metadata, parsed.columns))
 }
 
 /// The columns are under the names of their table, where the file is in one.

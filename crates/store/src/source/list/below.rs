@@ -86,6 +86,28 @@ pub(in crate::source) fn written(
     }
 }
 
+/// A file anywhere in a volume by its path, size and version. On the local disk the path may be of anything, and is
+/// looked at.
+pub(in crate::source) async fn beside(
+    store: &Store,
+    volume: usize,
+    path: &str,
+    (size, version): (u64, FileVersion),
+) -> Result<DataFile> {
+    match store.volume(volume)? {
+        Volume::Remote(remote) => {
+            let whole = remote.shown(path);
+            let path = remote::file::path(path).map_err(|error| error.at(Place::file(whole.as_str())))?;
+            let pin = Pin { path, size, version };
+            Ok(DataFile::plain(whole.as_str().into(), whole, volume, pin))
+        }
+        Volume::Local => {
+            let path = std::path::Path::new("/").join(path);
+            store.blocking(move || local::file::file(path, volume)).await
+        }
+    }
+}
+
 /// The file at a path of a volume as it is now, if it is there.
 pub(in crate::source) async fn pinned(store: &Store, volume: usize, path: &Path) -> Result<Option<Pin>> {
     match store.volume(volume)? {

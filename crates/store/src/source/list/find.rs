@@ -3,7 +3,7 @@
 use forebay_base::{Error, ErrorKind, Place, Result};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::location::Location;
+use super::location::{FoundTable, Location};
 use super::{local, remote, splits};
 use crate::snapshot::{AsOf, Snapshot};
 use crate::source::clouds::Meaning;
@@ -22,7 +22,8 @@ pub(in crate::source) async fn find(
     targets: Vec<(usize, Target)>,
     as_of: AsOf,
 ) -> Result<Snapshot> {
-    let finds = targets.into_iter().map(|(volume, target)| find_one(store, volume, target, as_of).boxed());
+    let finds =
+        targets.into_iter().map(|(volume, target)| find_one(store, volume, target, as_of.clone()).boxed());
     let all = Snapshot::union(stream::iter(finds).buffered(AT_ONCE).try_collect().await?)?;
     store.blocking(move || local::refuse_twins(&all.files).map(|()| all)).await
 }
@@ -60,6 +61,8 @@ async fn snapshot(store: &Store, volume: usize, location: Location, as_of: AsOf)
             snapshot.splits = splits::several(&snapshot.root, paths).into_iter().collect();
             Ok(snapshot)
         }
-        Location::Table(format, root) => format.snapshot(&TableFolder { store, volume, root, as_of }).await,
+        Location::Table(FoundTable { format, root, opened }) => {
+            format.snapshot(&TableFolder { store, volume, root, as_of, opened }).await
+        }
     }
 }

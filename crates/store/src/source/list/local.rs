@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use forebay_arrow::fail::Foreign;
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::location::Location;
+use super::location::{FoundTable, Location};
 use super::names::{COMMON_METADATA, chosen, has_suffix, is_hidden, nothing};
 use super::partition::note_keys;
 use crate::snapshot::{DataFile, FileVersion, IndexPlace, MetadataFile, Pin, Snapshot};
@@ -30,11 +30,14 @@ pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
                 true => {
                     tables::refuse_above(path)?;
                     if let Some(format) = tables::of_folder(path) {
-                        return Ok(Location::Table(format, TableRoot::Folder(path.clone())));
+                        return Ok(Location::table(format, TableRoot::Folder(path.clone())));
                     }
                     folder(path)?
                 }
-                false => Snapshot::of_file(entry(path.clone(), &kind)?),
+                false => match table_of(path)? {
+                    Some(table) => return Ok(Location::Table(table)),
+                    None => Snapshot::of_file(entry(path.clone(), &kind)?),
+                },
             }
         }
         Target::Glob(glob) => matching(glob)?,
@@ -46,6 +49,16 @@ pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
     snapshot.indexes.iter_mut().for_each(|place| place.volume = volume);
     snapshot.common_metadata.iter_mut().for_each(|file| file.volume = volume);
     Ok(Location::Files(snapshot))
+}
+
+/// The table that is opened by the file at a path, if there is one.
+fn table_of(path: &Path) -> Result<Option<FoundTable>> {
+    let absolute = absolute(path)?;
+    let opened = absolute.to_str().and_then(tables::opened_by);
+    Ok(opened.map(|(format, folder, name)| {
+        let root = TableRoot::Folder(PathBuf::from(if folder.is_empty() { "/" } else { folder }));
+        FoundTable { format, root, opened: Some(name.to_owned()) }
+    }))
 }
 
 /// The Parquet files below a folder.

@@ -10,7 +10,7 @@ mod partition;
 mod remote;
 mod splits;
 
-pub(super) use below::{file_below, files_in, location, pinned, written};
+pub(super) use below::{beside, file_below, files_in, location, pinned, written};
 pub(super) use find::{find, find_in};
 pub use key_types::KeyTypes;
 pub(super) use names::COMMON_METADATA;

@@ -10,7 +10,7 @@ use futures::future::try_join_all;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
-use super::location::Location;
+use super::location::{FoundTable, Location};
 use super::names::{COMMON_METADATA, chosen, has_suffix, is_hidden, nothing};
 use super::partition::note_keys;
 use crate::snapshot::{DataFile, IndexPlace, MetadataFile, Pin, Snapshot};
@@ -48,6 +48,9 @@ pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Res
         Error::new(ErrorKind::Unsupported, "a folder cannot be listed over plain HTTP")
             .hint("give the URLs of the files as a list")
     };
+    if let Some(table) = table_of(key) {
+        return Ok(Location::Table(table));
+    }
     let here = Here { remote, volume };
     let found = match key.is_empty() || key.ends_with('/') {
         true => Err(no_list()),
@@ -117,6 +120,9 @@ impl Here<'_> {
     }
 
     async fn file_or_folder(&self, key: &str) -> Result<Location> {
+        if let Some(table) = table_of(key) {
+            return Ok(Location::Table(table));
+        }
         match self.file(key).await? {
             Some(file) => Ok(Location::Files(file)),
             None => self.folder(key).await,
@@ -158,7 +164,7 @@ impl Here<'_> {
             Some(few) => few,
             // A table has a list of its own.
             None => match self.table(key).await? {
-                Some(format) => return Ok(Location::Table(format, TableRoot::Key(prefix.to_string()))),
+                Some(format) => return Ok(Location::table(format, TableRoot::Key(prefix.to_string()))),
                 None => self.remote.list(&prefix).await?,
             },
         };
@@ -173,7 +179,7 @@ impl Here<'_> {
         }
         let tables = || all.iter().filter_map(|seen| tables::shown_by(seen.relative));
         if let Some((_, format)) = tables().find(|(folder, _)| folder.is_empty()) {
-            return Ok(Location::Table(format, TableRoot::Key(prefix.to_string())));
+            return Ok(Location::table(format, TableRoot::Key(prefix.to_string())));
         }
         if let Some((folder, format)) = tables().next() {
             let shown = self.remote.shown(&joined(prefix.as_ref(), folder.trim_end_matches('/')));
@@ -367,6 +373,12 @@ impl Here<'_> {
     fn data_file(&self, meta: &ObjectMeta) -> Result<DataFile> {
         file::data_file(self.remote, self.volume, meta)
     }
+}
+
+/// The table that is opened by the file of a key, if there is one.
+fn table_of(key: &str) -> Option<FoundTable> {
+    let (format, folder, name) = tables::opened_by(key)?;
+    Some(FoundTable { format, root: TableRoot::Key(folder.to_owned()), opened: Some(name.to_owned()) })
 }
 
 /// The files of a listing below its prefix.

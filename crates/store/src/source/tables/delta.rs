@@ -16,7 +16,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use super::format::{FoundFile, Sign, TableFolder, TableFormat};
 use crate::row_set::RowSet;
 use crate::snapshot::{
-    AsOf, ColumnName, ColumnNames, Constant, DataFile, Snapshot, TableVersion, time_shown,
+    AsOf, ColumnName, ColumnNames, Constant, DataFile, FoundBy, Snapshot, TableVersion, time_shown,
 };
 
 /// Files of the log, or with deletion vectors, that are read at the same time.
@@ -65,6 +65,10 @@ impl<'a> Log<'a> {
             AsOf::Newest => None,
             AsOf::Version(version) => Some(version),
             AsOf::Time(time) => Some(self.version_at(time).await?),
+            AsOf::Named(name) => {
+                let cause = format!("a Delta table has no branches and tags, such as {name:?}");
+                return Err(Error::invalid(cause).hint("give the number of a version, or a time"));
+            }
         };
         let table = self.replay(wanted).await?;
         let time = self.time_of(&table).await?;
@@ -73,13 +77,15 @@ impl<'a> Log<'a> {
             table.columns.iter().map(|column| column.field.clone()).collect::<Vec<_>>(),
         ));
         let names = table.columns.iter().map(|column| column_name(&column.stored)).collect();
-        let names = Arc::new(ColumnNames { by_id: table.found == Found::ById, columns: names });
+        let found = if table.found == Found::ById { FoundBy::Id } else { FoundBy::Name };
+        let names = Arc::new(ColumnNames { found, columns: names });
         let constants = self.constants(&table)?;
         let about = TableVersion {
             format: SIGN.format,
             location: self.location.as_str().into(),
             id: table.id.as_str().into(),
             version: table.version,
+            other_schema: None,
             time,
             features: table.features.clone(),
             partition_columns: table.partition_columns.clone(),

@@ -21,6 +21,11 @@ pub trait TableFormat: Sync {
     /// The present state of the table.
     fn snapshot<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<Snapshot>>;
 
+    /// Whether a file of its list, which shows one version, is opened as the table.
+    fn opens_by_file(&self) -> bool {
+        false
+    }
+
     /// The next move in the refusal to read the table's files as plain ones.
     fn advice(&self) -> String {
         "open the folder of the table by itself".to_string()
@@ -64,6 +69,8 @@ pub struct TableFolder<'a> {
     pub(in crate::source) volume: usize,
     pub(in crate::source) root: TableRoot,
     pub(in crate::source) as_of: AsOf,
+    /// The file of its list that was opened, if it was one.
+    pub(in crate::source) opened: Option<String>,
 }
 
 /// A file that a listing of a table's folder found.
@@ -80,7 +87,12 @@ pub struct FoundFile {
 impl TableFolder<'_> {
     /// Which version of the table is wanted.
     pub fn as_of(&self) -> AsOf {
-        self.as_of
+        self.as_of.clone()
+    }
+
+    /// The name of the file of its list that was opened, if it was not the folder.
+    pub fn opened(&self) -> Option<&str> {
+        self.opened.as_deref()
     }
 
     /// The folder, as an absolute path or URL without a `/` at the end.
@@ -106,6 +118,15 @@ impl TableFolder<'_> {
     /// `Invalid` for a path that no file has.
     pub fn written(&self, relative: &str, size: u64, version: u64) -> Result<DataFile> {
         list::written(self.store, self.volume, &self.root, relative, (size, FileVersion::OfTable(version)))
+    }
+
+    /// A file that is not in the folder, by its absolute path in the store and its size, without a look at it where the
+    /// store is remote. The table, which has `version` now, must not write it again.
+    ///
+    /// # Errors
+    /// `Invalid` for a path that no file has; on the local disk also what a look at it shows.
+    pub async fn beside(&self, path: &str, size: u64, version: u64) -> Result<DataFile> {
+        list::beside(self.store, self.volume, path, (size, FileVersion::OfTable(version))).await
     }
 
     /// Byte ranges of a file, each in full.

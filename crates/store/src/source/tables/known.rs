@@ -10,12 +10,17 @@ use super::refused;
 use crate::source::local::place;
 
 /// The formats of this crate, which go before those that others [register](register_table_format).
-const OWN: [&dyn TableFormat; 4] = [DELTA, &refused::HUDI, &refused::ICEBERG, &refused::LANCE];
+const OWN: [&dyn TableFormat; 4] = [DELTA, &refused::HUDI, ICEBERG, &refused::LANCE];
 
 #[cfg(feature = "delta")]
 const DELTA: &dyn TableFormat = &super::delta::Delta;
 #[cfg(not(feature = "delta"))]
 const DELTA: &dyn TableFormat = &refused::DELTA;
+
+#[cfg(feature = "iceberg")]
+const ICEBERG: &dyn TableFormat = &super::iceberg::Iceberg;
+#[cfg(not(feature = "iceberg"))]
+const ICEBERG: &dyn TableFormat = &refused::ICEBERG;
 
 /// The formats of others, in the order in which they were registered.
 static REGISTERED: RwLock<Vec<&dyn TableFormat>> = RwLock::new(Vec::new());
@@ -61,6 +66,17 @@ pub(in crate::source) fn shown_by(path: &str) -> Option<(&str, &'static dyn Tabl
     None
 }
 
+/// The table that is opened by a file of its list: its format, its folder without a `/` at the end, and the name of
+/// the file.
+pub(in crate::source) fn opened_by(path: &str) -> Option<(&'static dyn TableFormat, &str, &str)> {
+    let (list, name) = path.rsplit_once('/')?;
+    let (folder, list) = list.rsplit_once('/').unwrap_or(("", list));
+    let is_it = |format: &dyn TableFormat| {
+        format.opens_by_file() && format.sign().folder == list && format.sign().is_file(name)
+    };
+    find(is_it).map(|format| (format, folder, name))
+}
+
 /// Whether a folder of this name may show that the one it is in is a table.
 pub(in crate::source) fn is_sign(name: &str) -> bool {
     find(|format| format.sign().folder == name).is_some()
@@ -101,7 +117,7 @@ mod tests {
     #[test]
     fn a_table_is_refused_by_the_name_of_its_format() {
         let refused = |format: &dyn TableFormat| refusal(format, Place::default()).cause().to_owned();
-        assert!(refused(&refused::ICEBERG).starts_with("this is the folder of an Iceberg table: "));
+        assert!(refused(ICEBERG).starts_with("this is the folder of an Iceberg table: "));
         assert!(refused(DELTA).starts_with("this is the folder of a Delta table: "));
     }
 

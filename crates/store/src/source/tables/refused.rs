@@ -1,4 +1,4 @@
-//! Formats that are recognised and refused: Hudi, Iceberg and Lance, and Delta where its feature is off.
+//! Formats that are recognised and refused: Hudi and Lance, and Delta and Iceberg where their features are off.
 
 use std::future::ready;
 
@@ -14,6 +14,7 @@ pub(super) const DELTA: Refused =
     Refused(Sign { format: "Delta", folder: "_delta_log", suffix: None, holds_parquet: true });
 pub(super) const HUDI: Refused =
     Refused(Sign { format: "Hudi", folder: ".hoodie", suffix: None, holds_parquet: true });
+#[cfg(not(feature = "iceberg"))]
 pub(super) const ICEBERG: Refused = Refused(Sign {
     format: "Iceberg",
     folder: "metadata",

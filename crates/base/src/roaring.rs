@@ -1,5 +1,5 @@
-//! Sets of numbers as deletion vectors have them: bitmaps in the portable form of Roaring, one for each upper
-//! half of 64-bit numbers.
+//! Sets of numbers as the deletion vectors of tables have them: bitmaps in the portable form of Roaring, one for
+//! each upper half of 64-bit numbers.
 
 use std::ops::Range;
 
@@ -21,8 +21,28 @@ const LONGEST_ARRAY: u32 = 4_096;
 /// The bytes of a container that is a bitmap.
 const BITMAP_BYTES: usize = 8_192;
 
+/// The bytes of a set of `size` bytes that is in a frame: its size in front and its checksum behind.
+///
+/// # Errors
+/// What is wrong with the frame, as the end of a sentence.
+pub fn unframed(bytes: &[u8], size: u64) -> Result<&[u8], String> {
+    let parts = bytes.split_at_checked(4).and_then(|(size, rest)| {
+        let (data, checksum) = rest.split_at_checked(rest.len().checked_sub(4)?)?;
+        let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
+        Some((number(size)?, data, number(checksum)?))
+    });
+    let (said, data, checksum) = parts.ok_or("it ends early")?;
+    if u64::from(said) != size {
+        return Err(format!("it has {said} bytes, the table says {size}"));
+    }
+    match crc32fast::hash(data) == checksum {
+        true => Ok(data),
+        false => Err("its checksum is wrong".to_owned()),
+    }
+}
+
 /// The numbers of a set as ranges that ascend and do not touch; `None` where the bytes are malformed.
-pub(crate) fn ranges(bytes: &[u8]) -> Option<Vec<Range<u64>>> {
+pub fn ranges(bytes: &[u8]) -> Option<Vec<Range<u64>>> {
     let mut input = Input(bytes);
     let mut found = Found::default();
     if input.u32()? != MAGIC {

@@ -1,0 +1,234 @@
+//! The schema that a file was written with.
+
+use std::collections::HashMap;
+
+use serde_json::Value as Json;
+
+use super::values::{Input, Value, Wanted};
+
+/// How deep values are nested at most.
+const DEEPEST: usize = 32;
+
+/// A schema: its nodes, of which the first one is that of a record of the file.
+#[derive(Debug)]
+pub(super) struct Schema {
+    nodes: Vec<Node>,
+    root: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Null,
+    Boolean,
+    Int,
+    Long,
+    Float,
+    Double,
+    Bytes,
+    Text,
+    Fixed(usize),
+    Enum,
+    Array(usize),
+    Map(usize),
+    Union(Vec<usize>),
+    /// The fields, each with its number.
+    Record(Vec<(i32, usize)>),
+}
+
+/// The number of a field without one.
+const NONE: i32 = i32::MIN;
+
+impl Schema {
+    /// Reads the JSON of a schema; `None` where it makes no sense.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let json: Json = serde_json::from_str(text).ok()?;
+        let mut parser = Parser::default();
+        let root = parser.node(&json)?;
+        let nodes = parser.nodes;
+        matches!(nodes.get(root)?, Node::Record(_)).then_some(Schema { nodes, root })
+    }
+
+    /// The next record of the input: of its fields those that are wanted.
+    pub(super) fn value(&self, input: &mut Input<'_>, wanted: Wanted) -> Option<Value> {
+        self.read(self.root, input, wanted, DEEPEST)
+    }
+
+    fn read(&self, node: usize, input: &mut Input<'_>, wanted: Wanted, depth: usize) -> Option<Value> {
+        let depth = depth.checked_sub(1)?;
+        input.step()?;
+        Some(match self.nodes.get(node)? {
+            Node::Null => Value::Null,
+            Node::Boolean => Value::Boolean(input.boolean()?),
+            Node::Int => Value::Int(input.int()?),
+            Node::Long => Value::Long(input.long()?),
+            Node::Float => Value::Float(u32::from_le_bytes(input.take(4)?.try_into().ok()?)),
+            Node::Double => Value::Double(u64::from_le_bytes(input.take(8)?.try_into().ok()?)),
+            Node::Bytes => Value::Bytes(input.bytes()?.into()),
+            Node::Text => Value::Text(std::str::from_utf8(input.bytes()?).ok()?.into()),
+            Node::Fixed(size) => Value::Bytes(input.take(*size)?.into()),
+            Node::Enum => Value::Int(input.int()?),
+            Node::Union(branches) => {
+                let branch = usize::try_from(input.long()?).ok()?;
+                self.read(*branches.get(branch)?, input, wanted, depth)?
+            }
+            Node::Array(item) => {
+                let mut items = Vec::new();
+                self.items(input, |input| {
+                    let before = input.left();
+                    items.push(self.read(*item, input, wanted, depth)?);
+                    (input.left() < before).then_some(())
+                })?;
+                Value::Array(items)
+            }
+            Node::Map(value) => {
+                // Nothing that is wanted is in one.
+                self.items(input, |input| {
+                    input.bytes()?;
+                    self.skip(*value, input, depth)
+                })?;
+                Value::Null
+            }
+            Node::Record(fields) => {
+                let mut members = Vec::new();
+                for (id, node) in fields {
+                    match wanted.inside(*id) {
+                        Some(inside) => members.push((*id, self.read(*node, input, inside, depth)?)),
+                        None => self.skip(*node, input, depth)?,
+                    }
+                }
+                Value::Record(members)
+            }
+        })
+    }
+
+    fn skip(&self, node: usize, input: &mut Input<'_>, depth: usize) -> Option<()> {
+        let depth = depth.checked_sub(1)?;
+        input.step()?;
+        match self.nodes.get(node)? {
+            Node::Null => Some(()),
+            Node::Boolean => input.boolean().map(drop),
+            Node::Int | Node::Long | Node::Enum => input.long().map(drop),
+            Node::Float => input.take(4).map(drop),
+            Node::Double => input.take(8).map(drop),
+            Node::Bytes | Node::Text => input.bytes().map(drop),
+            Node::Fixed(size) => input.take(*size).map(drop),
+            Node::Union(branches) => {
+                let branch = usize::try_from(input.long()?).ok()?;
+                self.skip(*branches.get(branch)?, input, depth)
+            }
+            Node::Array(item) => self.items(input, |input| {
+                let before = input.left();
+                self.skip(*item, input, depth)?;
+                (input.left() < before).then_some(())
+            }),
+            Node::Map(value) => self.items(input, |input| {
+                input.bytes()?;
+                self.skip(*value, input, depth)
+            }),
+            Node::Record(fields) => fields.iter().try_for_each(|(_, node)| self.skip(*node, input, depth)),
+        }
+    }
+
+    /// Takes each item of an array or a map.
+    fn items<'a>(
+        &self,
+        input: &mut Input<'a>,
+        mut take: impl FnMut(&mut Input<'a>) -> Option<()>,
+    ) -> Option<()> {
+        loop {
+            let count = input.block()?;
+            if count == 0 {
+                return Some(());
+            }
+            for _ in 0..count {
+                take(input)?;
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Parser {
+    nodes: Vec<Node>,
+    named: HashMap<String, usize>,
+}
+
+impl Parser {
+    fn node(&mut self, json: &Json) -> Option<usize> {
+        match json {
+            Json::String(name) => match primitive(name) {
+                Some(node) => Some(self.push(node)),
+                None => self.named.get(name.rsplit('.').next()?).copied(),
+            },
+            Json::Array(branches) => {
+                let branches = branches.iter().map(|branch| self.node(branch)).collect::<Option<_>>()?;
+                Some(self.push(Node::Union(branches)))
+            }
+            Json::Object(object) => match object.get("type")? {
+                Json::String(kind) => self.of_kind(kind, json),
+                inner => self.node(inner),
+            },
+            _ => None,
+        }
+    }
+
+    fn of_kind(&mut self, kind: &str, json: &Json) -> Option<usize> {
+        match kind {
+            "array" => {
+                let item = self.node(json.get("items")?)?;
+                Some(self.push(Node::Array(item)))
+            }
+            "map" => {
+                let value = self.node(json.get("values")?)?;
+                Some(self.push(Node::Map(value)))
+            }
+            "fixed" => {
+                let size = usize::try_from(json.get("size")?.as_u64()?).ok()?;
+                Some(self.name(json, Node::Fixed(size))?)
+            }
+            "enum" => self.name(json, Node::Enum),
+            "record" | "error" => {
+                let record = self.name(json, Node::Record(Vec::new()))?;
+                let mut fields = Vec::new();
+                for field in json.get("fields")?.as_array()? {
+                    let id = field.get("field-id").and_then(Json::as_i64);
+                    let id = id.and_then(|id| i32::try_from(id).ok()).unwrap_or(NONE);
+                    fields.push((id, self.node(field.get("type")?)?));
+                }
+                self.nodes[record] = Node::Record(fields);
+                Some(record)
+            }
+            other => match primitive(other) {
+                Some(node) => Some(self.push(node)),
+                None => self.named.get(other.rsplit('.').next()?).copied(),
+            },
+        }
+    }
+
+    fn push(&mut self, node: Node) -> usize {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    /// Adds a node that others may refer to by its name.
+    fn name(&mut self, json: &Json, node: Node) -> Option<usize> {
+        let name = json.get("name")?.as_str()?.rsplit('.').next()?.to_owned();
+        let at = self.push(node);
+        self.named.insert(name, at);
+        Some(at)
+    }
+}
+
+fn primitive(name: &str) -> Option<Node> {
+    Some(match name {
+        "null" => Node::Null,
+        "boolean" => Node::Boolean,
+        "int" => Node::Int,
+        "long" => Node::Long,
+        "float" => Node::Float,
+        "double" => Node::Double,
+        "bytes" => Node::Bytes,
+        "string" => Node::Text,
+        _ => return None,
+    })
+}

@@ -1,0 +1,157 @@
+//! Values, and the bytes that they are read from.
+
+/// A value of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Value {
+    Null,
+    Boolean(bool),
+    Int(i32),
+    Long(i64),
+    /// By its bits.
+    Float(u32),
+    /// By its bits.
+    Double(u64),
+    Bytes(Box<[u8]>),
+    Text(Box<str>),
+    Array(Vec<Value>),
+    /// The fields that were wanted, by their numbers.
+    Record(Vec<(i32, Value)>),
+}
+
+impl Value {
+    /// The field of a record with this number, with null in its place.
+    pub(crate) fn replaced(&mut self, id: i32) -> Option<Value> {
+        let Value::Record(fields) = self else { return None };
+        let (_, value) = fields.iter_mut().find(|(field, _)| *field == id)?;
+        Some(std::mem::replace(value, Value::Null))
+    }
+
+    /// The field of a record with this number, unless it is null.
+    pub(crate) fn take(&mut self, id: i32) -> Option<Value> {
+        self.replaced(id).filter(|value| *value != Value::Null)
+    }
+
+    /// A whole number.
+    pub(crate) fn number(self) -> Option<i64> {
+        match self {
+            Value::Int(number) => Some(number.into()),
+            Value::Long(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text(self) -> Option<Box<str>> {
+        match self {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn items(self) -> Option<Vec<Value>> {
+        match self {
+            Value::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+}
+
+/// Which fields of records are read; the others are passed over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// The numbers of the fields; `None` for all of them.
+    ids: Option<&'static [i32]>,
+    /// The field that is read with all that is in it.
+    whole: i32,
+}
+
+impl Wanted {
+    /// The fields with these numbers, of which one is read with all that is in it.
+    pub(crate) const fn fields(ids: &'static [i32], whole: i32) -> Self {
+        Wanted { ids: Some(ids), whole }
+    }
+
+    /// What is wanted inside a field; `None` if the field is not wanted itself.
+    pub(super) fn inside(self, id: i32) -> Option<Self> {
+        match self.ids {
+            Some(ids) if !ids.contains(&id) => None,
+            Some(_) if id == self.whole => Some(Wanted { ids: None, ..self }),
+            _ => Some(self),
+        }
+    }
+}
+
+/// Values that are read for each byte at most: those without a byte, and those around others.
+const STEPS: usize = 32;
+
+/// Bytes that were not read yet.
+pub(super) struct Input<'a> {
+    bytes: &'a [u8],
+    /// Values that may be read.
+    steps: usize,
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Input { bytes, steps: bytes.len().saturating_add(1).saturating_mul(STEPS) }
+    }
+
+    /// Counts a value; `None` where there are too many without a byte.
+    pub(super) fn step(&mut self) -> Option<()> {
+        self.steps = self.steps.checked_sub(1)?;
+        Some(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.bytes.split_at_checked(count)?;
+        self.bytes = rest;
+        Some(taken)
+    }
+
+    /// A number of 64 bits in its variable length, which has its sign in the lowest bit.
+    pub(super) fn long(&mut self) -> Option<i64> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = u64::from(*self.take(1)?.first()?);
+            number |= (byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some((number >> 1) as i64 ^ -((number & 1) as i64));
+            }
+        }
+        None
+    }
+
+    pub(super) fn int(&mut self) -> Option<i32> {
+        i32::try_from(self.long()?).ok()
+    }
+
+    pub(super) fn boolean(&mut self) -> Option<bool> {
+        match self.take(1)? {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Bytes behind their length.
+    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.long()?).ok()?;
+        self.take(length)
+    }
+
+    /// The number of items that follow, in an array or a map; 0 at its end.
+    pub(super) fn block(&mut self) -> Option<u64> {
+        let count = self.long()?;
+        if count < 0 {
+            self.long()?;
+        }
+        Some(count.unsigned_abs())
+    }
+}

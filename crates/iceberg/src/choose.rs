@@ -1,0 +1,181 @@
+//! Which snapshot of a table is meant.
+
+use forebay_base::{Error, ErrorKind, Result};
+
+use crate::metadata::{Metadata, Snapshot};
+
+/// Numbers or names that a message lists before it stops.
+const SHOWN: usize = 5;
+
+/// The type of a branch, which goes on; a tag stays.
+const BRANCH: &str = "branch";
+
+/// The snapshot that is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted<'a> {
+    /// The current one.
+    Newest,
+    /// The one with this number.
+    Id(u64),
+    /// That of a branch or a tag; or the one with a number and the number of the schema that it is read with, such as
+    /// `7@2`.
+    Named(&'a str),
+    /// The one that was current at a time, in milliseconds since 1970.
+    Time(i64),
+}
+
+/// A snapshot, and the schema that it is read with.
+#[derive(Debug)]
+pub struct Chosen<'a> {
+    /// The snapshot; `None` for a table that has none yet.
+    pub snapshot: Option<&'a Snapshot>,
+    /// The number of the schema.
+    pub schema: i64,
+    /// Whether that is the one with which the snapshot is read by its number.
+    pub is_of_its_time: bool,
+}
+
+impl Metadata {
+    /// The snapshot that is wanted. A branch is read with the schema that the table has now, and all others with that
+    /// of their time.
+    ///
+    /// # Errors
+    /// `NotFound` where it was never there or has expired; `Unsupported` for an encrypted one.
+    pub fn choose(&self, wanted: Wanted<'_>) -> Result<Chosen<'_>> {
+        let (id, is_branch) = match wanted {
+            Wanted::Newest => match self.current {
+                Some(id) => (id, true),
+                None => {
+                    return Ok(Chosen { snapshot: None, schema: self.current_schema, is_of_its_time: true });
+                }
+            },
+            Wanted::Id(id) => (i64::try_from(id).map_err(|_| self.unknown(id))?, false),
+            Wanted::Named(name) => match (self.references.get(name), with_schema(name)) {
+                (Some(reference), _) => (reference.snapshot_id, reference.kind == BRANCH),
+                (None, Some((id, schema))) if self.schemas.contains_key(&schema) => {
+                    return Ok(Chosen { schema, is_of_its_time: false, ..self.choose(Wanted::Id(id))? });
+                }
+                (None, _) => return Err(self.unnamed(name)),
+            },
+            Wanted::Time(time) => (self.at(time)?, false),
+        };
+        let snapshot = self.snapshots.iter().find(|snapshot| snapshot.id == id);
+        let snapshot = snapshot.ok_or_else(|| self.unknown(id as u64))?;
+        if snapshot.key_id.is_some() {
+            return Err(Error::new(ErrorKind::Unsupported, "the table is encrypted, which is not read"));
+        }
+        let of_its_time = snapshot.schema_id.filter(|id| self.schemas.contains_key(id));
+        let of_its_time = of_its_time.unwrap_or(self.current_schema);
+        let schema = if is_branch { self.current_schema } else { of_its_time };
+        Ok(Chosen { snapshot: Some(snapshot), schema, is_of_its_time: schema == of_its_time })
+    }
+
+    /// The snapshot that was current at a time.
+    fn at(&self, time: i64) -> Result<i64> {
+        let logged = self.log.iter().filter(|logged| logged.timestamp_ms <= time);
+        let logged = logged.max_by_key(|logged| logged.timestamp_ms).map(|logged| logged.snapshot_id);
+        // Older writers keep no log.
+        let made = || {
+            let made = self.snapshots.iter().filter(|snapshot| snapshot.time <= time && self.log.is_empty());
+            made.max_by_key(|snapshot| snapshot.time).map(|snapshot| snapshot.id)
+        };
+        logged.or_else(made).ok_or_else(|| {
+            let error =
+                Error::new(ErrorKind::NotFound, "the table has no snapshot that was current at that time");
+            match self.snapshots.iter().min_by_key(|snapshot| snapshot.time) {
+                Some(first) => error.hint(format!("its oldest is {}", first.id)),
+                None => error,
+            }
+        })
+    }
+
+    fn unknown(&self, id: u64) -> Error {
+        let cause = format!("the table has no snapshot {id}: it has expired, or is of another table");
+        let mut kept: Vec<&Snapshot> = self.snapshots.iter().collect();
+        kept.sort_by_key(|snapshot| std::cmp::Reverse(snapshot.time));
+        let error = Error::new(ErrorKind::NotFound, cause);
+        match kept.is_empty() {
+            true => error,
+            false => {
+                error.hint(format!("it has {}", listed(kept.iter().map(|snapshot| snapshot.id.to_string()))))
+            }
+        }
+    }
+
+    fn unnamed(&self, name: &str) -> Error {
+        let error = Error::new(ErrorKind::NotFound, format!("the table has no branch or tag {name:?}"));
+        match self.references.is_empty() {
+            true => error,
+            false => error.hint(format!("it has {}", listed(self.references.keys().cloned()))),
+        }
+    }
+}
+
+/// The numbers of a snapshot and of a schema.
+fn with_schema(name: &str) -> Option<(u64, i64)> {
+    let (id, schema) = name.split_once('@')?;
+    Some((id.parse().ok()?, schema.parse().ok()?))
+}
+
+/// The first of some names, and how many others there are.
+fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = names.len().saturating_sub(SHOWN);
+    let shown = names.take(SHOWN).collect::<Vec<_>>().join(", ");
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn table() -> Metadata {
+        let schema = |id: i64| json!({"schema-id": id, "type": "struct", "fields": []});
+        let snapshot = |id: i64, time: i64, schema: i64| json!({"snapshot-id": id, "timestamp-ms": time, "manifest-list": "m", "schema-id": schema});
+        let json = json!({"format-version": 2, "location": "/t", "schemas": [schema(0), schema(1), schema(2)],
+            "current-schema-id": 2, "current-snapshot-id": 30,
+            "snapshots": [snapshot(10, 1_000, 0), snapshot(20, 2_000, 1), snapshot(30, 3_000, 1)],
+            "snapshot-log": [{"snapshot-id": 5, "timestamp-ms": 500}, {"snapshot-id": 10, "timestamp-ms": 1_000},
+                {"snapshot-id": 30, "timestamp-ms": 3_000}],
+            "refs": {"main": {"snapshot-id": 30, "type": "branch"}, "audit": {"snapshot-id": 20, "type": "branch"},
+                "release": {"snapshot-id": 10, "type": "tag"}}});
+        Metadata::parse(json.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn snapshots_are_chosen_by_number_name_and_time_with_their_schemas() {
+        let table = table();
+        for (wanted, id, schema) in [
+            (Wanted::Newest, 30, 2),
+            (Wanted::Id(30), 30, 1),
+            (Wanted::Named("main"), 30, 2),
+            (Wanted::Named("audit"), 20, 2),
+            (Wanted::Named("release"), 10, 0),
+            (Wanted::Named("10@2"), 10, 2),
+            (Wanted::Time(2_999), 10, 0),
+            (Wanted::Time(i64::MAX), 30, 1),
+        ] {
+            let chosen = table.choose(wanted).unwrap();
+            assert_eq!((chosen.snapshot.unwrap().id, chosen.schema), (id, schema), "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn snapshots_that_are_not_there_are_named_with_those_that_are() {
+        let table = table();
+        let refused = |wanted| {
+            let error = table.choose(wanted).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+            error.to_string()
+        };
+        assert!(
+            refused(Wanted::Id(7))
+                .contains("no snapshot 7: it has expired, or is of another table (it has 30, 20, 10)")
+        );
+        assert!(refused(Wanted::Id(u64::MAX)).contains("no snapshot 18446744073709551615"));
+        assert!(refused(Wanted::Named("x")).contains("no branch or tag \"x\" (it has audit, main, release)"));
+        assert!(refused(Wanted::Time(700)).contains("no snapshot 5: it has expired"));
+        assert!(refused(Wanted::Time(0)).contains("current at that time (its oldest is 10)"));
+    }
+}

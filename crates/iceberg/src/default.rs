@@ -1,0 +1,103 @@
+//! Defaults of columns, which the metadata has as JSON.
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
+use forebay_arrow::datatypes::{DataType, TimeUnit};
+use serde_json::Value as Json;
+
+use crate::avro::Value;
+
+/// The value of a default of a column; `None` where it is none of the type.
+pub(crate) fn value(data_type: &DataType, json: &Json) -> Option<Value> {
+    let text = || json.as_str();
+    Some(match data_type {
+        _ if json.is_null() => Value::Null,
+        DataType::Boolean => Value::Boolean(json.as_bool()?),
+        DataType::Int32 => Value::Int(i32::try_from(json.as_i64()?).ok()?),
+        DataType::Int64 => Value::Long(json.as_i64()?),
+        DataType::Float32 => Value::Float((json.as_f64()? as f32).to_bits()),
+        DataType::Float64 => Value::Double(json.as_f64()?.to_bits()),
+        DataType::Utf8View => Value::Text(text()?.into()),
+        DataType::Date32 => {
+            let date = NaiveDate::parse_from_str(text()?, "%Y-%m-%d").ok()?;
+            Value::Int(i32::try_from((date - NaiveDate::default()).num_days()).ok()?)
+        }
+        DataType::Time64(_) => {
+            let time = NaiveTime::parse_from_str(text()?, "%H:%M:%S%.f").ok()?;
+            let seconds = i64::from(time.num_seconds_from_midnight());
+            Value::Long(seconds * 1_000_000 + i64::from(time.nanosecond()) / 1_000)
+        }
+        DataType::Timestamp(unit, zone) => {
+            let time = match zone {
+                Some(_) => DateTime::parse_from_rfc3339(text()?).ok()?.to_utc(),
+                None => NaiveDateTime::parse_from_str(text()?, "%Y-%m-%dT%H:%M:%S%.f").ok()?.and_utc(),
+            };
+            Value::Long(match unit {
+                TimeUnit::Nanosecond => time.timestamp_nanos_opt()?,
+                _ => time.timestamp_micros(),
+            })
+        }
+        DataType::BinaryView => Value::Bytes(hex(text()?)?.into()),
+        DataType::FixedSizeBinary(_) => Value::Bytes(hex(&text()?.replace('-', ""))?.into()),
+        DataType::Decimal128(_, scale) => {
+            Value::Bytes(decimal(text()?, usize::try_from(*scale).ok()?)?.to_be_bytes().into())
+        }
+        _ => return None,
+    })
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = text.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+    Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+/// A decimal without its point, which has as many digits behind it as the scale.
+fn decimal(text: &str, scale: usize) -> Option<i128> {
+    let (digits, is_negative) = match text.strip_prefix('-') {
+        Some(digits) => (digits, true),
+        None => (text, false),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if fraction.len() > scale || whole.is_empty() {
+        return None;
+    }
+    let all = format!("{whole}{fraction:0<scale$}");
+    let number: i128 = all.bytes().all(|byte| byte.is_ascii_digit()).then(|| all.parse().ok())??;
+    Some(if is_negative { -number } else { number })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn defaults_are_values_of_their_columns() {
+        let moment = |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Into::into));
+        for (data_type, json, is) in [
+            (DataType::Boolean, json!(true), Value::Boolean(true)),
+            (DataType::Int32, json!(34), Value::Int(34)),
+            (DataType::Float64, json!(1.5), Value::Double(1.5f64.to_bits())),
+            (DataType::Date32, json!("1969-12-31"), Value::Int(-1)),
+            (DataType::Time64(TimeUnit::Microsecond), json!("00:00:01.000002"), Value::Long(1_000_002)),
+            (moment(None), json!("1970-01-01T00:00:00.000007"), Value::Long(7)),
+            (moment(Some("UTC")), json!("1970-01-01T01:00:00+01:00"), Value::Long(0)),
+            (DataType::BinaryView, json!("00ff"), Value::Bytes([0, 255].into())),
+            (DataType::Utf8View, json!("x"), Value::Text("x".into())),
+            (DataType::Decimal128(9, 2), json!("-14.2"), Value::Bytes((-1_420i128).to_be_bytes().into())),
+            (DataType::Int64, json!(null), Value::Null),
+        ] {
+            assert_eq!(value(&data_type, &json), Some(is), "{data_type} {json}");
+        }
+        for (data_type, json) in [
+            (DataType::Int32, json!(1i64 << 40)),
+            (DataType::Int32, json!("1")),
+            (DataType::Decimal128(9, 2), json!("1.234")),
+            (DataType::BinaryView, json!("0")),
+            (DataType::Date32, json!("yesterday")),
+        ] {
+            assert_eq!(value(&data_type, &json), None, "{data_type} {json}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Lists of manifests, and the entries of a manifest.
+
+use forebay_base::{Error, ErrorKind, Place, Result};
+
+use crate::avro::{self, Value, Wanted};
+
+/// The fields of a list of manifests, by their numbers.
+const LISTED: &[i32] = &[500, 501, 502, 515, 517, 519];
+
+/// The fields of a manifest.
+const ENTRY: &[i32] = &[0, 2, 3, 100, 101, 102, 103, 104, 131, 132, 134, 135, 143, 144, 145];
+
+/// The field with the values of a partition.
+const PARTITION: i32 = 102;
+
+/// A manifest: a list of files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Its location.
+    pub location: String,
+    /// Bytes, if they are known.
+    pub size: Option<u64>,
+    /// The number of the partitions of its files.
+    pub(crate) spec: i64,
+    /// Which commit it was added by, in order.
+    pub(crate) sequence: i64,
+    /// Whether its files delete rows.
+    pub(crate) has_deletes: bool,
+}
+
+/// A file that a manifest adds or keeps.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) content: Content,
+    pub(crate) location: Box<str>,
+    pub(crate) format: Box<str>,
+    pub(crate) partition: Value,
+    pub(crate) rows: u64,
+    pub(crate) size: u64,
+    /// Which commit its rows are of, in order.
+    pub(crate) sequence: i64,
+    /// Where its row groups begin.
+    pub(crate) row_groups: Option<usize>,
+    /// The numbers of the columns that deleted rows are told by.
+    pub(crate) equality: Vec<i32>,
+    /// The file that it deletes rows of, if it is one alone.
+    pub(crate) deletes_of: Option<Box<str>>,
+    /// The place of a deletion vector in its file, and its bytes.
+    pub(crate) blob: Option<(u64, u64)>,
+}
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Rows,
+    Positions,
+    Equality,
+}
+
+impl Manifest {
+    /// One of a snapshot that lists its manifests itself.
+    pub fn alone(location: &str) -> Self {
+        Manifest { location: location.to_owned(), size: None, spec: 0, sequence: 0, has_deletes: false }
+    }
+}
+
+/// The manifests of a list.
+///
+/// # Errors
+/// `Corrupt` for a file that is no such list, `Unsupported` for an encrypted manifest.
+pub fn manifests(bytes: &[u8]) -> Result<Vec<Manifest>> {
+    let mut all = Vec::new();
+    avro::each(bytes, Wanted::fields(LISTED, 500), |mut record| {
+        if record.take(519).is_some() {
+            return Err(encrypted());
+        }
+        let mut number = |id| record.take(id).and_then(Value::number);
+        let size = number(501).and_then(|size| u64::try_from(size).ok());
+        let (spec, sequence, content) =
+            (number(502).unwrap_or(0), number(515).unwrap_or(0), number(517).unwrap_or(0));
+        let location = record.take(500).and_then(Value::text).ok_or_else(|| lacks("a location"))?;
+        let has_deletes = match content {
+            0 => false,
+            1 => true,
+            other => return Err(unknown("a manifest", other)),
+        };
+        all.push(Manifest { location: location.into(), size, spec, sequence, has_deletes });
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Takes each file that is live in a manifest.
+///
+/// # Errors
+/// `Corrupt` for a file that is no manifest, `Unsupported` for encrypted files; as `take` does.
+pub(crate) fn each(
+    manifest: &Manifest,
+    bytes: &[u8],
+    mut take: impl FnMut(Entry) -> Result<()>,
+) -> Result<()> {
+    avro::each(bytes, Wanted::fields(ENTRY, PARTITION), |mut record| {
+        let status = record.take(0).and_then(Value::number).ok_or_else(|| lacks("a status"))?;
+        let is_added = match status {
+            0 => false,
+            1 => true,
+            // It is there no more.
+            2 => return Ok(()),
+            other => return Err(unknown("an entry", other)),
+        };
+        let sequence = match record.take(3).and_then(Value::number) {
+            Some(sequence) => sequence,
+            // An added file has the sequence of the commit that added its manifest.
+            None if is_added || manifest.sequence == 0 => manifest.sequence,
+            None => return Err(lacks("its place in the order of commits")),
+        };
+        let file = record.take(2).ok_or_else(|| lacks("a file"))?;
+        take(entry(file, sequence, manifest)?)
+    })
+}
+
+fn entry(mut file: Value, sequence: i64, manifest: &Manifest) -> Result<Entry> {
+    let location = file.take(100).and_then(Value::text).ok_or_else(|| lacks("a location"))?;
+    let parsed = (|| {
+        let content = match file.take(134).and_then(Value::number).unwrap_or(0) {
+            0 => Content::Rows,
+            1 => Content::Positions,
+            2 => Content::Equality,
+            other => return Err(unknown("a file", other)),
+        };
+        if (content != Content::Rows) != manifest.has_deletes {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the manifest has a file of another kind than it says",
+            ));
+        }
+        if file.take(131).is_some() {
+            return Err(encrypted());
+        }
+        let count =
+            |value: Option<Value>| value.and_then(Value::number).and_then(|count| u64::try_from(count).ok());
+        let ids = file.take(135).and_then(Value::items).unwrap_or_default().into_iter();
+        let ids = ids.map(|id| id.number().and_then(|id| i32::try_from(id).ok()));
+        Ok(Entry {
+            content,
+            format: file.take(101).and_then(Value::text).ok_or_else(|| lacks("a format"))?,
+            partition: file.take(PARTITION).unwrap_or(Value::Null),
+            rows: count(file.take(103)).ok_or_else(|| lacks("a count of rows"))?,
+            size: count(file.take(104)).ok_or_else(|| lacks("a size"))?,
+            sequence,
+            row_groups: file.take(132).and_then(Value::items).map(|groups| groups.len()),
+            equality: ids.collect::<Option<_>>().ok_or_else(|| lacks("numbers of columns"))?,
+            deletes_of: file.take(143).and_then(Value::text),
+            blob: count(file.take(144)).zip(count(file.take(145))),
+            location: location.clone(),
+        })
+    })();
+    parsed.map_err(|error: Error| error.at(Place::file(&*location)))
+}
+
+fn lacks(what: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("an entry of the manifest lacks {what}"))
+}
+
+fn unknown(what: &str, kind: i64) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{what} of the table is of a kind that is not known, {kind}"))
+}
+
+fn encrypted() -> Error {
+    Error::new(ErrorKind::Unsupported, "the table is encrypted, which is not read")
+}

@@ -1,0 +1,58 @@
+//! What fields are called in files that have no numbers for them.
+
+use std::collections::HashMap;
+
+use forebay_base::{Error, ErrorKind, Result};
+use serde::Deserialize;
+
+/// What a field of a table is called, and what tells it in the files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldName {
+    /// The name that the table gives it.
+    pub name: String,
+    /// The number in the files.
+    pub id: i32,
+    /// The names in files without numbers; none where the table says of none.
+    pub stored: Vec<String>,
+    /// Inside it: the fields of a structure, the item of a list, the key and the value of a map.
+    pub inner: Vec<FieldName>,
+}
+
+/// The names that a table has for its fields in files without numbers.
+#[derive(Debug, Default)]
+pub(crate) struct NameMapping(HashMap<i32, Vec<String>>);
+
+impl NameMapping {
+    /// By the value of the table's property for it.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let fields: Vec<Mapped> = serde_json::from_str(text).map_err(|error| {
+            let cause = format!("the mapping of names of the table cannot be read: {error}");
+            Error::new(ErrorKind::Corrupt, cause)
+        })?;
+        let mut mapping = NameMapping::default();
+        fields.into_iter().for_each(|field| mapping.add(field));
+        Ok(mapping)
+    }
+
+    /// The names of the field with this number.
+    pub(crate) fn of(&self, id: i32) -> Vec<String> {
+        self.0.get(&id).cloned().unwrap_or_default()
+    }
+
+    fn add(&mut self, field: Mapped) {
+        if let Some(id) = field.field_id {
+            self.0.insert(id, field.names);
+        }
+        field.fields.into_iter().for_each(|field| self.add(field));
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Mapped {
+    field_id: Option<i32>,
+    #[serde(default)]
+    names: Vec<String>,
+    #[serde(default)]
+    fields: Vec<Mapped>,
+}

@@ -1,0 +1,178 @@
+//! Folds the manifests of a snapshot to the files that are live, and what deletes rows of which.
+
+use std::collections::HashMap;
+
+use forebay_arrow::array::ArrayRef;
+use forebay_base::{Error, ErrorKind, Place, Result};
+
+use crate::avro::Value;
+use crate::deletes::DeletionVector;
+use crate::manifest::{self, Content, Entry, Manifest};
+use crate::metadata::{Metadata, PartitionField};
+use crate::schema::Column;
+use crate::table::{Equality, File, Positions, Table};
+use crate::value;
+
+/// The manifests of a snapshot, as far as they were taken.
+pub struct Scan<'a> {
+    metadata: &'a Metadata,
+    columns: Vec<Column>,
+    /// The partitions of the files by the number of their fields and their values.
+    partitions: HashMap<(i64, Value), u32>,
+    constants: Vec<Vec<(usize, ArrayRef)>>,
+    files: Vec<File>,
+    positions: Vec<Positions>,
+    equalities: Vec<Equality>,
+    /// Deletion vectors by the file that they are of, each with its place in the order of commits.
+    vectors: HashMap<Box<str>, (DeletionVector, i64)>,
+}
+
+impl<'a> Scan<'a> {
+    /// Of a snapshot that is read with a schema, by its number.
+    ///
+    /// # Errors
+    /// As [`Metadata::columns`].
+    pub fn new(metadata: &'a Metadata, schema: i64) -> Result<Self> {
+        Ok(Scan {
+            metadata,
+            columns: metadata.columns(schema)?,
+            partitions: HashMap::new(),
+            constants: Vec::new(),
+            files: Vec::new(),
+            positions: Vec::new(),
+            equalities: Vec::new(),
+            vectors: HashMap::new(),
+        })
+    }
+
+    /// Takes a manifest, in any order.
+    ///
+    /// # Errors
+    /// `Corrupt` where it cannot be read; `Unsupported` for files that are not Parquet, or encrypted.
+    pub fn manifest(&mut self, manifest: &Manifest, bytes: &[u8]) -> Result<()> {
+        let spec = self.metadata.spec(manifest.spec)?;
+        manifest::each(manifest, bytes, |entry| {
+            let location = entry.location.clone();
+            self.take(entry, manifest.spec, &spec).map_err(|error| error.at(Place::file(&*location)))
+        })
+    }
+
+    fn take(&mut self, entry: Entry, spec: i64, fields: &[(i32, PartitionField)]) -> Result<()> {
+        let is = |format: &str| entry.format.eq_ignore_ascii_case(format);
+        if entry.content == Content::Positions && is("puffin") {
+            return self.vector(entry);
+        }
+        if !is("parquet") {
+            let what = if entry.content == Content::Rows { "rows" } else { "deleted rows" };
+            let cause =
+                format!("the table has {what} in a file of {}; files of Parquet are read", entry.format);
+            return Err(Error::new(ErrorKind::Unsupported, cause)
+                .hint("rewrite the files of the table with `write.format.default` set to parquet"));
+        }
+        let Entry { location, size, rows, sequence, .. } = entry;
+        match entry.content {
+            Content::Rows => {
+                let partition = self.partition(spec, fields, entry.partition)?;
+                let row_groups = entry.row_groups;
+                self.files.push(File {
+                    location,
+                    size,
+                    rows,
+                    row_groups,
+                    partition,
+                    sequence,
+                    deletion: None,
+                });
+            }
+            Content::Positions => self.positions.push(Positions { location, size, sequence }),
+            Content::Equality => {
+                let is_whole = fields.iter().all(|(_, field)| field.is_void());
+                let partition = match is_whole {
+                    true => None,
+                    false => Some(self.partition(spec, fields, entry.partition)?),
+                };
+                let columns = entry.equality.iter().map(|id| {
+                    let column = self.metadata.column(*id)?;
+                    column.ok_or_else(|| {
+                        let cause = format!("rows are deleted by a column that is not at hand, number {id}");
+                        Error::new(ErrorKind::Unsupported, cause)
+                            .hint("columns inside others are not read for it: compact the table, which applies its deletes")
+                    })
+                });
+                let columns: Vec<Column> = columns.collect::<Result<_>>()?;
+                if columns.is_empty() {
+                    return Err(Error::new(
+                        ErrorKind::Corrupt,
+                        "rows are deleted by the values of no column",
+                    ));
+                }
+                self.equalities.push(Equality { location, size, sequence, partition, columns });
+            }
+        }
+        Ok(())
+    }
+
+    fn vector(&mut self, entry: Entry) -> Result<()> {
+        let Entry { location, size, rows: count, sequence, deletes_of, blob, .. } = entry;
+        let Some((of, (offset, length))) = deletes_of.zip(blob) else {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the manifest has a deletion vector without its file or place",
+            ));
+        };
+        let vector = DeletionVector { location, size, offset, length, count };
+        match self.vectors.insert(of, (vector, sequence)) {
+            Some(_) => {
+                Err(Error::new(ErrorKind::Corrupt, "the manifests have two deletion vectors for one file"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The place of a partition, with the columns that have one value in it.
+    fn partition(&mut self, spec: i64, fields: &[(i32, PartitionField)], mut values: Value) -> Result<u32> {
+        let key = (spec, values.clone());
+        if let Some(known) = self.partitions.get(&key) {
+            return Ok(*known);
+        }
+        let mut constants = Vec::new();
+        // Values of other transforms do not give those of the column.
+        for (id, field) in fields.iter().filter(|(_, field)| field.transform == "identity") {
+            let is_source = |column: &Column| Some(column.name.id) == field.source_id;
+            let Some(at) = self.columns.iter().position(is_source) else { continue };
+            let column = &self.columns[at];
+            // A partition without the field has no value, which is not the value null.
+            let Some(value) = values.replaced(*id) else { continue };
+            let array = value::array(column.field.data_type(), &value).ok_or_else(|| {
+                let cause = "a partition has a value that is none of this column";
+                Error::new(ErrorKind::Corrupt, cause)
+                    .at(Place::default().column(column.field.name().as_str()))
+            })?;
+            constants.push((at, array));
+        }
+        let next = self.constants.len() as u32;
+        self.partitions.insert(key, next);
+        self.constants.push(constants);
+        Ok(next)
+    }
+
+    /// The table, once all of its manifests were taken.
+    pub fn finish(mut self) -> Table {
+        for file in &mut self.files {
+            let vector = self.vectors.remove(&file.location);
+            let vector = vector.filter(|(_, sequence)| file.sequence <= *sequence);
+            file.deletion = vector.map(|(vector, _)| Box::new(vector));
+        }
+        self.files.sort_unstable_by(|one, other| one.location.cmp(&other.location));
+        let first = self.files.iter().map(|file| file.sequence).min().unwrap_or(i64::MAX);
+        self.positions.retain(|positions| first <= positions.sequence);
+        self.equalities.retain(|equality| first < equality.sequence);
+        Table {
+            columns: self.columns,
+            partitions: self.constants,
+            files: self.files,
+            positions: self.positions,
+            equalities: self.equalities,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Single values of columns: of partitions, and defaults.
+
+use std::sync::Arc;
+
+use forebay_arrow::array::{
+    ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
+    Float32Array, Float64Array, Int32Array, Int64Array, StringViewArray, Time64MicrosecondArray,
+    TimestampMicrosecondArray, TimestampNanosecondArray, new_null_array,
+};
+use forebay_arrow::datatypes::{DataType, TimeUnit};
+
+use crate::avro::Value;
+
+const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
+
+/// A column of one row with a value; `None` where it is no value of the type. One of a narrower type is widened,
+/// as the type of a column may have been since the value was written.
+pub(crate) fn array(data_type: &DataType, value: &Value) -> Option<ArrayRef> {
+    Some(match (data_type, value) {
+        (_, Value::Null) => new_null_array(data_type, 1),
+        (DataType::Boolean, Value::Boolean(value)) => Arc::new(BooleanArray::from(vec![*value])),
+        (DataType::Int32, Value::Int(value)) => Arc::new(Int32Array::from(vec![*value])),
+        (DataType::Int64, Value::Int(value)) => Arc::new(Int64Array::from(vec![i64::from(*value)])),
+        (DataType::Int64, Value::Long(value)) => Arc::new(Int64Array::from(vec![*value])),
+        (DataType::Float32, Value::Float(bits)) => Arc::new(Float32Array::from(vec![f32::from_bits(*bits)])),
+        (DataType::Float64, Value::Float(bits)) => {
+            Arc::new(Float64Array::from(vec![f64::from(f32::from_bits(*bits))]))
+        }
+        (DataType::Float64, Value::Double(bits)) => Arc::new(Float64Array::from(vec![f64::from_bits(*bits)])),
+        (DataType::Date32, Value::Int(days)) => Arc::new(Date32Array::from(vec![*days])),
+        (DataType::Time64(TimeUnit::Microsecond), Value::Long(time)) => {
+            Arc::new(Time64MicrosecondArray::from(vec![*time]))
+        }
+        (DataType::Timestamp(TimeUnit::Microsecond, zone), Value::Long(_) | Value::Int(_)) => {
+            let time = match value {
+                Value::Int(days) => i64::from(*days) * MICROSECONDS_A_DAY,
+                other => other.clone().number()?,
+            };
+            Arc::new(TimestampMicrosecondArray::from(vec![time]).with_timezone_opt(zone.clone()))
+        }
+        (DataType::Timestamp(TimeUnit::Nanosecond, zone), Value::Long(time)) => {
+            Arc::new(TimestampNanosecondArray::from(vec![*time]).with_timezone_opt(zone.clone()))
+        }
+        (DataType::Utf8View, Value::Text(text)) => Arc::new(StringViewArray::from(vec![&**text])),
+        (DataType::BinaryView, Value::Bytes(bytes)) => Arc::new(BinaryViewArray::from_iter_values([bytes])),
+        (DataType::FixedSizeBinary(size), Value::Bytes(bytes)) if bytes.len() == *size as usize => {
+            Arc::new(FixedSizeBinaryArray::try_from_iter([bytes].into_iter()).ok()?)
+        }
+        (DataType::Decimal128(digits, scale), Value::Bytes(bytes)) => {
+            let number = number_of(bytes)?;
+            let most = 10i128.checked_pow(u32::from(*digits))?;
+            let array =
+                (number.unsigned_abs() < most.unsigned_abs()).then(|| Decimal128Array::from(vec![number]))?;
+            Arc::new(array.with_precision_and_scale(*digits, *scale).ok()?)
+        }
+        _ => return None,
+    })
+}
+
+/// A whole number of any length, with its highest byte first.
+fn number_of(bytes: &[u8]) -> Option<i128> {
+    let sign = if bytes.first()? & 0x80 == 0 { 0 } else { 0xff };
+    let spare = bytes.len().saturating_sub(16);
+    let (spare, rest) = bytes.split_at(spare);
+    let mut whole = [sign; 16];
+    whole[16 - rest.len()..].copy_from_slice(rest);
+    let number = i128::from_be_bytes(whole);
+    (spare.iter().all(|byte| *byte == sign) && (number < 0) == (sign != 0)).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_arrow::array::{Array, AsArray};
+    use forebay_arrow::datatypes::{Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType};
+
+    use super::*;
+
+    #[test]
+    fn values_of_narrower_types_are_widened() {
+        let of = |data_type: &DataType, value: &Value| array(data_type, value).unwrap();
+        assert_eq!(of(&DataType::Int64, &Value::Int(-7)).as_primitive::<Int64Type>().value(0), -7);
+        let float = Value::Float(1.5f32.to_bits());
+        assert_eq!(of(&DataType::Float64, &float).as_primitive::<Float64Type>().value(0), 1.5);
+        let moment = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let day = of(&moment, &Value::Int(-1));
+        assert_eq!(day.as_primitive::<TimestampMicrosecondType>().value(0), -MICROSECONDS_A_DAY);
+        let price = of(&DataType::Decimal128(9, 2), &Value::Bytes([0xff, 0x38].into()));
+        assert_eq!(price.as_primitive::<Decimal128Type>().value(0), -200);
+        assert_eq!(of(&DataType::Utf8View, &Value::Null).null_count(), 1);
+    }
+
+    #[test]
+    fn values_of_other_types_are_none() {
+        for (data_type, value) in [
+            (DataType::Int32, Value::Long(1)),
+            (DataType::Boolean, Value::Int(1)),
+            (DataType::Decimal128(2, 0), Value::Bytes([0, 100].into())),
+            (DataType::Decimal128(38, 0), Value::Bytes([1; 17].into())),
+            (DataType::Decimal128(38, 0), Value::Bytes([].into())),
+            (DataType::FixedSizeBinary(2), Value::Bytes([1].into())),
+        ] {
+            assert!(array(&data_type, &value).is_none(), "{data_type} {value:?}");
+        }
+    }
+}

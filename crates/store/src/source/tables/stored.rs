@@ -1,0 +1,166 @@
+//! Columns of a table's file, read while the table is opened: of files that delete rows, and of those that they
+//! delete rows of.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use forebay_arrow::array::ArrayRef;
+use forebay_arrow::convert::{Trouble, converted};
+use forebay_arrow::datatypes::{DataType, SchemaRef};
+use forebay_base::panics::caught;
+use forebay_base::{Error, ErrorKind, Result};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::format::TableFolder;
+use crate::snapshot::{ColumnNames, DataFile};
+use crate::source::footer::whole;
+
+/// Rows that are decoded at once.
+const AT_ONCE: usize = 8_192;
+
+/// A column that is wanted, and what stands for it in files that lack it.
+pub(super) struct Wanted {
+    /// The name that the table gives it.
+    pub(super) name: String,
+    pub(super) data_type: DataType,
+}
+
+/// The columns of some rows of a file, in the order in which they were wanted; `None` for those that it lacks.
+pub(super) struct Rows {
+    pub(super) count: usize,
+    pub(super) columns: Vec<Option<ArrayRef>>,
+}
+
+/// Takes the columns of all rows of a file, from its first row on; memory for one row group of them is held.
+///
+/// # Errors
+/// As reading the file does; as `take` does.
+pub(super) async fn each(
+    table: &TableFolder<'_>,
+    file: &DataFile,
+    names: &Arc<ColumnNames>,
+    wanted: &[Wanted],
+    mut take: impl FnMut(Rows) -> Result<()>,
+) -> Result<()> {
+    let (metadata, columns) = whole(table.store, file, names).await?;
+    let places: Vec<_> = wanted.iter().map(|wanted| columns.schema.index_of(&wanted.name).ok()).collect();
+    for wanted in wanted {
+        if let Some(error) = columns.refused.get(&wanted.name) {
+            return Err(error.clone());
+        }
+    }
+    let mut roots: Vec<usize> = places.iter().flatten().copied().collect();
+    roots.sort_unstable();
+    roots.dedup();
+    let leaves = columns.leaves_of(&roots);
+    let metadata = Arc::new(metadata);
+    for group in 0..metadata.num_row_groups() {
+        let about = metadata.row_group(group);
+        let rows = usize::try_from(about.num_rows()).unwrap_or(0);
+        if leaves.is_empty() {
+            take(Rows { count: rows, columns: places.iter().map(|_| None).collect() })?;
+            continue;
+        }
+        let ranges = leaves.iter().map(|&leaf| {
+            let (start, length) = about.column(leaf).byte_range();
+            start..start.saturating_add(length)
+        });
+        let ranges: Vec<Range<u64>> = ranges.collect();
+        let parts = table.ranges(&file.pin, &ranges).await?;
+        let parts = Parts { size: file.pin.size, parts: ranges.into_iter().zip(parts).collect() };
+        let read = caught(|| {
+            let reader = reader(parts, &metadata, columns.schema.clone(), &leaves, group)?;
+            for batch in reader {
+                let batch = batch.map_err(|error| malformed(&error.to_string()))?;
+                let of = |(wanted, place): (&Wanted, &Option<usize>)| {
+                    let Some(root) = place else { return Ok(None) };
+                    let at = roots.binary_search(root).unwrap_or_default();
+                    let array = converted(batch.column(at), &wanted.data_type)
+                        .map_err(|trouble| unlike(&trouble, wanted))?;
+                    Ok(Some(array))
+                };
+                let columns = wanted.iter().zip(&places).map(of).collect::<Result<_>>()?;
+                take(Rows { count: batch.num_rows(), columns })?;
+            }
+            Ok(())
+        });
+        read.unwrap_or_else(|_| Err(malformed("its pages make no sense")))?;
+    }
+    Ok(())
+}
+
+fn reader(
+    parts: Parts,
+    metadata: &Arc<ParquetMetaData>,
+    schema: SchemaRef,
+    leaves: &[usize],
+    group: usize,
+) -> Result<parquet::arrow::arrow_reader::ParquetRecordBatchReader> {
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_schema(schema);
+    let failed = |error: ParquetError| malformed(&error.to_string());
+    let about = ArrowReaderMetadata::try_new(metadata.clone(), options).map_err(failed)?;
+    let mask = ProjectionMask::leaves(metadata.file_metadata().schema_descr(), leaves.iter().copied());
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(parts, about);
+    builder
+        .with_row_groups(vec![group])
+        .with_projection(mask)
+        .with_batch_size(AT_ONCE)
+        .build()
+        .map_err(failed)
+}
+
+fn malformed(why: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the file cannot be read: {why}"))
+}
+
+fn unlike(trouble: &Trouble, wanted: &Wanted) -> Error {
+    let why = match trouble {
+        Trouble::Value(misfit) => misfit.cause.clone(),
+        Trouble::Types(error) => error.to_string(),
+    };
+    Error::new(ErrorKind::Unsupported, format!("column {:?} is not of its table's type: {why}", wanted.name))
+}
+
+/// The parts of a file that were read.
+struct Parts {
+    size: u64,
+    parts: Vec<(Range<u64>, Bytes)>,
+}
+
+impl Parts {
+    fn from(&self, start: u64) -> parquet::errors::Result<Bytes> {
+        let part = self.parts.iter().find(|(range, _)| range.contains(&start));
+        let (range, bytes) =
+            part.ok_or_else(|| ParquetError::General("a page beyond its column".to_owned()))?;
+        Ok(bytes.slice((start - range.start) as usize..))
+    }
+}
+
+impl Length for Parts {
+    fn len(&self) -> u64 {
+        self.size
+    }
+}
+
+impl ChunkReader for Parts {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let bytes = self.from(start)?;
+        match bytes.len() >= length {
+            true => Ok(bytes.slice(..length)),
+            false => Err(ParquetError::EOF("a page that ends beyond its column".to_owned())),
+        }
+    }
+}
