@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(vector(length, 2).range().unwrap(), 4..4 + length);
         assert_eq!(vector(length, 2).rows(&bytes).unwrap(), [3..5]);
         let refused = |vector: DeletionVector, bytes: &[u8]| vector.rows(bytes).unwrap_err().to_string();
-        assert!(refused(vector(length, 3), &bytes).contains("2 rows, and 3 by the manifest"));
+        assert!(refused(vector(length, 3), &bytes).contains("2 rows, the manifest says 3"));
         let mut flipped = bytes.clone();
         flipped[20] ^= 1;
         assert!(refused(vector(length, 2), &flipped).contains("checksum is wrong"));
