@@ -15,7 +15,7 @@ use forebay_petastorm::Unischema;
 use forebay_store::catalog::{Catalog, Differences, Projection, RowId, RowPlace};
 use forebay_store::snapshot::{AsOf, TableVersion};
 use forebay_store::source::{
-    self, FOOTERS_AT_ONCE, FolderFilter, Footers, IndexReport, KeyTypes, Opening, Store, TrafficStats,
+    self, FOOTERS_AT_ONCE, FileFilter, Footers, IndexReport, KeyTypes, Opening, Store, TrafficStats,
 };
 use futures::{FutureExt, StreamExt, stream};
 use object_store::ObjectStore;
@@ -172,9 +172,9 @@ impl OpenOptions {
         self
     }
 
-    /// Leaves out the `key=value` folders in which a filter matches no row: their footers are not read. The data set is then
-    /// that of the other folders, as a loader with this filter has it in any case. The loader needs the filter as well, for
-    /// the rows. Default: all folders.
+    /// Leaves out the `key=value` folders, and the files of a table, in which a filter matches no row as far as keys and the
+    /// statistics of the table's log say: their footers are not read. The data set is then that of the other files, as a loader
+    /// with this filter has it in any case. The loader needs the filter as well, for the rows. Default: all files.
     pub fn folders(mut self, filter: impl Into<Filter>) -> Self {
         self.folders = Some(filter.into());
         self
@@ -243,20 +243,21 @@ impl OpenOptions {
     /// Finds the files and reads their footers, as [`Dataset::open`].
     ///
     /// # Errors
-    /// As [`Dataset::open`]; also `Invalid` for a storage option that the store does not know, if no folder is left, and for
+    /// As [`Dataset::open`]; also `Invalid` for a storage option that the store does not know, if no file is left, and for
     /// keys that are not there or not of the type that was declared; `Corrupt` for an [index](Self::index) that is damaged.
     pub fn open(self, locations: impl Locations) -> Result<Dataset> {
         let locations = locations.into_locations()?;
         if locations.is_empty() {
             return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
         }
-        let OpenOptions { storage, folders, differences, partition_types, index, hands_on, as_of } = self;
+        let OpenOptions { storage, folders: filter, differences, partition_types, index, hands_on, as_of } =
+            self;
         let key_types = KeyTypes::new(partition_types)?;
-        let folders = folders.map(|filter| FolderFilter {
+        let filter = filter.map(|filter| FileFilter {
             columns: filter.columns(),
-            keeps: Box::new(move |constants| filter.keeps(constants)),
+            keeps: Box::new(move |listed| filter.keeps(listed)),
         });
-        let opening = Opening { folders, differences, key_types, index, is_packed: hands_on, as_of };
+        let opening = Opening { filter, differences, key_types, index, is_packed: hands_on, as_of };
         Dataset::opened(async move { source::open_with(&locations, &storage, opening).await })
     }
 }

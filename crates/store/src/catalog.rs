@@ -31,7 +31,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::row_set::RowSet;
-use crate::snapshot::{ColumnNames, Constant, Pin, TableVersion};
+use crate::snapshot::{ColumnNames, Constant, FileStatistics, Listed, Pin, TableVersion};
 use row_ids::RowIds;
 
 pub use crate::snapshot::FileVersion;
@@ -104,8 +104,10 @@ pub struct File {
     pub names: Option<Arc<ColumnNames>>,
     /// Columns with one value in all of its rows.
     pub constants: Arc<[Constant]>,
-    /// Of the constants, those that are keys of its folders: the first.
-    pub(crate) folder_keys: u32,
+    /// Of the constants, those that were known before its footer was read: the first.
+    pub(crate) listed_constants: u32,
+    /// What the list of its table says of its values.
+    pub(crate) statistics: Option<FileStatistics>,
     /// Rows that are deleted, by their ordinal in the file.
     pub deleted: Option<RowSet>,
     /// A hash of constants and deleted rows; `None` for a file that is read as it is.
@@ -176,13 +178,18 @@ impl Catalog {
         })
     }
 
-    /// Without the files in `key=value` folders whose keys `keeps` does not hold for; `None` if it is all of them that are
-    /// left. The data set is then that of the other folders, with another fingerprint.
-    pub fn of_folders(&self, keeps: impl Fn(&[Constant]) -> bool) -> Result<Option<Self>> {
+    /// Without the files for which `keeps` does not hold, of those of which something is known without their footers: the keys
+    /// of their folders, or what the list of a table says. `None` if all are left. The data set is then that of the other files,
+    /// with another fingerprint.
+    pub fn kept_by(&self, keeps: impl Fn(&Listed<'_>) -> bool) -> Result<Option<Self>> {
         let is_kept: Vec<bool> = self
             .files
             .iter()
-            .map(|file| file.folder_keys == 0 || keeps(&file.constants[..file.folder_keys as usize]))
+            .map(|file| {
+                let constants = &file.constants[..file.listed_constants as usize];
+                let listed = Listed { constants, statistics: file.statistics.as_ref() };
+                constants.is_empty() && listed.statistics.is_none() || keeps(&listed)
+            })
             .collect();
         if is_kept.iter().all(|is_kept| *is_kept) {
             return Ok(None);

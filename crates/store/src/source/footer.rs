@@ -20,6 +20,5 @@ pub(super) use kept::KeptFooters;
 pub use later::Footers;
 pub use limits::FOOTERS_AT_ONCE;
 pub(super) use limits::{LONGEST_FOOTER, TAIL};
-pub use read::no_folder;
 pub(super) use read::{kept_files, read_all};
 pub(super) use turns::FooterTurns;

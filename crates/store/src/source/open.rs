@@ -8,9 +8,9 @@ use forebay_base::Result;
 use object_store::ObjectStore;
 
 use super::clouds::{Address, MetadataCache, Options};
-use super::footer::{self, KeptFooters, no_folder};
+use super::footer::{self, KeptFooters};
 use super::index::{self, Packing};
-use super::list::{self, FolderFilter, KeyTypes};
+use super::list::{self, FileFilter, KeyTypes, none_kept};
 use super::remote::Remote;
 use super::store::{Store, Volume};
 use super::url::{self, Target};
@@ -43,8 +43,8 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
 /// How a data set is opened, where it is not as [`open`] does it.
 #[derive(Default)]
 pub struct Opening {
-    /// The `key=value` folders that are read; all by default.
-    pub folders: Option<FolderFilter>,
+    /// The `key=value` folders, and the files of tables, that are read; all by default.
+    pub filter: Option<FileFilter>,
     /// What is to be done where columns differ.
     pub differences: Differences,
     /// The types of folders' keys that are not to be inferred.
@@ -57,15 +57,16 @@ pub struct Opening {
     pub as_of: AsOf,
 }
 
-/// As [`open`], in another way. The footers of folders that are left out are read only where all columns are merged.
+/// As [`open`], in another way. The footers of folders that are left out are read only where all columns are merged, those of
+/// a table's files never.
 ///
-/// Fails with `Invalid` if no folder is kept, and for a key that is not of its declared type.
+/// Fails with `Invalid` if no file is kept, and for a key that is not of its declared type.
 pub async fn open_with(
     locations: &[String],
     options: &BTreeMap<String, String>,
     opening: Opening,
 ) -> Result<(Store, Catalog)> {
-    let Opening { folders, differences, key_types, index, is_packed, as_of } = opening;
+    let Opening { filter, differences, key_types, index, is_packed, as_of } = opening;
     let options = Options::new(options);
     let (store, targets) = connect(locations, &options)?;
     let store = match index {
@@ -78,21 +79,24 @@ pub async fn open_with(
     }
     let (store, kept) = prepared(store, &mut snapshot).await?;
     key_types.check(&snapshot.files)?;
-    let Some(folders) = folders.filter(|folders| folders.concerns(&snapshot.files)) else {
+    if let Some(filter) = &filter {
+        filter.of_tables(&mut snapshot.files)?;
+    }
+    let Some(filter) = filter.filter(|filter| filter.concerns(&snapshot.files)) else {
         return catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await;
     };
     match differences {
         Differences::Refused => {
             let files = snapshot.files;
-            snapshot.files = footer::kept_files(&store, &kept, files, &folders, &key_types).await?;
+            snapshot.files = footer::kept_files(&store, &kept, files, &filter, &key_types).await?;
             catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await
         }
         // The columns are those of all files, whatever folders are kept.
         Differences::Merged => {
             let (store, catalog) =
                 catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await?;
-            match catalog.of_folders(&folders.keeps)? {
-                Some(kept) if kept.files.is_empty() => Err(no_folder()),
+            match catalog.kept_by(&filter.keeps)? {
+                Some(kept) if kept.files.is_empty() => Err(none_kept()),
                 kept => Ok((store, kept.unwrap_or(catalog))),
             }
         }

@@ -14,5 +14,5 @@ pub(super) use below::{file_below, files_in, location, pinned, written};
 pub(super) use find::{find, find_in};
 pub use key_types::KeyTypes;
 pub(super) use names::COMMON_METADATA;
-pub use partition::FolderFilter;
 pub(super) use partition::settle;
+pub use partition::{FileFilter, none_kept};

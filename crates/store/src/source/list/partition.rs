@@ -15,29 +15,47 @@ use forebay_arrow::datatypes::{DataType, Field};
 use forebay_base::{Error, Place, Result};
 
 use super::key_types::{KeyTypes, value};
-use crate::snapshot::{Constant, DataFile, PartitionKey};
+use crate::snapshot::{Constant, DataFile, Listed, PartitionKey};
 use crate::source::glob::Glob;
 
 /// The value that Hive and Spark write for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Whether a file with these constants may have rows that are read.
-type KeepsFile = dyn Fn(&[Constant]) -> bool + Send + Sync;
+/// Whether a file of which this is known may have rows that are read.
+type KeepsFile = dyn Fn(&Listed<'_>) -> bool + Send + Sync;
 
-/// Which folders are read, decided before the footers of their files are.
-pub struct FolderFilter {
+/// Which files are read, decided before their footers are: by the keys of their folders, or by the list of their table.
+pub struct FileFilter {
     /// The columns that it asks for.
     pub columns: Vec<String>,
     /// Decides for each file.
     pub keeps: Box<KeepsFile>,
 }
 
-impl FolderFilter {
-    /// Whether it asks for a key of one of these files.
+impl FileFilter {
+    /// Whether it asks for a key of the folders of one of these files.
     pub(in crate::source) fn concerns(&self, files: &[DataFile]) -> bool {
         let mut keys = files.iter().flat_map(|file| file.keys.iter());
         keys.any(|key| self.columns.contains(&key.name))
     }
+
+    /// Leaves out the files of tables that the lists of these rule out. Fails with `Invalid` if none is left.
+    pub(in crate::source) fn of_tables(&self, files: &mut Vec<DataFile>) -> Result<()> {
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        let had_some = !files.is_empty();
+        files.retain(|file| !file.is_listed() || (self.keeps)(&file.listed()));
+        match had_some && files.is_empty() {
+            true => Err(none_kept()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// No file is left of a data set.
+pub fn none_kept() -> Error {
+    Error::invalid("no row is selected").hint("the filter matches no folder, and no file of a table")
 }
 
 /// Notes for each file the keys of its path that `glob` does not spell out.

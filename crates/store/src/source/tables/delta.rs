@@ -7,8 +7,8 @@ use std::sync::Arc;
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_delta::{
-    Commit, Found, LOG_FOLDER, LogEntry, Replay, SIDECAR_FOLDER, Segment, StoredName, Table, VectorPlace,
-    commit_time, commits,
+    Column, ColumnStatistics, Commit, Found, LOG_FOLDER, LogEntry, Nulls, Replay, SIDECAR_FOLDER, Segment,
+    StoredName, Table, VectorPlace, commit_time, commits,
 };
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -16,7 +16,8 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use super::format::{FoundFile, Sign, TableFolder, TableFormat};
 use crate::row_set::RowSet;
 use crate::snapshot::{
-    AsOf, ColumnName, ColumnNames, Constant, DataFile, Snapshot, TableVersion, time_shown,
+    AsOf, ColumnName, ColumnNames, Constant, DataFile, FileStatistics, ListedColumn, ListedNulls, Snapshot,
+    TableStatistics, TableVersion, time_shown,
 };
 
 /// Files of the log, or with deletion vectors, that are read at the same time.
@@ -66,7 +67,7 @@ impl<'a> Log<'a> {
             AsOf::Version(version) => Some(version),
             AsOf::Time(time) => Some(self.version_at(time).await?),
         };
-        let table = self.replay(wanted).await?;
+        let mut table = self.replay(wanted).await?;
         let time = self.time_of(&table).await?;
         let deleted = self.deleted_rows(&table).await?;
         let schema: SchemaRef = Arc::new(Schema::new(
@@ -93,14 +94,16 @@ impl<'a> Log<'a> {
                 .map(|deletion| deletion.count())
                 .sum(),
         };
+        let statistics = Arc::new(statistics(&table.columns, std::mem::take(&mut table.statistics)));
         let mut files = Vec::with_capacity(table.files.len());
-        for (file, deleted) in table.files.iter().zip(deleted) {
+        for (at, (file, deleted)) in table.files.iter().zip(deleted).enumerate() {
             files.push(DataFile {
                 constants: constants[file.partition as usize].clone(),
                 deleted,
                 schema: Some(schema.clone()),
                 names: Some(names.clone()),
                 rows: file.rows,
+                statistics: Some(FileStatistics::new(statistics.clone(), at as u32)),
                 ..self.table.written(&file.path, file.size, table.version)?
             });
         }
@@ -269,6 +272,21 @@ fn row_set(rows: Vec<Range<u64>>) -> Result<RowSet> {
         Error::new(ErrorKind::Corrupt, cause)
     })?;
     Ok(RowSet::from_runs(past_last, rows.into_iter().map(|rows| rows.start as u32..rows.end as u32)))
+}
+
+/// The statistics of the table's columns, by the names that it gives them.
+fn statistics(columns: &[Column], of_columns: Vec<ColumnStatistics>) -> TableStatistics {
+    let nulls = |nulls: &Nulls| match nulls {
+        Nulls::Unknown => ListedNulls::Unknown,
+        Nulls::None => ListedNulls::None,
+        Nulls::All => ListedNulls::All,
+    };
+    let listed =
+        of_columns.into_iter().map(|ColumnStatistics { column, least, greatest, nulls: of_files }| {
+            let nulls = of_files.iter().map(nulls).collect();
+            (columns[column].field.name().clone(), ListedColumn { least, greatest, nulls })
+        });
+    TableStatistics { columns: listed.collect() }
 }
 
 fn column_name(stored: &StoredName) -> ColumnName {
