@@ -10,10 +10,10 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use forebay_arrow::datatypes::{DataType, SchemaRef};
-use forebay_base::{Error, Result, paths};
+use forebay_base::{Error, ErrorKind, Result, paths};
 use forebay_petastorm::Unischema;
 use forebay_store::catalog::{Catalog, Differences, Projection, RowId, RowPlace};
-use forebay_store::snapshot::{AsOf, TableVersion};
+use forebay_store::snapshot::{AsOf, TableVersion, WantedVersions};
 use forebay_store::source::{
     self, FOOTERS_AT_ONCE, FileFilter, Footers, IndexReport, KeyTypes, Opening, Store, TrafficStats,
 };
@@ -54,6 +54,8 @@ pub struct Dataset {
     pub(super) petastorm: Arc<OnceLock<Option<Arc<Unischema>>>>,
     /// The statistics of opening it.
     pub(super) opened: StageStats,
+    /// What it was opened by; `None` for a store that the user brought.
+    origin: Option<Arc<Origin>>,
 }
 
 /// The argument of [`Dataset::open`]: one location or several, as text or as paths.
@@ -156,7 +158,7 @@ pub struct OpenOptions {
     partition_types: BTreeMap<String, DataType>,
     index: Option<Bytes>,
     hands_on: bool,
-    as_of: AsOf,
+    versions: WantedVersions,
 }
 
 impl OpenOptions {
@@ -197,7 +199,14 @@ impl OpenOptions {
 
     /// The version of the table that the location is. Default: the newest.
     pub fn version(mut self, version: u64) -> Self {
-        self.as_of = AsOf::Version(version);
+        self.versions.as_of = AsOf::Version(version);
+        self
+    }
+
+    /// The versions of several tables, by their locations as [`Dataset::tables`] has them. Tables that are not named are opened
+    /// at the version of the other options. Default: none.
+    pub fn versions(mut self, by_location: BTreeMap<String, u64>) -> Self {
+        self.versions.by_location = by_location;
         self
     }
 
@@ -207,7 +216,7 @@ impl OpenOptions {
     /// `Invalid` for both, and for a text that is no time.
     #[doc(hidden)]
     pub fn as_of(mut self, version: Option<u64>, time: Option<&str>) -> Result<Self> {
-        self.as_of = AsOf::of(version, time)?;
+        self.versions.as_of = AsOf::of(version, time)?;
         Ok(self)
     }
 
@@ -221,7 +230,7 @@ impl OpenOptions {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn timestamp(mut self, time: SystemTime) -> Self {
-        self.as_of = AsOf::time(time);
+        self.versions.as_of = AsOf::time(time);
         self
     }
 
@@ -250,16 +259,27 @@ impl OpenOptions {
         if locations.is_empty() {
             return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
         }
-        let OpenOptions { storage, folders: filter, differences, partition_types, index, hands_on, as_of } =
+        let origin = Origin {
+            locations: locations.clone(),
+            options: OpenOptions { index: None, hands_on: false, ..self.clone() },
+        };
+        let OpenOptions { storage, folders: filter, differences, partition_types, index, hands_on, versions } =
             self;
         let key_types = KeyTypes::new(partition_types)?;
         let filter = filter.map(|filter| FileFilter {
             columns: filter.columns(),
             keeps: Box::new(move |listed| filter.keeps(listed)),
         });
-        let opening = Opening { filter, differences, key_types, index, is_packed: hands_on, as_of };
-        Dataset::opened(async move { source::open_with(&locations, &storage, opening).await })
+        let opening = Opening { filter, differences, key_types, index, is_packed: hands_on, versions };
+        let opened = Dataset::opened(async move { source::open_with(&locations, &storage, opening).await })?;
+        Ok(Dataset { origin: Some(Arc::new(origin)), ..opened })
     }
+}
+
+/// What a data set was opened by.
+struct Origin {
+    locations: Vec<String>,
+    options: OpenOptions,
 }
 
 impl Dataset {
@@ -333,6 +353,7 @@ impl Dataset {
             process,
             petastorm: Arc::default(),
             opened,
+            origin: None,
         })
     }
 
@@ -460,6 +481,57 @@ impl Dataset {
     /// ```
     pub fn tables(&self) -> &[TableVersion] {
         &self.catalog.tables
+    }
+
+    /// The same data set with each of its tables at its newest version; `None` if it has these already, or is no table.
+    /// Between two epochs a run takes up what was committed meanwhile. The ranks of a run must take the same versions: let one
+    /// of them look, and open those [versions](OpenOptions::versions) on the others.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, Shuffle};
+    ///
+    /// let mut clicks = Dataset::open("s3://acme/clicks/")?;
+    /// let built = |clicks: &Dataset| clicks.loader().shuffle(Shuffle::seeded(17)).build();
+    /// let mut loader = built(&clicks)?;
+    /// for number in 0..10 {
+    ///     if let Some(newer) = clicks.newest()? {
+    ///         clicks = newer;
+    ///         loader = built(&clicks)?;
+    ///     }
+    ///     for batch in loader.epoch(number) {
+    ///         let batch = batch?;
+    ///     }
+    /// }
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn newest(&self) -> Result<Option<Self>> {
+        let Some(newest) = self.newest_versions()? else { return Ok(None) };
+        let Some(Origin { locations, options }) = self.origin.as_deref() else { return Ok(None) };
+        let options = OpenOptions { versions: AsOf::Newest.into(), ..options.clone() };
+        options.versions(newest).open(locations.clone()).map(Some)
+    }
+
+    /// The newest versions of its tables by their locations; `None` where it has them, or is no table.
+    #[doc(hidden)]
+    pub fn newest_versions(&self) -> Result<Option<BTreeMap<String, u64>>> {
+        let Some(origin) = self.origin.clone().filter(|_| !self.tables().is_empty()) else { return Ok(None) };
+        let (io, _) = self.here()?;
+        let newest = async move { source::newest_versions(&origin.locations, &origin.options.storage).await };
+        let newest: Vec<u64> = io.wait_for(newest)??.into_iter().flatten().collect();
+        if newest.len() != self.tables().len() {
+            let cause = "a table that was opened is a folder of plain files now";
+            return Err(
+                Error::new(ErrorKind::DatasetChanged, cause).hint("restore its log, or open it again")
+            );
+        }
+        let tables = self.tables().iter();
+        if tables.clone().map(|table| table.version).eq(newest.iter().copied()) {
+            return Ok(None);
+        }
+        Ok(Some(tables.map(|table| table.location.to_string()).zip(newest).collect()))
     }
 
     /// A warning that was not returned yet: why the index of a folder is not used. Loaders return it as well.

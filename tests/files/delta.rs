@@ -19,6 +19,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::vectors::{inline, vector, z85};
+
 /// Rows of a row group of the files.
 const GROUP: usize = 4;
 
@@ -90,34 +92,6 @@ fn mapped(name: &str, of: &Value, (stored, id): (&str, i32)) -> Value {
 
 fn only_ids() -> [Value; 2] {
     [protocol(&["deletionVectors"]), metadata(&json!([field("id", &json!("long"))]), "none")]
-}
-
-/// Rows as a deletion vector.
-fn vector(rows: &BTreeSet<u16>) -> Vec<u8> {
-    let mut bytes = 1_681_511_377u32.to_le_bytes().to_vec();
-    bytes.extend(1u64.to_le_bytes());
-    bytes.extend([0u32, 12_346, 1].map(u32::to_le_bytes).concat());
-    bytes.extend([0, rows.len() as u16 - 1].map(u16::to_le_bytes).concat());
-    bytes.extend(0u32.to_le_bytes());
-    bytes.extend(rows.iter().flat_map(|row| row.to_le_bytes()));
-    bytes
-}
-
-fn z85(bytes: &[u8]) -> String {
-    const CHARACTERS: &[u8] =
-        b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
-    let mut bytes = bytes.to_vec();
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    let five = |four: &[u8]| {
-        let number = u32::from_be_bytes(four.try_into().unwrap());
-        (0..5u32).rev().map(move |power| CHARACTERS[(number / 85u32.pow(power) % 85) as usize] as char)
-    };
-    bytes.chunks(4).flat_map(five).collect()
-}
-
-fn inline(rows: &BTreeSet<u16>) -> Value {
-    let bytes = vector(rows);
-    json!({"storageType": "i", "pathOrInlineDv": z85(&bytes), "sizeInBytes": bytes.len(), "cardinality": rows.len()})
 }
 
 /// The action that adds a file, with deleted rows.
@@ -295,6 +269,24 @@ fn what_a_log_cannot_say_is_an_error_with_its_place() {
     };
     let (kind, said) = refused(&miscounted);
     assert!(kind == ErrorKind::Corrupt && said.contains("declares 11 rows, the file has 10"), "{said}");
+    let of_another_size = |table: &Table| {
+        let mut add = file(table);
+        add["add"]["size"] = (add["add"]["size"].as_u64().unwrap() + 1).into();
+        add
+    };
+    let (kind, said) = refused(&of_another_size);
+    let is_told =
+        said.contains("version 0 of the table says that this file has") && said.contains("restore the file");
+    assert!(kind == ErrorKind::Corrupt && is_told, "{said}");
+    let gone = |table: &Table| {
+        let add = file(table);
+        fs::remove_file(table.path().join("a.parquet")).unwrap();
+        add
+    };
+    let (kind, said) = refused(&gone);
+    let is_told =
+        said.contains("version 0 of the table has this file, and it is gone") && said.contains("FSCK REPAIR");
+    assert!(kind == ErrorKind::NotFound && is_told, "{said}");
     let elsewhere = |table: &Table| {
         let mut add = file(table);
         add["add"]["path"] = "../a.parquet".into();
@@ -317,7 +309,7 @@ fn what_a_log_cannot_say_is_an_error_with_its_place() {
 
 /// A row of a table that filters are tried on.
 #[derive(Clone, Debug)]
-struct Row {
+struct Tried {
     whole: Option<i64>,
     real: Option<f64>,
     text: Option<String>,
@@ -325,17 +317,17 @@ struct Row {
 }
 
 /// Values that statistics have trouble with: NaN, texts that are cut, and times between milliseconds.
-fn some_row() -> impl Strategy<Value = Row> {
+fn some_row() -> impl Strategy<Value = Tried> {
     let real = prop_oneof![4 => (-3i8..3).prop_map(|half| f64::from(half) / 2.0), 1 => Just(f64::NAN)];
     let text = prop_oneof!["[a-c]{0,2}", "a{30}[ab\u{10ffff}]{0,4}"];
     let at = prop_oneof![Just(1_000i64), 998i64..1_003, -1_001i64..-998];
     (prop::option::of(-3i64..3), prop::option::of(real), prop::option::of(text), prop::option::of(at))
-        .prop_map(|(whole, real, text, at)| Row { whole, real, text, at })
+        .prop_map(|(whole, real, text, at)| Tried { whole, real, text, at })
 }
 
-/// The statistics of rows as Spark writes them: texts cut after 32 characters, the greatest with one behind all others, and
-/// times cut to milliseconds.
-fn statistics(rows: &[Row], is_tight: bool) -> Value {
+/// The statistics of rows as Spark writes them: texts cut after 32 characters, the greatest with one behind
+/// all others, and times cut to milliseconds.
+fn statistics(rows: &[Tried], is_tight: bool) -> Value {
     let moment = |at: i64| {
         let at = chrono::DateTime::from_timestamp_millis(at.div_euclid(1_000)).unwrap();
         at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
@@ -459,6 +451,31 @@ proptest! {
             other => prop_assert!(false, "{:?}", other),
         }
     }
+}
+
+#[test]
+fn the_newest_versions_of_several_tables_are_opened_between_epochs() {
+    let (one, other) = (Table::new(), Table::new());
+    for (table, first) in [(&one, 0), (&other, 100)] {
+        let add = table.ids("a.parquet", first..first + 10);
+        table.commit(0, &[&only_ids()[..], &[add]].concat());
+    }
+    let dataset = Dataset::open([one.path(), other.path()]).unwrap();
+    assert!(dataset.newest().unwrap().is_none());
+    other.commit(1, &[other.ids("b.parquet", 110..115)]);
+    let newer = dataset.newest().unwrap().unwrap();
+    let versions = |dataset: &Dataset| dataset.tables().iter().map(|table| table.version).collect::<Vec<_>>();
+    assert_eq!((versions(&dataset), versions(&newer)), (vec![0, 0], vec![0, 1]));
+    assert_eq!((newer.rows(), dataset.rows()), (25, 20));
+    let state = dataset.loader().build().unwrap().position();
+    let refused = newer.loader().build().unwrap().restore(&state).unwrap_err().to_string();
+    assert!(refused.contains("saved with version 0 of") && refused.contains("has version 1"), "{refused}");
+    let by_location =
+        newer.tables().iter().zip([0, 0]).map(|(table, version)| (table.location.to_string(), version));
+    let again = OpenOptions::new().versions(by_location.collect()).open([one.path(), other.path()]).unwrap();
+    again.loader().build().unwrap().restore(&state).unwrap();
+    fs::rename(other.path().join("_delta_log"), other.path().join("_gone")).unwrap();
+    assert_eq!(dataset.newest().unwrap_err().kind(), ErrorKind::DatasetChanged);
 }
 
 proptest! {

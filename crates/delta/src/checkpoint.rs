@@ -47,10 +47,16 @@ const AT_ONCE: usize = 4_096;
 /// # Errors
 /// `Corrupt` for a file that is damaged, or whose columns are none of a checkpoint; as `take` does.
 pub(crate) fn each(bytes: Bytes, mut take: impl FnMut(Action) -> Result<()>) -> Result<()> {
+    let length = bytes.len() as u64;
     let read = caught(|| {
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
         let builder = builder.map_err(|error| malformed(&error.to_string()))?;
+        // No two actions are the same, so that each takes a byte at least.
+        let actions = builder.metadata().file_metadata().num_rows();
+        if u64::try_from(actions).map_or(true, |actions| actions > length) {
+            return Err(malformed(&format!("it claims {actions} actions in {length} bytes")));
+        }
         let parquet = builder.parquet_schema();
         let begins = |leaf: usize, with: &[&str]| {
             let parts = parquet.column(leaf);
@@ -73,7 +79,9 @@ pub(crate) fn each(bytes: Bytes, mut take: impl FnMut(Action) -> Result<()>) -> 
 }
 
 fn malformed(why: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the checkpoint cannot be read: {why}"))
+    Error::new(ErrorKind::Corrupt, format!("the checkpoint cannot be read: {why}")).hint(
+        "restore the file, or move it away if the log has all commits before it; or open an older version with `version`",
+    )
 }
 
 fn of_batch(batch: &RecordBatch, take: &mut impl FnMut(Action) -> Result<()>) -> Result<()> {
@@ -336,6 +344,36 @@ mod tests {
         .unwrap();
         let first = r#"{"minValues":{"x":3},"numRecords":7}"#.to_owned();
         assert_eq!(found, [(Some(7), first), (None, r#"{"minValues":{}}"#.to_owned())]);
+    }
+
+    /// As many as there can be: each has some bytes changed, cut out or put in.
+    #[test]
+    fn mutants_of_a_checkpoint_are_read_or_refused() {
+        let sound = written(vec![paths(), sizes(vec![1, 2])]);
+        let mut state = 17u64;
+        let mut below = |most: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % most
+        };
+        for _ in 0..2_000 {
+            let mut bytes = sound.to_vec();
+            for _ in 0..=below(4) {
+                let at = below(bytes.len());
+                match below(3) {
+                    0 => bytes[at] = below(256) as u8,
+                    1 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, 0xff),
+                }
+            }
+            drop(read(bytes.into()));
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_with_more_actions_than_bytes_is_refused() {
+        let paths: ArrayRef = Arc::new(StringArray::from(vec![None::<&str>; 100_000]));
+        let error = read(written(vec![(Field::new("path", DataType::Utf8, true), paths)])).unwrap_err();
+        assert!(error.to_string().contains("it claims 100000 actions in"), "{error}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod table;
 pub use statistics::{FileStatistics, Listed, ListedBounds, ListedColumn, ListedNulls, TableStatistics};
 #[cfg(feature = "delta")]
 pub(crate) use table::time_shown;
-pub use table::{AsOf, ColumnName, ColumnNames, TableVersion};
+pub use table::{AsOf, ColumnName, ColumnNames, TableVersion, WantedVersions};
 
 /// The files of a location, and what is known of them before they are read.
 #[derive(Debug, Default)]

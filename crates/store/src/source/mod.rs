@@ -44,7 +44,7 @@ pub use index::{pack, write_indexes};
 pub use kept_rows::KeptRows;
 pub use list::{FileFilter, KeyTypes, none_kept};
 pub use local::Reading;
-pub use open::{Opening, from_store, open, open_with};
+pub use open::{Opening, from_store, newest_versions, open, open_with};
 pub use shown::shown;
 pub use store::Store;
 pub use tables::{FoundFile, Sign, TableFolder, TableFormat, register_table_format};

@@ -15,7 +15,7 @@ use super::remote::Remote;
 use super::store::{Store, Volume};
 use super::url::{self, Target};
 use crate::catalog::{Catalog, Differences, KnownColumns};
-use crate::snapshot::{AsOf, Snapshot};
+use crate::snapshot::{Snapshot, WantedVersions};
 
 /// Opens a data set: finds its files and reads their footers.
 ///
@@ -53,8 +53,8 @@ pub struct Opening {
     pub index: Option<Bytes>,
     /// Whether the footers are packed as they are read, to be handed on.
     pub is_packed: bool,
-    /// The version of the table that the location is.
-    pub as_of: AsOf,
+    /// The versions of the tables that locations are.
+    pub versions: WantedVersions,
 }
 
 /// As [`open`], in another way. The footers of folders that are left out are read only where all columns are merged, those of
@@ -66,14 +66,14 @@ pub async fn open_with(
     options: &BTreeMap<String, String>,
     opening: Opening,
 ) -> Result<(Store, Catalog)> {
-    let Opening { filter, differences, key_types, index, is_packed, as_of } = opening;
+    let Opening { filter, differences, key_types, index, is_packed, versions } = opening;
     let options = Options::new(options);
     let (store, targets) = connect(locations, &options)?;
     let store = match index {
         Some(bytes) => store.with_handed_on(index::unpack(bytes)?),
         None => store,
     };
-    let mut snapshot = list::find(&store, targets, as_of).await?;
+    let mut snapshot = list::find(&store, targets, &versions).await?;
     if !options.index()? {
         snapshot.indexes.iter_mut().for_each(|place| place.found = None);
     }
@@ -101,6 +101,21 @@ pub async fn open_with(
             }
         }
     }
+}
+
+/// The newest version of the table that each location is; `None` for plain files. Nothing of them is read.
+///
+/// Fails as [`open`].
+pub async fn newest_versions(
+    locations: &[String],
+    options: &BTreeMap<String, String>,
+) -> Result<Vec<Option<u64>>> {
+    let (store, targets) = connect(locations, &Options::new(options))?;
+    let mut newest = Vec::with_capacity(targets.len());
+    for (volume, target) in targets {
+        newest.push(list::newest_version(&store, volume, target).await?);
+    }
+    Ok(newest)
 }
 
 /// The store of the locations, and what each of them is in it.

@@ -5,7 +5,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::location::Location;
 use super::{local, remote, splits};
-use crate::snapshot::{AsOf, Snapshot};
+use crate::snapshot::{AsOf, Snapshot, WantedVersions};
 use crate::source::clouds::Meaning;
 use crate::source::store::{Store, Volume};
 use crate::source::tables::TableFolder;
@@ -20,22 +20,37 @@ const AT_ONCE: usize = 32;
 pub(in crate::source) async fn find(
     store: &Store,
     targets: Vec<(usize, Target)>,
-    as_of: AsOf,
+    versions: &WantedVersions,
 ) -> Result<Snapshot> {
-    let finds = targets.into_iter().map(|(volume, target)| find_one(store, volume, target, as_of).boxed());
+    let finds = targets.into_iter().map(|(volume, target)| {
+        async move { snapshot(store, volume, located(store, volume, target).await?, versions).await }.boxed()
+    });
     let all = Snapshot::union(stream::iter(finds).buffered(AT_ONCE).try_collect().await?)?;
     store.blocking(move || local::refuse_twins(&all.files).map(|()| all)).await
 }
 
-async fn find_one(store: &Store, volume: usize, target: Target, as_of: AsOf) -> Result<Snapshot> {
-    let location = match (store.volume(volume)?, target) {
+/// The newest version of the table that a target is; `None` for plain files.
+pub(in crate::source) async fn newest_version(
+    store: &Store,
+    volume: usize,
+    target: Target,
+) -> Result<Option<u64>> {
+    match located(store, volume, target).await? {
+        Location::Files(_) => Ok(None),
+        Location::Table(format, root) => {
+            format.newest(&TableFolder { store, volume, root, as_of: AsOf::Newest }).await.map(Some)
+        }
+    }
+}
+
+async fn located(store: &Store, volume: usize, target: Target) -> Result<Location> {
+    match (store.volume(volume)?, target) {
         (Volume::Remote(remote), Target::Remote(address)) => match address.lists() {
-            true => remote::find(remote, volume, &address.meanings()).await?,
-            false => remote::find_alone(remote, volume, address.key()).await?,
+            true => remote::find(remote, volume, &address.meanings()).await,
+            false => remote::find_alone(remote, volume, address.key()).await,
         },
-        (_, target) => store.blocking(move || local::find(&target, volume)).await?,
-    };
-    snapshot(store, volume, location, as_of).await
+        (_, target) => store.blocking(move || local::find(&target, volume)).await,
+    }
 }
 
 /// Finds the files below a prefix of a store that the user brought.
@@ -44,12 +59,17 @@ pub(in crate::source) async fn find_in(store: &Store, volume: usize, key: &str) 
         return Err(Error::new(ErrorKind::Internal, "the volume is not a store"));
     };
     let location = remote::find(remote, volume, &[Meaning::of(key)]).await?;
-    Snapshot::union(vec![snapshot(store, volume, location, AsOf::Newest).await?])
+    Snapshot::union(vec![snapshot(store, volume, location, &WantedVersions::default()).await?])
 }
 
-async fn snapshot(store: &Store, volume: usize, location: Location, as_of: AsOf) -> Result<Snapshot> {
+async fn snapshot(
+    store: &Store,
+    volume: usize,
+    location: Location,
+    versions: &WantedVersions,
+) -> Result<Snapshot> {
     match location {
-        Location::Files(snapshot) if as_of != AsOf::Newest => {
+        Location::Files(snapshot) if versions.as_of != AsOf::Newest => {
             Err(Error::invalid("this is no table, and has no versions")
                 .at(Place::file(snapshot.root))
                 .hint("open it without `version` and `timestamp`"))
@@ -60,6 +80,9 @@ async fn snapshot(store: &Store, volume: usize, location: Location, as_of: AsOf)
             snapshot.splits = splits::several(&snapshot.root, paths).into_iter().collect();
             Ok(snapshot)
         }
-        Location::Table(format, root) => format.snapshot(&TableFolder { store, volume, root, as_of }).await,
+        Location::Table(format, root) => {
+            let as_of = versions.at(&super::location(store, volume, &root)?);
+            format.snapshot(&TableFolder { store, volume, root, as_of }).await
+        }
     }
 }

@@ -11,7 +11,7 @@ mod remote;
 mod splits;
 
 pub(super) use below::{file_below, files_in, location, pinned, written};
-pub(super) use find::{find, find_in};
+pub(super) use find::{find, find_in, newest_version};
 pub use key_types::KeyTypes;
 pub(super) use names::COMMON_METADATA;
 pub(super) use partition::settle;

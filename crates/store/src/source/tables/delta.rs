@@ -13,6 +13,7 @@ use forebay_delta::{
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
+use super::checkpoint_pages;
 use super::format::{FoundFile, Sign, TableFolder, TableFormat};
 use crate::row_set::RowSet;
 use crate::snapshot::{
@@ -20,8 +21,14 @@ use crate::snapshot::{
     TableStatistics, TableVersion, time_shown,
 };
 
-/// Files of the log, or with deletion vectors, that are read at the same time.
+/// Commits, or files with deletion vectors, that are read at the same time.
 const AT_ONCE: usize = 32;
+
+/// Parts of a checkpoint that are: each may be hundreds of megabytes.
+const PARTS_AT_ONCE: usize = 4;
+
+/// The most bytes of a file of the log.
+const LARGEST: u64 = 2 << 30;
 
 /// The property of a table whose commits have their own times.
 const OWN_TIMES: &str = "delta.enableInCommitTimestamps";
@@ -42,6 +49,12 @@ impl TableFormat for Delta {
     fn snapshot<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<Snapshot>> {
         async move { Log::open(table).await?.snapshot().await.map_err(|error| error.at(table.place())) }
             .boxed()
+    }
+
+    fn newest<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<u64>> {
+        let newest =
+            async move { Segment::of(&Log::open(table).await?.entries, None).map(|newest| newest.version) };
+        async move { newest.await.map_err(|error: Error| error.at(table.place())) }.boxed()
     }
 }
 
@@ -123,10 +136,10 @@ impl<'a> Log<'a> {
             replay.check()?;
         }
         let reads = segment.checkpoint.iter().copied().map(|entry| self.read(entry).boxed());
-        let mut parts = stream::iter(reads).buffered(AT_ONCE);
+        let mut parts = stream::iter(reads).buffered(PARTS_AT_ONCE);
         let mut sidecars = Vec::new();
         while let Some((file, bytes)) = parts.try_next().await? {
-            let taken = replay.checkpoint(&file.name, bytes);
+            let taken = checkpoint_pages::check(&bytes).and_then(|()| replay.checkpoint(&file.name, bytes));
             sidecars.extend(taken.map_err(|error| self.of_log(error, &file.name))?);
         }
         replay.check()?;
@@ -134,9 +147,9 @@ impl<'a> Log<'a> {
             let name = format!("{LOG_FOLDER}/{SIDECAR_FOLDER}/{name}");
             async move { self.table.read(&name).await.map(|bytes| (name, bytes)) }.boxed()
         });
-        let mut sidecars = stream::iter(reads).buffered(AT_ONCE);
+        let mut sidecars = stream::iter(reads).buffered(PARTS_AT_ONCE);
         while let Some((name, bytes)) = sidecars.try_next().await? {
-            let taken = replay.checkpoint(&name, bytes);
+            let taken = checkpoint_pages::check(&bytes).and_then(|()| replay.checkpoint(&name, bytes));
             let more = taken.map_err(|error| error.at(Place::file(format!("{}/{name}", self.location))))?;
             if !more.is_empty() {
                 let cause = "a sidecar of the checkpoint refers to another sidecar";
@@ -149,6 +162,11 @@ impl<'a> Log<'a> {
 
     async fn read(&self, entry: usize) -> Result<(&FoundFile, bytes::Bytes)> {
         let file = &self.found[entry];
+        if file.pin.size > LARGEST {
+            let cause = format!("the file has {} bytes, and up to {LARGEST} are read", file.pin.size);
+            let hint = "let the table's engine write a checkpoint of several parts";
+            return Err(self.of_log(Error::new(ErrorKind::TooLarge, cause).hint(hint), &file.name));
+        }
         let bytes = self.table.bytes(&file.pin).await.map_err(|error| self.of_log(error, &file.name))?;
         Ok((file, bytes))
     }
