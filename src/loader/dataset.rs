@@ -10,12 +10,12 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use forebay_arrow::datatypes::{DataType, SchemaRef};
-use forebay_base::{Error, Result, paths};
+use forebay_base::{Error, ErrorKind, Result, paths};
 use forebay_petastorm::Unischema;
 use forebay_store::catalog::{Catalog, Differences, Projection, RowId, RowPlace};
-use forebay_store::snapshot::{AsOf, TableVersion};
+use forebay_store::snapshot::{AsOf, TableVersion, WantedVersions};
 use forebay_store::source::{
-    self, FOOTERS_AT_ONCE, FolderFilter, Footers, IndexReport, KeyTypes, Opening, Store, TrafficStats,
+    self, FOOTERS_AT_ONCE, FileFilter, Footers, IndexReport, KeyTypes, Opening, Store, TrafficStats,
 };
 use futures::{FutureExt, StreamExt, stream};
 use object_store::ObjectStore;
@@ -54,6 +54,8 @@ pub struct Dataset {
     pub(super) petastorm: Arc<OnceLock<Option<Arc<Unischema>>>>,
     /// The statistics of opening the data set.
     pub(super) opened: StageStats,
+    /// What it was opened by; `None` for a store that the user brought.
+    origin: Option<Arc<Origin>>,
 }
 
 /// The argument of [`Dataset::open`]: one location or several, as text or as paths.
@@ -156,7 +158,7 @@ pub struct OpenOptions {
     partition_types: BTreeMap<String, DataType>,
     index: Option<Bytes>,
     hands_on: bool,
-    as_of: AsOf,
+    versions: WantedVersions,
 }
 
 impl OpenOptions {
@@ -172,9 +174,10 @@ impl OpenOptions {
         self
     }
 
-    /// Leaves out the `key=value` folders in which a filter matches no row: their footers are not read. The
-    /// data set then consists of the other folders, exactly as a loader with this filter sees it. The loader
-    /// needs the filter as well, for the rows. Default: all folders.
+    /// Leaves out the `key=value` folders, and the files of a table, in which a filter matches no row
+    /// according to the keys and the statistics of the table's log: their footers are not read. The data set
+    /// then consists of the other files, exactly as a loader with this filter sees it. The loader needs the
+    /// filter as well, for the rows. Default: all files.
     pub fn folders(mut self, filter: impl Into<Filter>) -> Self {
         self.folders = Some(filter.into());
         self
@@ -200,13 +203,20 @@ impl OpenOptions {
     /// The version of the table, if the location is one; of an Iceberg table, the number of a snapshot.
     /// Default: the newest.
     pub fn version(mut self, version: u64) -> Self {
-        self.as_of = AsOf::Version(version);
+        self.versions.as_of = AsOf::Version(version);
+        self
+    }
+
+    /// The versions of several tables, by their locations as in [`Dataset::tables`]. A table that is not named
+    /// is opened at the version of the other options. Default: none.
+    pub fn versions(mut self, by_location: BTreeMap<String, u64>) -> Self {
+        self.versions.by_location = by_location;
         self
     }
 
     /// The version for which an Iceberg table has a name: that of a branch or a tag, such as `main`.
     pub fn reference(mut self, name: &str) -> Self {
-        self.as_of = AsOf::Named(name.into());
+        self.versions.as_of = AsOf::Named(name.into());
         self
     }
 
@@ -217,7 +227,7 @@ impl OpenOptions {
     /// `Invalid` for both together, and for a text that does not name a time.
     #[doc(hidden)]
     pub fn as_of(mut self, version: Option<&str>, time: Option<&str>) -> Result<Self> {
-        self.as_of = AsOf::of(version, time)?;
+        self.versions.as_of = AsOf::of(version, time)?;
         Ok(self)
     }
 
@@ -231,7 +241,7 @@ impl OpenOptions {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn timestamp(mut self, time: SystemTime) -> Self {
-        self.as_of = AsOf::time(time);
+        self.versions.as_of = AsOf::time(time);
         self
     }
 
@@ -254,22 +264,34 @@ impl OpenOptions {
     ///
     /// # Errors
     /// The errors of [`Dataset::open`]; also `Invalid` for a storage option that the store does not know, if
-    /// no folder is left, and for keys that do not exist or have values of another type than declared;
+    /// no file is left, and for keys that do not exist or have values of another type than declared;
     /// `Corrupt` for an [index](Self::index) that is damaged.
     pub fn open(self, locations: impl Locations) -> Result<Dataset> {
         let locations = locations.into_locations()?;
         if locations.is_empty() {
             return Err(Error::invalid("the list of locations is empty").hint("give a path, a URL or a glob"));
         }
-        let OpenOptions { storage, folders, differences, partition_types, index, hands_on, as_of } = self;
+        let origin = Origin {
+            locations: locations.clone(),
+            options: OpenOptions { index: None, hands_on: false, ..self.clone() },
+        };
+        let OpenOptions { storage, folders: filter, differences, partition_types, index, hands_on, versions } =
+            self;
         let key_types = KeyTypes::new(partition_types)?;
-        let folders = folders.map(|filter| FolderFilter {
+        let filter = filter.map(|filter| FileFilter {
             columns: filter.columns(),
-            keeps: Box::new(move |constants| filter.keeps(constants)),
+            keeps: Box::new(move |listed| filter.keeps(listed)),
         });
-        let opening = Opening { folders, differences, key_types, index, is_packed: hands_on, as_of };
-        Dataset::opened(async move { source::open_with(&locations, &storage, opening).await })
+        let opening = Opening { filter, differences, key_types, index, is_packed: hands_on, versions };
+        let opened = Dataset::opened(async move { source::open_with(&locations, &storage, opening).await })?;
+        Ok(Dataset { origin: Some(Arc::new(origin)), ..opened })
     }
+}
+
+/// What a data set was opened by.
+struct Origin {
+    locations: Vec<String>,
+    options: OpenOptions,
 }
 
 impl Dataset {
@@ -345,6 +367,7 @@ impl Dataset {
             process,
             petastorm: Arc::default(),
             opened,
+            origin: None,
         })
     }
 
@@ -480,6 +503,59 @@ impl Dataset {
     /// ```
     pub fn tables(&self) -> &[TableVersion] {
         &self.catalog.tables
+    }
+
+    /// The same data set with each of its tables at its newest version; `None` if it has these already, or
+    /// is not a table. A run calls this between two epochs, to take up what was committed meanwhile. The
+    /// ranks of a run must take the same versions: let one of them look, and open those
+    /// [versions](OpenOptions::versions) on the others.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, Shuffle};
+    ///
+    /// let mut clicks = Dataset::open("s3://acme/clicks/")?;
+    /// let built = |clicks: &Dataset| clicks.loader().shuffle(Shuffle::seeded(17)).build();
+    /// let mut loader = built(&clicks)?;
+    /// for number in 0..10 {
+    ///     if let Some(newer) = clicks.newest()? {
+    ///         clicks = newer;
+    ///         loader = built(&clicks)?;
+    ///     }
+    ///     for batch in loader.epoch(number) {
+    ///         let batch = batch?;
+    ///     }
+    /// }
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`open`](Self::open).
+    pub fn newest(&self) -> Result<Option<Self>> {
+        let Some(newest) = self.newest_versions()? else { return Ok(None) };
+        let Some(Origin { locations, options }) = self.origin.as_deref() else { return Ok(None) };
+        let options = OpenOptions { versions: AsOf::Newest.into(), ..options.clone() };
+        options.versions(newest).open(locations.clone()).map(Some)
+    }
+
+    /// The newest versions of its tables by their locations; `None` if it has them already, or is not a
+    /// table.
+    #[doc(hidden)]
+    pub fn newest_versions(&self) -> Result<Option<BTreeMap<String, u64>>> {
+        let Some(origin) = self.origin.clone().filter(|_| !self.tables().is_empty()) else { return Ok(None) };
+        let (io, _) = self.here()?;
+        let newest = async move { source::newest_versions(&origin.locations, &origin.options.storage).await };
+        let newest: Vec<u64> = io.wait_for(newest)??.into_iter().flatten().collect();
+        if newest.len() != self.tables().len() {
+            let cause = "a table that was opened is a folder of plain files now";
+            return Err(
+                Error::new(ErrorKind::DatasetChanged, cause).hint("restore its log, or open it again")
+            );
+        }
+        let tables = self.tables().iter();
+        if tables.clone().map(|table| table.version).eq(newest.iter().copied()) {
+            return Ok(None);
+        }
+        Ok(Some(tables.map(|table| table.location.to_string()).zip(newest).collect()))
     }
 
     /// A warning that has not been returned yet: why the index of a folder is not used. Loaders return it as

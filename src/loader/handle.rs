@@ -195,6 +195,13 @@ impl Loader {
         Position::new((at.epoch, row), sources, split.into(), Some(reached.state))
     }
 
+    /// The epoch that comes next, and the row that it begins with, which is not the first one in a
+    /// [restored](Self::restore) epoch.
+    #[doc(hidden)]
+    pub fn upcoming(&self) -> (u64, u64) {
+        self.sources.progress.upcoming()
+    }
+
     /// The places where the rows of a step are stored, in the order of delivery: of any step of any epoch,
     /// past or to come, and of any rank. Nothing is read. Steps are counted from the beginning of an epoch.
     ///

@@ -123,6 +123,15 @@ impl Progress {
         Ok((state.at.clone(), state.generation))
     }
 
+    /// The epoch that comes next, and its first row.
+    pub(super) fn upcoming(&self) -> (u64, u64) {
+        let state = self.lock();
+        match state.begun {
+            true => (state.at.epoch.saturating_add(1), 0),
+            false => (state.at.epoch, state.at.row),
+        }
+    }
+
     pub(super) fn handed_over(&self, receipt: &Receipt) {
         let mut state = self.lock();
         let stale = receipt.generation != state.generation

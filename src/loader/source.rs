@@ -203,14 +203,21 @@ impl Source {
 
     /// The progress of a pass over this source: its first row in the epoch is row 0 of `first_pass`.
     pub(super) fn saved(&self, first_pass: u64, rows: u64, skipped: u64) -> SavedSource {
+        let tables = self.fetcher.reads.catalog.tables.iter();
+        let tables = tables.map(|table| SavedTable {
+            id: table.id.to_string(),
+            version: table.version,
+            opened_as: table.other_schema.map(|_| table.opened_as()),
+        });
+        let tables: Vec<SavedTable> = tables.collect();
         SavedSource {
             fingerprint: self.fetcher.reads.catalog.fingerprint.to_string(),
             files: Some(self.saved_files().clone()),
-            table: self.table().map(|table| SavedTable {
-                id: table.id.to_string(),
-                version: table.version,
-                opened_as: table.other_schema.map(|_| table.opened_as()),
-            }),
+            table: match &*tables {
+                [table] => Some(table.clone()),
+                _ => None,
+            },
+            tables: if tables.len() > 1 { tables } else { Vec::new() },
             order: self.order_id(),
             first_pass,
             rows,
@@ -219,25 +226,28 @@ impl Source {
         }
     }
 
-    /// The table that the data set is, if it is a single table.
-    fn table(&self) -> Option<&TableVersion> {
-        match &*self.fetcher.reads.catalog.tables {
-            [table] => Some(table),
-            _ => None,
-        }
-    }
-
-    /// The error for a position in another version of the table.
+    /// The error for a position in another version of a table.
     fn other_version(&self, saved: &SavedSource) -> Option<Error> {
-        let (saved, here) = (saved.table.as_ref()?, self.table()?);
-        let is_another = saved.id == *here.id && saved.version != here.version;
-        is_another.then(|| {
-            let (saved, here) = (saved.version, here.version);
-            let cause = format!(
-                "the state was saved with version {saved} of the table, this loader has version {here}"
-            );
-            Error::new(ErrorKind::StateMismatch, cause).hint(format!("open it with `version={saved}`"))
-        })
+        let here = &self.fetcher.reads.catalog.tables;
+        let saved: Vec<&SavedTable> = saved.table.iter().chain(&saved.tables).collect();
+        if saved.len() != here.len() {
+            return None;
+        }
+        let is_another = |(saved, here): &(&&SavedTable, &TableVersion)| {
+            saved.id == *here.id && saved.version != here.version
+        };
+        let (one, other) = saved.iter().zip(&**here).find(is_another)?;
+        let (version, other_version) = (one.version, other.version);
+        let which = if saved.len() == 1 { "the table".to_owned() } else { other.location.to_string() };
+        let cause = format!(
+            "the state was saved with version {version} of {which}, this loader has version {other_version}"
+        );
+        let hint = match saved.len() {
+            1 => format!("open it with `version={version}`"),
+            _ => "open each table at its version of the state, as `OpenOptions::versions` takes them"
+                .to_owned(),
+        };
+        Some(Error::new(ErrorKind::StateMismatch, cause).hint(hint))
     }
 
     /// The order of the source, from which its rows are known without reading any.

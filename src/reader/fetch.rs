@@ -220,7 +220,7 @@ impl Fetcher {
 
     /// The number of row groups in a bunch, if they are small.
     pub(crate) fn in_a_bunch(&self) -> usize {
-        let sampled = (0..self.reads.catalog.groups.len()).take(SAMPLED);
+        let sampled = (0..self.reads.catalog.groups.len()).take(SAMPLED_GROUPS);
         let largest = sampled.map(|group| self.reads.stored(group)).max().unwrap_or(0);
         usize::try_from(self.bunch_bytes() / largest.max(1)).unwrap_or(1).clamp(1, self.at_once())
     }

@@ -35,7 +35,7 @@ use forebay_arrow::buffer::BooleanBuffer;
 use forebay_base::Result;
 use forebay_store::catalog::{Catalog, Group};
 use forebay_store::row_set::RowSet;
-use forebay_store::snapshot::Constant;
+use forebay_store::snapshot::Listed;
 use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::ParquetMetaData;
 use serde::{Deserialize, Serialize};
@@ -194,7 +194,7 @@ impl Filter {
 
     fn decide(&self, stored: SeenGroup<'_>) -> RowGroupMatch {
         let constants = &stored.catalog.files[stored.group.file].constants;
-        self.outcomes(&prune::Seen { constants, stored: Some(stored) }).rows()
+        self.outcomes(&prune::Seen { constants, stored: Some(stored), listed: None }).rows()
     }
 
     /// Calls `each` for every comparison of a column with a value.
@@ -216,9 +216,9 @@ impl Filter {
         names
     }
 
-    /// Whether rows of a file with these constants may match, as far as the constants show.
-    pub(crate) fn keeps(&self, constants: &[Constant]) -> bool {
-        self.outcomes(&prune::Seen { constants, stored: None }).yes
+    /// Whether rows of a file may match, as far as is known without its footer.
+    pub(crate) fn keeps(&self, Listed { constants, statistics }: &Listed<'_>) -> bool {
+        self.outcomes(&prune::Seen { constants, stored: None, listed: *statistics }).yes
     }
 
     fn outcomes(&self, seen: &prune::Seen<'_>) -> Outcomes {

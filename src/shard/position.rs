@@ -73,6 +73,10 @@ pub struct SavedSource {
     /// The version of the table, if the data set is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<SavedTable>,
+    /// The tables that the data set consists of, each at its version, if there are several, in the order of
+    /// the locations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<SavedTable>,
     /// The order in which `rows` is counted.
     pub order: OrderId,
     /// The number of the source's first pass in the epoch.
@@ -171,6 +175,8 @@ struct OfOne {
     split: SavedSplit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     table: Option<SavedTable>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<SavedTable>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     files: Option<SavedFiles>,
 }
@@ -212,7 +218,7 @@ impl From<Position> for Written {
             });
         }
         let Some(source) = sources.into_iter().next() else { return Written::Nothing {} };
-        let SavedSource { fingerprint, files, table, order, skipped, cache_tier, .. } = source;
+        let SavedSource { fingerprint, files, table, tables, order, skipped, cache_tier, .. } = source;
         Written::One(OfOne {
             version,
             fingerprint,
@@ -223,6 +229,7 @@ impl From<Position> for Written {
             cache_tier,
             split,
             table,
+            tables,
             files,
         })
     }
@@ -242,11 +249,19 @@ impl TryFrom<Map<String, Value>> for Position {
         }
         let error = |error: serde_json::Error| error.to_string();
         if !is_mix {
-            let OfOne { version, fingerprint, order, epoch, row, skipped, cache_tier, split, table, files } =
-                serde_json::from_value(fields.into()).map_err(error)?;
-            let (first_pass, rows) = (epoch, row);
-            let source =
-                SavedSource { fingerprint, files, table, order, first_pass, rows, skipped, cache_tier };
+            let of_one: OfOne = serde_json::from_value(fields.into()).map_err(error)?;
+            let OfOne { version, fingerprint, order, epoch, row, skipped, cache_tier, split, .. } = of_one;
+            let source = SavedSource {
+                fingerprint,
+                files: of_one.files,
+                table: of_one.table,
+                tables: of_one.tables,
+                order,
+                first_pass: epoch,
+                rows: row,
+                skipped,
+                cache_tier,
+            };
             return Ok(Position { version, epoch, row, sources: vec![source], split, mix: None });
         }
         let OfMix { mix, epoch, row, step, sources, stop, repeat, schedule, random_shares, origin, split } =

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
+use forebay::filter::{Expr, Value as FilterValue, col};
 use forebay::object_store::ObjectStoreExt;
 use forebay::object_store::memory::InMemory;
 use forebay::{Dataset, ErrorKind, OpenOptions, Shard, Shuffle};
@@ -17,6 +18,8 @@ use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::vectors::{inline, vector, z85};
 
 /// Rows of a row group of the files.
 const GROUP: usize = 4;
@@ -91,37 +94,15 @@ fn only_ids() -> [Value; 2] {
     [protocol(&["deletionVectors"]), metadata(&json!([field("id", &json!("long"))]), "none")]
 }
 
-/// Rows as a deletion vector.
-fn vector(rows: &BTreeSet<u16>) -> Vec<u8> {
-    let mut bytes = 1_681_511_377u32.to_le_bytes().to_vec();
-    bytes.extend(1u64.to_le_bytes());
-    bytes.extend([0u32, 12_346, 1].map(u32::to_le_bytes).concat());
-    bytes.extend([0, rows.len() as u16 - 1].map(u16::to_le_bytes).concat());
-    bytes.extend(0u32.to_le_bytes());
-    bytes.extend(rows.iter().flat_map(|row| row.to_le_bytes()));
-    bytes
-}
-
-fn z85(bytes: &[u8]) -> String {
-    const CHARACTERS: &[u8] =
-        b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
-    let mut bytes = bytes.to_vec();
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    let five = |four: &[u8]| {
-        let number = u32::from_be_bytes(four.try_into().unwrap());
-        (0..5u32).rev().map(move |power| CHARACTERS[(number / 85u32.pow(power) % 85) as usize] as char)
-    };
-    bytes.chunks(4).flat_map(five).collect()
-}
-
-fn inline(rows: &BTreeSet<u16>) -> Value {
-    let bytes = vector(rows);
-    json!({"storageType": "i", "pathOrInlineDv": z85(&bytes), "sizeInBytes": bytes.len(), "cardinality": rows.len()})
-}
-
 /// The action that adds a file, with deleted rows.
 fn without(mut add: Value, deleted: Value) -> Value {
     add["add"]["deletionVector"] = deleted;
+    add
+}
+
+/// The action that adds a file, with other statistics.
+fn with(mut add: Value, stats: &Value) -> Value {
+    add["add"]["stats"] = stats.to_string().into();
     add
 }
 
@@ -170,6 +151,52 @@ fn deleted_rows_are_not_rows_wherever_their_vectors_are() {
     let remote = Dataset::from_store(store, "data/t").unwrap();
     assert_eq!(remote.catalog().fingerprint, dataset.catalog().fingerprint);
     assert_eq!(ids(&remote), ids(&dataset));
+}
+
+/// A file that is gone could not be opened.
+#[test]
+fn files_that_the_statistics_of_the_log_rule_out_are_never_opened() {
+    let table = Table::new();
+    let fields = json!([field("id", &json!("long")), field("part", &json!("string"))]);
+    let mut of_schema = metadata(&fields, "none");
+    of_schema["metaData"]["partitionColumns"] = json!(["part"]);
+    let file = |name: &str, ids: std::ops::Range<i64>, part: &str| {
+        let (least, greatest) = (ids.start, ids.end - 1);
+        let mut add = with(
+            table.ids(name, ids.clone()),
+            &json!({"numRecords": ids.end - ids.start,
+            "minValues": {"id": least}, "maxValues": {"id": greatest}, "nullCount": {"id": 0}}),
+        );
+        add["add"]["partitionValues"] = json!({"part": part});
+        add
+    };
+    let unknown = with(table.ids("c.parquet", 20..30), &json!({"numRecords": 10}));
+    let files = [file("a.parquet", 0..10, "x"), file("b.parquet", 10..20, "y"), unknown];
+    table.commit(0, &[&[protocol(&[]), of_schema], &files[..]].concat());
+    let whole = table.open().unwrap();
+    let open = |filter: Expr| OpenOptions::new().folders(filter).open(table.path());
+    for (gone, filter) in [
+        ("a.parquet", col("id").gt_eq(15)),
+        ("a.parquet", col("id").lt(0) | col("id").gt(9)),
+        ("b.parquet", col("id").is_null() | col("part").eq("x") | col("id").gt(25)),
+        ("a.parquet", !col("part").eq("x")),
+    ] {
+        let of = |dataset: &Dataset| {
+            let loader = dataset.loader().filter(filter.clone()).shuffle(Shuffle::seeded(3)).build().unwrap();
+            let places = loader.which(0, 0, 0).unwrap();
+            (loader.position(), places.iter().map(|place| place.id).collect::<Vec<_>>())
+        };
+        let expected = of(&whole);
+        let path = table.path().join(gone);
+        fs::rename(&path, path.with_extension("gone")).unwrap();
+        assert_eq!(table.open().unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(of(&open(filter.clone()).unwrap()), expected, "{filter:?}");
+        fs::rename(path.with_extension("gone"), path).unwrap();
+    }
+    assert!(open(col("id").lt(0)).is_ok(), "a file without statistics may have such rows");
+    table.commit(1, &[json!({"remove": {"path": "c.parquet"}})]);
+    let refused = open(col("id").lt(0)).unwrap_err().to_string();
+    assert!(refused.contains("no row is selected"), "{refused}");
 }
 
 /// A file from before the table's columns were renamed, dropped, added and widened, and one from after.
@@ -242,6 +269,24 @@ fn what_a_log_cannot_say_is_an_error_with_its_place() {
     };
     let (kind, said) = refused(&miscounted);
     assert!(kind == ErrorKind::Corrupt && said.contains("declares 11 rows, the file has 10"), "{said}");
+    let of_another_size = |table: &Table| {
+        let mut add = file(table);
+        add["add"]["size"] = (add["add"]["size"].as_u64().unwrap() + 1).into();
+        add
+    };
+    let (kind, said) = refused(&of_another_size);
+    let is_told =
+        said.contains("version 0 of the table says that this file has") && said.contains("restore the file");
+    assert!(kind == ErrorKind::Corrupt && is_told, "{said}");
+    let gone = |table: &Table| {
+        let add = file(table);
+        fs::remove_file(table.path().join("a.parquet")).unwrap();
+        add
+    };
+    let (kind, said) = refused(&gone);
+    let is_told =
+        said.contains("version 0 of the table has this file, and it is gone") && said.contains("FSCK REPAIR");
+    assert!(kind == ErrorKind::NotFound && is_told, "{said}");
     let elsewhere = |table: &Table| {
         let mut add = file(table);
         add["add"]["path"] = "../a.parquet".into();
@@ -260,6 +305,177 @@ fn what_a_log_cannot_say_is_an_error_with_its_place() {
     table.commit(0, &[protocol(&["variantType"])]);
     let error = table.open().unwrap_err();
     assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("variantType"), "{error}");
+}
+
+/// A row of a table that filters are tried on.
+#[derive(Clone, Debug)]
+struct Tried {
+    whole: Option<i64>,
+    real: Option<f64>,
+    text: Option<String>,
+    at: Option<i64>,
+}
+
+/// Values that statistics have trouble with: NaN, texts that are cut, and times between milliseconds.
+fn some_row() -> impl Strategy<Value = Tried> {
+    let real = prop_oneof![4 => (-3i8..3).prop_map(|half| f64::from(half) / 2.0), 1 => Just(f64::NAN)];
+    let text = prop_oneof!["[a-c]{0,2}", "a{30}[ab\u{10ffff}]{0,4}"];
+    let at = prop_oneof![Just(1_000i64), 998i64..1_003, -1_001i64..-998];
+    (prop::option::of(-3i64..3), prop::option::of(real), prop::option::of(text), prop::option::of(at))
+        .prop_map(|(whole, real, text, at)| Tried { whole, real, text, at })
+}
+
+/// The statistics of rows as Spark writes them: texts cut after 32 characters, the greatest with one behind
+/// all others, and times cut to milliseconds.
+fn statistics(rows: &[Tried], is_tight: bool) -> Value {
+    let moment = |at: i64| {
+        let at = chrono::DateTime::from_timestamp_millis(at.div_euclid(1_000)).unwrap();
+        at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
+    };
+    let cut = |text: &str| text.chars().take(32).collect::<String>();
+    let behind = |text: &String| match text.chars().count() > 32 {
+        true => format!("{}\u{10ffff}", cut(text)),
+        false => text.clone(),
+    };
+    let (mut least, mut greatest, mut nulls) = (json!({}), json!({}), json!({}));
+    macro_rules! column {
+        ($name:ident, $order:expr, $first:expr, $last:expr) => {
+            let values = || rows.iter().filter_map(|row| row.$name.as_ref());
+            nulls[stringify!($name)] = (rows.len() - values().count()).into();
+            if let Some((one, other)) = values().min_by($order).zip(values().max_by($order)) {
+                let (first, last) = ($first, $last);
+                (least[stringify!($name)], greatest[stringify!($name)]) =
+                    (json!(first(one)), json!(last(other)));
+            }
+        };
+    }
+    column!(whole, Ord::cmp, |value: &i64| *value, |value: &i64| *value);
+    column!(text, Ord::cmp, |value: &String| cut(value), behind);
+    column!(at, Ord::cmp, |value: &i64| moment(*value), |value: &i64| moment(*value));
+    // NaN is greater than all others, and no number of JSON.
+    let real = |value: &f64| if value.is_nan() { json!("NaN") } else { json!(value) };
+    column!(real, |a: &&f64, b: &&f64| a.total_cmp(b), real, real);
+    json!({"numRecords": rows.len(), "minValues": least, "maxValues": greatest, "nullCount": nulls, "tightBounds": is_tight})
+}
+
+fn some_filter() -> impl Strategy<Value = Expr> {
+    let compare = |name: &'static str, value: BoxedStrategy<FilterValue>| {
+        (0..6u8, value).prop_map(move |(op, value)| match op {
+            0 => col(name).eq(value),
+            1 => col(name).not_eq(value),
+            2 => col(name).lt(value),
+            3 => col(name).lt_eq(value),
+            4 => col(name).gt(value),
+            _ => col(name).gt_eq(value),
+        })
+    };
+    let whole = (-3i64..3).prop_map(FilterValue::from).boxed();
+    let real = (-3i8..3).prop_map(|half| FilterValue::from(f64::from(half) / 2.0)).boxed();
+    let text = || prop_oneof!["[a-c]{0,2}", "a{30}[ab\u{10ffff}]{0,4}"];
+    let at = prop_oneof![Just(1i64), Just(2), Just(-1), Just(-2)];
+    let at = (at, 0..3u32).prop_map(|(millisecond, more)| {
+        let at = chrono::DateTime::from_timestamp_micros(millisecond * 1_000 + i64::from(more)).unwrap();
+        FilterValue::from(at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true))
+    });
+    let names = prop::sample::select(vec!["whole", "real", "text", "at"]);
+    let leaf = prop_oneof![
+        compare("whole", whole),
+        compare("real", real),
+        compare("text", text().prop_map(FilterValue::from).boxed()),
+        compare("at", at.boxed()),
+        text().prop_map(|prefix| col("text").starts_with(prefix)),
+        names.prop_map(|name| col(name).is_null()),
+    ];
+    leaf.prop_recursive(2, 6, 2, |inner| {
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| a & b),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| a | b),
+            inner.prop_map(|a| !a),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// With the statistics of the log a filter selects what it selects without them.
+    #[test]
+    fn statistics_of_the_log_change_no_result(
+        files in prop::collection::vec(
+            (prop::collection::vec(some_row(), 1..6), prop::collection::btree_set(0u16..6, 0..4)), 1..5),
+        filter in some_filter(),
+    ) {
+        let table = Table::new();
+        let of_type = |name: &str, data_type: &str| field(name, &json!(data_type));
+        let fields = json!([of_type("id", "long"), of_type("whole", "long"), of_type("real", "double"),
+            of_type("text", "string"), of_type("at", "timestamp")]);
+        let (mut plain, mut told, mut next) = (Vec::new(), Vec::new(), 0i64);
+        for (at, (rows, deleted)) in files.iter().enumerate() {
+            let ids = next..next + rows.len() as i64;
+            next = ids.end;
+            let zone: Arc<str> = "UTC".into();
+            let times = rows.iter().map(|row| row.at).collect::<TimestampMicrosecondArray>();
+            let times: ArrayRef = Arc::new(times.with_timezone(zone));
+            let texts = rows.iter().map(|row| row.text.as_deref());
+            let columns: Vec<(&str, ArrayRef)> = vec![
+                ("id", Arc::new(Int64Array::from_iter(ids))),
+                ("whole", Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.whole)))),
+                ("real", Arc::new(Float64Array::from_iter(rows.iter().map(|row| row.real)))),
+                ("text", Arc::new(StringArray::from_iter(texts))),
+                ("at", times),
+            ];
+            let columns = columns.into_iter().map(|(name, array)| {
+                (Field::new(name, array.data_type().clone(), true), array)
+            });
+            let add = table.file(&format!("{at}.parquet"), columns.collect());
+            let deleted: BTreeSet<u16> = deleted.iter().copied().filter(|row| usize::from(*row) < rows.len()).collect();
+            let with_deleted = |add: Value| match deleted.is_empty() {
+                true => add,
+                false => without(add, inline(&deleted)),
+            };
+            plain.push(with_deleted(add.clone()));
+            told.push(with_deleted(with(add, &statistics(rows, deleted.is_empty()))));
+        }
+        let first = [protocol(&["deletionVectors"]), metadata(&fields, "none")];
+        let selected = |files: &[Value]| {
+            table.commit(0, &[&first, files].concat());
+            let dataset = OpenOptions::new().folders(filter.clone()).open(table.path())?;
+            let loader = dataset.loader().filter(filter.clone()).shuffle(Shuffle::stored()).build()?;
+            let batches = loader.epoch(0).collect::<forebay::Result<Vec<_>>>()?;
+            let ids = batches.iter().flat_map(|batch| batch["id"].as_primitive::<Int64Type>().values().to_vec());
+            Ok::<_, forebay::Error>(ids.collect::<Vec<i64>>())
+        };
+        match (selected(&plain), selected(&told)) {
+            (Ok(plain), Ok(told)) => prop_assert_eq!(plain, told),
+            (Err(one), Err(other)) => prop_assert_eq!(one.cause(), other.cause()),
+            other => prop_assert!(false, "{:?}", other),
+        }
+    }
+}
+
+#[test]
+fn the_newest_versions_of_several_tables_are_opened_between_epochs() {
+    let (one, other) = (Table::new(), Table::new());
+    for (table, first) in [(&one, 0), (&other, 100)] {
+        let add = table.ids("a.parquet", first..first + 10);
+        table.commit(0, &[&only_ids()[..], &[add]].concat());
+    }
+    let dataset = Dataset::open([one.path(), other.path()]).unwrap();
+    assert!(dataset.newest().unwrap().is_none());
+    other.commit(1, &[other.ids("b.parquet", 110..115)]);
+    let newer = dataset.newest().unwrap().unwrap();
+    let versions = |dataset: &Dataset| dataset.tables().iter().map(|table| table.version).collect::<Vec<_>>();
+    assert_eq!((versions(&dataset), versions(&newer)), (vec![0, 0], vec![0, 1]));
+    assert_eq!((newer.rows(), dataset.rows()), (25, 20));
+    let state = dataset.loader().build().unwrap().position();
+    let refused = newer.loader().build().unwrap().restore(&state).unwrap_err().to_string();
+    assert!(refused.contains("saved with version 0 of") && refused.contains("has version 1"), "{refused}");
+    let by_location =
+        newer.tables().iter().zip([0, 0]).map(|(table, version)| (table.location.to_string(), version));
+    let again = OpenOptions::new().versions(by_location.collect()).open([one.path(), other.path()]).unwrap();
+    again.loader().build().unwrap().restore(&state).unwrap();
+    fs::rename(other.path().join("_delta_log"), other.path().join("_gone")).unwrap();
+    assert_eq!(dataset.newest().unwrap_err().kind(), ErrorKind::DatasetChanged);
 }
 
 proptest! {

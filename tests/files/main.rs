@@ -8,3 +8,4 @@ mod foreign;
 mod nulls;
 mod page_index;
 mod places;
+mod vectors;

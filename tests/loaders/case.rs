@@ -6,10 +6,13 @@ use parquet::basic::{Compression, ZstdLevel};
 
 use crate::chance::Chance;
 use crate::filters::Compare;
-use crate::table::{COLUMNS, Layout, Nulls};
+use crate::table::{COLUMNS, Layout, Nulls, Table};
 
 /// Memory that is enough for everything in these tests, in bytes.
 pub(crate) const AMPLE: u64 = 256 << 20;
+
+/// Tells the draws of Delta tables from others of a seed.
+const OF_DELTA: u64 = 1 << 60;
 
 /// How rows are mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +52,7 @@ pub(crate) struct Case {
 impl Case {
     pub(crate) fn draw(seed: u64) -> Case {
         let chance = &mut Chance::new(seed);
-        let layout = layout(chance);
+        let mut layout = layout(chance);
         let rows = layout.rows();
         let mut columns: Vec<&str> = COLUMNS[1..].iter().copied().filter(|_| chance.one_in(3)).collect();
         columns.push("id");
@@ -75,6 +78,12 @@ impl Case {
             Tier::Coefficients,
         ]);
         let tight = chance.one_in(2);
+        // Drawn apart, so that other cases are what they were.
+        let apart = &mut Chance::new(seed ^ OF_DELTA);
+        if apart.one_in(4) {
+            layout.deleted = Some(apart.pick(&[1, 2, 3, 10, 1_000]));
+            columns.retain(|column| Table::is_of_delta(column));
+        }
         Case {
             image: chance.one_in(2).then(|| image(chance)),
             fill: chance.one_in(3),
@@ -145,6 +154,7 @@ impl Case {
         without(&|case| case.cache = None);
         without(&|case| case.filter.clear());
         without(&|case| case.layout.bad = None);
+        without(&|case| case.layout.deleted = None);
         without(&|case| case.layout.nulls = Nulls::None);
         without(&|case| case.layout.empty_groups = 0);
         without(&|case| case.memory = AMPLE);
@@ -197,6 +207,7 @@ fn layout(chance: &mut Chance) -> Layout {
         nulls: if bad.is_some() { Nulls::None } else { nulls },
         blob: chance.pick(&[10, 40, 40, 3_000, 20_000]),
         bad,
+        deleted: None,
     }
 }
 

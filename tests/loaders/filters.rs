@@ -85,5 +85,5 @@ pub(crate) fn selected(any_of: &[Vec<Compare>], table: &Table) -> Vec<u64> {
     let is_selected = |id: &u64| {
         any_of.is_empty() || any_of.iter().any(|all| all.iter().all(|compare| compare.holds(table, *id)))
     };
-    (0..table.layout.rows()).filter(is_selected).collect()
+    (0..table.layout.rows()).filter(|id| !table.is_deleted(*id)).filter(is_selected).collect()
 }

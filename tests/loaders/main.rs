@@ -12,6 +12,8 @@ mod chance;
 mod filters;
 mod run;
 mod table;
+#[path = "../files/vectors.rs"]
+mod vectors;
 
 mod cases;
 mod columns;

@@ -1,5 +1,6 @@
 //! The data set of a test: the content of each row is a function of its id, which is its ordinal.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,14 +13,35 @@ use forebay_image::encode_jpeg;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::chance::mixed;
+use crate::vectors::inline;
 
 /// The names of all columns, `id` first.
 pub(crate) const COLUMNS: [&str; 15] = [
     "id", "flag", "small", "real", "amount", "wide", "when", "day", "word", "kind", "blob", "cell", "list",
     "corners", "image",
+];
+
+/// Their types in a Delta table, for those that it can have.
+const TYPES: [Option<&str>; 15] = [
+    Some("long"),
+    Some("boolean"),
+    Some("integer"),
+    Some("double"),
+    Some("decimal(20,2)"),
+    None,
+    Some("timestamp"),
+    Some("date"),
+    Some("string"),
+    Some("string"),
+    Some("binary"),
+    None,
+    None,
+    None,
+    Some("binary"),
 ];
 
 /// The number of rows in a stretch that has only nulls, or none, if nulls come in stretches.
@@ -52,6 +74,8 @@ pub(crate) struct Layout {
     pub(crate) blob: u64,
     /// One image in this many is broken or null.
     pub(crate) bad: Option<u64>,
+    /// If the data set is a Delta table: one row in this many is deleted.
+    pub(crate) deleted: Option<u64>,
 }
 
 impl Layout {
@@ -68,6 +92,7 @@ impl Layout {
             nulls: Nulls::OneIn(4),
             blob: 40,
             bad: None,
+            deleted: None,
         }
     }
 
@@ -89,7 +114,48 @@ impl Table {
         for (number, groups) in table.layout.files.iter().enumerate() {
             table.write_file(&table.dir.path().join(format!("part-{number:03}.parquet")), groups, &mut first);
         }
+        if table.layout.deleted.is_some() {
+            table.write_log();
+        }
         table
+    }
+
+    /// Makes a Delta table of the files, with a deletion vector for each.
+    fn write_log(&self) {
+        let types = COLUMNS.iter().zip(TYPES).filter_map(|(name, data_type)| Some((name, data_type?)));
+        let field = |(name, data_type): (&&str, &str)| json!({"name": name, "type": data_type, "nullable": true, "metadata": {}});
+        let schema = json!({"type": "struct", "fields": types.map(field).collect::<Vec<_>>()}).to_string();
+        let mut actions = vec![
+            json!({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}}),
+            json!({"metaData": {"id": "t", "schemaString": schema, "partitionColumns": [], "configuration": {}}}),
+        ];
+        let mut first = 0;
+        for (number, groups) in self.layout.files.iter().enumerate() {
+            let (name, rows) = (
+                format!("part-{number:03}.parquet"),
+                groups.iter().map(|&rows| u64::from(rows)).sum::<u64>(),
+            );
+            let size = std::fs::metadata(self.dir.path().join(&name)).unwrap().len();
+            let stats = json!({"numRecords": rows, "tightBounds": false, "nullCount": {"id": 0},
+                "minValues": {"id": first}, "maxValues": {"id": first + rows.saturating_sub(1)}});
+            let mut add = json!({"path": name, "partitionValues": {}, "size": size, "modificationTime": 1,
+                "dataChange": true, "stats": stats.to_string()});
+            let deleted = (0..rows).filter(|row| self.is_deleted(first + row)).map(|row| row as u16);
+            let deleted: BTreeSet<u16> = deleted.collect();
+            if !deleted.is_empty() {
+                add["deletionVector"] = inline(&deleted);
+            }
+            actions.push(json!({"add": add}));
+            first += rows;
+        }
+        let lines: String = actions.iter().map(|action| format!("{action}\n")).collect();
+        let log = self.dir.path().join("_delta_log");
+        std::fs::create_dir(&log).unwrap();
+        std::fs::write(log.join(format!("{:020}.json", 0)), lines).unwrap();
+    }
+
+    pub(crate) fn is_deleted(&self, id: u64) -> bool {
+        self.layout.deleted.is_some_and(|n| draw(16, id).is_multiple_of(n))
     }
 
     fn write_file(&self, path: &Path, groups: &[u32], first: &mut u64) {
@@ -127,6 +193,11 @@ impl Table {
 
     pub(crate) fn open(&self) -> Dataset {
         Dataset::open(self.dir.path()).unwrap()
+    }
+
+    /// Whether a Delta table of it can have a column.
+    pub(crate) fn is_of_delta(name: &str) -> bool {
+        COLUMNS.iter().zip(TYPES).any(|(of, data_type)| *of == name && data_type.is_some())
     }
 
     /// The id of the row at a place.

@@ -1,12 +1,14 @@
 //! Checkpoints: the actions of a log as Parquet.
 
 use bytes::Bytes;
+use chrono::DateTime;
 use forebay_arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
-use forebay_arrow::datatypes::{Int32Type, Int64Type};
+use forebay_arrow::datatypes::*;
 use forebay_base::panics::caught;
 use forebay_base::{Error, ErrorKind, Result};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use serde_json::{Map, Number, Value};
 
 use crate::action::{Action, Add, Metadata, Sidecar, Vector};
 use crate::protocol::Protocol;
@@ -29,6 +31,14 @@ const READ: [&[&str]; 11] = [
 /// The columns of sidecars, which older checkpoints lack.
 const SIDECAR: &[&str] = &["sidecar", "path"];
 
+/// The statistics as columns, which are read if there are none as text.
+const TEXT: &[&str] = &["add", "stats"];
+const PARSED: [&[&str]; 3] = [
+    &["add", "stats_parsed", "minValues"],
+    &["add", "stats_parsed", "maxValues"],
+    &["add", "stats_parsed", "nullCount"],
+];
+
 /// The number of rows that are decoded at once.
 const AT_ONCE: usize = 4_096;
 
@@ -37,16 +47,26 @@ const AT_ONCE: usize = 4_096;
 /// # Errors
 /// `Corrupt` for a file that is damaged, or whose columns are not those of a checkpoint; errors of `take`.
 pub(crate) fn each(bytes: Bytes, mut take: impl FnMut(Action) -> Result<()>) -> Result<()> {
+    let length = bytes.len() as u64;
     let read = caught(|| {
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
         let builder = builder.map_err(|error| malformed(&error.to_string()))?;
+        // No two actions are the same, so that each takes a byte at least.
+        let actions = builder.metadata().file_metadata().num_rows();
+        if u64::try_from(actions).map_or(true, |actions| actions > length) {
+            return Err(malformed(&format!("it claims {actions} actions in {length} bytes")));
+        }
         let parquet = builder.parquet_schema();
-        let is_read = |leaf: &usize| {
-            let column = parquet.column(*leaf);
-            let parts: Vec<&str> = column.path().parts().iter().map(String::as_str).collect();
-            READ.iter().chain([&SIDECAR]).any(|read| parts.starts_with(read))
+        let begins = |leaf: usize, with: &[&str]| {
+            let parts = parquet.column(leaf);
+            let parts = parts.path().parts().iter().map(String::as_str).collect::<Vec<&str>>();
+            parts.starts_with(with)
         };
+        let has_text = (0..parquet.num_columns()).any(|leaf| begins(leaf, TEXT));
+        let parsed = PARSED.iter().filter(|_| !has_text);
+        let read: Vec<&[&str]> = READ.iter().chain([&SIDECAR]).chain(parsed).copied().collect();
+        let is_read = |leaf: &usize| read.iter().any(|read| begins(*leaf, read));
         let leaves: Vec<usize> = (0..parquet.num_columns()).filter(is_read).collect();
         let mask = ProjectionMask::leaves(parquet, leaves);
         let reader = builder.with_projection(mask).with_batch_size(AT_ONCE).build();
@@ -59,7 +79,9 @@ pub(crate) fn each(bytes: Bytes, mut take: impl FnMut(Action) -> Result<()>) -> 
 }
 
 fn malformed(why: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the checkpoint cannot be read: {why}"))
+    Error::new(ErrorKind::Corrupt, format!("the checkpoint cannot be read: {why}")).hint(
+        "restore the file, or move it away if the log has all commits before it; or open an older version with `version`",
+    )
 }
 
 fn of_batch(batch: &RecordBatch, take: &mut impl FnMut(Action) -> Result<()>) -> Result<()> {
@@ -127,11 +149,50 @@ impl<'a> AddColumns<'a> {
             path: add.needed("path", row)?,
             partition_values: add.pairs("partitionValues", row)?.into_iter().collect(),
             size: add.size("size", row)?,
-            stats: add.text("stats", row)?,
+            stats: add.text("stats", row)?.or_else(|| parsed.map(|parsed| text_of(parsed.array, row))),
             deletion_vector: vector,
             rows: rows.and_then(|rows| u64::try_from(rows).ok()),
         })
     }
+}
+
+/// Statistics that are columns, as the text that stands for them.
+fn text_of(parsed: &StructArray, row: usize) -> String {
+    Value::Object(object_of(parsed, row)).to_string()
+}
+
+fn object_of(members: &StructArray, row: usize) -> Map<String, Value> {
+    let members = members.fields().iter().zip(members.columns());
+    members.filter_map(|(field, array)| Some((field.name().clone(), value_of(array, row)?))).collect()
+}
+
+/// A value as a text of statistics has it; `None` for null and for types without bounds.
+fn value_of(array: &ArrayRef, row: usize) -> Option<Value> {
+    if array.is_null(row) {
+        return None;
+    }
+    Some(match array.data_type() {
+        DataType::Struct(_) => Value::Object(object_of(array.as_struct_opt()?, row)),
+        DataType::Boolean => array.as_boolean().value(row).into(),
+        DataType::Float32 => Number::from_f64(array.as_primitive::<Float32Type>().value(row).into())?.into(),
+        DataType::Float64 => Number::from_f64(array.as_primitive::<Float64Type>().value(row))?.into(),
+        DataType::Int64 => array.as_primitive::<Int64Type>().value(row).into(),
+        DataType::Int32 => array.as_primitive::<Int32Type>().value(row).into(),
+        DataType::Int16 => array.as_primitive::<Int16Type>().value(row).into(),
+        DataType::Int8 => array.as_primitive::<Int8Type>().value(row).into(),
+        DataType::Utf8 => array.as_string::<i32>().value(row).into(),
+        DataType::Date32 => {
+            let date = array.as_primitive::<Date32Type>().value_as_date(row)?;
+            date.to_string().into()
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => {
+            let at =
+                DateTime::from_timestamp_micros(array.as_primitive::<TimestampMicrosecondType>().value(row))?;
+            let end = if zone.is_some() { "Z" } else { "" };
+            format!("{}{end}", at.format("%Y-%m-%dT%H:%M:%S%.6f")).into()
+        }
+        _ => return None,
+    })
 }
 
 fn of_vector(vector: &Members<'_>, storage_type: String, row: usize) -> Result<Vector> {
@@ -221,7 +282,6 @@ mod tests {
     use std::sync::Arc;
 
     use forebay_arrow::array::{Int64Array, StringArray};
-    use forebay_arrow::datatypes::{DataType, Field, Schema};
     use parquet::arrow::ArrowWriter;
 
     use super::*;
@@ -260,6 +320,60 @@ mod tests {
     fn files_are_read_from_what_columns_there_are() {
         let found = read(written(vec![paths(), sizes(vec![1, 2])])).unwrap();
         assert_eq!(found, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn statistics_that_are_columns_are_those_of_a_text() {
+        let numbers = |name: &str, numbers: [Option<i64>; 2]| {
+            let array: ArrayRef = Arc::new(Int64Array::from(numbers.to_vec()));
+            (Arc::new(Field::new(name, DataType::Int64, true)), array)
+        };
+        let least = StructArray::from(vec![numbers("x", [Some(3), None])]);
+        let parsed: ArrayRef = Arc::new(StructArray::from(vec![
+            numbers("numRecords", [Some(7), None]),
+            (Arc::new(Field::new("minValues", least.data_type().clone(), true)), Arc::new(least) as ArrayRef),
+        ]));
+        let parsed = (Field::new("stats_parsed", parsed.data_type().clone(), true), parsed);
+        let mut found = Vec::new();
+        each(written(vec![paths(), sizes(vec![1, 2]), parsed]), |action| {
+            if let Action::Add(add) = action {
+                found.push((add.row_count(), add.stats.unwrap_or_default()));
+            }
+            Ok(())
+        })
+        .unwrap();
+        let first = r#"{"minValues":{"x":3},"numRecords":7}"#.to_owned();
+        assert_eq!(found, [(Some(7), first), (None, r#"{"minValues":{}}"#.to_owned())]);
+    }
+
+    /// As many as there can be: each has some bytes changed, cut out or put in.
+    #[test]
+    fn mutants_of_a_checkpoint_are_read_or_refused() {
+        let sound = written(vec![paths(), sizes(vec![1, 2])]);
+        let mut state = 17u64;
+        let mut below = |most: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % most
+        };
+        for _ in 0..2_000 {
+            let mut bytes = sound.to_vec();
+            for _ in 0..=below(4) {
+                let at = below(bytes.len());
+                match below(3) {
+                    0 => bytes[at] = below(256) as u8,
+                    1 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, 0xff),
+                }
+            }
+            drop(read(bytes.into()));
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_with_more_actions_than_bytes_is_refused() {
+        let paths: ArrayRef = Arc::new(StringArray::from(vec![None::<&str>; 100_000]));
+        let error = read(written(vec![(Field::new("path", DataType::Utf8, true), paths)])).unwrap_err();
+        assert!(error.to_string().contains("it claims 100000 actions in"), "{error}");
     }
 
     #[test]

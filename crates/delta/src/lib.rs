@@ -8,7 +8,7 @@
 //! ```text
 //! names of _delta_log ─► Segment ─► bytes ─► Replay ─► Table ─► bytes of deletion vectors ─► ranges of rows
 //! segment.rs, name.rs               action.rs  replay.rs           deletion.rs, z85.rs
-//!                                   checkpoint.rs      protocol.rs, schema.rs, partition.rs, path.rs
+//!                                   checkpoint.rs      protocol.rs, schema.rs, partition.rs, path.rs, statistics.rs
 //! ```
 //!
 //! # What is read
@@ -28,6 +28,7 @@ mod protocol;
 mod replay;
 mod schema;
 mod segment;
+mod statistics;
 mod table;
 mod z85;
 
@@ -36,6 +37,7 @@ pub use protocol::SUPPORTED_FEATURES;
 pub use replay::{Replay, commit_time};
 pub use schema::{Column, Found, StoredName};
 pub use segment::{Commit, LogEntry, Segment, commits};
+pub use statistics::{ColumnStatistics, Nulls};
 pub use table::{File, Table};
 
 /// The folder of the log in that of its table.

@@ -31,11 +31,7 @@ pub(crate) fn value(data_type: &DataType, text: Option<&str>) -> Option<ArrayRef
         DataType::Float32 => number!(Float32Type),
         DataType::Float64 => number!(Float64Type),
         DataType::Boolean => Arc::new(BooleanArray::from(vec![boolean(text)?])),
-        DataType::Date32 => {
-            let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
-            let epoch = NaiveDate::from_ymd_opt(1970, 1, 1)?;
-            Arc::new(Date32Array::from(vec![i32::try_from((date - epoch).num_days()).ok()?]))
-        }
+        DataType::Date32 => Arc::new(Date32Array::from(vec![date(text)?])),
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
             let at = TimestampMicrosecondArray::from(vec![moment(text, zone.is_some())?]);
             Arc::new(at.with_timezone_opt(zone.clone()))
@@ -58,8 +54,15 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
+/// Days since 1970.
+pub(crate) fn date(text: &str) -> Option<i32> {
+    let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
+    let epoch = NaiveDate::from_ymd_opt(1970, 1, 1)?;
+    i32::try_from((date - epoch).num_days()).ok()
+}
+
 /// Microseconds since 1970. A text without a zone is in UTC if the column holds moments.
-fn moment(text: &str, is_moment: bool) -> Option<i64> {
+pub(crate) fn moment(text: &str, is_moment: bool) -> Option<i64> {
     if let Ok(at) = DateTime::parse_from_rfc3339(text) {
         return is_moment.then(|| at.timestamp_micros());
     }

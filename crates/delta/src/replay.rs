@@ -12,7 +12,7 @@ use crate::deletion::DeletionVector;
 use crate::protocol::Protocol;
 use crate::schema::{self, Found};
 use crate::table::{File, Table};
-use crate::{checkpoint, path};
+use crate::{checkpoint, path, statistics};
 
 /// The property of a table that says how its columns are found.
 const MAPPING: &str = "delta.columnMapping.mode";
@@ -105,7 +105,7 @@ impl Replay {
             return Ok(());
         }
         let rows = add.row_count();
-        let Add { path, partition_values, size, deletion_vector, .. } = add;
+        let Add { path, partition_values, size, deletion_vector, stats, .. } = add;
         let next = self.partitions.len() as u32;
         let partition = *self.partitions.entry(partition_values).or_insert(next);
         self.files.push(File {
@@ -114,6 +114,7 @@ impl Replay {
             partition,
             rows,
             deletion: deletion_vector.map(|vector| Box::new(DeletionVector::from(vector))),
+            statistics: stats.map(String::into),
         });
         Ok(())
     }
@@ -154,6 +155,8 @@ impl Replay {
             let cause = "the log has the file twice, with different deleted rows";
             return Err(Error::new(ErrorKind::Corrupt, cause).at(Place::file(&*pair[0].path)));
         }
+        let texts: Vec<Option<Box<str>>> = self.files.iter_mut().map(|file| file.statistics.take()).collect();
+        let statistics = statistics::of_files(&columns, texts.iter().map(Option::as_deref));
         Ok(Table {
             version,
             id: metadata.id,
@@ -165,6 +168,7 @@ impl Replay {
             partitions,
             configuration,
             files: self.files,
+            statistics,
         })
     }
 }

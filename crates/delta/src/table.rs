@@ -8,6 +8,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use crate::deletion::DeletionVector;
 use crate::partition;
 use crate::schema::{Column, Found};
+use crate::statistics::ColumnStatistics;
 
 /// One version of a table: its columns and its live files.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub struct Table {
     pub configuration: BTreeMap<String, String>,
     /// The live files, in the order of their paths.
     pub files: Vec<File>,
+    /// What the log says of the values in the files, in their order, for the columns of which it says something.
+    pub statistics: Vec<ColumnStatistics>,
 }
 
 /// A file of a table.
@@ -47,6 +50,8 @@ pub struct File {
     pub rows: Option<u64>,
     /// The deletion vector of the file, if rows are deleted.
     pub deletion: Option<Box<DeletionVector>>,
+    /// The statistics as the log has them, while it is folded.
+    pub(crate) statistics: Option<Box<str>>,
 }
 
 impl Table {

@@ -31,7 +31,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::row_set::RowSet;
-use crate::snapshot::{ColumnNames, Constant, Pin, TableVersion};
+use crate::snapshot::{ColumnNames, Constant, FileStatistics, Listed, Pin, TableVersion};
 use row_ids::RowIds;
 
 pub use crate::snapshot::FileVersion;
@@ -108,8 +108,10 @@ pub struct File {
     pub names: Option<Arc<ColumnNames>>,
     /// The columns with a single value in all rows of the file.
     pub constants: Arc<[Constant]>,
-    /// The number of constants that are keys of its folders; they come first.
-    pub(crate) folder_keys: u32,
+    /// The number of constants that were known before the footer was read; they come first.
+    pub(crate) listed_constants: u32,
+    /// The bounds that the list of its table gives for its values.
+    pub(crate) statistics: Option<FileStatistics>,
     /// The rows that are deleted, by their ordinals in the file.
     pub deleted: Option<RowSet>,
     /// A hash of constants and deleted rows; `None` for a file without either.
@@ -181,13 +183,18 @@ impl Catalog {
         })
     }
 
-    /// The catalogue without files in `key=value` folders whose keys `keeps` rejects; `None` if all files
-    /// stay. The data set is then that of the remaining folders, with another fingerprint.
-    pub fn of_folders(&self, keeps: impl Fn(&[Constant]) -> bool) -> Result<Option<Self>> {
+    /// The catalogue without the files that `keeps` rejects, of those of which something is known without
+    /// their footers: the keys of their folders, or what the list of a table says. `None` if all files stay.
+    /// The data set is then that of the remaining files, with another fingerprint.
+    pub fn kept_by(&self, keeps: impl Fn(&Listed<'_>) -> bool) -> Result<Option<Self>> {
         let is_kept: Vec<bool> = self
             .files
             .iter()
-            .map(|file| file.folder_keys == 0 || keeps(&file.constants[..file.folder_keys as usize]))
+            .map(|file| {
+                let constants = &file.constants[..file.listed_constants as usize];
+                let listed = Listed { constants, statistics: file.statistics.as_ref() };
+                constants.is_empty() && listed.statistics.is_none() || keeps(&listed)
+            })
             .collect();
         if is_kept.iter().all(|is_kept| *is_kept) {
             return Ok(None);

@@ -23,11 +23,13 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::row_set::RowSet;
 
+mod statistics;
 mod table;
 
+pub use statistics::{FileStatistics, Listed, ListedBounds, ListedColumn, ListedNulls, TableStatistics};
 #[cfg(feature = "delta")]
 pub(crate) use table::time_shown;
-pub use table::{AsOf, ColumnName, ColumnNames, FoundBy, TableVersion};
+pub use table::{AsOf, ColumnName, ColumnNames, FoundBy, TableVersion, WantedVersions};
 
 /// The files of a location, and what is known of them before they are read.
 #[derive(Debug, Default)]
@@ -106,6 +108,8 @@ pub struct DataFile {
     pub rows: Option<u64>,
     /// Rows of each row group, if they are known without the footer; compared with it.
     pub row_counts: Option<Arc<[u64]>>,
+    /// What the list of its table says of its values, for filters that rule out the file.
+    pub statistics: Option<FileStatistics>,
 }
 
 impl DataFile {
@@ -126,6 +130,7 @@ impl DataFile {
             names: None,
             rows: None,
             row_counts: None,
+            statistics: None,
         }
     }
 
@@ -148,6 +153,16 @@ impl DataFile {
             part(&[run.start.to_le_bytes(), run.end.to_le_bytes()].concat());
         }
         Some(hash.digest())
+    }
+
+    /// Whether the list of its table says something of its rows.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.keys.is_empty() && (!self.constants.is_empty() || self.statistics.is_some())
+    }
+
+    /// What is known of its rows before its footer is read.
+    pub(crate) fn listed(&self) -> Listed<'_> {
+        Listed { constants: &self.constants, statistics: self.statistics.as_ref() }
     }
 
     /// Whether it can be planned with before its footer is read.

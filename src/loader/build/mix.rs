@@ -171,7 +171,7 @@ impl LoaderBuilder {
             let (source, among) = (number as u64, self.mixed.len() as u64);
             let mut builder = builder.clone().for_mix(options, source, among).numbered(self.numbered);
             builder.plan_only |= self.plan_only;
-            let builder = builder.of_folders().map_err(of_source(number))?;
+            let builder = builder.of_kept_files().map_err(of_source(number))?;
             let (io, store) = builder.dataset.here()?;
             let settled = builder.settle(&io, store).map_err(of_source(number))?;
             let stored = builder.dataset.rows();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use forebay_base::promise::Promise;
 use forebay_base::{Result, paths};
 use forebay_image::Workspace;
-use forebay_store::source::no_folder;
+use forebay_store::source::none_kept;
 use rayon::ThreadPool;
 
 use super::LoaderBuilder;
@@ -41,7 +41,7 @@ impl LoaderBuilder {
         if self.is_mix() {
             return self.mix()?.start();
         }
-        let this = self.of_folders()?;
+        let this = self.of_kept_files()?;
         let (io, store) = this.dataset.here()?;
         let settled = this.settle(&io, store)?;
         let monitor = monitor(&settled.spec.trace, settled.threads)?;
@@ -143,7 +143,7 @@ impl LoaderBuilder {
         if self.is_mix() {
             return self.mix()?.plan(epoch);
         }
-        let this = self.clone().of_folders()?;
+        let this = self.clone().of_kept_files()?;
         let (io, store) = this.dataset.here()?;
         let Settled { fetcher, selected, order, split, sizing, .. } = this.settle(&io, store)?;
         let planned =
@@ -151,14 +151,14 @@ impl LoaderBuilder {
         Ok(planned.plan(epoch))
     }
 
-    /// Keeps only the folders that the filter does not rule out.
-    pub(super) fn of_folders(mut self) -> Result<Self> {
+    /// Keeps only the files that the filter does not rule out.
+    pub(super) fn of_kept_files(mut self) -> Result<Self> {
         if let Some(filter) = &self.spec.filter {
             let catalog = &self.dataset.catalog;
             filter.validate(catalog)?;
-            if let Some(kept) = catalog.of_folders(|constants| filter.keeps(constants))? {
+            if let Some(kept) = catalog.kept_by(|listed| filter.keeps(listed))? {
                 if kept.files.is_empty() {
-                    return Err(no_folder());
+                    return Err(none_kept());
                 }
                 self.dataset.catalog = Arc::new(kept);
             }

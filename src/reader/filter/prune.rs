@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use forebay_arrow::array::RecordBatch;
-use forebay_arrow::datatypes::{DataType, TimeUnit};
+use forebay_arrow::array::{ArrayRef, AsArray, RecordBatch};
+use forebay_arrow::datatypes::{DataType, Date32Type, TimeUnit, TimestampMicrosecondType};
 use forebay_store::catalog::{Catalog, Group, Origin};
-use forebay_store::snapshot::Constant;
+use forebay_store::snapshot::{Constant, FileStatistics, ListedBounds, ListedNulls};
 use parquet::basic::{ColumnOrder, ConvertedType, LogicalType, TimeUnit as StoredUnit};
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
@@ -24,6 +24,8 @@ use super::{Op, Value, check, conditions, evaluate, index, times};
 pub(super) struct Seen<'a> {
     pub(super) constants: &'a [Constant],
     pub(super) stored: Option<SeenGroup<'a>>,
+    /// What the list of a table says of the file, where nothing that is stored is known.
+    pub(super) listed: Option<&'a FileStatistics>,
 }
 
 /// A row group, as far as it was examined.
@@ -66,7 +68,7 @@ impl Seen<'_> {
 
     fn term_of_values(&self, term: Test<'_>) -> Outcomes {
         let stored = match self.column(term.column) {
-            None => return Outcomes::ANY,
+            None => return self.listed(term),
             Some(Column::Constant(constant)) => {
                 let of_constant = || {
                     check::term(term, constant.field.data_type())?;
@@ -81,17 +83,25 @@ impl Seen<'_> {
             return Outcomes::UNKNOWN;
         }
         let bounds = stored.bounds(stored.data_type);
-        let mut outcomes = match bounds.as_ref().map(|bounds| bounds.matching(term)) {
-            Some(RowGroupMatch::All) => Outcomes::YES,
-            Some(RowGroupMatch::None) => Outcomes::NO,
+        let matching = match bounds.as_ref().map(|bounds| bounds.matching(term)) {
             Some(RowGroupMatch::Some) | None => stored.by_bloom(term),
+            Some(decided) => decided,
         };
-        if matches!(bounds, Some(Bounds::Float(..))) {
-            // NaN lies within no bounds.
-            let of_nan = matches!(term.op, Op::NotEq | Op::NotIn);
-            outcomes = outcomes.with(if of_nan { Outcomes::YES } else { Outcomes::NO });
-        }
+        let outcomes = Outcomes::of_values(matching, matches!(bounds, Some(Bounds::Float(..))), term.op);
         if nulls == Some(0) { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
+    }
+
+    /// A comparison, as far as the list of a table says.
+    fn listed(&self, term: Test<'_>) -> Outcomes {
+        let Some(listed) = self.listed else { return Outcomes::ANY };
+        let nulls = listed.nulls(term.column).unwrap_or_default();
+        if nulls == ListedNulls::All {
+            return Outcomes::UNKNOWN;
+        }
+        let bounds = listed.bounds(term.column).and_then(Bounds::listed);
+        let matching = bounds.as_ref().map_or(RowGroupMatch::Some, |bounds| bounds.matching(term));
+        let outcomes = Outcomes::of_values(matching, matches!(bounds, Some(Bounds::Float(..))), term.op);
+        if nulls == ListedNulls::None { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
     }
 
     fn leaf(&self, node: &Node) -> Outcomes {
@@ -99,23 +109,32 @@ impl Seen<'_> {
             Node::IsNull(Operand::Column(name)) | Node::StartsWith(Operand::Column(name), _) => name,
             _ => return Outcomes::ANY,
         };
-        let Some(Column::Stored(stored)) = self.column(column) else {
-            return Outcomes::ANY;
+        let (nulls, bounds) = match (self.column(column), self.listed) {
+            (Some(Column::Stored(stored)), _) => {
+                let nulls = match stored.nulls() {
+                    Some(0) => ListedNulls::None,
+                    Some(nulls) if nulls == stored.rows => ListedNulls::All,
+                    _ => ListedNulls::Unknown,
+                };
+                (nulls, stored.bounds(&DataType::Utf8View))
+            }
+            (None, Some(listed)) => {
+                (listed.nulls(column).unwrap_or_default(), listed.bounds(column).and_then(Bounds::listed))
+            }
+            _ => return Outcomes::ANY,
         };
-        let nulls = stored.nulls();
         let Node::StartsWith(_, prefix) = node else {
             return match nulls {
-                Some(0) => Outcomes::NO,
-                Some(nulls) if nulls == stored.rows => Outcomes::YES,
-                _ => Outcomes::EITHER,
+                ListedNulls::None => Outcomes::NO,
+                ListedNulls::All => Outcomes::YES,
+                ListedNulls::Unknown => Outcomes::EITHER,
             };
         };
-        let bounds = stored.bounds(&DataType::Utf8View);
         let outcomes = match bounds {
             Some(bounds) => bounds.starting_with(prefix.as_bytes()),
             None => Outcomes::EITHER,
         };
-        if nulls == Some(0) { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
+        if nulls == ListedNulls::None { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
     }
 
     /// The values of all columns that a condition needs, if they are constants of the file.
@@ -198,15 +217,15 @@ impl Stored<'_> {
 
     /// The outcomes according to a Bloom filter, where bounds do not decide. A value that is not in the
     /// filter is not in the column.
-    fn by_bloom(&self, term: Test<'_>) -> Outcomes {
+    fn by_bloom(&self, term: Test<'_>) -> RowGroupMatch {
         let is_absent = |bloom| {
             let physical = self.chunk.column_type();
             index::rules_out(bloom, physical, self.data_type, term.values())
         };
         match term.op {
-            Op::Eq | Op::In if self.bloom.is_some_and(is_absent) => Outcomes::NO,
-            Op::NotEq | Op::NotIn if self.bloom.is_some_and(is_absent) => Outcomes::YES,
-            _ => Outcomes::EITHER,
+            Op::Eq | Op::In if self.bloom.is_some_and(is_absent) => RowGroupMatch::None,
+            Op::NotEq | Op::NotIn if self.bloom.is_some_and(is_absent) => RowGroupMatch::All,
+            _ => RowGroupMatch::Some,
         }
     }
 }
@@ -269,6 +288,33 @@ impl Bounds {
                 Bounds::Bytes(s.min_opt()?.data().to_vec(), s.max_opt()?.data().to_vec())
             }
             _ => return None,
+        };
+        bounds.checked()
+    }
+
+    /// The bounds in the list of a table; `None` for types whose bounds are not relied on.
+    fn listed(ListedBounds { least, greatest, at }: ListedBounds<'_>) -> Option<Bounds> {
+        let whole = |end: &ArrayRef| evaluate::whole(end).map(|values| values(at));
+        let float = |end: &ArrayRef| evaluate::floats(end).map(|values| values(at));
+        let bounds = match least.data_type() {
+            DataType::Boolean => Bounds::Bool(least.as_boolean().value(at), greatest.as_boolean().value(at)),
+            DataType::Float64 => Bounds::Float(float(least)?, float(greatest)?),
+            DataType::Binary => {
+                let value = |end: &ArrayRef| end.as_binary::<i32>().value(at).to_vec();
+                Bounds::Bytes(value(least), value(greatest))
+            }
+            data_type => match times::unit(data_type) {
+                None => Bounds::Int(whole(least)?, whole(greatest)?),
+                Some(unit) => {
+                    let time = |end: &ArrayRef| {
+                        let date = end.as_primitive_opt::<Date32Type>().map(|end| i128::from(end.value(at)));
+                        let time =
+                            || Some(end.as_primitive_opt::<TimestampMicrosecondType>()?.value(at).into());
+                        Some(date.or_else(time)? * unit)
+                    };
+                    Bounds::Moment(time(least)?, time(greatest)?, data_type.clone())
+                }
+            },
         };
         bounds.checked()
     }

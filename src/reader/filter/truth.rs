@@ -7,6 +7,8 @@ use std::ops::{BitAnd, BitOr, Not};
 
 use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
 
+use super::Op;
+
 /// Says for each row of a batch whether a condition is true and whether it is false; both are unset where it
 /// is unknown.
 #[derive(Clone, Debug)]
@@ -87,6 +89,20 @@ impl Outcomes {
     pub(super) const UNKNOWN: Outcomes = Outcomes { yes: false, no: false, unknown: true };
     pub(super) const EITHER: Outcomes = Outcomes { yes: true, no: true, unknown: false };
     pub(super) const ANY: Outcomes = Outcomes { yes: true, no: true, unknown: true };
+
+    /// The outcomes of a comparison with values between bounds. NaN is not between any bounds.
+    pub(super) fn of_values(matching: RowGroupMatch, may_be_nan: bool, op: Op) -> Self {
+        let outcomes = match matching {
+            RowGroupMatch::All => Outcomes::YES,
+            RowGroupMatch::None => Outcomes::NO,
+            RowGroupMatch::Some => Outcomes::EITHER,
+        };
+        let of_nan = matches!(op, Op::NotEq | Op::NotIn);
+        match may_be_nan {
+            true => outcomes.with(if of_nan { Outcomes::YES } else { Outcomes::NO }),
+            false => outcomes,
+        }
+    }
 
     /// The outcomes of either of both.
     pub(super) fn with(self, other: Outcomes) -> Outcomes {

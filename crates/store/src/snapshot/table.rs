@@ -1,5 +1,6 @@
 //! What the list of a table says of the whole.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -19,6 +20,28 @@ pub enum AsOf {
     Named(Arc<str>),
     /// The newest that was there at a time, in milliseconds since 1970.
     Time(i64),
+}
+
+/// Which versions of the tables at several locations are opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WantedVersions {
+    /// That of each table that is not named below.
+    pub as_of: AsOf,
+    /// The numbers of versions, by the locations of their tables as [`TableVersion::location`] has them.
+    pub by_location: BTreeMap<String, u64>,
+}
+
+impl WantedVersions {
+    /// Which version of the table at a location is opened.
+    pub(crate) fn at(&self, location: &str) -> AsOf {
+        self.by_location.get(location).map_or(self.as_of, |version| AsOf::Version(*version))
+    }
+}
+
+impl From<AsOf> for WantedVersions {
+    fn from(as_of: AsOf) -> Self {
+        WantedVersions { as_of, by_location: BTreeMap::new() }
+    }
 }
 
 impl AsOf {

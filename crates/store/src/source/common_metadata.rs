@@ -11,7 +11,7 @@ use super::footer::{IF_DAMAGED, fetch_value};
 use super::list::{self, COMMON_METADATA, pinned};
 use super::open::connect;
 use super::store::Store;
-use crate::snapshot::{AsOf, MetadataFile, Snapshot};
+use crate::snapshot::{MetadataFile, Snapshot, WantedVersions};
 
 impl Store {
     /// The values under a key in the files `_common_metadata` of the folders that were opened. Only files
@@ -49,7 +49,7 @@ pub async fn common_values(
 ) -> Result<Vec<StoredValue>> {
     let options = Options::new(options);
     let (store, targets) = connect(locations, &options)?;
-    let mut snapshot = list::find(&store, targets, AsOf::Newest).await?;
+    let mut snapshot = list::find(&store, targets, &WantedVersions::default()).await?;
     // Files were named, so no folder was listed.
     if snapshot.indexes.is_empty() {
         snapshot.common_metadata.extend(beside_named(&store, &snapshot).await?);

@@ -23,6 +23,5 @@ pub use limits::FOOTERS_AT_ONCE;
 pub(super) use limits::{LONGEST_FOOTER, TAIL};
 #[cfg(feature = "iceberg")]
 pub(super) use parse::whole;
-pub use read::no_folder;
 pub(super) use read::{kept_files, read_all};
 pub(super) use turns::FooterTurns;

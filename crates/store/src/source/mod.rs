@@ -37,16 +37,16 @@ mod wire;
 
 pub use common_metadata::{StoredValue, common_values};
 pub use destination::{Destination, is_inside};
+pub use footer::FOOTERS_AT_ONCE;
 pub use footer::Footers;
-pub use footer::{FOOTERS_AT_ONCE, no_folder};
 pub use glob::{is_pattern, matches_name};
 pub use handles::check as check_handles;
 pub use index::IndexReport;
 pub use index::{pack, write_indexes};
 pub use kept_rows::KeptRows;
-pub use list::{FolderFilter, KeyTypes};
+pub use list::{FileFilter, KeyTypes, none_kept};
 pub use local::Reading;
-pub use open::{Opening, from_store, open, open_with};
+pub use open::{Opening, from_store, newest_versions, open, open_with};
 #[cfg(all(feature = "iceberg", feature = "network"))]
 pub use rest::store_options;
 pub use shown::shown;

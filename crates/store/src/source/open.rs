@@ -8,14 +8,14 @@ use forebay_base::Result;
 use object_store::ObjectStore;
 
 use super::clouds::{Address, MetadataCache, Options};
-use super::footer::{self, KeptFooters, no_folder};
+use super::footer::{self, KeptFooters};
 use super::index::{self, Packing};
-use super::list::{self, FolderFilter, KeyTypes};
+use super::list::{self, FileFilter, KeyTypes, none_kept};
 use super::remote::Remote;
 use super::store::{Store, Volume};
 use super::url::{self, Target};
 use crate::catalog::{Catalog, Differences, KnownColumns};
-use crate::snapshot::{AsOf, Snapshot};
+use crate::snapshot::{Snapshot, WantedVersions};
 
 /// Opens a data set: finds its files and reads their footers.
 ///
@@ -49,8 +49,8 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
 /// Options for opening a data set, where the defaults of [`open`] do not fit.
 #[derive(Default)]
 pub struct Opening {
-    /// The `key=value` folders that are read; all by default.
-    pub folders: Option<FolderFilter>,
+    /// The `key=value` folders, and the files of tables, that are read; all by default.
+    pub filter: Option<FileFilter>,
     /// The treatment of columns that differ.
     pub differences: Differences,
     /// The declared types of folders' keys.
@@ -59,20 +59,20 @@ pub struct Opening {
     pub index: Option<Bytes>,
     /// Whether the footers are packed as they are read, to be handed on.
     pub is_packed: bool,
-    /// The version of the table that the location is.
-    pub as_of: AsOf,
+    /// The versions of the tables that locations are.
+    pub versions: WantedVersions,
 }
 
 /// Opens a data set like [`open`], with options. The footers of folders that are left out are read only if
-/// all columns are merged.
+/// all columns are merged, those of a table's files never.
 ///
-/// Fails with `Invalid` if no folder is kept, and for a key that is not of its declared type.
+/// Fails with `Invalid` if no file is kept, and for a key that is not of its declared type.
 pub async fn open_with(
     locations: &[String],
     options: &BTreeMap<String, String>,
     opening: Opening,
 ) -> Result<(Store, Catalog)> {
-    let Opening { folders, differences, key_types, index, is_packed, as_of } = opening;
+    let Opening { filter, differences, key_types, index, is_packed, versions } = opening;
     #[cfg(all(feature = "iceberg", feature = "network"))]
     let (locations, options) = &super::rest::resolved(locations, options).await?;
     let options = Options::new(options);
@@ -81,31 +81,51 @@ pub async fn open_with(
         Some(bytes) => store.with_handed_on(index::unpack(bytes)?),
         None => store,
     };
-    let mut snapshot = list::find(&store, targets, as_of).await?;
+    let mut snapshot = list::find(&store, targets, &versions).await?;
     if !options.index()? {
         snapshot.indexes.iter_mut().for_each(|place| place.found = None);
     }
     let (store, kept) = prepared(store, &mut snapshot).await?;
     key_types.check(&snapshot.files)?;
-    let Some(folders) = folders.filter(|folders| folders.concerns(&snapshot.files)) else {
+    if let Some(filter) = &filter {
+        filter.of_tables(&mut snapshot.files)?;
+    }
+    let Some(filter) = filter.filter(|filter| filter.concerns(&snapshot.files)) else {
         return catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await;
     };
     match differences {
         Differences::Refused => {
             let files = snapshot.files;
-            snapshot.files = footer::kept_files(&store, &kept, files, &folders, &key_types).await?;
+            snapshot.files = footer::kept_files(&store, &kept, files, &filter, &key_types).await?;
             catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await
         }
         // The columns are those of all files, whichever folders are kept.
         Differences::Merged => {
             let (store, catalog) =
                 catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await?;
-            match catalog.of_folders(&folders.keeps)? {
-                Some(kept) if kept.files.is_empty() => Err(no_folder()),
+            match catalog.kept_by(&filter.keeps)? {
+                Some(kept) if kept.files.is_empty() => Err(none_kept()),
                 kept => Ok((store, kept.unwrap_or(catalog))),
             }
         }
     }
+}
+
+/// The newest version of the table that each location is; `None` for plain files. No file of theirs is read.
+///
+/// Fails as [`open`].
+pub async fn newest_versions(
+    locations: &[String],
+    options: &BTreeMap<String, String>,
+) -> Result<Vec<Option<u64>>> {
+    #[cfg(all(feature = "iceberg", feature = "network"))]
+    let (locations, options) = &super::rest::resolved(locations, options).await?;
+    let (store, targets) = connect(locations, &Options::new(options))?;
+    let mut newest = Vec::with_capacity(targets.len());
+    for (volume, target) in targets {
+        newest.push(list::newest_version(&store, volume, target).await?);
+    }
+    Ok(newest)
 }
 
 /// The store of the locations, and the part of it that each location is.

@@ -152,7 +152,7 @@ impl Store {
     }
 
     pub(super) async fn read(&self, volume: usize, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.read_pinned(volume, pin, ranges).await.map_err(|error| gone(error, pin))
+        self.read_pinned(volume, pin, ranges).await.map_err(|error| of_table(error, pin))
     }
 
     async fn read_pinned(&self, volume: usize, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
@@ -259,18 +259,30 @@ impl Store {
     }
 }
 
-/// The error for a read of a file that no longer exists, if it belongs to a table.
-fn gone(error: Error, pin: &Pin) -> Error {
-    match (&pin.version, error.kind()) {
-        (FileVersion::OfTable(version), ErrorKind::NotFound) => {
-            let cause = format!(
-                "version {version} of the table has this file, and it is gone: it was vacuumed or expired"
-            );
-            let hint = "open a newer version, or restore the file";
-            Error::new(ErrorKind::NotFound, cause).hint(hint).at(error.place().clone())
+/// The error for a failed read of a file of a table, which never writes a file again.
+fn of_table(error: Error, pin: &Pin) -> Error {
+    let FileVersion::OfTable(version) = &pin.version else { return error };
+    let (cause, hint) = match error.kind() {
+        ErrorKind::NotFound => (
+            format!("version {version} of the table has this file, and it is gone"),
+            "if it was vacuumed or expired, open a newer version; otherwise restore the file, or have the table's engine drop it from the \
+             log (FSCK REPAIR TABLE)",
+        ),
+        ErrorKind::DatasetChanged => {
+            let how =
+                error.cause().rsplit_once(": ").map_or_else(String::new, |(_, how)| format!(" ({how})"));
+            let bytes = pin.size;
+            (
+                format!(
+                    "version {version} of the table says that this file has {bytes} bytes, and it is another one{how}"
+                ),
+                "restore the file that the table's engine wrote, or open another version",
+            )
         }
-        _ => error,
-    }
+        _ => return error,
+    };
+    let kind = if error.kind() == ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Corrupt };
+    Error::new(kind, cause).hint(hint).at(error.place().clone())
 }
 
 /// The total bytes of ranges.

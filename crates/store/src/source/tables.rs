@@ -6,6 +6,8 @@
 //! opened; a folder above or inside it is refused. Files that are named one by one are read as they are.
 
 #[cfg(feature = "delta")]
+mod checkpoint_pages;
+#[cfg(feature = "delta")]
 mod delta;
 mod format;
 #[cfg(feature = "iceberg")]

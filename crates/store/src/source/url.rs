@@ -39,9 +39,7 @@ pub(super) fn parse(location: &str) -> Result<Target> {
         return file_url(location, rest);
     }
     if let Some(rest) = without_prefix(location, "dbfs:") {
-        let mounted = shown(&format!("/dbfs/{}", rest.trim_start_matches('/')));
-        return Err(Error::new(ErrorKind::Unsupported, "dbfs:/ is not read")
-            .hint(format!("Databricks mounts it as a folder: write {mounted}")));
+        return mounted(rest, Path::new("/"));
     }
     if let Some(address) = Address::parse(location)? {
         return Ok(Target::Remote(address));
@@ -80,6 +78,21 @@ fn local(path: PathBuf) -> Target {
         Some(glob) if !exists(&path) => Target::Glob(glob),
         _ => Target::Path(path),
     }
+}
+
+/// The folder at which Databricks mounts a path of `dbfs:`: `/Volumes` for volumes, and `/dbfs` for all else.
+fn mounted(path: &str, root: &Path) -> Result<Target> {
+    let path = path.trim_start_matches('/');
+    let mount = if path.starts_with("Volumes/") { "" } else { "dbfs" };
+    let whole = root.join(mount).join(path);
+    let first = whole.strip_prefix(root).ok().and_then(|below| below.components().next());
+    if first.is_some_and(|first| root.join(first).is_dir()) {
+        return Ok(local(whole));
+    }
+    let whole = shown(&whole.to_string_lossy());
+    Err(Error::new(ErrorKind::Unsupported, "dbfs:/ is not mounted on this machine").hint(format!(
+        "Databricks mounts it as folders, on clusters that allow it: see that {whole} is there, or give the URL of the store"
+    )))
 }
 
 /// The text after a prefix, compared without regard to case.
@@ -227,7 +240,21 @@ mod tests {
         }
         let error = parse("dbfs:/mnt/train").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().ends_with("write /dbfs/mnt/train)"), "{error}");
+        assert!(error.to_string().contains("see that /dbfs/mnt/train is there"), "{error}");
+    }
+
+    #[test]
+    fn locations_of_databricks_are_the_folders_that_it_mounts() {
+        let root = tempfile::tempdir().unwrap();
+        ["dbfs", "Volumes"].map(|mount| std::fs::create_dir(root.path().join(mount)).unwrap());
+        for (location, path) in [
+            ("/mnt/train", "dbfs/mnt/train"),
+            ("///mnt/train", "dbfs/mnt/train"),
+            ("/Volumes/a/b/c/train", "Volumes/a/b/c/train"),
+        ] {
+            let Ok(Target::Path(found)) = mounted(location, root.path()) else { panic!("{location}") };
+            assert_eq!(found, root.path().join(path));
+        }
     }
 
     #[test]

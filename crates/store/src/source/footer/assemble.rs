@@ -59,7 +59,7 @@ pub(in crate::source) fn assemble(
     let mut absent = AbsentColumns::default();
     let mut files = Vec::with_capacity(opened.len());
     for (Opened { mut file, footer, .. }, (_, schema)) in opened.into_iter().zip(schemas) {
-        let folder_keys = if file.keys.is_empty() { 0 } else { file.constants.len() as u32 };
+        let listed_constants = file.constants.len() as u32;
         if differences == Differences::Merged {
             file.constants = absent.beside(&file.constants, &schema, &common);
         }
@@ -96,7 +96,8 @@ pub(in crate::source) fn assemble(
                 .map(|(row_counts, schema)| Declared { row_counts, schema }),
             names: file.names,
             constants: file.constants,
-            folder_keys,
+            listed_constants,
+            statistics: file.statistics,
             deleted: file.deleted,
             table_hash,
         });

@@ -17,7 +17,7 @@ use super::parse::{Parsed, on_runtime, parse};
 use crate::catalog::{Footer, KnownColumns};
 use crate::snapshot::DataFile;
 use crate::source::index::Packing;
-use crate::source::list::{FolderFilter, KeyTypes, settle};
+use crate::source::list::{FileFilter, KeyTypes, none_kept, settle};
 use crate::source::metadata_cache;
 use crate::source::store::Store;
 
@@ -31,7 +31,7 @@ pub(in crate::source) async fn kept_files(
     store: &Store,
     kept: &KeptFooters,
     mut files: Vec<DataFile>,
-    folders: &FolderFilter,
+    filter: &FileFilter,
     types: &KeyTypes,
 ) -> Result<Vec<DataFile>> {
     let first: Vec<DataFile> = files.first().cloned().into_iter().collect();
@@ -40,16 +40,11 @@ pub(in crate::source) async fn kept_files(
     settle(files.iter_mut(), types, |key| {
         stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
     })?;
-    files.retain(|file| file.constants.is_empty() || (folders.keeps)(&file.constants));
+    files.retain(|file| file.constants.is_empty() || (filter.keeps)(&file.listed()));
     match files.is_empty() {
-        true => Err(no_folder()),
+        true => Err(none_kept()),
         false => Ok(files),
     }
-}
-
-/// The error for a data set of which no folder is left.
-pub fn no_folder() -> Error {
-    Error::invalid("no row is selected").hint("the filter matches no folder")
 }
 
 /// Reads the footers of files; fails with the first file that was asked for and cannot be read. Footers of

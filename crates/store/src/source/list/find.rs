@@ -5,7 +5,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::location::{FoundTable, Location};
 use super::{local, remote, splits};
-use crate::snapshot::{AsOf, Snapshot};
+use crate::snapshot::{AsOf, Snapshot, WantedVersions};
 use crate::source::clouds::Meaning;
 use crate::source::store::{Store, Volume};
 use crate::source::tables::TableFolder;
@@ -20,23 +20,38 @@ const AT_ONCE: usize = 32;
 pub(in crate::source) async fn find(
     store: &Store,
     targets: Vec<(usize, Target)>,
-    as_of: AsOf,
+    versions: &WantedVersions,
 ) -> Result<Snapshot> {
-    let finds =
-        targets.into_iter().map(|(volume, target)| find_one(store, volume, target, as_of.clone()).boxed());
+    let finds = targets.into_iter().map(|(volume, target)| {
+        async move { snapshot(store, volume, located(store, volume, target).await?, versions).await }.boxed()
+    });
     let all = Snapshot::union(stream::iter(finds).buffered(AT_ONCE).try_collect().await?)?;
     store.blocking(move || local::refuse_twins(&all.files).map(|()| all)).await
 }
 
-async fn find_one(store: &Store, volume: usize, target: Target, as_of: AsOf) -> Result<Snapshot> {
-    let location = match (store.volume(volume)?, target) {
+/// The newest version of the table that a target is; `None` for plain files.
+pub(in crate::source) async fn newest_version(
+    store: &Store,
+    volume: usize,
+    target: Target,
+) -> Result<Option<u64>> {
+    match located(store, volume, target).await? {
+        Location::Files(_) => Ok(None),
+        Location::Table(FoundTable { format, root, opened }) => {
+            let folder = TableFolder { store, volume, root, as_of: AsOf::Newest, opened };
+            format.newest(&folder).await.map(Some)
+        }
+    }
+}
+
+async fn located(store: &Store, volume: usize, target: Target) -> Result<Location> {
+    match (store.volume(volume)?, target) {
         (Volume::Remote(remote), Target::Remote(address)) => match address.lists() {
-            true => remote::find(remote, volume, &address.meanings()).await?,
-            false => remote::find_alone(remote, volume, address.key()).await?,
+            true => remote::find(remote, volume, &address.meanings()).await,
+            false => remote::find_alone(remote, volume, address.key()).await,
         },
-        (_, target) => store.blocking(move || local::find(&target, volume)).await?,
-    };
-    snapshot(store, volume, location, as_of).await
+        (_, target) => store.blocking(move || local::find(&target, volume)).await,
+    }
 }
 
 /// Finds the files below a prefix of a store that the user provided.
@@ -45,12 +60,17 @@ pub(in crate::source) async fn find_in(store: &Store, volume: usize, key: &str) 
         return Err(Error::new(ErrorKind::Internal, "the volume is not a store"));
     };
     let location = remote::find(remote, volume, &[Meaning::of(key)]).await?;
-    Snapshot::union(vec![snapshot(store, volume, location, AsOf::Newest).await?])
+    Snapshot::union(vec![snapshot(store, volume, location, &WantedVersions::default()).await?])
 }
 
-async fn snapshot(store: &Store, volume: usize, location: Location, as_of: AsOf) -> Result<Snapshot> {
+async fn snapshot(
+    store: &Store,
+    volume: usize,
+    location: Location,
+    versions: &WantedVersions,
+) -> Result<Snapshot> {
     match location {
-        Location::Files(snapshot) if as_of != AsOf::Newest => {
+        Location::Files(snapshot) if versions.as_of != AsOf::Newest => {
             Err(Error::invalid("this is not a table, and has no versions")
                 .at(Place::file(snapshot.root))
                 .hint("open it without `version` and `timestamp`"))
@@ -62,6 +82,7 @@ async fn snapshot(store: &Store, volume: usize, location: Location, as_of: AsOf)
             Ok(snapshot)
         }
         Location::Table(FoundTable { format, root, opened }) => {
+            let as_of = versions.at(&super::location(store, volume, &root)?);
             format.snapshot(&TableFolder { store, volume, root, as_of, opened }).await
         }
     }

@@ -11,8 +11,8 @@ mod remote;
 mod splits;
 
 pub(super) use below::{beside, file_below, files_in, location, pinned, written};
-pub(super) use find::{find, find_in};
+pub(super) use find::{find, find_in, newest_version};
 pub use key_types::KeyTypes;
 pub(super) use names::COMMON_METADATA;
-pub use partition::FolderFilter;
 pub(super) use partition::settle;
+pub use partition::{FileFilter, none_kept};

@@ -15,29 +15,48 @@ use forebay_arrow::datatypes::{DataType, Field};
 use forebay_base::{Error, Place, Result};
 
 use super::key_types::{KeyTypes, value};
-use crate::snapshot::{Constant, DataFile, PartitionKey};
+use crate::snapshot::{Constant, DataFile, Listed, PartitionKey};
 use crate::source::glob::Glob;
 
 /// The text that Hive and Spark write for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Whether a file with these constants may have rows that are read.
-type KeepsFile = dyn Fn(&[Constant]) -> bool + Send + Sync;
+/// Whether a file of which this is known may have rows that are read.
+type KeepsFile = dyn Fn(&Listed<'_>) -> bool + Send + Sync;
 
-/// The choice of folders that are read, made before the footers of their files are.
-pub struct FolderFilter {
+/// The choice of files that are read, made before their footers are: by the keys of their folders, or by the
+/// list of their table.
+pub struct FileFilter {
     /// The columns on which the choice depends.
     pub columns: Vec<String>,
     /// Decides whether a file with these constants is read.
     pub keeps: Box<KeepsFile>,
 }
 
-impl FolderFilter {
-    /// Whether the choice depends on a key of one of these files.
+impl FileFilter {
+    /// Whether the choice depends on a key of the folders of one of these files.
     pub(in crate::source) fn concerns(&self, files: &[DataFile]) -> bool {
         let mut keys = files.iter().flat_map(|file| file.keys.iter());
         keys.any(|key| self.columns.contains(&key.name))
     }
+
+    /// Leaves out the files of tables that the lists of these rule out. Fails with `Invalid` if none is left.
+    pub(in crate::source) fn of_tables(&self, files: &mut Vec<DataFile>) -> Result<()> {
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        let had_some = !files.is_empty();
+        files.retain(|file| !file.is_listed() || (self.keeps)(&file.listed()));
+        match had_some && files.is_empty() {
+            true => Err(none_kept()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// No file is left of a data set.
+pub fn none_kept() -> Error {
+    Error::invalid("no row is selected").hint("the filter matches no folder, and no file of a table")
 }
 
 /// Records for each file the keys of its path that `glob` does not spell out.

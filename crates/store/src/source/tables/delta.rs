@@ -7,20 +7,28 @@ use std::sync::Arc;
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_delta::{
-    Commit, Found, LOG_FOLDER, LogEntry, Replay, SIDECAR_FOLDER, Segment, StoredName, Table, VectorPlace,
-    commit_time, commits,
+    Column, ColumnStatistics, Commit, Found, LOG_FOLDER, LogEntry, Nulls, Replay, SIDECAR_FOLDER, Segment,
+    StoredName, Table, VectorPlace, commit_time, commits,
 };
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
+use super::checkpoint_pages;
 use super::format::{FoundFile, Sign, TableFolder, TableFormat};
 use crate::row_set::RowSet;
 use crate::snapshot::{
-    AsOf, ColumnName, ColumnNames, Constant, DataFile, FoundBy, Snapshot, TableVersion, time_shown,
+    AsOf, ColumnName, ColumnNames, Constant, DataFile, FileStatistics, FoundBy, ListedColumn, ListedNulls,
+    Snapshot, TableStatistics, TableVersion, time_shown,
 };
 
-/// Files of the log, or with deletion vectors, that are read at the same time.
+/// Commits, or files with deletion vectors, that are read at the same time.
 const AT_ONCE: usize = 32;
+
+/// Parts of a checkpoint that are: each may be hundreds of megabytes.
+const PARTS_AT_ONCE: usize = 4;
+
+/// The most bytes of a file of the log.
+const LARGEST: u64 = 2 << 30;
 
 /// The property of a table whose commits have their own times.
 const OWN_TIMES: &str = "delta.enableInCommitTimestamps";
@@ -41,6 +49,12 @@ impl TableFormat for Delta {
     fn snapshot<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<Snapshot>> {
         async move { Log::open(table).await?.snapshot().await.map_err(|error| error.at(table.place())) }
             .boxed()
+    }
+
+    fn newest<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<u64>> {
+        let newest =
+            async move { Segment::of(&Log::open(table).await?.entries, None).map(|newest| newest.version) };
+        async move { newest.await.map_err(|error: Error| error.at(table.place())) }.boxed()
     }
 }
 
@@ -70,7 +84,7 @@ impl<'a> Log<'a> {
                 return Err(Error::invalid(cause).hint("give the number of a version, or a time"));
             }
         };
-        let table = self.replay(wanted).await?;
+        let mut table = self.replay(wanted).await?;
         let time = self.time_of(&table).await?;
         let deleted = self.deleted_rows(&table).await?;
         let schema: SchemaRef = Arc::new(Schema::new(
@@ -99,14 +113,16 @@ impl<'a> Log<'a> {
                 .map(|deletion| deletion.count())
                 .sum(),
         };
+        let statistics = Arc::new(statistics(&table.columns, std::mem::take(&mut table.statistics)));
         let mut files = Vec::with_capacity(table.files.len());
-        for (file, deleted) in table.files.iter().zip(deleted) {
+        for (at, (file, deleted)) in table.files.iter().zip(deleted).enumerate() {
             files.push(DataFile {
                 constants: constants[file.partition as usize].clone(),
                 deleted,
                 schema: Some(schema.clone()),
                 names: Some(names.clone()),
                 rows: file.rows,
+                statistics: Some(FileStatistics::new(statistics.clone(), at as u32)),
                 ..self.table.written(&file.path, file.size, table.version)?
             });
         }
@@ -126,10 +142,10 @@ impl<'a> Log<'a> {
             replay.check()?;
         }
         let reads = segment.checkpoint.iter().copied().map(|entry| self.read(entry).boxed());
-        let mut parts = stream::iter(reads).buffered(AT_ONCE);
+        let mut parts = stream::iter(reads).buffered(PARTS_AT_ONCE);
         let mut sidecars = Vec::new();
         while let Some((file, bytes)) = parts.try_next().await? {
-            let taken = replay.checkpoint(&file.name, bytes);
+            let taken = checkpoint_pages::check(&bytes).and_then(|()| replay.checkpoint(&file.name, bytes));
             sidecars.extend(taken.map_err(|error| self.of_log(error, &file.name))?);
         }
         replay.check()?;
@@ -137,9 +153,9 @@ impl<'a> Log<'a> {
             let name = format!("{LOG_FOLDER}/{SIDECAR_FOLDER}/{name}");
             async move { self.table.read(&name).await.map(|bytes| (name, bytes)) }.boxed()
         });
-        let mut sidecars = stream::iter(reads).buffered(AT_ONCE);
+        let mut sidecars = stream::iter(reads).buffered(PARTS_AT_ONCE);
         while let Some((name, bytes)) = sidecars.try_next().await? {
-            let taken = replay.checkpoint(&name, bytes);
+            let taken = checkpoint_pages::check(&bytes).and_then(|()| replay.checkpoint(&name, bytes));
             let more = taken.map_err(|error| error.at(Place::file(format!("{}/{name}", self.location))))?;
             if !more.is_empty() {
                 let cause = "a sidecar of the checkpoint refers to another sidecar";
@@ -152,6 +168,11 @@ impl<'a> Log<'a> {
 
     async fn read(&self, entry: usize) -> Result<(&FoundFile, bytes::Bytes)> {
         let file = &self.found[entry];
+        if file.pin.size > LARGEST {
+            let cause = format!("the file has {} bytes, and up to {LARGEST} are read", file.pin.size);
+            let hint = "let the table's engine write a checkpoint of several parts";
+            return Err(self.of_log(Error::new(ErrorKind::TooLarge, cause).hint(hint), &file.name));
+        }
         let bytes = self.table.bytes(&file.pin).await.map_err(|error| self.of_log(error, &file.name))?;
         Ok((file, bytes))
     }
@@ -275,6 +296,21 @@ fn row_set(rows: Vec<Range<u64>>) -> Result<RowSet> {
         Error::new(ErrorKind::Corrupt, cause)
     })?;
     Ok(RowSet::from_runs(past_last, rows.into_iter().map(|rows| rows.start as u32..rows.end as u32)))
+}
+
+/// The statistics of the table's columns, by the names that it gives them.
+fn statistics(columns: &[Column], of_columns: Vec<ColumnStatistics>) -> TableStatistics {
+    let nulls = |nulls: &Nulls| match nulls {
+        Nulls::Unknown => ListedNulls::Unknown,
+        Nulls::None => ListedNulls::None,
+        Nulls::All => ListedNulls::All,
+    };
+    let listed =
+        of_columns.into_iter().map(|ColumnStatistics { column, least, greatest, nulls: of_files }| {
+            let nulls = of_files.iter().map(nulls).collect();
+            (columns[column].field.name().clone(), ListedColumn { least, greatest, nulls })
+        });
+    TableStatistics { columns: listed.collect() }
 }
 
 fn column_name(stored: &StoredName) -> ColumnName {

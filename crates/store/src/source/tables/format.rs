@@ -5,6 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use forebay_base::{Error, ErrorKind, Place, Result};
+use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::root::TableRoot;
@@ -24,6 +25,13 @@ pub trait TableFormat: Sync {
     /// Whether a file of its list, which shows one version, is opened as the table.
     fn opens_by_file(&self) -> bool {
         false
+    }
+
+    /// The number of the newest version of the table.
+    fn newest<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<u64>> {
+        let of = |snapshot: Snapshot| snapshot.tables.first().map(|table| table.version);
+        let unnumbered = || Error::new(ErrorKind::Unsupported, "versions of the table have no numbers");
+        async move { of(self.snapshot(table).await?).ok_or_else(|| unnumbered().at(table.place())) }.boxed()
     }
 
     /// The next move in the refusal to read the table's files as plain ones.

@@ -1,0 +1,306 @@
+//! What the log says of the values in files, column by column.
+//!
+//! Bounds may be wider than the values: the log shortens texts and cuts moments to milliseconds, and rows that were
+//! deleted since still count. They are made wider here where it does not say by how much.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use forebay_arrow::array::{
+    ArrayBuilder, ArrayRef, BinaryBuilder, BooleanBuilder, Float64Builder, Int64Array, Int64Builder,
+    new_null_array,
+};
+use forebay_arrow::datatypes::{DataType, Date32Type, TimeUnit, TimestampMicrosecondType};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::partition;
+use crate::schema::Column;
+
+/// Characters from which on a text may be the beginning of a longer one.
+const MAY_BE_CUT: usize = 32;
+
+/// More than any byte of a text.
+const BEHIND_ALL: u8 = 0xff;
+
+/// The least and the greatest value of a column in each file, and whether it has nulls. Both bounds of a file are there or
+/// none is.
+#[derive(Debug)]
+pub struct ColumnStatistics {
+    /// Its place among the columns of the table.
+    pub column: usize,
+    /// Not greater than any value: booleans, 64-bit integers and floats, bytes of texts, dates and times.
+    pub least: ArrayRef,
+    /// Not less than any value.
+    pub greatest: ArrayRef,
+    /// Of each file whether it has nulls.
+    pub nulls: Box<[Nulls]>,
+}
+
+/// Which rows of a file lack a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Nulls {
+    /// It is not known, or some do.
+    #[default]
+    Unknown,
+    /// None.
+    None,
+    /// All.
+    All,
+}
+
+/// The statistics of a file, as far as they are of use.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OfFile {
+    num_records: Option<u64>,
+    min_values: Option<BTreeMap<String, Value>>,
+    max_values: Option<BTreeMap<String, Value>>,
+    null_count: Option<BTreeMap<String, Value>>,
+}
+
+/// The statistics of the files with these texts in the log. Statistics that make no sense are as good as none.
+pub(crate) fn of_files<'a>(
+    columns: &[Column],
+    texts: impl ExactSizeIterator<Item = Option<&'a str>>,
+) -> Vec<ColumnStatistics> {
+    let files = texts.len();
+    let of_columns = columns.iter().enumerate().filter(|(_, column)| !column.is_partition);
+    let by_name: HashMap<&str, usize> =
+        of_columns.map(|(at, column)| (column.stored.stored.as_str(), at)).collect();
+    let mut building: BTreeMap<usize, Building> = BTreeMap::new();
+    for (file, text) in texts.enumerate() {
+        let Some(text) = text else { continue };
+        let OfFile { num_records, min_values, max_values, null_count } =
+            serde_json::from_str(text).unwrap_or_default();
+        for (name, count) in null_count.into_iter().flatten() {
+            let nulls = match (count.as_u64(), num_records) {
+                (Some(0), _) => Nulls::None,
+                (Some(count), Some(rows)) if count == rows => Nulls::All,
+                _ => continue,
+            };
+            if let Some(&column) = by_name.get(name.as_str()) {
+                building.entry(column).or_insert_with(|| Building::of(&columns[column])).nulls(file, nulls);
+            }
+        }
+        let mut greatest = max_values.unwrap_or_default();
+        for (name, least) in min_values.into_iter().flatten() {
+            let bounds = greatest.remove(&name).map(|greatest| (least, greatest));
+            if let Some((&column, bounds)) = by_name.get(name.as_str()).zip(bounds) {
+                building
+                    .entry(column)
+                    .or_insert_with(|| Building::of(&columns[column]))
+                    .bounds(file, &bounds);
+            }
+        }
+    }
+    building.into_iter().map(|(column, building)| building.finish(column, files)).collect()
+}
+
+/// The statistics of a column for the files so far.
+struct Building {
+    data_type: DataType,
+    bounds: Bounds,
+    nulls: Vec<Nulls>,
+}
+
+enum Bounds {
+    Bool([BooleanBuilder; 2]),
+    Whole([Int64Builder; 2]),
+    Float([Float64Builder; 2]),
+    Bytes([BinaryBuilder; 2]),
+    /// None is read of such a type.
+    Unread,
+}
+
+impl Building {
+    fn of(column: &Column) -> Self {
+        let data_type = column.field.data_type().clone();
+        let bounds = match &data_type {
+            DataType::Boolean => Bounds::Bool(Default::default()),
+            DataType::Float32 | DataType::Float64 => Bounds::Float(Default::default()),
+            DataType::Utf8View => Bounds::Bytes(Default::default()),
+            DataType::Date32 | DataType::Timestamp(..) => Bounds::Whole(Default::default()),
+            other if other.is_signed_integer() => Bounds::Whole(Default::default()),
+            _ => Bounds::Unread,
+        };
+        Building { data_type, bounds, nulls: Vec::new() }
+    }
+
+    fn nulls(&mut self, file: usize, nulls: Nulls) {
+        self.nulls.resize(file, Nulls::Unknown);
+        self.nulls.push(nulls);
+    }
+
+    fn bounds(&mut self, file: usize, (least, greatest): &(Value, Value)) {
+        self.fill(file);
+        let data_type = &self.data_type;
+        match &mut self.bounds {
+            Bounds::Bool(ends) => {
+                append(ends, least.as_bool().zip(greatest.as_bool()), BooleanBuilder::append_option)
+            }
+            Bounds::Whole(ends) => {
+                let number = |value: &Value, is_last| whole(data_type, value, is_last);
+                append(ends, number(least, false).zip(number(greatest, true)), Int64Builder::append_option);
+            }
+            Bounds::Float(ends) => {
+                let number = |value: &Value, is_last| float(data_type, value, is_last);
+                append(ends, number(least, false).zip(number(greatest, true)), Float64Builder::append_option);
+            }
+            Bounds::Bytes(ends) => {
+                let text = |value: &Value, is_last| bytes(value.as_str()?, is_last);
+                append(ends, text(least, false).zip(text(greatest, true)), BinaryBuilder::append_option);
+            }
+            Bounds::Unread => {}
+        }
+    }
+
+    /// No bounds for the files before this one that have none yet.
+    fn fill(&mut self, file: usize) {
+        fn each<B>(ends: &mut [B; 2], mut more: impl FnMut(&mut B)) {
+            ends.iter_mut().for_each(&mut more);
+        }
+        match &mut self.bounds {
+            Bounds::Bool(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
+            Bounds::Whole(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
+            Bounds::Float(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
+            Bounds::Bytes(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
+            Bounds::Unread => {}
+        }
+    }
+
+    fn finish(mut self, column: usize, files: usize) -> ColumnStatistics {
+        self.fill(files);
+        self.nulls.resize(files, Nulls::Unknown);
+        let [least, greatest]: [ArrayRef; 2] = match self.bounds {
+            Bounds::Bool(ends) => ends.map(|mut end| Arc::new(end.finish()) as ArrayRef),
+            Bounds::Whole(ends) => ends.map(|mut end| typed(end.finish(), &self.data_type)),
+            Bounds::Float(ends) => ends.map(|mut end| Arc::new(end.finish()) as ArrayRef),
+            Bounds::Bytes(ends) => ends.map(|mut end| Arc::new(end.finish()) as ArrayRef),
+            Bounds::Unread => [(); 2].map(|()| new_null_array(&DataType::Null, files)),
+        };
+        ColumnStatistics { column, least, greatest, nulls: self.nulls.into() }
+    }
+}
+
+/// Integers as the dates or times that they stand for.
+fn typed(numbers: Int64Array, data_type: &DataType) -> ArrayRef {
+    match data_type {
+        DataType::Date32 => Arc::new(numbers.unary::<_, Date32Type>(|days| days as i32)),
+        DataType::Timestamp(_, zone) => {
+            let times = numbers.reinterpret_cast::<TimestampMicrosecondType>();
+            Arc::new(times.with_timezone_opt(zone.clone()))
+        }
+        _ => Arc::new(numbers),
+    }
+}
+
+fn append<B, T>(ends: &mut [B; 2], bounds: Option<(T, T)>, add: impl Fn(&mut B, Option<T>)) {
+    let (least, greatest) = bounds.unzip();
+    let [first, last] = ends;
+    add(first, least);
+    add(last, greatest);
+}
+
+/// An integer, or the integer that stands for a date or a time.
+fn whole(data_type: &DataType, value: &Value, is_last: bool) -> Option<i64> {
+    match data_type {
+        DataType::Date32 => partition::date(value.as_str()?).map(i64::from),
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => {
+            let at = partition::moment(value.as_str()?, zone.is_some())?;
+            // It may be cut to milliseconds.
+            if is_last { at.checked_add(1_000) } else { Some(at) }
+        }
+        _ => value.as_i64(),
+    }
+}
+
+/// A float. A file from before its column was made wider has the bounds of narrower floats, as people write those.
+fn float(data_type: &DataType, value: &Value, is_last: bool) -> Option<f64> {
+    let value = value.as_f64()?;
+    let narrow = f64::from(value as f32);
+    Some(match data_type {
+        DataType::Float32 => narrow,
+        _ if is_last => value.max(narrow),
+        _ => value.min(narrow),
+    })
+}
+
+/// The bytes of a text. The greatest may be the beginning of one that is greater.
+fn bytes(text: &str, is_last: bool) -> Option<Vec<u8>> {
+    let mut bytes = text.as_bytes().to_vec();
+    if is_last && text.chars().nth(MAY_BE_CUT - 1).is_some() {
+        bytes.push(BEHIND_ALL);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_arrow::array::{Array, AsArray};
+    use forebay_arrow::datatypes::{Float64Type, Int64Type};
+
+    use super::*;
+    use crate::schema::{self, Found};
+
+    /// The statistics of a column of a type, for files with these texts.
+    fn of(data_type: &str, texts: &[&str]) -> ColumnStatistics {
+        let schema = format!(
+            r#"{{"type":"struct","fields":[{{"name":"x","type":"{data_type}","nullable":true,"metadata":{{}}}}]}}"#
+        );
+        let columns = schema::columns(&schema, &[], Found::AsNamed).unwrap();
+        of_files(&columns, texts.iter().map(|text| Some(*text))).pop().unwrap()
+    }
+
+    fn between(least: &str, greatest: &str) -> String {
+        format!(r#"{{"numRecords":3,"minValues":{{"x":{least}}},"maxValues":{{"x":{greatest}}}}}"#)
+    }
+
+    #[test]
+    fn files_have_bounds_or_none() {
+        let found = of(
+            "long",
+            &[&between("1", "7"), "{}", &between("2", "null"), &between("-9007199254740993", "5")],
+        );
+        let (least, greatest) =
+            (found.least.as_primitive::<Int64Type>(), found.greatest.as_primitive::<Int64Type>());
+        assert_eq!(least.iter().collect::<Vec<_>>(), [Some(1), None, None, Some(-9_007_199_254_740_993)]);
+        assert_eq!(greatest.iter().collect::<Vec<_>>(), [Some(7), None, None, Some(5)]);
+        let unread = of("decimal(38,2)", &[&between("1.5", "7.25")]);
+        assert_eq!(unread.least.data_type(), &DataType::Null);
+        assert_eq!(of("long", &[&between("\"a\"", "\"b\""), &between("1.5", "2.5")]).least.null_count(), 2);
+    }
+
+    #[test]
+    fn nulls_are_known_where_they_are_none_or_all() {
+        let count =
+            |nulls: &str| format!(r#"{{"numRecords":3,"tightBounds":false,"nullCount":{{"x":{nulls}}}}}"#);
+        let texts = [count("0"), count("2"), count("3"), count("{}"), r#"{"nullCount":{"x":3}}"#.to_owned()];
+        let found = of("long", &texts.each_ref().map(String::as_str));
+        let unknown = Nulls::Unknown;
+        assert_eq!(*found.nulls, [Nulls::None, unknown, Nulls::All, unknown, unknown]);
+    }
+
+    #[test]
+    fn bounds_that_may_be_cut_or_rounded_are_wider() {
+        let long = "x".repeat(32);
+        let found = of("string", &[&between("\"a\"", "\"b\""), &between("\"a\"", &format!("\"{long}\""))]);
+        let greatest = found.greatest.as_binary::<i32>();
+        assert_eq!(greatest.value(0), b"b");
+        assert!(greatest.value(1) > [long.as_bytes(), "\u{10ffff}".as_bytes()].concat().as_slice());
+        let at =
+            of("timestamp", &[&between("\"1970-01-01T00:00:00.001Z\"", "\"1970-01-01T02:00:00.001+02:00\"")]);
+        assert_eq!(at.least.as_primitive::<TimestampMicrosecondType>().value(0), 1_000);
+        assert_eq!(at.greatest.as_primitive::<TimestampMicrosecondType>().value(0), 2_000);
+        let narrow = f64::from(0.1f32);
+        for (data_type, least) in [("float", narrow), ("double", 0.1)] {
+            let found = of(data_type, &[&between("0.1", "0.1")]);
+            assert_eq!(found.least.as_primitive::<Float64Type>().value(0), least);
+            assert_eq!(found.greatest.as_primitive::<Float64Type>().value(0), narrow);
+        }
+        assert_eq!(of("double", &[&between("0.5", "\"NaN\"")]).least.null_count(), 1);
+        let days = of("date", &[&between("\"1970-01-02\"", "\"1970-01-03\"")]);
+        assert_eq!(days.least.as_primitive::<Date32Type>().value(0), 1);
+    }
+}
