@@ -125,6 +125,7 @@ class Dataset:
         filter: str | None,
         index: bytes | None = None,
         hand_on: bool = False,
+        versions: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(merge_schema, bool):
             raise InvalidError(f"merge_schema must be True or False, got {merge_schema!r}")
@@ -141,6 +142,7 @@ class Dataset:
             index,
             hand_on,
             *table,
+            dict(versions or {}),
         )
         warning = self._native.take_warning()
         if warning is not None:
@@ -404,8 +406,9 @@ class Dataset:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        types, table = self._partition_types, (self._native.opened_as(), None)
-        return opened, (self._absolute(), self._storage_options, self.fingerprint, self._merge_schema, types, table)
+        place, types, table = self._place(), self._partition_types, (None, None)
+        options = (self._storage_options, self.fingerprint, self._merge_schema, types, table, None)
+        return opened, (place["urls"], *options, place.get("versions"))
 
     def _absolute(self) -> Any:
         """The locations for a process with another working directory."""
@@ -416,7 +419,8 @@ class Dataset:
 
     def _place(self) -> dict[str, Any]:
         """What a loader in a process that works in another folder opens it by: at its version, if it is a table."""
-        return {"urls": self._absolute(), "version": self._native.opened_as(), "timestamp": None}
+        versions = {location: version for location, _, version in self._native.tables()}
+        return {"urls": self._absolute(), **({"versions": versions} if versions else {})}
 
     def _repr_html_(self) -> str:
         facts = {"rows": self.num_rows, "files": self.num_files, "row groups": self.num_row_groups}
@@ -449,11 +453,12 @@ def opened(
     partition_types: Mapping[str, Any] | None = None,
     table: tuple[int | None, str | None] = (None, None),
     filter: str | None = None,
+    versions: Mapping[str, str] | None = None,
 ) -> Dataset:
     """Opens the folders that a filter keeps. A data set that was pickled must still have its
     ``fingerprint``."""
     dataset = Dataset.__new__(Dataset)
-    dataset._open(urls, storage_options, merge_schema, partition_types, table, filter)
+    dataset._open(urls, storage_options, merge_schema, partition_types, table, filter, versions=versions)
     if fingerprint not in (None, dataset.fingerprint):
         raise StateMismatchError(
             f"the files of {dataset!r} have changed since it was pickled "

@@ -34,6 +34,7 @@ from .rows.row_id import RowPlace
 from .rows.skip_steps import steps
 from .sharding.shard import Shard
 from .spec import checked, flattened, functions, renames, workers
+from .table_versions import Follow, of_state, refuse_given
 from .transforms.libraries import Watch
 from .transforms.processes import processes
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from .columns.pad import Pad
     from .columns.tensor import Tensor
     from .columns.text import Json, Text
+    from .index_exchange import KeyValueStore
     from .samples.pack import Bucket, Pack
     from .samples.weighted import Sample
     from .samples.window import Window
@@ -92,7 +94,7 @@ class Loader:
     Options by what they do, with the pages that explain them:
 
     - Where the data is (``docs/stores/index.md``, ``docs/recipes/delta.md``): ``urls``, ``storage_options``,
-      ``merge_schema``, ``partition_types``, ``version``, ``timestamp``.
+      ``merge_schema``, ``partition_types``, ``version``, ``timestamp``, ``follow``.
     - Which rows (``docs/guide/filters.md``, ``docs/guide/rows.md``): ``filter``, ``deny``, ``skip_steps``,
       ``row_id``, ``row_mask``.
     - Which columns, and their form (``docs/guide/batches.md``, ``docs/guide/images.md``): ``columns``, ``rename``,
@@ -122,6 +124,9 @@ class Loader:
         opens the version that it was saved with.
     timestamp : str or datetime.datetime, optional
         The newest version that the table had at this time. Not with a :class:`Dataset`.
+    follow : bool or store, default False
+        Take the table's newest version at the beginning of each epoch. With several ranks the store of the launcher,
+        such as a ``torch.distributed.TCPStore``: rank 0 looks, and all take what it found. Not with a :class:`Dataset`.
     filter : Expression, list of tuple or list of list of tuple, optional
         Rows to read: ``fb.col("label") < 100`` (see :func:`col` and :func:`row_fraction`), ``[("label", "<", 100)]``
         whose terms all hold, or a list of such lists, of which one holds. Operators: ``=``, ``==``, ``!=``, ``<``,
@@ -247,6 +252,7 @@ class Loader:
 
     _is_mix = False
     _plan = Plan
+    _follow: Follow | None = None
 
     @explained
     def __init__(
@@ -277,6 +283,7 @@ class Loader:
         partition_types: Mapping[str, Any] | None = None,
         version: int | str | None = None,
         timestamp: str | datetime | None = None,
+        follow: bool | KeyValueStore = False,
         on_bad_row: Literal["raise"] | Skip = "raise",
         fill_null: Mapping[str, float | str | bytes] | None = None,
         null_mask: Iterable[str] | None = None,
@@ -317,6 +324,7 @@ class Loader:
             "partition_types": partition_types,
             "version": version,
             "timestamp": timestamp,
+            "follow": follow,
             "on_bad_row": on_bad_row,
             "fill_null": by_column(fill_null, "fill_null"),
             "null_mask": None if null_mask is None else names(null_mask, "null_mask"),
@@ -338,13 +346,16 @@ class Loader:
             version=version,
             timestamp=timestamp,
         )
+        if follow is not False and isinstance(urls, Dataset):
+            raise InvalidError("follow and a Dataset were given, which stays at its version (pass its location)")
         self._build()
 
-    def _build(self, fingerprint: str | None = None) -> None:
+    def _build(self, fingerprint: str | None = None, versions: Mapping[str, str] | None = None) -> None:
         """Builds the loader of the arguments. If ``fingerprint`` is given, the data set must have it."""
         arguments = checked(self._arguments)
         self._settle()
-        dataset = opened_for(self._arguments, arguments[1], fingerprint)
+        dataset = opened_for(self._arguments, arguments[1], fingerprint, versions)
+        self._follow = Follow.of(self._arguments, dataset)
         self._start([dataset], [(dataset._native, *arguments, 1.0)])
 
     def _start(self, datasets: list[Dataset], sources: list[_Source], mix: dict[str, Any] | None = None) -> None:
@@ -426,6 +437,8 @@ class Loader:
         # time.
         for earlier in list(self._epochs):
             earlier._end(_forebay.Reason.Superseded)
+        if self._follow is not None:
+            number = self._at_newest(self._follow, number)
         epoch = Epoch(self, self._native.epoch(number, self._functions is not None))
         warning = self._native.take_warning()
         if warning is not None:
@@ -434,6 +447,16 @@ class Loader:
         self._origin = Origin(self._origin.number + 1, None, epoch.number + 1)
         self._skipped = epoch._native.skipped
         return epoch
+
+    def _at_newest(self, follow: Follow, number: int | None) -> int:
+        """Takes the newest version of the table, unless the epoch that begins is continued. Returns its number."""
+        upcoming, row = self._native.upcoming()
+        number = upcoming if number is None else number
+        if row == 0 or number != upcoming:
+            versions = follow.newest(self._datasets[0], number)
+            if versions is not None:
+                self._take(self._at(versions))
+        return number
 
     def skipped(self, save: str | os.PathLike[str] | None = None) -> list[SkippedRow]:
         """The rows that were left out of the epoch that was begun last, in the order of the epoch.
@@ -631,8 +654,9 @@ class Loader:
             ``forebay/epoch`` and ``forebay/row`` of :meth:`state_dict`, and each number of
             :meth:`Stats.to_dict` under the keys that lead to it, such as ``forebay/waits/decode``. The share
             of time that the training loop waited is ``forebay/verdict/waiting``. For a :class:`Mix` there is
-            also ``forebay/sources/0/rows``: the rows of source 0 in the batches of this rank. Numbers over the
-            course of the run, in ``timeline`` and ``next_histogram``, are left out.
+            also ``forebay/sources/0/rows``: the rows of source 0 in the batches of this rank. For a table
+            ``forebay/table_version``, and for several ``forebay/tables/0/version``. Numbers over the course of
+            the run, in ``timeline`` and ``next_histogram``, are left out.
 
         Examples
         --------
@@ -645,13 +669,15 @@ class Loader:
         """
         if not isinstance(prefix, str):
             raise InvalidError(f"prefix must be a str, got {type(prefix).__name__}")
-        state = self.state_dict()
+        state: Any = self.state_dict()
         position = {f"{prefix}epoch": float(state["epoch"]), f"{prefix}row": float(state["row"])}
         # Without the parts that grow with the run: this is called in every step.
         stats: dict[str, Any] = self._totals()
-        metrics = position | dict(numbers(stats, prefix))
+        metrics = position | dict(numbers(stats, prefix)) | _versions(state, prefix)
         for number, source in enumerate(stats.get("sources", [])):
             metrics |= dict(numbers(source, f"{prefix}sources/{number}/"))
+        for number, saved in enumerate(state.get("sources", [])):
+            metrics |= _versions(saved, f"{prefix}sources/{number}/")
         return metrics
 
     def report(self, to: str | os.PathLike[str]) -> str:
@@ -816,8 +842,7 @@ class Loader:
         for epoch in list(self._epochs):
             epoch._end(_forebay.Reason.Restored)
         if reopened:
-            self._native.close()
-            self._native, self._datasets, self._carried = reopened
+            self._take(reopened)
         self._generation += 1
         self._origin = Origin(self._origin.number + 1, json.loads(position), None)
 
@@ -873,25 +898,32 @@ class Loader:
         self._native.check_process()
 
     def _reopened(self, state: Mapping[str, Any]) -> _Reopened | None:
-        """The loader over the version of its table that a state was saved with, where it is over another one."""
-        table, given = state.get("table"), self._arguments.get("urls")
-        here = self._datasets[0]._native.opened_as()
-        if given is None or isinstance(given, Dataset) or not isinstance(table, Mapping):
+        """The loader over the versions of its tables that a state was saved with, if it is over others."""
+        if self._is_mix or isinstance(self._arguments["urls"], Dataset):
             return None
-        if here is None or table.get("version") is None:
+        versions = of_state(self._datasets[0], state)
+        if versions is None:
             return None
-        saved = str(table.get("opened_as") or table["version"])
-        if saved == here:
-            return None
-        arguments = {**self._arguments, "version": saved, "timestamp": None}
-        options = checked(arguments)
-        dataset = opened_for(arguments, options[1])
+        refuse_given(versions, self._datasets[0], self._arguments["version"], self._arguments["timestamp"])
+        return self._at(versions)
+
+    def _at(self, versions: Mapping[str, str]) -> _Reopened:
+        """The loader over other versions of its tables."""
+        options = checked(self._arguments)
+        dataset = opened_for(self._arguments, options[1], None, versions)
         native = _forebay.Loader([(dataset._native, *options, 1.0)], None, numbered=self._numbered)
         return _Reopened(native, [dataset], [(dataset._place(), dataset.fingerprint)])
 
+    def _take(self, reopened: _Reopened) -> None:
+        """Goes over to other versions of its tables."""
+        self._native.close()
+        self._release()
+        self._native, self._datasets, self._carried = reopened
+
     def __reduce__(self) -> tuple[Any, ...]:
         ((place, fingerprint),) = self._carried
-        return _rebuild, ({**self._arguments, **place}, fingerprint)
+        place = dict(place)
+        return _rebuild, ({**self._arguments, "urls": place.pop("urls")}, fingerprint, place.get("versions"))
 
     def _repr_html_(self) -> str:
         facts = {"batches in an epoch": len(self), "batch size": self.batch_size, "rows of all ranks": self.num_rows}
@@ -914,22 +946,34 @@ def _is_default(name: str, value: Any) -> bool:
     return value is _DEFAULTS[name] or (not isinstance(value, Expression) and value == _DEFAULTS[name])
 
 
+def _versions(saved: Mapping[str, Any], prefix: str) -> dict[str, float]:
+    """The versions of the tables of a source of a state, as metrics."""
+    of_one = {f"{prefix}table_version": float(saved["table"]["version"])} if "table" in saved else {}
+    several = enumerate(saved.get("tables", []))
+    return of_one | {f"{prefix}tables/{number}/version": float(table["version"]) for number, table in several}
+
+
 _DEFAULTS: dict[str, Any] = dict(Loader.__init__.__kwdefaults__ or {})
 
 
-def opened_for(arguments: dict[str, Any], filter: str | None, fingerprint: str | None = None) -> Dataset:
+def opened_for(
+    arguments: dict[str, Any],
+    filter: str | None,
+    fingerprint: str | None = None,
+    versions: Mapping[str, str] | None = None,
+) -> Dataset:
     """The data set of a loader with these arguments and this filter. If ``fingerprint`` is given, the data
-    set must have it."""
+    set must have it. Tables are at ``versions`` by their locations, where these are given."""
     urls = arguments["urls"]
     if isinstance(urls, Dataset):
         return urls
     options, merge, types = (arguments[name] for name in ("storage_options", "merge_schema", "partition_types"))
     table = table_version(arguments["version"], arguments["timestamp"])
-    return opened(urls, options, fingerprint, merge, types, table, filter)
+    return opened(urls, options, fingerprint, merge, types, (None, None) if versions else table, filter, versions)
 
 
-def _rebuild(arguments: dict[str, Any], fingerprint: str | None) -> Loader:
+def _rebuild(arguments: dict[str, Any], fingerprint: str | None, versions: Mapping[str, str] | None) -> Loader:
     loader = Loader.__new__(Loader)
     loader._arguments = arguments
-    loader._build(fingerprint)
+    loader._build(fingerprint, versions)
     return loader

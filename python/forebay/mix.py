@@ -228,7 +228,7 @@ class Mix(Loader):
 
     def __reduce__(self) -> tuple[Any, ...]:
         carried = [
-            ({**of_source, **place}, fingerprint, weight)
+            ({**of_source, "urls": place["urls"]}, fingerprint, weight, place.get("versions"))
             for (place, fingerprint), (of_source, weight) in zip(self._carried, self._arguments["sources"], strict=True)
         ]
         return _rebuild, ({**self._arguments, "sources": None}, carried)
@@ -247,10 +247,15 @@ class Mix(Loader):
 _MIX_DEFAULTS: dict[str, Any] = dict(Mix.__init__.__kwdefaults__ or {})
 
 
-def _rebuild(arguments: dict[str, Any], carried: list[tuple[dict[str, Any], str | None, float]]) -> Mix:
+def _rebuild(arguments: dict[str, Any], carried: list[tuple[dict[str, Any], str | None, float, Any]]) -> Mix:
     mix = Mix.__new__(Mix)
-    mix._arguments = {**arguments, "sources": [(of_source, weight) for of_source, _, weight in carried]}
-    mix._build_of([opened_for(of_source, checked(of_source)[1], fingerprint) for of_source, fingerprint, _ in carried])
+    mix._arguments = {**arguments, "sources": [(of_source, weight) for of_source, _, weight, _ in carried]}
+    mix._build_of(
+        [
+            opened_for(of_source, checked(of_source)[1], fingerprint, versions)
+            for of_source, fingerprint, _, versions in carried
+        ]
+    )
     return mix
 
 
@@ -270,6 +275,11 @@ def _source(number: int, one: Any) -> tuple[dict[str, Any], Dataset, float]:
     if isinstance(source, Mix):
         raise InvalidError(f"source {number} is itself a mix (pass its sources, and multiply their weights)")
     if isinstance(source, Loader):
+        if source._follow is not None:
+            raise InvalidError(
+                f"source {number} follows its table, which a mix does not: its epochs would have other steps (make a "
+                "new mix of loaders without follow when an epoch is over)"
+            )
         for name in _OF_THE_MIX:
             if source._arguments.get(name, _DEFAULTS[name]) != _DEFAULTS[name]:
                 raise InvalidError(

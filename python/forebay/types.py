@@ -74,6 +74,7 @@ __all__ = [
     "StageDict",
     "StateDict",
     "StatsDict",
+    "TableDict",
     "TensorDict",
     "TensorFormat",
     "TensorType",
@@ -161,8 +162,21 @@ class _StateDict(TypedDict):
     """Number of rows of the epoch that were handed over, by all ranks together."""
 
 
+class TableDict(TypedDict):
+    """A Delta table at one version."""
+
+    id: str
+    """Identity of the table through all of its versions."""
+    version: int
+
+
 class StateDict(_StateDict, total=False):
     """The result of :meth:`forebay.Loader.state_dict`."""
+
+    table: TableDict
+    """The table that the data set is. The key is absent for plain files."""
+    tables: list[TableDict]
+    """The tables that the data set is, if it is several, in the order of the locations."""
 
     cache_tier: str
     """Form in which the cache stores images. The key is absent without a cache."""
@@ -193,6 +207,10 @@ class SourceStateDict(_SourceStateDict, total=False):
     absent for 0."""
     files: FilesDict
     """The files of the data set."""
+    table: TableDict
+    """The table that the data set is. The key is absent for plain files."""
+    tables: list[TableDict]
+    """The tables that the data set is, if it is several."""
 
 
 class _MixStateDict(TypedDict):

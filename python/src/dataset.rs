@@ -33,7 +33,7 @@ impl Dataset {
     /// the filter, given as JSON, matches no row.
     #[new]
     #[pyo3(signature = (urls, storage_options, filter=None, merge_schema=false, partition_types=BTreeMap::new(),
-        index=None, hand_on=false, version=None, timestamp=None))]
+        index=None, hand_on=false, version=None, timestamp=None, versions=BTreeMap::new()))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
         py: Python<'_>,
@@ -46,6 +46,7 @@ impl Dataset {
         hand_on: bool,
         version: Option<String>,
         timestamp: Option<String>,
+        versions: BTreeMap<String, String>,
     ) -> PyResult<Self> {
         let filter = filter.map(parse_filter).transpose().or_raise(py)?;
         let types = partition_types.into_iter().map(|(key, name)| Ok((key, partition_type(&name)?)));
@@ -53,7 +54,7 @@ impl Dataset {
         interruptible(py, move || {
             let locations = urls.iter().map(|url| source::absolute(url)).collect::<forebay::Result<_>>()?;
             let mut options = OpenOptions::new().storage_options(storage_options).merge_schema(merge_schema);
-            options = options.hand_on(hand_on).as_of(version.as_deref(), timestamp.as_deref())?;
+            options = options.hand_on(hand_on).as_of(version.as_deref(), timestamp.as_deref())?.opened_as(versions)?;
             if let Some(index) = index {
                 options = options.index(index);
             }
@@ -130,12 +131,17 @@ impl Dataset {
         }
     }
 
-    /// What opens the same version of the table again, if it is one.
-    fn opened_as(&self) -> Option<String> {
-        match self.dataset.tables() {
-            [table] => Some(table.opened_as()),
-            _ => None,
-        }
+    /// The location and identity of its tables, and the text that opens the same version of each again, in the
+    /// order of its locations.
+    fn tables(&self) -> Vec<(String, String, String)> {
+        let tables = self.dataset.tables().iter();
+        tables.map(|table| (table.location.to_string(), table.id.to_string(), table.opened_as())).collect()
+    }
+
+    /// The newest versions of its tables by their locations, if it has others.
+    fn newest_versions(&self, py: Python<'_>) -> PyResult<Option<BTreeMap<String, u64>>> {
+        let dataset = self.dataset.clone();
+        interruptible(py, move || dataset.newest_versions())
     }
 
     /// The place where the row with this id is stored.

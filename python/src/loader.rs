@@ -77,6 +77,11 @@ impl Loader {
         Epoch::new(py, epoch, loader, apart)
     }
 
+    /// The epoch that comes next, and the row that it begins with.
+    fn upcoming(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        Ok(self.loader.get(py)?.upcoming())
+    }
+
     /// Counts a step, and all steps before it, as handed over to the user.
     fn handed_over(&self, py: Python<'_>, step: &Step) -> PyResult<()> {
         self.loader.get(py)?.handed_over(step.receipt());

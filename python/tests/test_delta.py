@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections import Counter
@@ -178,8 +179,229 @@ def test_a_vacuumed_file_is_named_with_the_version_that_needs_it(tmp_path: Path)
         list(loader)
 
 
+def append(table: Path, begin: int, end: int) -> None:
+    """A commit, written by hand."""
+    log = table / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    version = len(list(log.glob("*.json")))
+    pq.write_table(pa.table({"id": pa.array(range(begin, end), pa.int64())}), table / f"{version}.parquet")
+    schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    first = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {
+            "metaData": {
+                "id": str(table),
+                "schemaString": json.dumps(schema),
+                "partitionColumns": [],
+                "configuration": {},
+            }
+        },
+    ]
+    size = (table / f"{version}.parquet").stat().st_size
+    add = {"path": f"{version}.parquet", "partitionValues": {}, "size": size, "modificationTime": 1, "dataChange": True}
+    actions = [*([] if version else first), {"add": {**add, "stats": json.dumps({"numRecords": end - begin})}}]
+    (log / f"{version:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def ids(epoch: Any) -> list[int]:
+    return [value for batch in epoch for value in batch["id"].tolist()]
+
+
+def test_each_epoch_of_a_loader_that_follows_begins_with_the_newest_version(tmp_path: Path) -> None:
+    append(tmp_path, 0, 10)
+    train = fb.Loader(tmp_path, follow=True, batch_size=4, shuffle=fb.Shuffle(seed=1))
+    epoch = iter(train)
+    first = next(epoch)["id"].tolist()
+    append(tmp_path, 10, 20)
+    state = json.loads(json.dumps(train.state_dict()))
+    assert sorted(first + ids(epoch)) == list(range(10))
+    assert (state["table"]["version"], len(train)) == (0, 3)
+    assert train.metrics()["forebay/table_version"] == 0.0
+    rest = train.epoch(0)
+    assert sorted(ids(rest)) == list(range(20)), "an epoch that is begun again is a new one"
+    assert (sorted(ids(train)), train.state_dict()["table"]["version"]) == (list(range(20)), 1)
+
+    resumed = fb.Loader(tmp_path, follow=True, batch_size=4, shuffle=fb.Shuffle(seed=1))
+    resumed.load_state_dict(state)
+    assert sorted(first + ids(resumed)) == list(range(10)), "the rest of the epoch is of the version of the state"
+    append(tmp_path, 20, 25)
+    assert resumed.state_dict()["table"]["version"] == 0
+    assert sorted(ids(resumed)) == list(range(25))
+    assert [resumed.state_dict()[key] for key in ("epoch", "row")] == [2, 0]
+    whole = fb.Loader(tmp_path, version=2, batch_size=4, shuffle=fb.Shuffle(seed=1))
+    assert ids(whole.epoch(1)) == ids(resumed.epoch(1)), "the order is that of a loader over the version"
+
+
+class Store(dict[str, bytes]):
+    """The store of a launcher."""
+
+    def set(self, key: str, value: bytes) -> None:
+        self[key] = value
+
+
+def test_all_ranks_that_follow_take_the_version_that_the_first_one_found(tmp_path: Path) -> None:
+    append(tmp_path, 0, 10)
+    store = Store()
+    ranks = [fb.Loader(tmp_path, follow=store, shard=fb.Shard(rank=rank, world=2), batch_size=5) for rank in range(2)]
+    ranks[0].epoch(0)
+    append(tmp_path, 10, 20)
+    assert sorted(ids(ranks[1].epoch(0)) + ids(ranks[0].epoch(0))) == list(range(10))
+    found = [rank.epoch(1) for rank in ranks]
+    assert sorted(ids(found[0]) + ids(found[1])) == list(range(20))
+    with pytest.raises(fb.InvalidError, match="2 ranks, which may find different versions"):
+        fb.Loader(tmp_path, follow=True, shard=fb.Shard(rank=0, world=2))
+    (tmp_path / "_delta_log").rename(tmp_path / "_gone")
+    with pytest.raises(fb.ForebayError):
+        ranks[0].epoch(2)
+    with pytest.raises(fb.IoError, match="rank 0 could not look for the newest version"):
+        ranks[1].epoch(2)
+
+
+def test_follow_is_of_tables_and_of_no_version_and_no_mix(tmp_path: Path) -> None:
+    append(tmp_path / "table", 0, 10)
+    for option in ({"version": 0}, {"timestamp": "2100-01-01"}, {"skip_steps": [(0, 1)]}):
+        with pytest.raises(fb.InvalidError, match="follow and .* were given"):
+            fb.Loader(tmp_path / "table", follow=True, **option)
+    with pytest.raises(fb.InvalidError, match="follow must be True, False or the store"):
+        fb.Loader(tmp_path / "table", follow="yes")  # type: ignore[arg-type]
+    with pytest.raises(fb.InvalidError, match="follow and a Dataset were given"):
+        fb.Loader(fb.Dataset(tmp_path / "table"), follow=True)
+    (tmp_path / "plain").mkdir()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "plain" / "a.parquet")
+    with pytest.raises(fb.InvalidError, match="follow is for tables"):
+        fb.Loader(tmp_path / "plain", follow=True)
+    with pytest.raises(fb.InvalidError, match=r"source 0 follows its table.*make a new mix"):
+        fb.Mix([(fb.Loader(tmp_path / "table", follow=True), 1.0)])
+
+
+def test_a_state_of_another_version_than_the_one_that_was_given_is_refused(tmp_path: Path) -> None:
+    append(tmp_path, 0, 10)
+    append(tmp_path, 10, 20)
+    state = fb.Loader(tmp_path).state_dict()
+    with pytest.raises(fb.StateMismatchError, match=r"version 1 of the table, and version=0 was given \(leave it out"):
+        fb.Loader(tmp_path, version=0).load_state_dict(state)
+    fb.Loader(tmp_path, version=1).load_state_dict(state)
+    copied = pickle.loads(pickle.dumps(fb.Loader(tmp_path)))
+    append(tmp_path, 20, 30)
+    copied.load_state_dict(fb.Loader(tmp_path).state_dict())
+    assert len(ids(copied)) == 30, "a copy was not told a version by the user"
+
+
+def test_a_state_of_several_tables_resumes_each_at_its_version(tmp_path: Path) -> None:
+    for name, first in (("a", 0), ("b", 100)):
+        append(tmp_path / name, first, first + 10)
+    tables = [tmp_path / "a", tmp_path / "b"]
+    options: dict[str, Any] = {"batch_size": 4, "shuffle": fb.Shuffle(seed=2)}
+    train = fb.Loader(tables, **options)
+    epoch = iter(train)
+    next(epoch)
+    state = json.loads(json.dumps(train.state_dict()))
+    assert [table["version"] for table in state["tables"]] == [0, 0]
+    assert {name for name in train.metrics() if "version" in name} == {f"forebay/tables/{at}/version" for at in (0, 1)}
+    mix = fb.Mix([(tables[0], 1.0)])
+    assert mix.metrics()["forebay/sources/0/table_version"] == 0.0
+    rest = ids(epoch)
+    append(tmp_path / "b", 110, 120)
+    resumed = fb.Loader(tables, **options)
+    resumed.load_state_dict(state)
+    assert ids(resumed) == rest
+    copied = pickle.loads(pickle.dumps(resumed))
+    assert copied.num_rows == 20
+    over = fb.Loader(fb.Dataset(tables), **options)
+    with pytest.raises(fb.StateMismatchError, match=r"version 0 of .*/b, this loader has version 1"):
+        over.load_state_dict(state)
+
+
+def program(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "forebay", *map(str, words)], capture_output=True, text=True)
+
+
+def test_the_program_reads_a_version_by_its_number_or_its_time(tmp_path: Path) -> None:
+    table, state = tmp_path / "t", tmp_path / "state.json"
+    append(table, 0, 10)
+    append(table, 10, 20)
+    for version, at in enumerate(("2001-01-01", "2002-01-01")):
+        seconds = datetime.fromisoformat(at).replace(tzinfo=timezone.utc).timestamp()
+        os.utime(table / "_delta_log" / f"{version:020}.json", (seconds, seconds))
+
+    def inspected(*options: object) -> tuple[int, int, str]:
+        said = json.loads(program("inspect", table, *options, "--json", "-").stdout)
+        (of_table,) = said["tables"]
+        return said["rows"], of_table["version"], of_table["time"][:10]
+
+    assert inspected() == (20, 1, "2002-01-01")
+    assert inspected("--version", 0) == inspected("--timestamp", "2001-06-01") == (10, 0, "2001-01-01")
+    assert "Delta, version 0 of 2001-01-01" in program("inspect", table, "--version", 0).stdout
+    assert json.loads(program("plan", table, "--version", 0, "--json", "-").stdout)["rows"] == 10
+    assert "no version of 2000-01-01" in program("inspect", table, "--timestamp", "2000-01-01").stderr
+    assert "the newest is 1" in program("inspect", table, "--version", 7).stderr
+    assert program("inspect", table, "--version", 0, "--timestamp", "2001-06-01").returncode == 2
+
+    state.write_text(json.dumps(fb.Loader(table, version=0, batch_size=4, shuffle=fb.Shuffle(seed=5)).state_dict()))
+    found = program("which", table, "--version", 0, "--state", state, "--step", 1, "--columns", "id", "--json", "-")
+    rows = [row["columns"]["id"] for row in json.loads(found.stdout)]
+    loader = fb.Loader(table, version=0, batch_size=4, shuffle=fb.Shuffle(seed=5))
+    assert sorted(rows) == sorted([batch["id"].tolist() for batch in loader][1])
+    refused = program("which", table, "--state", state)
+    assert "saved with version 0 of the table, this loader has version 1" in refused.stderr
+
+
+def test_denied_rows_stay_denied_in_later_versions(tmp_path: Path) -> None:
+    append(tmp_path, 0, 10)
+    first = fb.Loader(tmp_path, batch_size=4)
+    denied = first.which(0)
+    append(tmp_path, 10, 20)
+    later = fb.Loader(tmp_path, deny=denied)
+    assert later.num_rows == 16
+    assert sorted(ids(later)) == list(range(4, 20))
+    assert [place.row_id for place in fb.Loader(tmp_path, batch_size=4).which(0)] == [place.row_id for place in denied]
+
+
 def test_versions_are_of_tables_alone(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
     with pytest.raises(fb.InvalidError, match="is not a table, and has no versions"):
         fb.Dataset(tmp_path, version=1)
     assert fb.Dataset(tmp_path).version is None
+
+
+DELTA_IN_SPARK = """
+import json, sys
+import forebay as fb
+from pyspark.sql import SparkSession, functions as F
+table, cache = sys.argv[1:3]
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+builder = builder.config("spark.databricks.delta.snapshotPartitions", "2").config("spark.sql.shuffle.partitions", "2")
+builder = builder.config("spark.jars", sys.argv[3]).config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+of_delta = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+spark = builder.config("spark.sql.catalog.spark_catalog", of_delta).config("spark.sql.warehouse.dir", cache).getOrCreate()
+spark.range(100).withColumn("x", F.col("id") % 7).write.format("delta").save(table)
+spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+spark.sql(f"DELETE FROM delta.`{table}` WHERE id % 10 = 3")
+read = lambda version=None: spark.read.format("delta").options(**({} if version is None else {"versionAsOf": version})).load(table)
+said = {}
+frames = {"newest": read(), "first": read(0), "named": spark.sql(f"SELECT * FROM delta.`{table}`"),
+          "selected": read().select("id"), "filtered": read().where("id < 5")}
+for name, frame in frames.items():
+    data = fb.spark.dataset(frame, cache)
+    said[name] = [data.version, data.num_rows, frame.count()]
+data = fb.spark.dataset(frames["newest"], cache)
+data.delete()
+said["there"] = data.num_rows
+print(json.dumps(said))
+"""
+
+
+def test_a_frame_of_spark_that_is_a_table_is_opened_as_the_table(tmp_path: Path) -> None:
+    named, jars = os.environ.get("FOREBAY_SPARK_PYTHON"), os.environ.get("FOREBAY_DELTA_JARS")
+    if named is None or jars is None:
+        pytest.skip("FOREBAY_SPARK_PYTHON names no Python with pyspark, or FOREBAY_DELTA_JARS no jars of Delta")
+    environ = {**os.environ, "PYTHONPATH": str(Path(fb.__file__).parents[1]), "PYSPARK_PYTHON": named}
+    words = [named, "-c", DELTA_IN_SPARK, str(tmp_path / "t"), str(tmp_path / "cache"), jars]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    said = json.loads(done.stdout.strip().splitlines()[-1])
+    assert said["newest"] == said["named"] == [2, 90, 90]
+    assert said["first"] == [0, 100, 100]
+    assert said["selected"] == [None, 90, 90]
+    assert said["filtered"][0] is None
+    assert said["there"] == 90

@@ -210,8 +210,20 @@ impl OpenOptions {
     /// The versions of several tables, by their locations as in [`Dataset::tables`]. A table that is not named
     /// is opened at the version of the other options. Default: none.
     pub fn versions(mut self, by_location: BTreeMap<String, u64>) -> Self {
-        self.versions.by_location = by_location;
+        let version = |(location, version)| (location, AsOf::Version(version));
+        self.versions.by_location = by_location.into_iter().map(version).collect();
         self
+    }
+
+    /// The versions of several tables by their locations, each as a text that opened it.
+    ///
+    /// # Errors
+    /// None at present.
+    #[doc(hidden)]
+    pub fn opened_as(mut self, by_location: BTreeMap<String, String>) -> Result<Self> {
+        let version = |(location, text): (String, String)| Ok((location, AsOf::of(Some(&text), None)?));
+        self.versions.by_location = by_location.into_iter().map(version).collect::<Result<_>>()?;
+        Ok(self)
     }
 
     /// The version for which an Iceberg table has a name: that of a branch or a tag, such as `main`.

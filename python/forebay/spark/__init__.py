@@ -39,6 +39,7 @@ except ImportError as error:
 
 from . import columns as spark_columns
 from . import plan as spark_plan
+from . import table as spark_table
 from .errors import told
 from .folder import Folder
 
@@ -69,14 +70,14 @@ class Written(Dataset):
     Unpickling makes a plain data set of it, because only the driver deletes.
     """
 
-    _folder: Folder
+    _folder: Folder | None = None
     _urls: str
 
     def delete(self) -> None:
         """Removes the files, and the folder of the name if it holds no other data set.
 
         No process may read the files any more. Another call that found the same data set loses it too. If the
-        files do not exist, nothing happens.
+        files do not exist, or it is a table that was not copied, nothing happens.
 
         Raises
         ------
@@ -92,6 +93,8 @@ class Written(Dataset):
         >>> train.delete()
         """
         url = self._urls
+        if self._folder is None:
+            return
         with told(f"{url}: the data set cannot be deleted", "remove the folder yourself", url):
             self._folder.remove_complete(url)
 
@@ -134,6 +137,9 @@ def dataset(
 ) -> Written:
     """A DataFrame as a data set: Spark writes it as Parquet the first time, and later calls find it there.
 
+    A DataFrame that reads a Delta table and does nothing else is that table: it is opened at the version that the
+    DataFrame shows, and nothing is written. It is copied all the same if ``dtype`` or ``name`` is given.
+
     The name of the folder depends on the plan of the DataFrame, and on the path, size and time of each file
     that the plan reads. So the same program finds the folder that it wrote, and a DataFrame with another
     selection, another function or a changed file is written anew. If the plan does not determine the rows,
@@ -174,7 +180,7 @@ def dataset(
     Returns
     -------
     Written
-        The data set that was written. A process that unpickles it opens it there.
+        The data set that was written, or the table. A process that unpickles it opens it there.
 
     Raises
     ------
@@ -205,6 +211,10 @@ def dataset(
             raise InvalidError(
                 "frame is a stream, which has no end (write it to a table, and pass a DataFrame of that)"
             )
+        table = spark_table.version_of(frame) if name is None and dtype is None else None
+    if table is not None:
+        return Written(table.url, version=table.version, storage_options=storage_options)
+    with told("the DataFrame cannot be read", "correct it, or see Spark's log"):
         converted = spark_columns.converted(frame, dtype)
         named = _name(frame) if name is None else name
         form = _form(converted, options)

@@ -107,7 +107,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
 
     def __len__(self) -> int:
         """Number of batches in a whole epoch of this rank."""
-        return self._length
+        return len(self.loader) if self._process == os.getpid() else self._length
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The batches of the loader's next epoch, which begins when the first one is requested."""

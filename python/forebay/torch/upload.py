@@ -199,7 +199,7 @@ class Upload:
         lane: Lane,
         registrar: Registrar,
     ) -> None:
-        self._native = train._native
+        self._train = train
         self._form = form
         self._lane = lane
         self._registrar = registrar
@@ -245,7 +245,7 @@ class Upload:
     def _is_pinned(self, tensor: torch.Tensor) -> bool:
         if tensor.nbytes < MIN_ASKED_BYTES or tensor.device.type != "cpu" or not tensor.is_contiguous():
             return False
-        return self._native.is_pinned(tensor.data_ptr(), self._registrar)
+        return self._train._native.is_pinned(tensor.data_ptr(), self._registrar)
 
     def _release(self) -> None:
         while self._copying and self._copying[0].are_copied():

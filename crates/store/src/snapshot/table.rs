@@ -27,14 +27,14 @@ pub enum AsOf {
 pub struct WantedVersions {
     /// That of each table that is not named below.
     pub as_of: AsOf,
-    /// The numbers of versions, by the locations of their tables as [`TableVersion::location`] has them.
-    pub by_location: BTreeMap<String, u64>,
+    /// The versions of tables by their locations as in [`TableVersion::location`].
+    pub by_location: BTreeMap<String, AsOf>,
 }
 
 impl WantedVersions {
     /// Which version of the table at a location is opened.
     pub(crate) fn at(&self, location: &str) -> AsOf {
-        self.by_location.get(location).map_or(self.as_of, |version| AsOf::Version(*version))
+        self.by_location.get(location).unwrap_or(&self.as_of).clone()
     }
 }
 

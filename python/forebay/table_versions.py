@@ -1,0 +1,157 @@
+"""The versions of the tables that a loader is over: those of a state, and the newest at each epoch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .errors import CorruptError, InvalidError, IoError, StateMismatchError
+from .index_exchange import _got, _put, _said, _where
+from .options.locations import locations
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
+    from .sharding.shard import Shard
+
+__all__: list[str] = []
+
+#: Seconds that ranks wait for the one that looks for the newest version.
+_TIMEOUT_SECONDS = 600.0
+
+#: The rank that looks for the newest version.
+_LOOKING = 0
+
+
+def of_state(dataset: Dataset, state: Mapping[str, Any]) -> dict[str, str] | None:
+    """The versions of a state by the locations of their tables, where the data set has others.
+
+    ``None`` if it has these, or if it is not of the state's tables, which the state itself is then refused for.
+    """
+    table, several = state.get("table"), state.get("tables")
+    saved = several if isinstance(several, list) else [table] if isinstance(table, Mapping) else []
+    here = dataset._native.tables()
+    if not saved or len(saved) != len(here) or not all(isinstance(one, Mapping) for one in saved):
+        return None
+    wanted: dict[str, str] = {}
+    for one, (location, identity, _) in zip(saved, here, strict=True):
+        version = one.get("version")
+        if one.get("id") != identity or not isinstance(version, int):
+            return None
+        wanted[location] = str(one.get("opened_as") or version)
+    return None if wanted == _versions(dataset) else wanted
+
+
+def refuse_given(wanted: Mapping[str, str], dataset: Dataset, version: Any, timestamp: Any) -> None:
+    """Refuses a state of other versions than the one that the user asked for.
+
+    The name of a branch is no fixed version, so a state of an earlier one is resumed at that.
+    """
+    if timestamp is None and (version is None or (isinstance(version, str) and not version.isdigit())):
+        return
+    location, saved = next(item for item in wanted.items() if item[1] != _versions(dataset).get(item[0]))
+    asked = f"version={version!r}" if timestamp is None else f"timestamp={timestamp!r}"
+    of_time = "" if timestamp is None else f", which is version {_versions(dataset)[location]},"
+    raise StateMismatchError(
+        f"the state was saved with version {saved} of the table, and {asked}{of_time} was given "
+        f"(leave it out, or pass version={saved if saved.isdigit() else repr(saved)})"
+    )
+
+
+def _versions(dataset: Dataset) -> dict[str, str]:
+    return {location: version for location, _, version in dataset._native.tables()}
+
+
+class Follow:
+    """Finds the versions with which an epoch begins: the same on all ranks of a run."""
+
+    def __init__(self, follow: Any, arguments: Mapping[str, Any]) -> None:
+        self._store = None if follow is True else follow
+        self._urls = arguments["urls"]
+        self._shard: Shard | None = arguments["shard"]
+        # What this rank has put into the store: an epoch that is begun again keeps its versions.
+        self._told: dict[int, list[str]] = {}
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any], dataset: Dataset) -> Follow | None:
+        """The option ``follow`` of a loader, if it has one."""
+        follow, shard = arguments["follow"], arguments["shard"]
+        if follow is False:
+            return None
+        if follow is not True and not all(callable(getattr(follow, name, None)) for name in ("set", "get")):
+            raise InvalidError(
+                f"follow must be True, False or the store of a launcher, got {follow!r} "
+                "(pass a torch.distributed.TCPStore, or another object with set(key, value) and get(key))"
+            )
+        for name in ("version", "timestamp", "skip_steps"):
+            if arguments[name] is not None:
+                why = "steps of other epochs are not known" if name == "skip_steps" else "which is one version"
+                raise InvalidError(f"follow and {name} were given, {why} (leave one of them out)")
+        if follow is True and shard is not None and shard.world > 1:
+            raise InvalidError(
+                f"follow=True with {shard.world} ranks, which may find different versions (pass the store of the "
+                "launcher, such as a torch.distributed.TCPStore, as follow: rank 0 looks, and all take what it found)"
+            )
+        if not dataset._native.tables():
+            raise InvalidError(
+                "follow is for tables, and this is a folder of plain files (make a new loader when it has grown)"
+            )
+        return cls(follow, arguments)
+
+    def newest(self, dataset: Dataset, epoch: int) -> dict[str, str] | None:
+        """The versions of an epoch by the locations of their tables, where the data set has others."""
+        here = _versions(dataset)
+        versions = self._looked_up(dataset, epoch)
+        if len(versions) != len(here):
+            raise StateMismatchError(
+                f"rank {_LOOKING} follows {len(versions)} tables, and this rank {len(here)} "
+                "(give all ranks the same locations)"
+            )
+        wanted = dict(zip(here, versions, strict=True))
+        return None if wanted == here else wanted
+
+    def _looked_up(self, dataset: Dataset, epoch: int) -> list[str]:
+        """The versions of the tables in the order of the locations."""
+        if self._store is None:
+            return self._found(dataset)
+        key = f"{self._key()}/{epoch}"
+        rank = 0 if self._shard is None else self._shard.rank
+        if rank != _LOOKING:
+            until = time.monotonic() + _TIMEOUT_SECONDS
+            return _read(_got(self._store, key, until, _TIMEOUT_SECONDS, _where(self._urls)), _where(self._urls))
+        if epoch not in self._told:
+            try:
+                found = self._found(dataset)
+            except BaseException as error:
+                # The other ranks wait for a value, so they get the error.
+                _put(self._store, key, json.dumps({"error": _said(error)}).encode())
+                raise
+            _put(self._store, key, json.dumps({"versions": found}).encode())
+            self._told[epoch] = found
+        return self._told[epoch]
+
+    @staticmethod
+    def _found(dataset: Dataset) -> list[str]:
+        newest = dataset._native.newest_versions() or {}
+        return [str(newest.get(location, version)) for location, version in _versions(dataset).items()]
+
+    def _key(self) -> str:
+        text = "\0".join(location.rstrip("/") for location in locations(self._urls))
+        return f"forebay/versions/{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
+
+
+def _read(value: bytes, where: str) -> list[str]:
+    try:
+        said = json.loads(value)
+        if "error" in said:
+            raise IoError(
+                f"{where}: rank {_LOOKING} could not look for the newest version: {said['error']} "
+                f"(see to the error of rank {_LOOKING})"
+            )
+        return [str(version) for version in said["versions"]]
+    except (ValueError, TypeError, KeyError):
+        raise CorruptError(
+            f"{where}: the store has something else than versions (use a store of this run alone)"
+        ) from None
