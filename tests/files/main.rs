@@ -5,6 +5,7 @@ mod column_decoder;
 mod delta;
 mod filters;
 mod foreign;
+mod iceberg;
 mod nulls;
 mod page_index;
 mod places;

@@ -1,7 +1,7 @@
 //! Files of Avro, as Iceberg writes them: records whose fields have numbers.
 //!
-//! A reader of containers that takes nothing from their counts: a value is made of bytes that are there, and a
-//! block holds no more than [`LARGEST_BLOCK`].
+//! A reader of containers that takes nothing from their counts: a value is made of bytes that are there, and
+//! a block holds no more than [`LARGEST_BLOCK`].
 
 mod codec;
 mod schema;

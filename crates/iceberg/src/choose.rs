@@ -17,8 +17,8 @@ pub enum Wanted<'a> {
     Newest,
     /// The one with this number.
     Id(u64),
-    /// That of a branch or a tag; or the one with a number and the number of the schema that it is read with, such as
-    /// `7@2`.
+    /// That of a branch or a tag; or the one with a number and the number of the schema that it is read with,
+    /// such as `7@2`.
     Named(&'a str),
     /// The one that was current at a time, in milliseconds since 1970.
     Time(i64),
@@ -36,8 +36,8 @@ pub struct Chosen<'a> {
 }
 
 impl Metadata {
-    /// The snapshot that is wanted. A branch is read with the schema that the table has now, and all others with that
-    /// of their time.
+    /// The snapshot that is wanted. A branch is read with the schema that the table has now, and all others
+    /// with that of their time.
     ///
     /// # Errors
     /// `NotFound` where it was never there or has expired; `Unsupported` for an encrypted one.

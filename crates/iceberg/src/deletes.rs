@@ -4,12 +4,15 @@ use std::ops::Range;
 
 use forebay_base::{Error, ErrorKind, Result, roaring};
 
-/// The columns of a file that deletes rows by their positions, with their numbers: the location of a file, and the
-/// row in it.
+/// The columns of a file that deletes rows by their positions, with their numbers: the location of a file,
+/// and the row in it.
 pub const POSITION_COLUMNS: [(&str, i32); 2] = [("file_path", 2_147_483_546), ("pos", 2_147_483_545)];
 
 /// The bytes around a vector in its file: its size in front, and its checksum behind.
 const FRAME: u64 = 8;
+
+/// The longest vector with its frame: what says so is untrusted.
+const LONGEST: u64 = i32::MAX as u64;
 
 /// Where the deleted rows of a file are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ impl DeletionVector {
     /// `Corrupt` for a place that is not in the file.
     pub fn range(&self) -> Result<Range<u64>> {
         let end = self.offset.checked_add(self.length).filter(|end| *end <= self.size);
-        match end.filter(|_| self.length > FRAME) {
+        match end.filter(|_| (FRAME + 1..=LONGEST).contains(&self.length)) {
             Some(end) => Ok(self.offset..end),
             None => Err(malformed("it is not within its file")),
         }

@@ -1,15 +1,16 @@
 //! The metadata of an [Apache Iceberg](https://iceberg.apache.org) table, read as plain values.
 //!
-//! An Iceberg table is a file of metadata, which names snapshots; a snapshot is a list of manifests, and these
-//! are lists of files with rows and of files that delete rows. This crate reads all of them: from the bytes of
-//! the metadata it chooses a snapshot, and from those of its manifests it makes a [`Table`] with the live
-//! files, what deletes rows of which, values of partitions, and the columns with their numbers in the files. It
-//! reads nothing itself: whoever uses it fetches the bytes, and reads the Parquet files that delete rows.
+//! An Iceberg table is a file of metadata, which names snapshots; a snapshot is a list of manifests, and
+//! these are lists of files with rows and of files that delete rows. This crate reads all of them: from the
+//! bytes of the metadata it chooses a snapshot, and from those of its manifests it makes a [`Table`] with the
+//! live files, what deletes rows of which, values of partitions, and the columns with their numbers in the
+//! files. It reads nothing itself: whoever uses it fetches the bytes, and reads the Parquet files that delete
+//! rows.
 //!
 //! ```text
-//! metadata ─► Metadata ─► Chosen ─► bytes of manifests ─► Scan ─► Table ─► bytes of deletion vectors ─► rows
-//! metadata.rs, schema.rs  choose.rs  manifest.rs, avro.rs  scan.rs table.rs          deletes.rs
-//!              names.rs, default.rs                        value.rs, location.rs
+//! metadata ─► Metadata ─► Chosen ─► bytes of manifests ─► Scan ─► Table ─► bytes of vectors ─► rows
+//! metadata.rs, schema.rs  choose.rs  manifest.rs, avro.rs   scan.rs  table.rs           deletes.rs
+//! names.rs, default.rs                                      value.rs, location.rs
 //! ```
 //!
 //! # What is read

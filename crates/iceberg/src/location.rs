@@ -11,8 +11,8 @@ pub enum Where {
     Beside(String),
 }
 
-/// The place of the file that a location in the metadata stands for. The table was written at `written`, and is
-/// in the folder `root` now: both are absolute paths or URLs.
+/// The place of the file that a location in the metadata stands for. The table was written at `written`, and
+/// is in the folder `root` now: both are absolute paths or URLs.
 ///
 /// # Errors
 /// `Unsupported` for a file in another store, `Corrupt` for a location that is none.

@@ -71,8 +71,8 @@ impl Table {
         self.files.binary_search_by(|file| (*file.location).cmp(location)).ok()
     }
 
-    /// Whether a file that deletes rows by their positions concerns a file: its rows are not of later commits, and no
-    /// deletion vector has taken its place.
+    /// Whether a file that deletes rows by their positions concerns a file: its rows are not of later
+    /// commits, and no deletion vector has taken its place.
     pub fn concerns(&self, positions: &Positions, file: &File) -> bool {
         file.sequence <= positions.sequence && file.deletion.is_none()
     }

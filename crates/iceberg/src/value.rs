@@ -13,8 +13,8 @@ use crate::avro::Value;
 
 const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
 
-/// A column of one row with a value; `None` where it is no value of the type. One of a narrower type is widened,
-/// as the type of a column may have been since the value was written.
+/// A column of one row with a value; `None` where it is no value of the type. One of a narrower type is
+/// widened, as the type of a column may have been since the value was written.
 pub(crate) fn array(data_type: &DataType, value: &Value) -> Option<ArrayRef> {
     Some(match (data_type, value) {
         (_, Value::Null) => new_null_array(data_type, 1),

@@ -1,7 +1,9 @@
-//! The REST catalogue of Iceberg: from the name of a table to the file of its metadata, and to options of its store.
+//! The REST catalogue of Iceberg: from the name of a table to the file of its metadata, and to options of its
+//! store.
 //!
-//! `iceberg+rest://host/path/namespace.table`. One login, one look at the catalogue's settings and one at the table;
-//! credentials that the catalogue hands out go before those of the environment, and after those that the user gives.
+//! `iceberg+rest://host/path/namespace.table`. One login, one look at the catalogue's settings and one at the
+//! table; credentials that the catalogue hands out go before those of the environment, and after those that
+//! the user gives.
 
 use std::collections::BTreeMap;
 
@@ -56,8 +58,8 @@ const AZURE: [(&str, &str); 6] = [
 /// The locations and options of stores that those of a user stand for.
 ///
 /// # Errors
-/// `Invalid` for a malformed location and for several of them; `Denied` and `NotFound` as the catalogue answers; `Io` where
-/// it is out of reach.
+/// `Invalid` for a malformed location and for several of them; `Denied` and `NotFound` as the catalogue
+/// answers; `Io` where it is out of reach.
 pub(super) async fn resolved(
     locations: &[String],
     options: &BTreeMap<String, String>,

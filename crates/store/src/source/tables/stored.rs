@@ -1,5 +1,5 @@
-//! Columns of a table's file, read while the table is opened: of files that delete rows, and of those that they
-//! delete rows of.
+//! Columns of a table's file, read while the table is opened: of files that delete rows, and of those that
+//! they delete rows of.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ pub(super) struct Wanted {
     pub(super) data_type: DataType,
 }
 
-/// The columns of some rows of a file, in the order in which they were wanted; `None` for those that it lacks.
+/// The columns of some rows of a file, in the order in which they were wanted; `None` for those that it
+/// lacks.
 pub(super) struct Rows {
     pub(super) count: usize,
     pub(super) columns: Vec<Option<ArrayRef>>,

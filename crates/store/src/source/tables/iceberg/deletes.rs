@@ -1,12 +1,13 @@
-//! Which rows of the files of a table are deleted: by deletion vectors, by their positions and by their values.
+//! Which rows of the files of a table are deleted: by deletion vectors, by their positions and by their
+//! values.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_row::{RowConverter, SortField};
-use forebay_arrow::array::UInt32Array;
-use forebay_arrow::array::{Array, ArrayRef, AsArray, new_null_array};
+use forebay_arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_null_array};
 use forebay_arrow::compute::take;
 use forebay_arrow::datatypes::{DataType, Int64Type};
 use forebay_arrow::fail::OrFail;
@@ -14,10 +15,13 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_iceberg::{Column, DeletionVector, Equality, File, POSITION_COLUMNS, Table};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::{AT_ONCE, Opened};
+use super::opened::Opened;
 use crate::row_set::RowSet;
 use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
 use crate::source::tables::stored::{self, Rows, Wanted};
+
+/// Files that delete rows that are read at the same time.
+const AT_ONCE: usize = 32;
 
 /// Files whose rows are compared with deleted ones at the same time.
 const COMPARED_AT_ONCE: usize = 4;
@@ -258,8 +262,8 @@ async fn values(opened: &Opened<'_>, table: &Table) -> Result<Vec<Values>> {
         let place = || Place::file(&*equality.location);
         let ids = equality.columns.iter().map(|column| column.name.id).collect();
         let values = match all.entry((equality.partition, ids)) {
-            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
-            std::collections::btree_map::Entry::Vacant(place) => place.insert(Values::new(equality)?),
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(Values::new(equality)?),
         };
         values.last = values.last.max(equality.sequence);
         let (names, wanted) = (Arc::new(opened.names(&values.columns)), values.wanted());

@@ -2,8 +2,13 @@
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-use super::SIGN;
 use crate::source::tables::{FoundFile, TableFolder};
+
+/// The folder of the metadata in that of the table.
+pub(super) const FOLDER: &str = "metadata";
+
+/// What the name of a file of metadata ends with.
+pub(super) const SUFFIX: &str = ".metadata.json";
 
 /// The file that says which metadata is the newest.
 const HINT: &str = "version-hint.text";
@@ -11,10 +16,10 @@ const HINT: &str = "version-hint.text";
 /// The longest hint that is read.
 const LONGEST_HINT: u64 = 1_024;
 
-/// The name of the newest metadata: the one of the hint, or a later one of such a name; without a hint the one of the
-/// highest number.
+/// The name of the newest metadata: the one of the hint, or a later one of such a name; without a hint the
+/// one of the highest number.
 pub(super) async fn name(table: &TableFolder<'_>) -> Result<String> {
-    let found = table.list(SIGN.folder).await?;
+    let found = table.list(FOLDER).await?;
     let newest = match found.iter().find(|file| file.name == HINT && file.pin.size <= LONGEST_HINT) {
         Some(hint) => {
             let bytes = table.bytes(&hint.pin).await?;
@@ -26,7 +31,7 @@ pub(super) async fn name(table: &TableFolder<'_>) -> Result<String> {
         warn_of_twins(table, &found, newest);
         return Ok(newest.name.clone());
     }
-    let folder = format!("{}/{}", table.location()?, SIGN.folder);
+    let folder = format!("{}/{}", table.location()?, FOLDER);
     Err(Error::new(ErrorKind::NotFound, "the table has no metadata").at(Place::file(folder)))
 }
 
@@ -34,10 +39,10 @@ pub(super) async fn name(table: &TableFolder<'_>) -> Result<String> {
 fn hinted<'a>(found: &'a [FoundFile], hint: &str) -> Option<&'a FoundFile> {
     let of = |number: u64| {
         let plain = format!("v{number}.");
-        found.iter().find(|file| file.name.starts_with(&plain) && SIGN.is_file(&file.name))
+        found.iter().find(|file| file.name.starts_with(&plain) && file.name.ends_with(SUFFIX))
     };
     let Ok(mut number) = hint.parse::<u64>() else {
-        return found.iter().find(|file| file.name == hint || file.name == format!("{hint}.metadata.json"));
+        return found.iter().find(|file| file.name == hint || file.name == format!("{hint}{SUFFIX}"));
     };
     let mut newest = of(number)?;
     while let Some(later) = number.checked_add(1).and_then(of) {
@@ -58,7 +63,7 @@ fn number(name: &str) -> Option<u64> {
         Some(rest) => rest.split_once('.')?.0,
         None => name.split_once('-')?.0,
     };
-    number.parse().ok().filter(|_| SIGN.is_file(name))
+    number.parse().ok().filter(|_| name.ends_with(SUFFIX))
 }
 
 /// Says so where two writers wrote metadata of one number: a catalogue knows which of them is the table's.

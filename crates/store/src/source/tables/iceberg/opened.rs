@@ -1,0 +1,88 @@
+//! A table whose metadata was read, and its files by their locations there.
+
+use bytes::Bytes;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_iceberg::{Column, FieldName, Metadata, Where, locate};
+
+use super::newest;
+use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
+use crate::source::tables::TableFolder;
+
+/// The most bytes of a manifest or of a list of them: what says so is untrusted.
+const LARGEST: u64 = 2 << 30;
+
+/// A table whose metadata was read.
+pub(super) struct Opened<'a> {
+    pub(super) table: &'a TableFolder<'a>,
+    pub(super) location: String,
+    pub(super) metadata: Metadata,
+}
+
+impl<'a> Opened<'a> {
+    /// Reads the newest metadata, or the one that was opened.
+    pub(super) async fn open(table: &'a TableFolder<'a>) -> Result<Self> {
+        let location = table.location()?;
+        let name = match table.opened() {
+            Some(name) => name.to_owned(),
+            None => newest::name(table).await?,
+        };
+        let relative = format!("{}/{name}", newest::FOLDER);
+        let place = || Place::file(format!("{location}/{relative}"));
+        let bytes = table.read(&relative).await?;
+        let metadata = Metadata::parse(&bytes).map_err(|error| error.at(place()))?;
+        Ok(Opened { table, location, metadata })
+    }
+
+    /// A file by its location in the metadata and its size. The table never writes it again.
+    pub(super) async fn file(&self, location: &str, size: u64, version: u64) -> Result<DataFile> {
+        match locate(location, &self.metadata.location, &self.location)? {
+            Where::Below(relative) => self.table.written(&relative, size, version),
+            Where::Beside(path) => self.table.beside(&path, size, version).await,
+        }
+    }
+
+    /// All bytes of a file by its location in the metadata, and its size where that is known.
+    pub(super) async fn read(&self, location: &str, size: Option<u64>) -> Result<Bytes> {
+        let read = async {
+            let file = match (locate(location, &self.metadata.location, &self.location)?, size) {
+                (Where::Below(relative), None) => self.table.file(&relative).await?,
+                (Where::Beside(_), None) => {
+                    return Err(Error::new(
+                        ErrorKind::Unsupported,
+                        "the file is not in the folder of the table",
+                    ));
+                }
+                (_, Some(size)) if size > LARGEST => {
+                    let cause =
+                        format!("the file has {size} bytes by the metadata, and up to {LARGEST} are read");
+                    return Err(Error::new(ErrorKind::TooLarge, cause));
+                }
+                (_, Some(size)) => self.file(location, size, 0).await?,
+            };
+            self.table.bytes(&file.pin).await
+        };
+        read.await.map_err(|error: Error| error.at(Place::file(location)))
+    }
+
+    /// What columns are called in the files.
+    pub(super) fn names(&self, columns: &[Column]) -> ColumnNames {
+        let found = if self.metadata.has_names { FoundBy::Id } else { FoundBy::IdAlone };
+        ColumnNames { found, columns: columns.iter().flat_map(|column| column_names(&column.name)).collect() }
+    }
+}
+
+/// A field under each of its names in files without numbers.
+fn column_names(field: &FieldName) -> Vec<ColumnName> {
+    let inner: Vec<ColumnName> = field.inner.iter().flat_map(column_names).collect();
+    let of = |stored: &str| ColumnName {
+        name: field.name.clone(),
+        stored: stored.to_owned(),
+        id: Some(field.id),
+        inner: inner.clone(),
+    };
+    match field.stored.as_slice() {
+        // A name that no column has: without one it is in no file without numbers.
+        [] => vec![of("")],
+        stored => stored.iter().map(|stored| of(stored)).collect(),
+    }
+}

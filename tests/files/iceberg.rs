@@ -1,0 +1,376 @@
+//! Tables of Apache Iceberg, as a loader reads them: what deletes rows of which, columns by number, and
+//! metadata that lies.
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+
+mod avro;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+
+use forebay::arrow::array::*;
+use forebay::arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use forebay::object_store::ObjectStoreExt;
+use forebay::object_store::memory::InMemory;
+use forebay::{Dataset, ErrorKind, OpenOptions, Shuffle};
+use forebay_iceberg::{Metadata, Scan, manifests};
+use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Where the tables say that they are: they were moved since.
+const WRITTEN: &str = "s3://acme/lake/t";
+
+const MUTANTS: u64 = 10_000;
+
+/// A table whose metadata is written by hand.
+struct Table {
+    folder: TempDir,
+    /// Manifests, each with its sequence number, what it holds and the entries.
+    manifests: Vec<(i64, i64, Vec<Value>)>,
+    /// The fields of the schema.
+    fields: Value,
+    /// The fields by which files are partitioned, and what manifests have of them.
+    partition: (Value, Value),
+    properties: Value,
+}
+
+impl Table {
+    fn new(fields: Value) -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::create_dir(folder.path().join("metadata")).unwrap();
+        Table { folder, manifests: vec![], fields, partition: (json!([]), json!([])), properties: json!({}) }
+    }
+
+    fn of_ids() -> Self {
+        Table::new(json!([{"id": 1, "name": "id", "type": "long", "required": false}]))
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file, and returns what a manifest says of it.
+    fn file(&self, name: &str, columns: Vec<(Field, ArrayRef)>) -> Value {
+        let (fields, arrays): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap();
+        let file = File::create(self.path().join(name)).unwrap();
+        let mut writer = ArrowWriter::try_new(file, rows.schema(), None).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+        let size = fs::metadata(self.path().join(name)).unwrap().len();
+        json!({"content": 0, "file_path": format!("{WRITTEN}/{name}"), "file_format": "PARQUET", "partition": {},
+            "record_count": rows.num_rows(), "file_size_in_bytes": size, "split_offsets": [4]})
+    }
+
+    fn ids(&self, name: &str, ids: impl IntoIterator<Item = i64>) -> Value {
+        self.file(name, vec![(numbered("id", DataType::Int64, 1), Arc::new(Int64Array::from_iter(ids)))])
+    }
+
+    /// A file that deletes rows by their positions.
+    fn positions(&self, name: &str, rows: &[(&str, i64)]) -> Value {
+        let paths = StringArray::from_iter_values(rows.iter().map(|(file, _)| format!("{WRITTEN}/{file}")));
+        let places = Int64Array::from_iter_values(rows.iter().map(|(_, row)| *row));
+        let file = self.file(
+            name,
+            vec![
+                (numbered("file_path", DataType::Utf8, 2_147_483_546), Arc::new(paths)),
+                (numbered("pos", DataType::Int64, 2_147_483_545), Arc::new(places)),
+            ],
+        );
+        with(file, json!({"content": 1}))
+    }
+
+    /// A file that deletes the rows with these ids.
+    fn equal(&self, name: &str, ids: impl IntoIterator<Item = Option<i64>>) -> Value {
+        let ids = Int64Array::from_iter(ids);
+        let file = self.file(name, vec![(numbered("id", DataType::Int64, 1), Arc::new(ids))]);
+        with(file, json!({"content": 2, "equality_ids": [1]}))
+    }
+
+    fn add(&mut self, sequence: i64, files: Vec<Value>) -> &mut Self {
+        let content = i64::from(files.iter().any(|file| file["content"] != 0));
+        let entry = |file| json!({"status": 1, "sequence_number": null, "data_file": file});
+        self.manifests.push((sequence, content, files.into_iter().map(entry).collect()));
+        self
+    }
+
+    fn metadata(&self) -> Value {
+        json!({"format-version": 3, "table-uuid": "u", "location": WRITTEN, "current-schema-id": 0,
+            "schemas": [{"schema-id": 0, "type": "struct", "fields": self.fields}], "default-spec-id": 0,
+            "partition-specs": [{"spec-id": 0, "fields": self.partition.0}], "properties": self.properties,
+            "current-snapshot-id": 77, "refs": {"main": {"snapshot-id": 77, "type": "branch"}},
+            "snapshots": [{"snapshot-id": 77, "timestamp-ms": 1_000, "schema-id": 0,
+                "manifest-list": format!("{WRITTEN}/metadata/list.avro")}]})
+    }
+
+    /// Writes the metadata, the list of manifests and them.
+    fn write(&self) -> &Self {
+        let folder = self.path().join("metadata");
+        let codecs = ["null", "deflate", "snappy", "zstandard"].into_iter().cycle();
+        let mut listed = Vec::new();
+        for (at, ((sequence, content, entries), codec)) in self.manifests.iter().zip(codecs).enumerate() {
+            let bytes = avro::file(&avro::of_manifest(&self.partition.1), codec, entries);
+            fs::write(folder.join(format!("m{at}.avro")), &bytes).unwrap();
+            listed.push(
+                json!({"manifest_path": format!("{WRITTEN}/metadata/m{at}.avro"), "partition_spec_id": 0,
+                "manifest_length": bytes.len(), "content": content, "sequence_number": sequence}),
+            );
+        }
+        fs::write(folder.join("list.avro"), avro::file(&avro::of_list(), "deflate", &listed)).unwrap();
+        fs::write(folder.join("v1.metadata.json"), self.metadata().to_string()).unwrap();
+        self
+    }
+
+    fn open(&self) -> forebay::Result<Dataset> {
+        Dataset::open(self.path())
+    }
+
+    fn refusal(&self) -> forebay::Error {
+        self.write().open().err().unwrap()
+    }
+}
+
+fn numbered(name: &str, data_type: DataType, id: i32) -> Field {
+    Field::new(name, data_type, true)
+        .with_metadata(HashMap::from([(PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string())]))
+}
+
+fn with(mut value: Value, more: Value) -> Value {
+    value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    value
+}
+
+fn batches(dataset: &Dataset) -> Vec<RecordBatch> {
+    let loader = dataset.loader().shuffle(Shuffle::stored()).batch_size(4).build().unwrap();
+    let batches: Vec<RecordBatch> = loader.epoch(0).map(Result::unwrap).collect();
+    assert_eq!(batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>(), dataset.rows());
+    batches
+}
+
+fn numbers(dataset: &Dataset, name: &str) -> Vec<Option<i64>> {
+    let each = batches(dataset);
+    let column =
+        |batch: &RecordBatch| batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().clone();
+    each.iter().flat_map(|batch| column(batch).iter().collect::<Vec<_>>()).collect()
+}
+
+fn ids(dataset: &Dataset) -> BTreeSet<i64> {
+    numbers(dataset, "id").into_iter().flatten().collect()
+}
+
+/// A deletion vector with its frame.
+fn vector(rows: &[u16]) -> Vec<u8> {
+    let mut data = 1_681_511_377u32.to_le_bytes().to_vec();
+    data.extend(1u64.to_le_bytes());
+    data.extend([0u32, 12_346, 1].map(u32::to_le_bytes).concat());
+    data.extend([0, rows.len() as u16 - 1].map(u16::to_le_bytes).concat());
+    data.extend(16u32.to_le_bytes());
+    data.extend(rows.iter().flat_map(|row| row.to_le_bytes()));
+    [&(data.len() as u32).to_be_bytes()[..], &data, &crc32fast::hash(&data).to_be_bytes()].concat()
+}
+
+#[test]
+fn rows_are_deleted_by_position_by_value_and_by_vector_in_the_order_of_commits() {
+    let mut table = Table::of_ids();
+    let (a, b, c) = (table.ids("a", 0..10), table.ids("b", 10..20), table.ids("c", 0..10));
+    let positions = table.positions("p", &[("a", 0), ("a", 1), ("b", 9), ("gone", 3), ("c", 5)]);
+    let equal = table.equal("e", [Some(3), Some(12), None]);
+    let puffin = [b"PFA1", &*vector(&[2, 4]), b"PFA1"].concat();
+    fs::write(table.path().join("d.puffin"), &puffin).unwrap();
+    let of_b = json!({"content": 1, "file_path": format!("{WRITTEN}/d.puffin"), "file_format": "PUFFIN", "partition": {},
+        "record_count": 2, "file_size_in_bytes": puffin.len(), "referenced_data_file": format!("{WRITTEN}/b"),
+        "content_offset": 4, "content_size_in_bytes": puffin.len() - 8});
+    table.add(1, vec![a, b]).add(2, vec![positions, equal, of_b]).add(2, vec![c]).write();
+    let dataset = table.open().unwrap();
+    // Of `a` two by position and one by value; of `b` two by the vector, in place of positions, and one by
+    // value, which is one of these; of `c`, which came with the deletes, one by position and none by value.
+    let all = numbers(&dataset, "id");
+    let mut expected: Vec<i64> = [2, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 16, 17, 18, 19].to_vec();
+    expected.extend([0, 1, 2, 3, 4, 6, 7, 8, 9]);
+    let mut found: Vec<i64> = all.into_iter().flatten().collect();
+    (found.sort_unstable(), expected.sort_unstable());
+    assert_eq!(found, expected);
+    assert_eq!(dataset.tables()[0].deleted, 6);
+}
+
+#[test]
+fn columns_are_found_by_number_and_by_names_where_files_have_none() {
+    let fields = json!([{"id": 2, "name": "b", "type": "long", "required": false},
+        {"id": 1, "name": "id", "type": "long", "required": false}]);
+    let mut table = Table::new(fields);
+    let narrow = |values: [i32; 2]| Arc::new(Int32Array::from(values.to_vec())) as ArrayRef;
+    let renamed = table.file(
+        "a",
+        vec![
+            (numbered("b", DataType::Int32, 1), narrow([1, 2])),
+            (numbered("x", DataType::Int32, 9), narrow([7, 7])),
+        ],
+    );
+    let plain = table.file("b", vec![(Field::new("key", DataType::Int32, true), narrow([3, 4]))]);
+    // Without the number of its row groups its footer is read when the table is opened.
+    let plain = with(plain, json!({"split_offsets": null}));
+    table.add(1, vec![renamed, plain]);
+    let refused = table.refusal();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    assert!(refused.to_string().contains("/b: ") && refused.to_string().contains("no numbers"), "{refused}");
+    let mapping = json!([{"field-id": 1, "names": ["id", "key"]}, {"field-id": 2, "names": ["b"]}]);
+    table.properties = json!({"schema.name-mapping.default": mapping.to_string()});
+    let dataset = table.write().open().unwrap();
+    assert_eq!(ids(&dataset), [1, 2, 3, 4].into());
+    assert_eq!(numbers(&dataset, "b"), [None; 4]);
+    let names: Vec<_> = dataset.schema().fields().iter().map(|field| field.name().clone()).collect();
+    assert_eq!(names, ["b", "id"]);
+}
+
+#[test]
+fn columns_that_files_lack_have_the_values_of_partitions_and_defaults() {
+    let fields = json!([{"id": 1, "name": "id", "type": "long"}, {"id": 2, "name": "part", "type": "long"},
+        {"id": 3, "name": "more", "type": "long", "initial-default": 5}]);
+    let mut table = Table::new(fields);
+    table.partition = (
+        json!([{"source-id": 2, "field-id": 1000, "name": "part", "transform": "identity"},
+            {"source-id": 1, "field-id": 1001, "name": "id_bucket", "transform": "bucket[4]"}]),
+        json!([{"name": "part", "field-id": 1000, "type": ["null", "int"]},
+            {"name": "id_bucket", "field-id": 1001, "type": ["null", "int"]}]),
+    );
+    let stored = table.file(
+        "b",
+        vec![
+            (numbered("id", DataType::Int64, 1), Arc::new(Int64Array::from(vec![2])) as ArrayRef),
+            (numbered("more", DataType::Int64, 3), Arc::new(Int64Array::from(vec![None]))),
+        ],
+    );
+    let partition = |of: Value| json!({"partition": {"part": of, "id_bucket": 3}});
+    let files = vec![with(table.ids("a", [1]), partition(json!(7))), with(stored, partition(json!(null)))];
+    table.add(1, files).write();
+    let dataset = table.open().unwrap();
+    assert_eq!(numbers(&dataset, "part"), [Some(7), None]);
+    assert_eq!(numbers(&dataset, "more"), [Some(5), None]);
+    assert_eq!(dataset.tables()[0].partition_columns, ["part", "bucket[4](id)"]);
+}
+
+#[test]
+fn a_snapshot_is_opened_by_number_by_name_and_by_its_file_of_metadata() {
+    let mut table = Table::of_ids();
+    let first = table.ids("a", 0..3);
+    table.add(1, vec![first]).write();
+    let metadata = table.path().join("metadata/v1.metadata.json");
+    for dataset in [
+        OpenOptions::new().version(77).open(table.path()),
+        OpenOptions::new().reference("main").open(table.path()),
+        OpenOptions::new().version(77).open(&metadata),
+        Dataset::open(&metadata),
+    ] {
+        let dataset = dataset.unwrap();
+        assert_eq!((ids(&dataset).len(), dataset.tables()[0].version), (3, 77));
+    }
+    let error = OpenOptions::new().version(5).open(table.path()).err().unwrap();
+    assert!(error.to_string().contains("no snapshot 5: it has expired"), "{error}");
+    let error = OpenOptions::new().reference("x").open(table.path()).err().unwrap();
+    assert!(error.to_string().contains("no branch or tag \"x\" (it has main)"), "{error}");
+    // The hint may be behind.
+    fs::write(table.path().join("metadata/version-hint.text"), "1").unwrap();
+    let mut empty = table.metadata();
+    empty["current-snapshot-id"] = json!(-1);
+    fs::write(table.path().join("metadata/v2.metadata.json"), empty.to_string()).unwrap();
+    assert_eq!(table.open().unwrap().rows(), 0);
+}
+
+#[test]
+fn a_table_in_a_store_is_read_without_a_look_at_its_files() {
+    let mut table = Table::of_ids();
+    let files = vec![table.ids("a", 0..3), table.ids("b", 3..5)];
+    table.add(1, files).write();
+    let store = Arc::new(InMemory::new());
+    for name in ["a", "b", "metadata/list.avro", "metadata/m0.avro", "metadata/v1.metadata.json"] {
+        let bytes = fs::read(table.path().join(name)).unwrap();
+        futures::executor::block_on(store.put(&format!("lake/{name}").as_str().into(), bytes.into()))
+            .unwrap();
+    }
+    assert_eq!(ids(&Dataset::from_store(store.clone(), "lake").unwrap()).len(), 5);
+    let by_file = Dataset::from_store(store, "lake/metadata/v1.metadata.json").unwrap();
+    assert_eq!(ids(&by_file).len(), 5);
+}
+
+#[test]
+fn footers_of_files_with_one_row_group_are_not_read_before_their_rows_are() {
+    let mut table = Table::of_ids();
+    let files = vec![table.ids("a", 0..3), table.ids("b", 3..5)];
+    table.add(1, files).write();
+    fs::remove_file(table.path().join("b")).unwrap();
+    let dataset = table.open().unwrap();
+    assert_eq!(dataset.rows(), 5);
+    let mut epoch = dataset.loader().batch_size(2).build().unwrap().epoch(0);
+    let error = epoch.find_map(Result::err).unwrap().to_string();
+    assert!(error.contains("version 77 of the table has this file, and it is gone"), "{error}");
+}
+
+#[test]
+fn metadata_that_leads_elsewhere_or_lies_is_refused_with_its_place() {
+    let change = |more: Value| {
+        let mut table = Table::of_ids();
+        let file = with(table.ids("a", 0..3), more);
+        table.add(1, vec![file]);
+        table.refusal().to_string()
+    };
+    for (more, why) in [
+        (json!({"file_path": "https://example.org/a"}), "in another store than its metadata"),
+        (json!({"file_path": "s3://other/lake/t/a"}), "in another store than its metadata"),
+        (json!({"file_path": format!("{WRITTEN}/../a")}), "a location that no file has"),
+        (json!({"file_path": "/dev/zero"}), "a device, not a regular file"),
+        (json!({"file_format": "ORC"}), "rows in a file of ORC"),
+        (json!({"content": 7}), "of a kind that is not known, 7"),
+        (json!({"record_count": -1}), "lacks a count of rows"),
+        (json!({"file_size_in_bytes": 12}), "/a: "),
+    ] {
+        let error = change(more.clone());
+        assert!(error.contains(why), "{more}: {error}");
+    }
+    let mut table = Table::of_ids();
+    let (file, beyond) = (table.ids("a", 0..3), table.positions("p", &[("a", 99)]));
+    table.add(1, vec![file]).add(2, vec![beyond]);
+    let error = table.refusal().to_string();
+    assert!(error.contains("deletes rows beyond the 3 of the file"), "{error}");
+}
+
+/// A generator of numbers.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+#[test]
+fn files_of_avro_with_changed_bytes_are_read_or_refused() {
+    let mut table = Table::of_ids();
+    let files = vec![table.ids("a", 0..3), table.ids("b", 3..5)];
+    table.add(1, files).write();
+    let metadata = Metadata::parse(table.metadata().to_string().as_bytes()).unwrap();
+    let folder = table.path().join("metadata");
+    let list = fs::read(folder.join("list.avro")).unwrap();
+    let known = manifests(&list).unwrap();
+    let manifest = fs::read(folder.join("m0.avro")).unwrap();
+    let (mut state, mut refused) = (1, 0);
+    for mutant in 0..MUTANTS {
+        let of_list = mutant % 2 == 0;
+        let mut bytes = if of_list { list.clone() } else { manifest.clone() };
+        for _ in 0..=next(&mut state) % 4 {
+            let at = next(&mut state) as usize % bytes.len();
+            match next(&mut state) % 3 {
+                0 => bytes[at] = next(&mut state) as u8,
+                1 => bytes.truncate(at.max(1)),
+                _ => bytes.insert(at, 0xff),
+            }
+        }
+        let read = match of_list {
+            true => manifests(&bytes).map(drop),
+            false => Scan::new(&metadata, 0).unwrap().manifest(&known[0], &bytes),
+        };
+        if let Err(error) = read {
+            assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported), "{error}");
+            refused += 1;
+        }
+    }
+    assert!(refused > MUTANTS / 2, "{refused}");
+}
