@@ -45,6 +45,9 @@ struct Codes {
     uncoded: UncodedValues,
 }
 
+/// Whether a source holds codes.
+type IsHeld = bool;
+
 /// What a row is.
 #[derive(Clone, Copy, Debug)]
 enum Rows {
@@ -169,6 +172,32 @@ impl EncodeCodec {
             self.unknown.fetch_add(1, Relaxed);
         }
         code.ok_or_else(|| uncoded(&item))
+    }
+
+    /// The code that a number is held for, or why there is none.
+    fn code_of_held(&self, number: i64) -> Result<i64> {
+        if Some(number) == self.codes.coder.unknown() {
+            self.unknown.fetch_add(1, Relaxed);
+        }
+        if number < 0 { Err(uncoded(&self.codes.uncoded.text(number))) } else { Ok(number) }
+    }
+
+    /// The codes of rows one by one, of sources whose values are stored, or are held as codes.
+    fn one_by_one(&self, sources: &[(Items<'_>, IsHeld)], selection: &Selection) -> GatheredRows {
+        let mut codes = Vec::with_capacity(selection.len());
+        let mut bad = Vec::new();
+        selection.for_each(|source, row| {
+            let (items, is_held) = &sources[source];
+            let code = match items.get(row) {
+                Some(Item::Signed(number)) if *is_held => self.code_of_held(number),
+                item => self.code(item),
+            };
+            codes.push(code.unwrap_or_else(|error| {
+                bad.push((codes.len(), error));
+                0
+            }));
+        });
+        (self.array(codes), bad)
     }
 
     /// The code of a null, or why it has none.
@@ -299,17 +328,8 @@ impl Gather for EncodeCodec {
             Rows::Lists => return self.lists(sources, selection),
             Rows::FixedLists(length) => return self.fixed_lists(sources, selection, length),
         }
-        let sources = sources.iter().map(|source| Items::of(*source)).collect::<Result<Vec<_>>>()?;
-        let mut codes = Vec::with_capacity(selection.len());
-        let mut bad = Vec::new();
-        selection.for_each(|source, row| {
-            let code = self.code(sources[source].get(row));
-            codes.push(code.unwrap_or_else(|error| {
-                bad.push((codes.len(), error));
-                0
-            }));
-        });
-        Ok((self.array(codes), bad))
+        let sources = sources.iter().map(|source| Ok((Items::of(*source)?, false)));
+        Ok(self.one_by_one(&sources.collect::<Result<Vec<_>>>()?, selection))
     }
 
     fn held(&self) -> Option<&dyn Held> {
@@ -337,6 +357,10 @@ impl Held for EncodeCodec {
         &self.codes.data_type
     }
 
+    fn is_told_apart(&self) -> bool {
+        self.are_texts
+    }
+
     fn codes(&self) -> Option<Arc<dyn CodeValues>> {
         self.are_texts.then(|| self.codes.clone() as Arc<dyn CodeValues>)
     }
@@ -353,7 +377,13 @@ impl Held for EncodeCodec {
     }
 
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        let nulls = |source: &&dyn Array| match *source.data_type() == self.codes.data_type {
+        let is_held = |source: &dyn Array| *source.data_type() == self.codes.data_type;
+        let has_stored = |source: &&dyn Array| !is_held(*source) && source.null_count() < source.len();
+        if self.are_texts && sources.iter().any(has_stored) {
+            let sources = sources.iter().map(|source| Ok((Items::of(*source)?, is_held(*source))));
+            return Ok(self.one_by_one(&sources.collect::<Result<Vec<_>>>()?, selection));
+        }
+        let nulls = |source: &&dyn Array| match is_held(*source) {
             true => None,
             false => Some(new_null_array(&self.codes.data_type, source.len())),
         };
@@ -404,6 +434,12 @@ mod tests {
             let told =
                 |bad: &[BadValue]| bad.iter().map(|(row, e)| (*row, e.to_string())).collect::<Vec<_>>();
             assert_eq!(told(&bad_of_held), told(&bad));
+            if holding.is_told_apart() {
+                let half = |row: u32| (if row % 2 == 0 { 0 } else { 2 }, row);
+                let halves = Selection::new((0..column.len() as u32).map(half).collect());
+                let (of_both, bad_of_both) = holding.gather(&[&held, &lost, &column], &halves).unwrap();
+                assert_eq!((&of_both, told(&bad_of_both)), (&codes, told(&bad)));
+            }
         }
         (codes, bad.into_iter().map(|(row, error)| (row, error.to_string())).collect())
     }
