@@ -71,7 +71,8 @@ def prepare(point, options):
         print(f"drawing {point.data}", file=sys.stderr, flush=True)
         data.write(folder)
     warm(folder)
-    return data, Work(folder, point.batch, point.window, options.threads, data.fills, data.cell)
+    work = Work(folder, point.batch, point.window, options.threads, data.fills, data.cell)
+    return data, replace(work, vocabulary=data.vocabulary, below=point.below, cached=point.cached)
 
 
 def run(contestant, work, options):

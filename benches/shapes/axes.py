@@ -15,6 +15,8 @@ class Point:
     data: str
     batch: int = 8_192
     window: int | None = None  # rows; None leaves that to forebay
+    below: int | None = None  # the rows are read whose key is below; None: all
+    cached: bool = False  # whether forebay has a cache on disk, with all rows in it
 
     def small(self, share):
         """The same for a small data set with that share of the rows."""
@@ -88,5 +90,17 @@ AXES = {
             Point(name, name, window=mixed(name))
             for name in ("plain", "dictionary", "delta", "split", "snappy", "zstd", "lz4")
         ),
+    ),
+    "categories": Axis(
+        "12 columns of text as codes: of dictionaries, of plain pages, of dictionaries in a cache",
+        (
+            Point("dictionary", "texts", window=mixed("texts")),
+            Point("plain", "plain-texts", window=mixed("plain-texts")),
+            Point("cached", "texts", window=mixed("texts"), cached=True),
+        ),
+    ),
+    "filters": Axis(
+        "rows that a filter leaves, scattered, in percent of a table of 10 columns of float32",
+        tuple(Point(str(share), "keys", batch=1_024, window=mixed("keys"), below=share) for share in (1, 10, 50, 100)),
     ),
 }

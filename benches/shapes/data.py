@@ -31,6 +31,7 @@ class Data:
     written: dict = field(default_factory=lambda: {"compression": "snappy"})
     fills: dict = field(default_factory=dict)  # what is delivered for a null, by column
     cell: int | None = None  # values in each list, if all have as many
+    vocabulary: tuple = ()  # the texts of all columns of text, which are delivered as their places in it
 
     def small(self):
         """A few whole batches of it."""
@@ -106,4 +107,7 @@ DATA = {
     "snappy": encoded("PLAIN", "snappy"),
     "zstd": encoded("PLAIN", "zstd"),
     "lz4": encoded("PLAIN", "lz4"),
+    "texts": Data(1_000_000, 50_000, draw.texts, vocabulary=draw.TEXTS),
+    "plain-texts": Data(1_000_000, 50_000, draw.texts, PLAIN, vocabulary=draw.TEXTS),
+    "keys": Data(2_000_000, 100_000, draw.keys, PLAIN),
 }

@@ -14,6 +14,8 @@ CLICK_VALUES = [
 ]
 # fmt: on
 COLUMNS_WITH_NULLS = 10  # of each type
+TEXTS = tuple(f"value-{at:05d}-{'x' * (at % 7)}" for at in range(1_000))  # some longer than an Arrow view
+TEXT_COLUMNS = 12
 
 
 def common_first(random, rows, values):
@@ -130,3 +132,16 @@ def with_nulls(share):
 def categories(random, rows):
     """20 columns of int32 that every encoding can hold."""
     return pa.table({f"c{at}": common_first(random, rows, 30_000) for at in range(20)})
+
+
+def texts(random, rows):
+    """Categories as text, and a target."""
+    texts = pa.array(TEXTS)
+    columns = {f"c{at}": texts.take(random.integers(len(TEXTS), size=rows)) for at in range(TEXT_COLUMNS)}
+    return pa.table(columns | {"y": random.standard_normal(rows, np.float32)})
+
+
+def keys(random, rows):
+    """Numbers, and a key of which as many rows have each of 100 values, scattered."""
+    columns = {f"f{at}": random.standard_normal(rows, np.float32) for at in range(10)}
+    return pa.table(columns | {"key": (random.permutation(rows) * 100 // rows).astype(np.int32)})

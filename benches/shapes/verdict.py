@@ -9,6 +9,7 @@ APART = 2.0  # times between neighbours of an axis
 CHUNKS = "a chunk of a column costs the same however few values it has: it is found, opened and checked"
 CELLS = "a cell of a few bytes costs the same whatever its width"
 SHORT = "a cell of tens of bytes costs nearly as much as one of hundreds: it is found, measured and copied by itself"
+PLAIN_TEXTS = "without a dictionary each text is found, hashed and compared by itself"
 ROWS = "the order of rows is worked out once for a row, of one column or of ten"
 LEVELS = "each item of a list has its levels, which say where a list ends and what is null; bytes have none"
 # Neighbours that are expected to be further apart, and why.
@@ -20,6 +21,7 @@ REASONS = {
     ("columns", "100", "1k"): CHUNKS,
     ("columns", "1k", "10k"): CHUNKS,
     ("widths", "int8", "int64"): CELLS,
+    ("categories", "dictionary", "plain"): PLAIN_TEXTS,
     ("widths", "binary-50", "fixed-256"): SHORT,
     ("widths", "list-4k", "binary-5k"): LEVELS,
     ("widths", "binary-5k", "tokens"): LEVELS,

@@ -22,7 +22,7 @@ def test_forebay_and_the_loop_by_hand_deliver_the_same_at_every_point(tmp_path: 
     assert "Without figures: none" in ran.stdout
     axes = ran.stdout.count("\n|  ")  # the heads of the tables
     points = len(re.findall(r"^\| \S", ran.stdout, re.M))
-    assert axes == 6 and points > 40
+    assert axes == 8 and points > 47
     assert picture.read_text().count("<circle") == LEGEND + 2 * points
 
 

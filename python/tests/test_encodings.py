@@ -132,7 +132,8 @@ def test_each_value_has_the_code_of_its_place(data: Path, columns: dict[str, pa.
         codes = {value: place for place, value in enumerate(known)}
         some = fb.Vocabulary(known, unknown="code")
         assert some.size == len(values)
-        check(data, name, some, lambda value, codes=codes: codes.get(value, len(codes)), want)
+        for options in ({}, {"cache": cache}):
+            check(data, name, some, lambda value, codes=codes: codes.get(value, len(codes)), want, **options)
 
 
 def test_buckets_are_those_of_xxhash(data: Path, columns: dict[str, pa.Array]) -> None:
@@ -160,7 +161,9 @@ def test_buckets_never_change(tmp_path: Path) -> None:
     assert batch["x"].tolist() == [digest % (10**9 + 7) for digest in PINNED.values()]
 
 
-def test_an_unknown_value_is_a_bad_row_with_its_place(tmp_path: Path) -> None:
+def test_an_unknown_value_is_a_bad_row_with_its_place(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     texts: list[str | None] = [f"word {row % 5}" for row in range(60)]
     numbers: list[int | None] = [row % 5 for row in range(60)]
     texts[23], texts[31] = "Ünknown " * 20, None
@@ -169,6 +172,7 @@ def test_an_unknown_value_is_a_bad_row_with_its_place(tmp_path: Path) -> None:
     table = pa.table({"id": range(60), "text": texts, "number": numbers, "list": lists})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=20)
     known = fb.Vocabulary([f"word {word}" for word in range(5)])
+    cache = fb.DiskCache(tmp_path_factory.mktemp("cache"), max_bytes="1g")
     for name, vocabulary, shown in (
         ("text", known, '"Ünknown Ünknown'),
         ("number", fb.Vocabulary(range(5)), "-77 is not"),
@@ -187,11 +191,14 @@ def test_an_unknown_value_is_a_bad_row_with_its_place(tmp_path: Path) -> None:
             assert raised.value.column == name
             assert (shown if unknown else "fill_null") in str(raised.value)
             options: dict[str, Any] = {"encode": {name: vocabulary}, "shuffle": shuffle, "batch_size": 9}
-            with fb.Loader(tmp_path, columns=["id", name], on_bad_row=fb.Skip(at_most=2), **options) as loader:
-                for batch in loader:
-                    codes = batch[name].values if name == "list" else batch[name]
-                    assert codes.tolist() == (batch["id"] % 5).tolist()
-                assert sorted(row.row for row in loader.skipped()) == [3, 11]
+            for kept in ({}, {"cache": cache}):
+                skip = fb.Skip(at_most=4)
+                with fb.Loader(tmp_path, columns=["id", name], on_bad_row=skip, **options, **kept) as loader:
+                    for _ in range(2):
+                        for batch in loader:
+                            codes = batch[name].values if name == "list" else batch[name]
+                            assert codes.tolist() == (batch["id"] % 5).tolist()
+                    assert sorted({row.row for row in loader.skipped()}) == [3, 11]
 
 
 def test_lists_of_one_length_are_rows_of_codes(tmp_path: Path) -> None:

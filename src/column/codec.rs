@@ -111,6 +111,9 @@ pub(crate) trait Held {
     /// The type of these values.
     fn data_type(&self) -> &DataType;
 
+    /// Whether their type is never a stored one, so that some row groups may hold them and others what is stored.
+    fn is_told_apart(&self) -> bool;
+
     /// The codes of its values, where the column may be read as codes instead of what is stored.
     fn codes(&self) -> Option<Arc<dyn CodeValues>>;
 
@@ -118,8 +121,8 @@ pub(crate) trait Held {
     /// that was read as codes is taken as it is.
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef>;
 
-    /// As [`Gather::gather`], of columns that [`hold`](Self::hold) made. A source whose rows were lost has nulls of the
-    /// stored type.
+    /// As [`Gather::gather`], of columns that [`hold`](Self::hold) made, and of stored ones where both are
+    /// [told apart](Self::is_told_apart). A source whose rows were lost has nulls of the stored type.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows>;
 }
 

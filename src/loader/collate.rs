@@ -65,6 +65,8 @@ pub(crate) struct Collator {
     /// The columns as row groups are held, if a codec changes their values; `None` if rows are held as they
     /// are stored.
     pub(crate) held: Option<SchemaRef>,
+    /// Whether rows may come from a cache, which keeps them as they are stored.
+    pub(crate) is_cached: bool,
     pub(crate) buffers: BufferPool,
     /// The memory for cells while they are decoded.
     pub(crate) workspace: Workspace,
@@ -93,21 +95,32 @@ impl SampleForm {
     }
 }
 
-/// The columns as row groups are held after [`Collator::prepared`]; `None` if that is as they are stored.
-pub(crate) fn held_schema(stored: &SchemaRef, codecs: &[Codec], keys: &[bool]) -> Option<SchemaRef> {
+/// The columns as row groups are held after [`Collator::prepared`], or after [`Collator::coded`] if they come
+/// from a cache; `None` if that is as they are stored.
+pub(crate) fn held_schema(
+    stored: &SchemaRef,
+    codecs: &[Codec],
+    keys: &[bool],
+    is_cached: bool,
+) -> Option<SchemaRef> {
     // Some codecs read the stored values of other columns.
     if codecs.iter().any(|codec| matches!(codec, Codec::Follow(_))) {
         return None;
     }
     let fields = stored.fields().iter().zip(codecs).zip(keys);
     let fields: Vec<FieldRef> = fields
-        .map(|((field, codec), is_key)| match codec.held().filter(|_| !is_key) {
+        .map(|((field, codec), is_key)| match held_of(codec, *is_key, is_cached) {
             Some(held) => Arc::new(field.as_ref().clone().with_data_type(held.data_type().clone())),
             None => field.clone(),
         })
         .collect();
     let is_stored = fields.iter().zip(stored.fields()).all(|(held, stored)| held == stored);
     (!is_stored).then(|| Arc::new(Schema::new(fields)))
+}
+
+/// How row groups hold a column. A cache keeps what is stored, and not all rows that come from it are coded.
+fn held_of(codec: &Codec, is_key: bool, is_cached: bool) -> Option<&dyn Held> {
+    codec.held().filter(|held| !is_key && (held.is_told_apart() || !is_cached))
 }
 
 /// The rows of one batch, or of several that are collated together.
@@ -872,10 +885,29 @@ impl Collator {
         RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
+    /// The rows of a cache with those columns in memory that are held in another form than the stored one,
+    /// and the bytes that these take; `None` if there are none.
+    pub(super) fn coded(&self, rows: &RecordBatch) -> Result<Option<(RecordBatch, u64)>> {
+        let Some(schema) = &self.held else { return Ok(None) };
+        let mut bytes = 0;
+        let columns = rows.columns().iter().enumerate().map(|(at, column)| match self.held(at) {
+            Some(held) => {
+                let coded = held.hold(column.clone())?;
+                bytes += coded.get_buffer_memory_size() as u64;
+                Ok(coded)
+            }
+            None => Ok(column.clone()),
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let coded = RecordBatch::try_new_with_options(schema.clone(), columns, &options).or_fail()?;
+        Ok(Some((coded, bytes)))
+    }
+
     /// The form in which row groups hold a column, if that is not the stored type.
     fn held(&self, column: usize) -> Option<&dyn Held> {
-        let held = self.codecs.get(column)?.held()?;
-        (self.held.is_some() && !*self.keys.get(column)?).then_some(held)
+        self.held.as_ref()?;
+        held_of(self.codecs.get(column)?, *self.keys.get(column)?, self.is_cached)
     }
 
     /// The ordinal in the whole data set of the row at a place of a resident's deal.

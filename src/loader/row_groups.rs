@@ -344,11 +344,21 @@ impl RowGroupDecoder {
 
     /// Turns the fetched bytes of a part into rows.
     fn read(&self, part: Part, found: FetchOutcome, permit: Permit, deal: Option<Deal>) -> Result<Read> {
-        let Source { fetcher, collator, .. } = &self.source;
+        let Source { fetcher, collator, monitor, .. } = &self.source;
         let samples = &*self.samples;
         let (chunks, writer) = match found {
             FetchOutcome::Rows(kept, writer) => {
                 let resident = Resident::kept(fetcher, samples, part, &kept, permit, Arc::new(self.clone()));
+                // Where the plan relies on the cache, there is no memory for them.
+                let resident = match self.source.exchange || collator.held.is_none() {
+                    true => resident,
+                    false => {
+                        let task = monitor.task(Stage::Gather, Some(("row_group", part.group.into())));
+                        let resident = resident.with_columns(|rows| collator.coded(rows))?;
+                        task.done(0, resident.permitted());
+                        resident
+                    }
+                };
                 let resident = resident.dealt(deal, false);
                 return Ok(Read { resident, keep: writer.map(|writer| (writer, kept.rows)) });
             }

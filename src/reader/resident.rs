@@ -39,6 +39,8 @@ pub(crate) struct Resident {
     is_dealt: bool,
     /// The permit, which is shared with the task that writes the rows to disk.
     permit: Option<Arc<Permit>>,
+    /// Whether some columns of mapped rows are in memory of this process.
+    is_partly_owned: bool,
     beyond: Beyond,
     /// Fetches mapped rows again if they were changed.
     renewer: Option<Arc<dyn Renew>>,
@@ -82,6 +84,7 @@ impl Resident {
             deal: None,
             is_dealt: false,
             permit: None,
+            is_partly_owned: false,
             beyond: Beyond::default(),
             renewer: None,
         }
@@ -194,10 +197,31 @@ impl Resident {
         if self.is_dealt { self.base + place } else { self.row_at(place) }
     }
 
+    /// The same rows with columns that are made of mapped ones, in memory of this process. The permit then covers the bytes that
+    /// these take. Unchanged if nothing is made, if there is no such permit, or if the rows were changed meanwhile.
+    pub(crate) fn with_columns(
+        mut self,
+        make: impl FnOnce(&RecordBatch) -> Result<Option<(RecordBatch, u64)>>,
+    ) -> Result<Self> {
+        let rows = self.rows();
+        let (Some(entry), Some(permit)) = (&rows.mapped, self.permit.as_mut().and_then(Arc::get_mut)) else {
+            return Ok(self);
+        };
+        match make(&rows.batch)? {
+            Some((batch, bytes)) if rows.is_intact() && bytes <= permit.bytes() => {
+                permit.shrink(bytes);
+                self.rows = CurrentRows::new(Rows::new(batch, Some(entry.clone())));
+                self.is_partly_owned = true;
+            }
+            _ => {}
+        }
+        Ok(self)
+    }
+
     /// The rows where they are used: memory that they do not take is returned.
     pub(crate) fn at_hand(mut self) -> Self {
         let is_mapped = matches!(self.rows, CurrentRows::Mapped(_));
-        self.permit.take_if(|_| is_mapped);
+        self.permit.take_if(|_| is_mapped && !self.is_partly_owned);
         self
     }
 
@@ -287,6 +311,7 @@ impl Resident {
             deal: None,
             is_dealt: false,
             permit: None,
+            is_partly_owned: false,
             beyond: Beyond::default(),
             renewer: None,
         })
@@ -346,7 +371,41 @@ mod tests {
     use forebay_store::row_set::RowSet;
 
     use super::*;
+    use crate::cache::{CLAIM_PATIENCE, Claim, DiskCache, Key};
+    use crate::reader::budget::Budget;
     use crate::samples::SampleIndex;
+
+    #[test]
+    fn columns_that_are_made_of_mapped_rows_take_their_bytes_of_the_permit() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
+        let column = |add: i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values(add..add + 1000)) };
+        let rows = |add: i64| RecordBatch::try_from_iter([("x", column(add))]).unwrap();
+        let key = Key::new("file", 1, "v", 0, "all", &rows(0).schema());
+        let Claim::Mine(guard) = cache.claim(&key, CLAIM_PATIENCE) else { panic!("it is ours") };
+        let entry = guard.exchange(&rows(0)).expect("there is room");
+        assert!(entry.is_mapped());
+        let samples = SampleIndex::of_rows(vec![RowSet::all(1000)]).of_epoch(0);
+        let budget = Budget::new(1 << 20);
+        let mapped = || Resident {
+            rows: CurrentRows::new(Rows::new(entry.read(), Some(entry.clone()))),
+            permit: budget.take(64 << 10).map(Arc::new),
+            ..Resident::alone(&samples, Part { group: 0, start: 0, rows: 1000 }, rows(0))
+        };
+        let alone = mapped().at_hand();
+        assert_eq!(budget.used(), 0, "mapped rows take none");
+        assert_eq!(alone.rows().batch, rows(0));
+        let made = mapped().with_columns(|rows_of| {
+            assert_eq!(rows_of, &rows(0));
+            Ok(Some((rows(7), 8000)))
+        });
+        let made = made.unwrap().at_hand();
+        assert_eq!((made.rows().batch.clone(), budget.used()), (rows(7), 8192));
+        assert!(made.rows().is_mapped(), "other columns may be");
+        drop(made);
+        let too_much = mapped().with_columns(|_| Ok(Some((rows(7), 1 << 20)))).unwrap().at_hand();
+        assert_eq!((too_much.rows().batch.clone(), budget.used()), (rows(0), 0));
+    }
 
     #[test]
     fn rows_that_are_detached_keep_their_place_in_the_row_group() {

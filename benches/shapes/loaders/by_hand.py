@@ -2,7 +2,7 @@
 
 Files stay open, one call reads all that is wanted of a file, and a thread reads the next row groups meanwhile, over
 the end of an epoch too. Numbers are gathered column by column, which keeps one in the processor's cache; wide cells are
-copied once, into their batch.
+copied once, into their batch. Texts become codes by their dictionaries, and what a filter leaves is read once and kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from work import CONTENT
+from work import CONTENT, KEY
 
 NEEDS = ["pyarrow", "numpy"]
 PACKAGES = ["pyarrow", "numpy"]
@@ -31,8 +31,14 @@ class Loader:
     def __init__(self, work):
         pa.set_cpu_count(work.threads)
         self.work = work
-        self.files = [pq.ParquetFile(file, memory_map=True) for file in work.files]
+        texts = texts_of(work.files[0]) if work.vocabulary else []
+        self.files = [pq.ParquetFile(file, memory_map=True, read_dictionary=texts) for file in work.files]
         self.groups = [(at, group) for at, file in enumerate(self.files) for group in range(file.num_row_groups)]
+        self.vocabulary = pa.array(work.vocabulary, pa.string())
+        self.chosen = None
+        if work.below is not None:
+            self.chosen = pq.read_table(work.files, filters=[(KEY, "<", work.below)], memory_map=True)
+            return
         self.reader = ThreadPoolExecutor(1)
         self.coming = self.ask(self.pools(0)[0])
 
@@ -58,6 +64,10 @@ class Loader:
     def epoch(self, number):
         """Whole batches; what is left of a pool goes into the next."""
         random = np.random.default_rng(number)
+        if self.chosen is not None:
+            rows = random.permutation(len(self.chosen))
+            yield from self.batches(self.chosen, rows[: len(rows) // self.work.batch * self.work.batch])
+            return
         rest = []
         following = [*self.pools(number)[1:], self.pools(number + 1)[0]]
         for pool in following:
@@ -79,10 +89,21 @@ class Loader:
 
     def numbers(self, name, column):
         """A column as an array; Arrow makes NaN of nulls by itself."""
+        if pa.types.is_dictionary(column.type):
+            return np.concatenate([self.codes(chunk) for chunk in column.chunks])
         fill = self.work.fills.get(name)
         if column.null_count and not math.isnan(fill):
             column = pc.fill_null(column, fill)
         return column.to_numpy()
+
+    def codes(self, chunk):
+        """Of texts with a dictionary: each text is looked up once."""
+        places = pc.index_in(chunk.dictionary, self.vocabulary).to_numpy().astype(np.int32)
+        return places.take(chunk.indices.to_numpy())
+
+
+def texts_of(file):
+    return [field.name for field in pq.read_schema(file) if pa.types.is_string(field.type)]
 
 
 def is_number(kind):

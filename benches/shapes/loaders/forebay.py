@@ -1,6 +1,6 @@
 """forebay."""
 
-from work import CONTENT
+from work import CONTENT, KEY
 
 NEEDS = ["forebay", "pyarrow"]
 PACKAGES = ["forebay", "numpy"]
@@ -24,7 +24,12 @@ class Loader:
             drop_last=True,
             shuffle=fb.Shuffle(seed=1, window_rows=work.window),
             fill_null=work.fills or None,
+            encode=encoded(work),
+            filter=None if work.below is None else fb.col(KEY) < work.below,
+            cache=cache(work),
         )
+        if work.cached:
+            self.loader.warm()
         kinds = {name: kind for name, kind, *_ in self.loader.schema.layout()}
         self.columns = {"ragged": ragged, "bytes": binary}.get(kinds.get(CONTENT), dict)
 
@@ -33,6 +38,24 @@ class Loader:
 
     def held(self):
         return self.loader.plan().to_dict()["pool"]
+
+
+def encoded(work):
+    """A vocabulary for each column of text, if there is one."""
+    import forebay as fb
+
+    if not work.vocabulary:
+        return None
+    vocabulary = fb.Vocabulary(work.vocabulary)
+    layout = fb.Dataset(work.folder).schema.layout()
+    return {name: vocabulary for name, kind, *_ in layout if kind == "text"}
+
+
+def cache(work):
+    """A cache on the disk of the files, if there is to be one."""
+    import forebay as fb
+
+    return fb.DiskCache(work.folder.with_suffix(".rows"), max_bytes="16GB", tier="rows") if work.cached else None
 
 
 def ragged(batch):

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use forebay_arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeListArray, Int32Array, Int64Array, LargeListArray,
-    PrimitiveArray, new_null_array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeListArray, GenericListArray, Int32Array,
+    Int64Array, LargeListArray, OffsetSizeTrait, PrimitiveArray, new_null_array,
 };
 use forebay_arrow::buffer::OffsetBuffer;
 use forebay_arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
@@ -30,6 +30,8 @@ pub(super) struct EncodeCodec {
     rows: Rows,
     /// Whether values are texts or binary ones of any length, so that they may be read as codes.
     are_texts: bool,
+    /// The type in which row groups hold the column; `None` where that is the stored one.
+    held: Option<DataType>,
     /// The code of a null.
     fill: Option<i64>,
     /// Values so far that were unknown and have the code for those.
@@ -44,6 +46,9 @@ struct Codes {
     /// Values that have no code, where columns are held as codes.
     uncoded: UncodedValues,
 }
+
+/// Whether a source holds codes.
+type IsHeld = bool;
 
 /// What a row is.
 #[derive(Clone, Copy, Debug)]
@@ -152,10 +157,23 @@ impl EncodeCodec {
             code.ok_or_else(|| unknown().hint("add it, or give unknown values a code"))
         });
         let codes = Codes { coder, data_type: encoding.data_type(), uncoded: UncodedValues::default() };
+        let are_views = |values: &DataType| matches!(values, DataType::Utf8View | DataType::BinaryView);
+        let item = || Arc::new(Field::new("item", codes.data_type.clone(), true));
+        let held = match stored {
+            DataType::List(_) if are_views(values) => Some(DataType::List(item())),
+            DataType::LargeList(_) if are_views(values) => Some(DataType::LargeList(item())),
+            DataType::FixedSizeList(_, length) if are_views(values) => {
+                Some(DataType::FixedSizeList(item(), *length))
+            }
+            // An integer of a list is coded as quickly as it is gathered.
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => None,
+            _ => Some(codes.data_type.clone()),
+        };
         Ok(EncodeCodec {
             codes: Arc::new(codes),
             rows,
-            are_texts: matches!(stored, DataType::Utf8View | DataType::BinaryView),
+            held,
+            are_texts: are_views(stored),
             fill: fill.transpose()?,
             unknown: AtomicU64::new(0),
         })
@@ -169,6 +187,27 @@ impl EncodeCodec {
             self.unknown.fetch_add(1, Relaxed);
         }
         code.ok_or_else(|| uncoded(&item))
+    }
+
+    /// The code that a number is held for, or why there is none.
+    fn code_of_held(&self, number: i64) -> Result<i64> {
+        if Some(number) == self.codes.coder.unknown() {
+            self.unknown.fetch_add(1, Relaxed);
+        }
+        if number < 0 { Err(uncoded(&self.codes.uncoded.text(number))) } else { Ok(number) }
+    }
+
+    /// The codes of rows one by one, of sources whose values are stored, or are held as codes.
+    fn one_by_one(&self, sources: &[(Items<'_>, IsHeld)], selection: &Selection) -> GatheredRows {
+        let mut codes = Vec::with_capacity(selection.len());
+        let mut bad = Vec::new();
+        selection.for_each(|source, row| {
+            codes.push(self.code_at(&sources[source], row).unwrap_or_else(|error| {
+                bad.push((codes.len(), error));
+                0
+            }));
+        });
+        (self.array(codes), bad)
     }
 
     /// The code of a null, or why it has none.
@@ -217,20 +256,34 @@ impl EncodeCodec {
         }
     }
 
-    /// Lists of codes: each is bad for the first of its values that is.
-    fn lists(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        let gathered = gather(sources, selection, None)?;
+    /// The code of a value among others, which are stored or are held as codes.
+    fn code_at(&self, (items, is_held): &(Items<'_>, IsHeld), at: usize) -> Result<i64> {
+        match items.get(at) {
+            Some(Item::Signed(number)) if *is_held => self.code_of_held(number),
+            item => self.code(item),
+        }
+    }
+
+    /// Lists of codes, of gathered ones: each is bad for the first of its values that is.
+    fn lists(&self, gathered: &ArrayRef, is_held: IsHeld) -> Result<GatheredRows> {
         let lists = gathered.as_list::<i64>();
-        let items = Items::of(lists.values().as_ref())?;
+        if is_held && let Some(codes) = self.delivered_codes(gathered, lists.values()) {
+            let offsets = lists.offsets().clone();
+            return Ok((
+                Arc::new(LargeListArray::try_new(self.item(), offsets, codes, None).or_fail()?),
+                vec![],
+            ));
+        }
+        let items = (Items::of(lists.values().as_ref())?, is_held);
         let mut codes = Vec::with_capacity(lists.values().len());
         let mut lengths = Vec::with_capacity(lists.len());
         let mut bad = Vec::new();
         for row in 0..lists.len() {
             let from = codes.len();
             let offsets = lists.value_offsets();
-            let list = offsets[row] as usize..offsets[row + 1] as usize;
+            let mut list = offsets[row] as usize..offsets[row + 1] as usize;
             let encoded = match lists.is_valid(row) {
-                true => list.clone().try_for_each(|at| self.code(items.get(at)).map(|code| codes.push(code))),
+                true => list.try_for_each(|at| self.code_at(&items, at).map(|code| codes.push(code))),
                 // Filled, it is an empty list.
                 false if self.fill.is_some() => Ok(()),
                 false => self.code(None).map(drop),
@@ -247,15 +300,14 @@ impl EncodeCodec {
     }
 
     /// The same of lists that all have this length; one that is null has as many nulls.
-    fn fixed_lists(
-        &self,
-        sources: &[&dyn Array],
-        selection: &Selection,
-        length: i32,
-    ) -> Result<GatheredRows> {
-        let gathered = gather(sources, selection, None)?;
+    fn fixed_lists(&self, gathered: &ArrayRef, length: i32, is_held: IsHeld) -> Result<GatheredRows> {
         let lists = gathered.as_fixed_size_list();
-        let items = Items::of(lists.values().as_ref())?;
+        let of =
+            |codes| FixedSizeListArray::try_new_with_length(self.item(), length, codes, None, lists.len());
+        if is_held && let Some(codes) = self.delivered_codes(gathered, lists.values()) {
+            return Ok((Arc::new(of(codes).or_fail()?), vec![]));
+        }
+        let items = (Items::of(lists.values().as_ref())?, is_held);
         let mut codes = Vec::with_capacity(lists.values().len());
         let mut bad = Vec::new();
         for row in 0..lists.len() {
@@ -263,18 +315,50 @@ impl EncodeCodec {
             let begin = lists.value_offset_at(row);
             let mut list = begin..begin + lists.value_length() as usize;
             let encoded = list.try_for_each(|at| {
-                let item = items.get(at).filter(|_| lists.is_valid(row));
-                self.code(item).map(|code| codes.push(code))
+                let code = if lists.is_valid(row) { self.code_at(&items, at) } else { self.code(None) };
+                code.map(|code| codes.push(code))
             });
             if let Err(error) = encoded {
                 bad.push((row, error));
             }
             codes.resize(from + lists.value_length() as usize, 0);
         }
-        let rows = lists.len();
-        let lists =
-            FixedSizeListArray::try_new_with_length(self.item(), length, self.array(codes), None, rows);
-        Ok((Arc::new(lists.or_fail()?), bad))
+        Ok((Arc::new(of(self.array(codes)).or_fail()?), bad))
+    }
+
+    /// The codes in gathered lists of held ones, where all can be delivered as they are.
+    fn delivered_codes(&self, lists: &ArrayRef, codes: &ArrayRef) -> Option<ArrayRef> {
+        if lists.null_count() > 0 || codes.null_count() > 0 {
+            return None;
+        }
+        let (codes, bad) = match self.codes.data_type {
+            DataType::Int32 => self.checked(codes.as_primitive_opt::<Int32Type>()?),
+            _ => self.checked(codes.as_primitive_opt::<Int64Type>()?),
+        };
+        bad.is_empty().then_some(codes)
+    }
+
+    /// The codes of values, whose nulls stay nulls.
+    fn codes_of(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        match self.codes.data_type {
+            DataType::Int32 => codes::<Int32Type>(values, |item| self.codes.held(item)),
+            _ => codes::<Int64Type>(values, |item| self.codes.held(item)),
+        }
+    }
+
+    /// Lists with codes in place of their values.
+    fn held_lists<O: OffsetSizeTrait>(&self, lists: &GenericListArray<O>) -> Result<ArrayRef> {
+        let offsets = lists.value_offsets();
+        let (first, last) = (offsets[0], offsets[lists.len()]);
+        let values = lists.values().slice(first.as_usize(), (last - first).as_usize());
+        let offsets = OffsetBuffer::new(offsets.iter().map(|offset| *offset - first).collect());
+        let (codes, nulls) = (self.codes_of(&values)?, lists.nulls().cloned());
+        Ok(Arc::new(GenericListArray::<O>::try_new(self.held_item(), offsets, codes, nulls).or_fail()?))
+    }
+
+    /// The field of the codes in a list that is held.
+    fn held_item(&self) -> FieldRef {
+        Arc::new(Field::new("item", self.codes.data_type.clone(), true))
     }
 
     /// The field of the codes in a list.
@@ -296,24 +380,17 @@ impl Gather for EncodeCodec {
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         match self.rows {
             Rows::Values => {}
-            Rows::Lists => return self.lists(sources, selection),
-            Rows::FixedLists(length) => return self.fixed_lists(sources, selection, length),
+            Rows::Lists => return self.lists(&gather(sources, selection, None)?, false),
+            Rows::FixedLists(length) => {
+                return self.fixed_lists(&gather(sources, selection, None)?, length, false);
+            }
         }
-        let sources = sources.iter().map(|source| Items::of(*source)).collect::<Result<Vec<_>>>()?;
-        let mut codes = Vec::with_capacity(selection.len());
-        let mut bad = Vec::new();
-        selection.for_each(|source, row| {
-            let code = self.code(sources[source].get(row));
-            codes.push(code.unwrap_or_else(|error| {
-                bad.push((codes.len(), error));
-                0
-            }));
-        });
-        Ok((self.array(codes), bad))
+        let sources = sources.iter().map(|source| Ok((Items::of(*source)?, false)));
+        Ok(self.one_by_one(&sources.collect::<Result<Vec<_>>>()?, selection))
     }
 
     fn held(&self) -> Option<&dyn Held> {
-        matches!(self.rows, Rows::Values).then_some(self as &dyn Held)
+        self.held.as_ref().map(|_| self as &dyn Held)
     }
 
     fn size(&self) -> RowSize {
@@ -334,7 +411,11 @@ impl Gather for EncodeCodec {
 /// Codes of whole row groups.
 impl Held for EncodeCodec {
     fn data_type(&self) -> &DataType {
-        &self.codes.data_type
+        self.held.as_ref().unwrap_or(&self.codes.data_type)
+    }
+
+    fn is_told_apart(&self) -> bool {
+        self.are_texts
     }
 
     fn codes(&self) -> Option<Arc<dyn CodeValues>> {
@@ -342,28 +423,43 @@ impl Held for EncodeCodec {
     }
 
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
-        // It was read as codes.
-        if self.are_texts && *column.data_type() == self.codes.data_type {
-            return Ok(column);
-        }
-        match self.codes.data_type {
-            DataType::Int32 => codes::<Int32Type>(&column, |item| self.codes.held(item)),
-            _ => codes::<Int64Type>(&column, |item| self.codes.held(item)),
+        match (column.data_type(), self.rows) {
+            // It was read as codes.
+            (read, Rows::Values) if self.are_texts && *read == self.codes.data_type => Ok(column),
+            (_, Rows::Values) => self.codes_of(&column),
+            (DataType::LargeList(_), _) => self.held_lists(column.as_list::<i64>()),
+            (_, Rows::Lists) => self.held_lists(column.as_list::<i32>()),
+            (_, Rows::FixedLists(length)) => {
+                let lists = column.as_fixed_size_list();
+                let (codes, nulls) = (self.codes_of(lists.values())?, lists.nulls().cloned());
+                let (item, rows) = (self.held_item(), lists.len());
+                let held = FixedSizeListArray::try_new_with_length(item, length, codes, nulls, rows);
+                Ok(Arc::new(held.or_fail()?))
+            }
         }
     }
 
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        let nulls = |source: &&dyn Array| match *source.data_type() == self.codes.data_type {
+        let wanted = self.data_type();
+        let is_held = |source: &dyn Array| source.data_type() == wanted;
+        let has_stored = |source: &&dyn Array| !is_held(*source) && source.null_count() < source.len();
+        if self.are_texts && sources.iter().any(has_stored) {
+            let sources = sources.iter().map(|source| Ok((Items::of(*source)?, is_held(*source))));
+            return Ok(self.one_by_one(&sources.collect::<Result<Vec<_>>>()?, selection));
+        }
+        let nulls = |source: &&dyn Array| match is_held(*source) {
             true => None,
-            false => Some(new_null_array(&self.codes.data_type, source.len())),
+            false => Some(new_null_array(wanted, source.len())),
         };
         let lost: Vec<Option<ArrayRef>> = sources.iter().map(nulls).collect();
         let held = sources.iter().zip(&lost).map(|(source, lost)| lost.as_deref().unwrap_or(*source));
         let gathered = gather(&held.collect::<Vec<_>>(), selection, None)?;
-        Ok(match self.codes.data_type {
-            DataType::Int32 => self.checked(gathered.as_primitive::<Int32Type>()),
-            _ => self.checked(gathered.as_primitive::<Int64Type>()),
-        })
+        match (self.rows, &self.codes.data_type) {
+            (Rows::Lists, _) => self.lists(&gathered, true),
+            (Rows::FixedLists(length), _) => self.fixed_lists(&gathered, length, true),
+            (Rows::Values, DataType::Int32) => Ok(self.checked(gathered.as_primitive::<Int32Type>())),
+            (Rows::Values, _) => Ok(self.checked(gathered.as_primitive::<Int64Type>())),
+        }
     }
 }
 
@@ -404,6 +500,12 @@ mod tests {
             let told =
                 |bad: &[BadValue]| bad.iter().map(|(row, e)| (*row, e.to_string())).collect::<Vec<_>>();
             assert_eq!(told(&bad_of_held), told(&bad));
+            if holding.is_told_apart() {
+                let half = |row: u32| (if row % 2 == 0 { 0 } else { 2 }, row);
+                let halves = Selection::new((0..column.len() as u32).map(half).collect());
+                let (of_both, bad_of_both) = holding.gather(&[&held, &lost, &column], &halves).unwrap();
+                assert_eq!((&of_both, told(&bad_of_both)), (&codes, told(&bad)));
+            }
         }
         (codes, bad.into_iter().map(|(row, error)| (row, error.to_string())).collect())
     }
@@ -464,6 +566,34 @@ mod tests {
         let (codes, _) = holding.gather(&[&held], &rows).unwrap();
         assert_eq!(codes.as_primitive::<Int32Type>().values(), &[11, 11, 11, 6]);
         assert_eq!(codec.unknown_values(), 3);
+    }
+
+    #[test]
+    fn lists_of_texts_are_held_as_lists_of_codes() {
+        let item = Arc::new(Field::new("item", DataType::Utf8View, true));
+        let words = ["b", "a", "b", "a", "b", "unknown"];
+        let there = NullBuffer::from(vec![true, true, false, true]);
+        let lists = ListArray::new(
+            item.clone(),
+            OffsetBuffer::from_lengths([2, 1, 0, 3]),
+            Arc::new(StringViewArray::from_iter_values(words)),
+            Some(there),
+        );
+        let fixed =
+            FixedSizeListArray::new(item, 2, Arc::new(StringViewArray::from_iter_values(words)), None);
+        let vocabulary = Vocabulary::texts(["a", "b"]);
+        for encoding in [Encoding::from(vocabulary.clone()), vocabulary.with_unknown().into()] {
+            for column in
+                [Arc::new(lists.clone()) as ArrayRef, Arc::new(lists.slice(1, 3)), Arc::new(fixed.clone())]
+            {
+                let field = Field::new("x", column.data_type().clone(), true);
+                let codec = encoding.codec(&field, None).unwrap();
+                let held = codec.held().unwrap().hold(column.clone()).unwrap();
+                assert_eq!(held.data_type(), codec.held().unwrap().data_type());
+                let (_, bad) = encoded(&encoding, column.clone(), None);
+                assert!(bad.iter().all(|(row, _)| *row > 0), "{bad:?}");
+            }
+        }
     }
 
     /// Pinned: models are trained on these.

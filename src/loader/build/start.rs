@@ -72,18 +72,20 @@ impl LoaderBuilder {
             };
             Arc::new(Tiers::new(cache.tier, forms, decoded as u64, &fetcher.reads))
         });
-        // A cache keeps rows as they are stored.
-        let held = match fetcher.reads.row_cache.is_none() && form.is_rows() {
-            true => held_schema(fetcher.reads.projection.schema(), &codecs, &lengths.keys),
+        let is_cached = fetcher.reads.row_cache.is_some();
+        let held = match form.is_rows() {
+            true => held_schema(fetcher.reads.projection.schema(), &codecs, &lengths.keys, is_cached),
             false => None,
         };
-        if held.is_some() {
+        // A cache keeps rows as they are stored.
+        if held.is_some() && !is_cached {
             let columns = codecs.iter().zip(&lengths.keys);
             let codes = columns.map(|(codec, is_key)| codec.held().filter(|_| !is_key)?.codes());
             fetcher.reads.coded = CodedColumns::new(codes.collect()).map(Arc::new);
         }
         let collator = Collator {
             held,
+            is_cached,
             tags: self.tags(&codecs, &fetcher.reads.projection),
             catalog: self.dataset.catalog.clone(),
             codecs,
