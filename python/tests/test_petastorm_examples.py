@@ -170,7 +170,7 @@ def test_the_converter_trains_in_keras(converter):
 
 @pytest.mark.skipif(SPARK4 is None, reason="FOREBAY_SPARK4_PYTHON names no interpreter with PySpark 4")
 @pytest.mark.parametrize(
-    "file", ["test_petastorm_examples.py", "test_petastorm_notebook.py", "test_petastorm_spark.py", "test_spark.py"]
+    "file", ["test_petastorm_examples.py", "test_petastorm_notebook.py", "test_petastorm_spark.py"]
 )
 def test_the_drop_in_runs_on_spark_4(file):
     environ = {name: value for name, value in os.environ.items() if name != "FOREBAY_SPARK4_PYTHON"}

@@ -169,6 +169,16 @@ def test_decimals_and_text_are_collated_as_lists():
     assert decimal_friendly_collate([(1, "a"), (2, "b")])[1] == ("a", "b")
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float16", "float64"])
+def test_arrays_are_collated_as_torch_does_it(dtype):
+    rows = [np.arange(6).reshape(2, 3).T.astype(dtype), np.ones((3, 2), dtype)]
+    for given in (rows, rows[:1]):
+        found, expected = decimal_friendly_collate(given), torch.utils.data.default_collate(given)
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape) and torch.equal(found, expected)
+    with pytest.raises(RuntimeError, match="stack"):
+        decimal_friendly_collate([rows[0], rows[0][:2]])
+
+
 def in_memory(reader, **options):
     with InMemBatchedDataLoader(reader, batch_size=10, rows_capacity=100, **options) as loader:
         assert reader.stopped

@@ -80,7 +80,18 @@ def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
         return {name: decimal_friendly_collate([row[name] for row in batch]) for name in first}
     if isinstance(first, Sequence):
         return [decimal_friendly_collate(items) for items in zip(*batch, strict=False)]
+    if _are_alike(first, batch):
+        # numpy copies on this thread alone: torch.stack wakes others, which then spin beside those that decode.
+        return torch.from_numpy(np.stack(batch))
     return default_collate(list(batch))
+
+
+def _are_alike(first: Any, values: Sequence[Any]) -> bool:
+    """Whether the values are arrays of numbers of one type and shape."""
+    if not isinstance(first, np.ndarray) or not first.ndim or first.dtype.kind not in "biuf":
+        return False
+    kind = first.dtype, first.shape
+    return all(isinstance(value, np.ndarray) and (value.dtype, value.shape) == kind for value in values)
 
 
 class DataLoader(LoaderBase):
