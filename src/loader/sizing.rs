@@ -405,8 +405,8 @@ impl Sizing {
         (self.batches.max(self.memory / BATCHES_SHARE) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
     }
 
-    /// The memory that an epoch of so many steps is expected to take, if its row groups take `row_groups` of bytes: with as
-    /// many batches as are made ahead, of rows of average length.
+    /// The memory that an epoch of `steps` steps is expected to take, if its row groups take `row_groups` bytes: with all batches
+    /// that are made ahead, of rows of average length.
     pub(super) fn expected(&self, row_groups: u64, steps: u64) -> u64 {
         let made = steps.min(self.ahead as u64 + WITH_CONSUMER);
         let batches = self.asked.batches.bytes.saturating_mul(made);
