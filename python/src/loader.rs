@@ -176,8 +176,8 @@ impl Loader {
         json(&Judged::new(stats)).or_raise(py)
     }
 
-    /// Writes the page of the run so far to a file, or to a folder that the ranks share. The data are shown as
-    /// `locations`. Returns the path of the page.
+    /// Writes the page of the run so far to a file, or to a folder that the ranks share. The data are shown
+    /// as `locations`. Returns the path of the page.
     fn report(&self, py: Python<'_>, to: String, locations: Vec<String>) -> PyResult<String> {
         let loader = self.loader.get(py)?;
         let write = || report::write(&paths::local(to)?, &RankReport::new(loader, locations));

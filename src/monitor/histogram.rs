@@ -66,9 +66,9 @@ impl Histogram {
         self.max
     }
 
-    /// The durations by length, ten bins to each power of ten, from the first bin that is not empty to the last.
-    /// The upper end of a bin is in nanoseconds. A duration is counted as what [`quantile`](Self::quantile)
-    /// reads it back as.
+    /// The durations by length, ten bins to each power of ten, from the first bin that is not empty to the
+    /// last. The upper end of a bin is in nanoseconds. A duration is counted as what
+    /// [`quantile`](Self::quantile) reads it back as.
     pub(crate) fn bins(&self) -> Vec<Bin> {
         let number = |nanos: u64| ((nanos.max(FIRST_BIN) as f64).log10() * BINS_A_DECADE).ceil() as i32;
         let mut bins: Vec<Bin> = Vec::new();

@@ -1,5 +1,5 @@
-//! Pages of HTML about a run: a verdict, figures, plots and the whole report as JSON. A page has no scripts and
-//! loads nothing.
+//! Pages of HTML about a run: a verdict, figures, plots and the whole report as JSON. A page has no scripts
+//! and loads nothing.
 //!
 //! The plots are not made by `plotters`, which writes colours into its SVG: here, colours follow the light or
 //! dark theme of the page.
@@ -15,7 +15,7 @@ use std::fmt::Write;
 pub(crate) use self::axis::Axis;
 pub(crate) use self::figures::{Against, Figure, Group, Say, all, formats, head};
 pub(crate) use self::html::{escaped, script_safe};
-pub(crate) use self::plots::{Calls, Latencies, Work, latencies, rate, rows_axis, stages, stairs};
+pub(crate) use self::plots::{Calls, Latencies, StageTimes, latencies, rate, rows_axis, stages, stairs};
 pub(crate) use self::svg::Plot;
 
 const STYLE: &str = include_str!("page/style.css");

@@ -16,7 +16,7 @@ use crate::machine;
 
 pub use self::files::write;
 
-/// What one rank knows of its run.
+/// The report of one rank on its run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct RankReport {
     /// The version of the library.

@@ -1,7 +1,7 @@
 //! The time of the training loop over the course of a run, in buckets of equal width.
 //!
-//! The memory is bounded: when all buckets are full, neighbours are merged in pairs and the width doubles. A bucket has
-//! the same times as `Timings::waits`, so the sum over all buckets is that total.
+//! The memory is bounded: when all buckets are full, neighbours are merged in pairs and the width doubles. A
+//! bucket has the same times as `Timings::waits`, so the sum over all buckets is that total.
 
 use std::ops::Range;
 

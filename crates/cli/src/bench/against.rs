@@ -11,7 +11,7 @@ use super::page::Drawn;
 use crate::page;
 use crate::units::count;
 
-/// What two runs may differ in so that their figures say something else: a name and a path in the report.
+/// Conditions of a run, on which its figures depend: a name and the path in the report.
 const MEASURED: [(&str, &str); 14] = [
     ("data", "/locations"),
     ("workload", "/workload/workload"),

@@ -9,8 +9,8 @@ use crate::units::percent;
 /// The utilisation from which on the accelerator counts as fed.
 const MIN_FED_UTILISATION: f64 = 0.99;
 
-/// Whether the training loops hardly waited. `busy` is the utilisation of the worst rank's accelerator, if there
-/// is one.
+/// Whether the training loops hardly waited. `busy` is the utilisation of the worst rank's accelerator, if
+/// there is one.
 pub(super) fn is_fed(found: &Verdict, busy: Option<f64>) -> bool {
     found.stage == Stage::Consumer || busy.is_some_and(|busy| busy >= MIN_FED_UTILISATION)
 }

@@ -95,7 +95,7 @@ pub(crate) fn latencies(now: &Latencies, before: Option<&Latencies>) -> Option<S
 }
 
 /// How long stages worked and how long they were waited for, in seconds over all threads and ranks.
-pub(crate) struct Work {
+pub(crate) struct StageTimes {
     /// The time of the run.
     pub(crate) seconds: f64,
     pub(crate) worked: Vec<(&'static str, f64)>,
@@ -104,8 +104,8 @@ pub(crate) struct Work {
 
 /// How long the stages worked, and how long they were waited for, with the times of an earlier run below
 /// them.
-pub(crate) fn stages(now: &Work, before: Option<&Work>) -> String {
-    let times = |work: &Work| {
+pub(crate) fn stages(now: &StageTimes, before: Option<&StageTimes>) -> String {
+    let times = |work: &StageTimes| {
         let all = work.worked.iter().chain(&work.waited).map(|(_, seconds)| *seconds);
         all.fold(work.seconds, f64::max)
     };

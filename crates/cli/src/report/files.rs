@@ -19,15 +19,15 @@ const TRIES: usize = 16;
 const HEAD: u64 = 1_024;
 
 /// The reports in a folder that belong to one run.
-pub(super) struct Found {
+pub(super) struct Collected {
     pub(super) ranks: Vec<RankReport>,
     /// The names of files that are left out, each with the reason.
     pub(super) left_out: Vec<String>,
 }
 
-/// Writes the page of `report` to the file `to`, if its name ends in `.html`. Otherwise `to` is a folder, which
-/// is made if it is missing: writes the report of the rank to it as JSON, and makes the page `index.html` of
-/// all reports in the folder. Returns the path of the page.
+/// Writes the page of `report` to the file `to`, if its name ends in `.html`. Otherwise `to` is a folder,
+/// which is made if it is missing: writes the report of the rank to it as JSON, and makes the page
+/// `index.html` of all reports in the folder. Returns the path of the page.
 ///
 /// Each file is replaced as a whole. Several ranks may write into one folder at the same time: the page that
 /// remains has the reports of all of them.
@@ -38,7 +38,7 @@ pub(super) struct Found {
 pub fn write(to: &Path, report: &RankReport) -> Result<PathBuf> {
     if !is_folder(to) {
         check_replaced(to)?;
-        let found = Found { ranks: vec![report.clone()], left_out: Vec::new() };
+        let found = Collected { ranks: vec![report.clone()], left_out: Vec::new() };
         replace(to, &render(found, report)?)?;
         return Ok(to.to_path_buf());
     }
@@ -89,8 +89,8 @@ fn read(folder: &Path) -> Result<Vec<(String, String)>> {
 }
 
 /// The reports of the run that `own` is of.
-fn found(texts: &[(String, String)], own: &RankReport) -> Found {
-    let mut found = Found { ranks: Vec::new(), left_out: Vec::new() };
+fn found(texts: &[(String, String)], own: &RankReport) -> Collected {
+    let mut found = Collected { ranks: Vec::new(), left_out: Vec::new() };
     for (name, text) in texts {
         match serde_json::from_str::<RankReport>(text) {
             Ok(report) if report.is_of_run(own) && file_name(report.rank) == *name => {

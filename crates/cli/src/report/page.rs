@@ -4,13 +4,13 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use super::RankReport;
 use super::figures;
-use super::files::Found;
+use super::files::Collected;
 use super::plots::{self, Course};
 use super::summary::Summary;
 use crate::page::{self, Page};
 
 /// The page of the reports that were found. `own` is the report of the rank that makes the page.
-pub(super) fn render(found: Found, own: &RankReport) -> Result<String> {
+pub(super) fn render(found: Collected, own: &RankReport) -> Result<String> {
     let mut summary = Summary::new(found.ranks);
     let course = Course::of(&summary);
     let plots = [

@@ -3,7 +3,7 @@
 use forebay::stats::{Bucket, Stage};
 
 use super::summary::{Summary, together};
-use crate::page::{Axis, Calls, Latencies, Plot, Work, rate, rows_axis, stairs};
+use crate::page::{Axis, Calls, Latencies, Plot, StageTimes, rate, rows_axis, stairs};
 use crate::units::{percent, seconds};
 
 /// The most ranks that are drawn one by one.
@@ -203,10 +203,10 @@ pub(super) fn calls(summary: &Summary) -> Latencies {
 }
 
 /// How long the stages worked and were waited for, without those that did nothing.
-pub(super) fn work(summary: &Summary) -> Work {
+pub(super) fn work(summary: &Summary) -> StageTimes {
     let stages = summary.stages.named().into_iter().filter(|(name, _)| *name != "list");
     let waits = Stage::ALL.into_iter().map(|stage| (stage.name(), summary.waited.of(stage)));
-    Work {
+    StageTimes {
         seconds: summary.seconds.max(f64::MIN_POSITIVE),
         worked: stages.map(|(name, stage)| (name, stage.working)).filter(|(_, time)| *time > 0.0).collect(),
         waited: waits.filter(|(_, time)| *time > 0.0).collect(),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::sweep::Point;
 use super::super::tally::{Bin, Utilisation, Waits};
-use crate::page::{Calls, Latencies, Work};
+use crate::page::{Calls, Latencies, StageTimes};
 
 /// A report of `bench`, as far as it is drawn.
 #[derive(Deserialize)]
@@ -49,12 +49,12 @@ impl Drawn {
         Latencies { bins, p50, p99, p999, max }
     }
 
-    pub(super) fn work(&self) -> Work {
+    pub(super) fn work(&self) -> StageTimes {
         let always = [Stage::Fetch, Stage::Parquet, Stage::Gather, Stage::Decode];
         let waits = Stage::ALL.into_iter().map(|stage| (stage, self.waited.of(stage)));
         let waits = waits.filter(|(stage, seconds)| *seconds > 0.0 || always.contains(stage));
         let stages = &self.stages;
-        Work {
+        StageTimes {
             seconds: self.seconds,
             worked: vec![
                 ("fetch", stages.fetch.working),
