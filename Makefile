@@ -86,7 +86,10 @@ deny: ## Licences, bans, sources and advisories of the dependencies
 .PHONY: test-rust
 test-rust: setup ## The tests of the library and the program
 	@$(STEP) "build the Rust tests" cargo test --release --workspace --no-run
-	@$(STEP) -v "cargo test" cargo test --quiet --release --workspace --no-fail-fast
+	@$(STEP) -v "cargo test" bash -o pipefail -c \
+		'cargo test --quiet --release --workspace --no-fail-fast 2>&1 | tee "$$CARGO_TARGET_DIR/tests.log"'
+	@printf '== %s tests skipped\n' "$$(grep -c '^skipped: ' "$$CARGO_TARGET_DIR/tests.log" || true)"
+	@grep '^skipped: ' "$$CARGO_TARGET_DIR/tests.log" | sort || true
 
 .PHONY: test-python
 test-python: wheel ## The tests of the Python package, the examples and the README

@@ -8,3 +8,5 @@ mod foreign;
 mod nulls;
 mod page_index;
 mod places;
+#[path = "../house/skipped.rs"]
+mod skipped;
