@@ -23,6 +23,8 @@ DEMO := .demo
 BENCH := .bench
 # Words for benches/peers, and the environments that it installs; all if empty.
 PEERS ?=
+# Words for tools/soak.
+SOAK ?=
 VENVS ?=
 
 .PHONY: help
@@ -82,6 +84,12 @@ deny: ## Licences, bans, sources and advisories of the dependencies
 	else \
 		echo "== advisories                         skipped: the advisory database cannot be reached"; \
 	fi
+
+.PHONY: soak
+soak: wheel ## An hour under faults, kills and resumes (SOAK="--minutes 5")
+	@$(STEP) "what the soak uses" tools/setup test
+	@$(STEP) "build the store" cargo build --release --package fault-server
+	@tools/soak --json $(BENCH)/soak.json $(SOAK)
 
 .PHONY: test-rust
 test-rust: setup ## The tests of the library and the program
