@@ -124,6 +124,11 @@ test-rust: setup ## The tests of the library and the program
 	@printf '== %s tests skipped\n' "$$(grep -c '^skipped: ' "$$CARGO_TARGET_DIR/tests.log" || true)"
 	@grep '^skipped: ' "$$CARGO_TARGET_DIR/tests.log" | sort || true
 
+.PHONY: test-long
+test-long: setup ## The tests that run alone: a hundred thousand files, ten thousand mutants
+	@$(STEP) "build the tests of files" cargo test --release --test files --no-run
+	@$(STEP) -v "tests that run alone" cargo test --quiet --release --test files -- --ignored --test-threads 1
+
 .PHONY: test-old-processor
 test-old-processor: setup ## The tests of images on an emulated processor without AVX2; needs qemu-x86_64
 	@$(STEP) "build the tests of images" cargo test --release --package forebay-image --no-run
