@@ -23,6 +23,8 @@ DEMO := .demo
 BENCH := .bench
 # Words for benches/peers, and the environments that it installs; all if empty.
 PEERS ?=
+# Words for tools/soak.
+SOAK ?=
 VENVS ?=
 
 .PHONY: help
@@ -83,10 +85,55 @@ deny: ## Licences, bans, sources and advisories of the dependencies
 		echo "== advisories                         skipped: the advisory database cannot be reached"; \
 	fi
 
+.PHONY: audit
+audit: setup ## Advisories of what the wheel requires of Python, and whether the list of crates with unsafe is up to date
+	@$(STEP) "pip-audit, to be there" tools/setup audit
+	@$(STEP) "pip-audit" tools/audit
+	@$(STEP) "crates with unsafe" tools/unsafe --check
+
+.PHONY: msrv
+msrv: setup ## The library with the oldest Rust that it promises
+	@$(STEP) "cargo-hack, to be there" tools/setup hack
+	@$(STEP) "oldest Rust" cargo hack check --release --package forebay --rust-version
+
+.PHONY: features
+features: setup ## The library with none of its features and with each alone
+	@$(STEP) "cargo-hack, to be there" tools/setup hack
+	@$(STEP) "each feature" cargo hack check --release --package forebay --each-feature
+
+.PHONY: semver
+semver: setup ## The public names of the library against those of the last release, from the first one on
+	@if git describe --tags --match 'v*' --abbrev=0 >/dev/null 2>&1; then \
+		tools/setup semver && $(STEP) "public names" cargo semver-checks --package forebay \
+			--baseline-rev "$$(git describe --tags --match 'v*' --abbrev=0)"; \
+	else \
+		echo "== public names                       skipped: nothing is released"; \
+	fi
+
+.PHONY: soak
+soak: wheel ## An hour under faults, kills and resumes (SOAK="--minutes 5")
+	@$(STEP) "what the soak uses" tools/setup test
+	@$(STEP) "build the store" cargo build --release --package fault-server
+	@tools/soak --json $(BENCH)/soak.json $(SOAK)
+
 .PHONY: test-rust
 test-rust: setup ## The tests of the library and the program
 	@$(STEP) "build the Rust tests" cargo test --release --workspace --no-run
-	@$(STEP) -v "cargo test" cargo test --quiet --release --workspace --no-fail-fast
+	@$(STEP) -v "cargo test" bash -o pipefail -c \
+		'cargo test --quiet --release --workspace --no-fail-fast 2>&1 | tee "$$CARGO_TARGET_DIR/tests.log"'
+	@printf '== %s tests skipped\n' "$$(grep -c '^skipped: ' "$$CARGO_TARGET_DIR/tests.log" || true)"
+	@grep '^skipped: ' "$$CARGO_TARGET_DIR/tests.log" | sort || true
+
+.PHONY: test-long
+test-long: setup ## The tests that run alone: a hundred thousand files, ten thousand mutants
+	@$(STEP) "build the tests of files" cargo test --release --test files --no-run
+	@$(STEP) -v "tests that run alone" cargo test --quiet --release --test files -- --ignored --test-threads 1
+
+.PHONY: test-old-processor
+test-old-processor: setup ## The tests of images on an emulated processor without AVX2; needs qemu-x86_64
+	@$(STEP) "build the tests of images" cargo test --release --package forebay-image --no-run
+	@CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="qemu-x86_64 -cpu Nehalem" \
+		$(STEP) -v "tests of images" cargo test --quiet --release --package forebay-image --no-fail-fast
 
 .PHONY: test-python
 test-python: wheel ## The tests of the Python package, the examples and the README

@@ -68,6 +68,18 @@ def test_the_paths_that_a_page_names_exist(page: Path) -> None:
     assert not missing, f"{page.relative_to(ROOT)} names {missing}"
 
 
+def test_the_tests_that_keep_the_promises_exist() -> None:
+    rows = re.findall(r"^\| [A-Z]\d+ \|.*$", text("docs/promises.md"), re.M)
+    assert len(rows) > 40
+    for row in rows:
+        named = re.search(r"`([\w./-]+\.(?:rs|py))` `(\w+)`", row)
+        if named is None:
+            assert re.search(r"\| `(?:tools/|make )", row), f"no test in {row}"
+            continue
+        kind = r"#\[test\]\n(?:#\[.*\]\n)*fn" if named[1].endswith(".rs") else "def"
+        assert re.search(rf"^{kind} {named[2]}\(", text(named[1]), re.M), f"{named[1]} has no test {named[2]}"
+
+
 @pytest.mark.parametrize("page", sorted(DESIGN.glob("*.md")), ids=lambda page: page.name)
 def test_the_short_paths_of_design_exist(page: Path) -> None:
     files = [str(path.relative_to(ROOT)) for root in SOURCES for path in (ROOT / root).rglob("*.rs")]

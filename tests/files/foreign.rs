@@ -7,9 +7,8 @@
 
 #![allow(
     clippy::unwrap_used,
-    clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "a test fails by panicking, says what it skips, and is its own loader"
+    reason = "a test fails by panicking, and is its own loader"
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +26,8 @@ use forebay_store::catalog::{Catalog, Projection};
 use forebay_store::source::{Store, open};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::skipped::skipped;
+
 const FOLDERS: [&str; 2] = ["parquet-testing", "petastorm-legacy"];
 
 /// The memory that decoding one row group of these small files may take, in bytes.
@@ -43,10 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 #[test]
 fn every_foreign_file_has_its_outcome() {
-    let Some(data) = shared_data() else {
-        println!("skipped: no shared data");
-        return;
-    };
+    let Some(data) = shared_data() else { return };
     let expected = table();
     let mut seen = BTreeMap::new();
     for folder in FOLDERS {
@@ -76,10 +74,7 @@ fn every_foreign_file_has_its_outcome() {
 fn a_flipped_bit_in_a_page_with_a_checksum_is_found() {
     const HEADER: usize = 64;
     const STEP: usize = 53;
-    let Some(data) = shared_data() else {
-        println!("skipped: no shared data");
-        return;
-    };
+    let Some(data) = shared_data() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut flips = 0;
     for name in ["datapage_v1-uncompressed-checksum", "datapage_v1-snappy-compressed-checksum"] {
@@ -113,10 +108,7 @@ fn a_flipped_bit_in_a_page_with_a_checksum_is_found() {
 
 /// Files with a few random changes give rows or an error with its kind, in little time and memory.
 fn mutants(count: u64) {
-    let Some(data) = shared_data() else {
-        println!("skipped: no shared data");
-        return;
-    };
+    let Some(data) = shared_data() else { return };
     let files = FOLDERS.iter().flat_map(|folder| files_below(&data.join(folder)));
     let mut files: Vec<PathBuf> =
         files.filter(|file| (1..LARGEST_MUTANT).contains(&file.metadata().unwrap().len())).collect();
@@ -189,8 +181,12 @@ fn shared_data() -> Option<PathBuf> {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
     };
-    let folder = folder.canonicalize().ok()?;
-    FOLDERS.iter().all(|name| folder.join(name).is_dir()).then_some(folder)
+    let folder =
+        folder.canonicalize().ok().filter(|data| FOLDERS.iter().all(|name| data.join(name).is_dir()));
+    if folder.is_none() {
+        skipped("FOREBAY_TEST_DATA has no files of other writers");
+    }
+    folder
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {

@@ -9,4 +9,9 @@ mod iceberg;
 mod nulls;
 mod page_index;
 mod places;
+<<<<<<< HEAD
 mod vectors;
+=======
+#[path = "../house/skipped.rs"]
+mod skipped;
+>>>>>>> trust

@@ -11,6 +11,8 @@
 
 mod data;
 mod kit;
+#[path = "../house/skipped.rs"]
+mod skipped;
 
 mod cached;
 mod change;

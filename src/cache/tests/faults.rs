@@ -57,14 +57,14 @@ fn breaks_and_heals(cache: &DiskCache, why: &str, break_it: impl FnOnce(), heal_
 struct Mounted(TempDir);
 
 impl Mounted {
-    fn new(test: &str) -> Option<Mounted> {
+    fn new() -> Option<Mounted> {
         let dir = folder();
         let mounted = run(
             "mount",
             &["-t", "tmpfs", "-o", "size=64m,mode=0700", "tmpfs", &dir.path().to_string_lossy()],
         );
         if !mounted {
-            println!("{test} is skipped: mounting is not permitted");
+            skipped("mounting is not permitted");
         }
         mounted.then_some(Mounted(dir))
     }
@@ -91,7 +91,7 @@ fn run(program: &str, arguments: &[&str]) -> bool {
 
 #[test]
 fn a_full_disk_turns_writing_off_until_there_is_room() {
-    let Some(disk) = Mounted::new("a_full_disk") else { return };
+    let Some(disk) = Mounted::new() else { return };
     let cache = impatient(disk.0.path());
     breaks_and_heals(
         &cache,
@@ -116,8 +116,7 @@ fn a_disk_that_is_gone_turns_the_cache_off_until_there_is_another() {
         && run("mount", &["-o", "loop", &image, &at])
         && run("python3", &["-c", "import fcntl"]))
     {
-        println!("a_disk_that_is_gone is skipped: a disk of its own cannot be mounted");
-        return;
+        return skipped("a disk of its own cannot be mounted");
     }
     let disk = Mounted(disk);
     // The cache gets a folder below the root of the disk, because the file system has a folder of its own
@@ -140,7 +139,7 @@ fn a_disk_that_is_gone_turns_the_cache_off_until_there_is_another() {
 
 #[test]
 fn a_read_only_disk_turns_writing_off_and_reading_goes_on() {
-    let Some(disk) = Mounted::new("a_read_only_disk") else { return };
+    let Some(disk) = Mounted::new() else { return };
     let cache = impatient(disk.0.path());
     let fresh = || {
         disk.remount("remount,ro");
@@ -165,7 +164,7 @@ fn a_folder_without_permission_turns_writing_off() {
         std::os::unix::process::CommandExt::uid(&mut child, NOBODY);
         match child.output() {
             Ok(output) => assert!(output.status.success(), "{output:?}"),
-            Err(error) => println!("a_folder_without_permission is skipped: {error}"),
+            Err(error) => skipped(&error.to_string()),
         }
     } else {
         denied(&inner);
@@ -256,7 +255,7 @@ fn a_folder_in_which_nothing_can_be_made_opens_and_says_so() {
     let dir = folder();
     fs::write(dir.path().join("forebay-rows-v1"), "in the way").unwrap();
     assert!(DiskCache::open(dir.path(), PLENTY).is_err(), "but this is no cache");
-    let Some(disk) = Mounted::new("a_folder_in_which_nothing_can_be_made") else { return };
+    let Some(disk) = Mounted::new() else { return };
     disk.remount("remount,ro");
     let cache = DiskCache::open(disk.0.path(), PLENTY).unwrap();
     assert!(!cache.put(&key(0), &rows(0)));

@@ -1,9 +1,6 @@
 //! Tests of the whole cache, with separate processes where one has to die or to run out of something.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "a process that a test started tells it so what it did, and what is skipped is said"
-)]
+#![allow(clippy::print_stdout, reason = "a process that a test started tells it so what it did")]
 
 mod damage;
 mod faults;
@@ -13,6 +10,8 @@ mod in_use;
 mod kills;
 mod limit;
 mod round_trip;
+#[path = "../../../tests/house/skipped.rs"]
+mod skipped;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -22,6 +21,7 @@ use forebay_arrow::array::{AsArray, BinaryViewArray, Int64Array, RecordBatch};
 use forebay_arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use tempfile::TempDir;
 
+use self::skipped::skipped;
 use super::*;
 
 const ROWS: usize = 16;

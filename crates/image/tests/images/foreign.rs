@@ -2,11 +2,7 @@
 //!
 //! The files are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests report that
 //! and pass.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a helper of a test stops it, and a skipped test says so"
-)]
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use forebay_image::{ErrorKind, Image, PixelType, Result};
 use forebay_image::{Form, RowKey, decode_into, pack, probe, unpack};
+
+use crate::skipped::skipped;
 
 /// The longest time for one file, good or bad.
 const MAX_TIME: Duration = Duration::from_secs(2);
@@ -29,7 +27,7 @@ fn shared_data() -> Option<PathBuf> {
     if data.is_dir() {
         return Some(data);
     }
-    println!("skipped: no shared data");
+    skipped("FOREBAY_TEST_DATA names no folder");
     None
 }
 

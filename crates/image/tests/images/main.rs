@@ -7,3 +7,5 @@ mod formats;
 mod limits;
 #[path = "../../../../tests/house/paths.rs"]
 mod paths;
+#[path = "../../../../tests/house/skipped.rs"]
+mod skipped;

@@ -7,6 +7,8 @@ mod foreign;
 mod memory;
 mod mutants;
 mod recorded;
+#[path = "../../../../tests/house/skipped.rs"]
+mod skipped;
 mod written;
 
 #[global_allocator]

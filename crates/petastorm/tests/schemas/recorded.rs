@@ -3,17 +3,17 @@
 //! They are in the folder that `FOREBAY_TEST_DATA` names, or beside the repository. Without them, the tests
 //! say so and pass.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a helper of a test stops it, and a skipped test says so"
-)]
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::path::{Path, PathBuf};
 
 use forebay_petastorm::{
     Codec, Dtype, ROW_GROUPS_KEY, SparkType, UNISCHEMA_KEY, Unischema, row_groups_per_file,
 };
+
+use crate::skipped::skipped;
+
+const ABSENT: &str = "FOREBAY_TEST_DATA has no petastorm-legacy";
 
 /// The metadata value under `key` in each data set, with the name of the data set's folder.
 fn values(key: &str) -> Vec<(String, Vec<u8>)> {
@@ -59,7 +59,7 @@ pub(crate) fn recorded() -> Vec<(String, Vec<u8>)> {
 fn the_schemas_of_early_versions_are_read() {
     let recorded = recorded();
     if recorded.is_empty() {
-        println!("skipped: there is no petastorm-legacy in FOREBAY_TEST_DATA");
+        skipped(ABSENT);
     }
     for (version, pickle) in recorded {
         let schema = Unischema::read(&pickle).unwrap_or_else(|error| panic!("{version}: {error}"));
@@ -85,7 +85,11 @@ fn the_schemas_of_early_versions_are_read() {
 
 #[test]
 fn the_row_groups_of_early_versions_are_read() {
-    for (version, json) in values(ROW_GROUPS_KEY) {
+    let recorded = values(ROW_GROUPS_KEY);
+    if recorded.is_empty() {
+        skipped(ABSENT);
+    }
+    for (version, json) in recorded {
         let files = row_groups_per_file(&json).unwrap_or_else(|error| panic!("{version}: {error}"));
         assert!(files.len() == 10 && files.values().all(|count| *count == 1), "{version}: {files:?}");
     }
