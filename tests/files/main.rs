@@ -9,9 +9,6 @@ mod iceberg;
 mod nulls;
 mod page_index;
 mod places;
-<<<<<<< HEAD
 mod vectors;
-=======
 #[path = "../house/skipped.rs"]
 mod skipped;
->>>>>>> trust
