@@ -9,6 +9,6 @@ mod iceberg;
 mod nulls;
 mod page_index;
 mod places;
-mod vectors;
 #[path = "../house/skipped.rs"]
 mod skipped;
+mod vectors;

@@ -86,7 +86,7 @@ mod tests {
         let bytes = framed();
         let length = bytes.len() as u64;
         assert_eq!(vector(length, 2).range().unwrap(), 4..4 + length);
-        assert_eq!(vector(length, 2).rows(&bytes).unwrap(), [3..5]);
+        assert_eq!(vector(length, 2).rows(&bytes).unwrap(), vec![3..5]);
         let refused = |vector: DeletionVector, bytes: &[u8]| vector.rows(bytes).unwrap_err().to_string();
         assert!(refused(vector(length, 3), &bytes).contains("2 rows, the manifest says 3"));
         let mut flipped = bytes.clone();
