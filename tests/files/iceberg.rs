@@ -190,7 +190,8 @@ fn rows_are_deleted_by_position_by_value_and_by_vector_in_the_order_of_commits()
     let mut expected: Vec<i64> = [2, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 16, 17, 18, 19].to_vec();
     expected.extend([0, 1, 2, 3, 4, 6, 7, 8, 9]);
     let mut found: Vec<i64> = all.into_iter().flatten().collect();
-    (found.sort_unstable(), expected.sort_unstable());
+    found.sort_unstable();
+    expected.sort_unstable();
     assert_eq!(found, expected);
     assert_eq!(dataset.tables()[0].deleted, 6);
 }

@@ -22,7 +22,7 @@ pub(crate) fn z85(bytes: &[u8]) -> String {
     let mut bytes = bytes.to_vec();
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     let five = |four: &[u8]| {
-        let number = u32::from_be_bytes(four.try_into().unwrap());
+        let number = four.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
         (0..5u32).rev().map(move |power| CHARACTERS[(number / 85u32.pow(power) % 85) as usize] as char)
     };
     bytes.chunks(4).flat_map(five).collect()

@@ -501,7 +501,7 @@ mod tests {
                 |bad: &[BadValue]| bad.iter().map(|(row, e)| (*row, e.to_string())).collect::<Vec<_>>();
             assert_eq!(told(&bad_of_held), told(&bad));
             if holding.is_told_apart() {
-                let half = |row: u32| (if row % 2 == 0 { 0 } else { 2 }, row);
+                let half = |row: u32| (if row.is_multiple_of(2) { 0 } else { 2 }, row);
                 let halves = Selection::new((0..column.len() as u32).map(half).collect());
                 let (of_both, bad_of_both) = holding.gather(&[&held, &lost, &column], &halves).unwrap();
                 assert_eq!((&of_both, told(&bad_of_both)), (&codes, told(&bad)));

@@ -246,7 +246,9 @@ mod tests {
     #[test]
     fn locations_of_databricks_are_the_folders_that_it_mounts() {
         let root = tempfile::tempdir().unwrap();
-        ["dbfs", "Volumes"].map(|mount| std::fs::create_dir(root.path().join(mount)).unwrap());
+        for mount in ["dbfs", "Volumes"] {
+            std::fs::create_dir(root.path().join(mount)).unwrap();
+        }
         for (location, path) in [
             ("/mnt/train", "dbfs/mnt/train"),
             ("///mnt/train", "dbfs/mnt/train"),
