@@ -134,8 +134,8 @@ impl Dataset {
         }
     }
 
-    /// The location and identity of its tables, and the text that opens the same version of each again, in the
-    /// order of its locations.
+    /// The location and identity of its tables, and the text that opens the same version of each again, in
+    /// the order of its locations.
     fn tables(&self) -> Vec<(String, String, String)> {
         let tables = self.dataset.tables().iter();
         tables.map(|table| (table.location.to_string(), table.id.to_string(), table.opened_as())).collect()

@@ -54,7 +54,7 @@ pub struct Dataset {
     pub(super) petastorm: Arc<OnceLock<Option<Arc<Unischema>>>>,
     /// The statistics of opening the data set.
     pub(super) opened: StageStats,
-    /// What it was opened by; `None` for a store that the user brought.
+    /// The locations and options that opened it; `None` for a store that the user provided.
     origin: Option<Arc<Origin>>,
 }
 
@@ -207,8 +207,8 @@ impl OpenOptions {
         self
     }
 
-    /// The versions of several tables, by their locations as in [`Dataset::tables`]. A table that is not named
-    /// is opened at the version of the other options. Default: none.
+    /// The versions of several tables, by their locations as in [`Dataset::tables`]. A table that is not
+    /// named is opened at the version of the other options. Default: none.
     pub fn versions(mut self, by_location: BTreeMap<String, u64>) -> Self {
         let version = |(location, version)| (location, AsOf::Version(version));
         self.versions.by_location = by_location.into_iter().map(version).collect();
@@ -300,7 +300,7 @@ impl OpenOptions {
     }
 }
 
-/// What a data set was opened by.
+/// The locations and options that opened a data set.
 struct Origin {
     locations: Vec<String>,
     options: OpenOptions,

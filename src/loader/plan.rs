@@ -90,8 +90,8 @@ pub struct RankReads {
     pub better_mixing: Vec<BetterMixing>,
     /// The bytes of the budget that are kept for batches.
     pub batch_bytes: u64,
-    /// Bytes that row groups and batches are expected to take at their peak, from the average lengths in the footers, while
-    /// the next epoch is being read as well. The training loop's own memory is not in it.
+    /// The bytes that row groups and batches are expected to take at their peak, from the average lengths in
+    /// the footers, while the next epoch is being read as well. The training loop's own memory is not in it.
     pub expected_memory: u64,
     /// The most bytes that they take; `memory` or less.
     pub most_memory: u64,
@@ -187,9 +187,10 @@ impl Planned<'_> {
 }
 
 impl Planned<'_> {
-    /// The most bytes of row groups that are expected in memory at any step: those at hand, those on their way for the
-    /// steps after it, and in the later part of the epoch those with which the next one begins. In stored order these wait
-    /// for the row groups of this epoch; beside a window, which has its last row groups early, they come at the same time.
+    /// The most bytes of row groups that are expected in memory at any step: those at hand, those on their
+    /// way for the steps after it, and in the later part of the epoch those with which the next one begins.
+    /// In stored order these wait for the row groups of this epoch; beside a window, which has its last row
+    /// groups early, they come at the same time.
     fn on_their_way(&self, entered: &[Entered], steps: u64) -> u64 {
         let ahead = self.fetcher.at_once() + READ_AHEAD * self.fetcher.in_a_bunch();
         let of_first = entered.iter().take(ahead).map(|part| part.total).sum::<u64>();

@@ -197,8 +197,9 @@ impl Resident {
         if self.is_dealt { self.base + place } else { self.row_at(place) }
     }
 
-    /// The same rows with columns that are made of mapped ones, in memory of this process. The permit then covers the bytes that
-    /// these take. Unchanged if nothing is made, if there is no such permit, or if the rows were changed meanwhile.
+    /// The same rows with columns that are made of mapped ones, in memory of this process. The permit then
+    /// covers the bytes that these take. Unchanged if nothing is made, if there is no such permit, or if the
+    /// rows were changed meanwhile.
     pub(crate) fn with_columns(
         mut self,
         make: impl FnOnce(&RecordBatch) -> Result<Option<(RecordBatch, u64)>>,

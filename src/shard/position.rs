@@ -104,8 +104,8 @@ pub struct SavedTable {
     /// The number of the version. Open it with [`OpenOptions::version`](crate::OpenOptions::version) to
     /// continue from the position.
     pub version: u64,
-    /// What is opened with [`OpenOptions::reference`](crate::OpenOptions::reference) instead, where the table was read with
-    /// another schema than that of the version.
+    /// The text to open with [`OpenOptions::reference`](crate::OpenOptions::reference) instead, if the table
+    /// was read with another schema than that of the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_as: Option<String>,
 }

@@ -29,13 +29,13 @@ const UUID: [u8; 16] =
     [0xd2, 0xc6, 0x39, 0xaa, 0x88, 0x16, 0x43, 0x1a, 0xaa, 0xf6, 0xd3, 0xfe, 0x25, 0x12, 0xff, 0x61];
 
 /// A table whose log is written by hand.
-struct Table(TempDir);
+struct DeltaTable(TempDir);
 
-impl Table {
+impl DeltaTable {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         fs::create_dir(folder.path().join("_delta_log")).unwrap();
-        Table(folder)
+        DeltaTable(folder)
     }
 
     fn path(&self) -> &Path {
@@ -116,7 +116,7 @@ fn ids(dataset: &Dataset) -> Vec<i64> {
 
 #[test]
 fn deleted_rows_are_not_rows_wherever_their_vectors_are() {
-    let table = Table::new();
+    let table = DeltaTable::new();
     let rows = BTreeSet::from([0, 5, 9]);
     let bytes = vector(&rows);
     let stored =
@@ -156,7 +156,7 @@ fn deleted_rows_are_not_rows_wherever_their_vectors_are() {
 /// A file that is gone could not be opened.
 #[test]
 fn files_that_the_statistics_of_the_log_rule_out_are_never_opened() {
-    let table = Table::new();
+    let table = DeltaTable::new();
     let fields = json!([field("id", &json!("long")), field("part", &json!("string"))]);
     let mut of_schema = metadata(&fields, "none");
     of_schema["metaData"]["partitionColumns"] = json!(["part"]);
@@ -212,7 +212,7 @@ fn columns_have_the_names_and_types_that_the_table_gives_them_now() {
         mapped("added", &json!("string"), ("c3", 3)),
     ]);
     for (mapping, stored) in [("name", ["c1", "c2", "old"]), ("id", ["x", "y", "old"])] {
-        let table = Table::new();
+        let table = DeltaTable::new();
         let one = table.file(
             "a.parquet",
             vec![
@@ -247,29 +247,29 @@ fn columns_have_the_names_and_types_that_the_table_gives_them_now() {
 
 #[test]
 fn what_a_log_cannot_say_is_an_error_with_its_place() {
-    let refused = |add: &dyn Fn(&Table) -> Value| {
-        let table = Table::new();
+    let refused = |add: &dyn Fn(&DeltaTable) -> Value| {
+        let table = DeltaTable::new();
         let [of_protocol, of_schema] = only_ids();
         let add = add(&table);
         table.commit(0, &[of_protocol, of_schema, add]);
         let error = table.open().unwrap_err();
         (error.kind(), error.to_string())
     };
-    let file = |table: &Table| table.ids("a.parquet", 0..10);
-    let beyond = |table: &Table| without(file(table), inline(&BTreeSet::from([10])));
+    let file = |table: &DeltaTable| table.ids("a.parquet", 0..10);
+    let beyond = |table: &DeltaTable| without(file(table), inline(&BTreeSet::from([10])));
     let (kind, said) = refused(&beyond);
     assert!(
         kind == ErrorKind::Corrupt && said.contains("a.parquet: the table deletes rows beyond the 10"),
         "{said}"
     );
-    let miscounted = |table: &Table| {
+    let miscounted = |table: &DeltaTable| {
         let mut add = file(table);
         add["add"]["stats"] = json!({"numRecords": 11}).to_string().into();
         add
     };
     let (kind, said) = refused(&miscounted);
     assert!(kind == ErrorKind::Corrupt && said.contains("declares 11 rows, the file has 10"), "{said}");
-    let of_another_size = |table: &Table| {
+    let of_another_size = |table: &DeltaTable| {
         let mut add = file(table);
         add["add"]["size"] = (add["add"]["size"].as_u64().unwrap() + 1).into();
         add
@@ -278,7 +278,7 @@ fn what_a_log_cannot_say_is_an_error_with_its_place() {
     let is_told =
         said.contains("version 0 of the table says that this file has") && said.contains("restore the file");
     assert!(kind == ErrorKind::Corrupt && is_told, "{said}");
-    let gone = |table: &Table| {
+    let gone = |table: &DeltaTable| {
         let add = file(table);
         fs::remove_file(table.path().join("a.parquet")).unwrap();
         add
@@ -287,21 +287,21 @@ fn what_a_log_cannot_say_is_an_error_with_its_place() {
     let is_told =
         said.contains("version 0 of the table has this file, and it is gone") && said.contains("FSCK REPAIR");
     assert!(kind == ErrorKind::NotFound && is_told, "{said}");
-    let elsewhere = |table: &Table| {
+    let elsewhere = |table: &DeltaTable| {
         let mut add = file(table);
         add["add"]["path"] = "../a.parquet".into();
         add
     };
     let (kind, said) = refused(&elsewhere);
     assert!(kind == ErrorKind::Unsupported && said.contains("leads out of the table"), "{said}");
-    let damaged = |table: &Table| {
+    let damaged = |table: &DeltaTable| {
         let mut vector = inline(&BTreeSet::from([1]));
         vector["cardinality"] = 7.into();
         without(file(table), vector)
     };
     let (kind, said) = refused(&damaged);
     assert!(kind == ErrorKind::Corrupt && said.contains("it has 1 rows, the log says 7"), "{said}");
-    let table = Table::new();
+    let table = DeltaTable::new();
     table.commit(0, &[protocol(&["variantType"])]);
     let error = table.open().unwrap_err();
     assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("variantType"), "{error}");
@@ -405,7 +405,7 @@ proptest! {
             (prop::collection::vec(some_row(), 1..6), prop::collection::btree_set(0u16..6, 0..4)), 1..5),
         filter in some_filter(),
     ) {
-        let table = Table::new();
+        let table = DeltaTable::new();
         let of_type = |name: &str, data_type: &str| field(name, &json!(data_type));
         let fields = json!([of_type("id", "long"), of_type("whole", "long"), of_type("real", "double"),
             of_type("text", "string"), of_type("at", "timestamp")]);
@@ -455,7 +455,7 @@ proptest! {
 
 #[test]
 fn the_newest_versions_of_several_tables_are_opened_between_epochs() {
-    let (one, other) = (Table::new(), Table::new());
+    let (one, other) = (DeltaTable::new(), DeltaTable::new());
     for (table, first) in [(&one, 0), (&other, 100)] {
         let add = table.ids("a.parquet", first..first + 10);
         table.commit(0, &[&only_ids()[..], &[add]].concat());
@@ -490,7 +490,7 @@ proptest! {
         batch_size in 1u64..6,
         seed in any::<u64>(),
     ) {
-        let table = Table::new();
+        let table = DeltaTable::new();
         let mut actions = only_ids().to_vec();
         let (mut live, mut next) = (Vec::new(), 0i64);
         for (at, (rows, deleted)) in files.iter().enumerate() {

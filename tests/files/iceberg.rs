@@ -25,7 +25,7 @@ const WRITTEN: &str = "s3://acme/lake/t";
 const MUTANTS: u64 = 10_000;
 
 /// A table whose metadata is written by hand.
-struct Table {
+struct IcebergTable {
     folder: TempDir,
     /// Manifests, each with its sequence number, what it holds and the entries.
     manifests: Vec<(i64, i64, Vec<Value>)>,
@@ -36,15 +36,21 @@ struct Table {
     properties: Value,
 }
 
-impl Table {
+impl IcebergTable {
     fn new(fields: Value) -> Self {
         let folder = TempDir::new().unwrap();
         fs::create_dir(folder.path().join("metadata")).unwrap();
-        Table { folder, manifests: vec![], fields, partition: (json!([]), json!([])), properties: json!({}) }
+        IcebergTable {
+            folder,
+            manifests: vec![],
+            fields,
+            partition: (json!([]), json!([])),
+            properties: json!({}),
+        }
     }
 
     fn of_ids() -> Self {
-        Table::new(json!([{"id": 1, "name": "id", "type": "long", "required": false}]))
+        IcebergTable::new(json!([{"id": 1, "name": "id", "type": "long", "required": false}]))
     }
 
     fn path(&self) -> &Path {
@@ -173,7 +179,7 @@ fn vector(rows: &[u16]) -> Vec<u8> {
 
 #[test]
 fn rows_are_deleted_by_position_by_value_and_by_vector_in_the_order_of_commits() {
-    let mut table = Table::of_ids();
+    let mut table = IcebergTable::of_ids();
     let (a, b, c) = (table.ids("a", 0..10), table.ids("b", 10..20), table.ids("c", 0..10));
     let positions = table.positions("p", &[("a", 0), ("a", 1), ("b", 9), ("gone", 3), ("c", 5)]);
     let equal = table.equal("e", [Some(3), Some(12), None]);
@@ -184,8 +190,8 @@ fn rows_are_deleted_by_position_by_value_and_by_vector_in_the_order_of_commits()
         "content_offset": 4, "content_size_in_bytes": puffin.len() - 8});
     table.add(1, vec![a, b]).add(2, vec![positions, equal, of_b]).add(2, vec![c]).write();
     let dataset = table.open().unwrap();
-    // Of `a` two by position and one by value; of `b` two by the vector, in place of positions, and one by
-    // value, which is one of these; of `c`, which came with the deletes, one by position and none by value.
+    // `a` loses two rows by position and one by value; `b` two by the vector, in place of positions, and one
+    // by value, which is one of these; `c`, which came with the deletes, one by position and none by value.
     let all = numbers(&dataset, "id");
     let mut expected: Vec<i64> = [2, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 16, 17, 18, 19].to_vec();
     expected.extend([0, 1, 2, 3, 4, 6, 7, 8, 9]);
@@ -200,7 +206,7 @@ fn rows_are_deleted_by_position_by_value_and_by_vector_in_the_order_of_commits()
 fn columns_are_found_by_number_and_by_names_where_files_have_none() {
     let fields = json!([{"id": 2, "name": "b", "type": "long", "required": false},
         {"id": 1, "name": "id", "type": "long", "required": false}]);
-    let mut table = Table::new(fields);
+    let mut table = IcebergTable::new(fields);
     let narrow = |values: [i32; 2]| Arc::new(Int32Array::from(values.to_vec())) as ArrayRef;
     let renamed = table.file(
         "a",
@@ -229,7 +235,7 @@ fn columns_are_found_by_number_and_by_names_where_files_have_none() {
 fn columns_that_files_lack_have_the_values_of_partitions_and_defaults() {
     let fields = json!([{"id": 1, "name": "id", "type": "long"}, {"id": 2, "name": "part", "type": "long"},
         {"id": 3, "name": "more", "type": "long", "initial-default": 5}]);
-    let mut table = Table::new(fields);
+    let mut table = IcebergTable::new(fields);
     table.partition = (
         json!([{"source-id": 2, "field-id": 1000, "name": "part", "transform": "identity"},
             {"source-id": 1, "field-id": 1001, "name": "id_bucket", "transform": "bucket[4]"}]),
@@ -254,7 +260,7 @@ fn columns_that_files_lack_have_the_values_of_partitions_and_defaults() {
 
 #[test]
 fn a_snapshot_is_opened_by_number_by_name_and_by_its_file_of_metadata() {
-    let mut table = Table::of_ids();
+    let mut table = IcebergTable::of_ids();
     let first = table.ids("a", 0..3);
     table.add(1, vec![first]).write();
     let metadata = table.path().join("metadata/v1.metadata.json");
@@ -281,7 +287,7 @@ fn a_snapshot_is_opened_by_number_by_name_and_by_its_file_of_metadata() {
 
 #[test]
 fn a_table_in_a_store_is_read_without_a_look_at_its_files() {
-    let mut table = Table::of_ids();
+    let mut table = IcebergTable::of_ids();
     let files = vec![table.ids("a", 0..3), table.ids("b", 3..5)];
     table.add(1, files).write();
     let store = Arc::new(InMemory::new());
@@ -297,7 +303,7 @@ fn a_table_in_a_store_is_read_without_a_look_at_its_files() {
 
 #[test]
 fn footers_of_files_with_one_row_group_are_not_read_before_their_rows_are() {
-    let mut table = Table::of_ids();
+    let mut table = IcebergTable::of_ids();
     let files = vec![table.ids("a", 0..3), table.ids("b", 3..5)];
     table.add(1, files).write();
     fs::remove_file(table.path().join("b")).unwrap();
@@ -311,7 +317,7 @@ fn footers_of_files_with_one_row_group_are_not_read_before_their_rows_are() {
 #[test]
 fn metadata_that_leads_elsewhere_or_lies_is_refused_with_its_place() {
     let change = |more: Value| {
-        let mut table = Table::of_ids();
+        let mut table = IcebergTable::of_ids();
         let file = with(table.ids("a", 0..3), more);
         table.add(1, vec![file]);
         table.refusal().to_string()
@@ -329,7 +335,7 @@ fn metadata_that_leads_elsewhere_or_lies_is_refused_with_its_place() {
         let error = change(more.clone());
         assert!(error.contains(why), "{more}: {error}");
     }
-    let mut table = Table::of_ids();
+    let mut table = IcebergTable::of_ids();
     let (file, beyond) = (table.ids("a", 0..3), table.positions("p", &[("a", 99)]));
     table.add(1, vec![file]).add(2, vec![beyond]);
     let error = table.refusal().to_string();
@@ -344,7 +350,7 @@ fn next(state: &mut u64) -> u64 {
 
 #[test]
 fn files_of_avro_with_changed_bytes_are_read_or_refused() {
-    let mut table = Table::of_ids();
+    let mut table = IcebergTable::of_ids();
     let files = vec![table.ids("a", 0..3), table.ids("b", 3..5)];
     table.add(1, files).write();
     let metadata = Metadata::parse(table.metadata().to_string().as_bytes()).unwrap();

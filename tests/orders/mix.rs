@@ -274,5 +274,5 @@ fn a_mix_of_one_source_is_a_mix_in_all_that_it_says() {
     assert_eq!(run.step_of_run(9, 0).unwrap(), mix.which(1, 2, 0).unwrap());
     assert_eq!((run.world(), run.steps(), run.locate(9).unwrap()), (1, 7, (1, 2)));
     let error = Rewind::of([], &of_one).unwrap_err();
-    assert!(error.to_string().starts_with("the state is of one data set, and 0 were given"), "{error}");
+    assert!(error.to_string().starts_with("the state is of one data set, but 0 were given"), "{error}");
 }

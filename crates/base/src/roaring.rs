@@ -1,5 +1,5 @@
-//! Sets of numbers as the deletion vectors of tables have them: bitmaps in the portable form of Roaring, one for
-//! each upper half of 64-bit numbers.
+//! Sets of numbers as the deletion vectors of tables have them: bitmaps in the portable form of Roaring, one
+//! for each upper half of 64-bit numbers.
 
 use std::ops::Range;
 

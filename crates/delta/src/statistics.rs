@@ -1,7 +1,7 @@
-//! What the log says of the values in files, column by column.
+//! The statistics in the log about the values in files, column by column.
 //!
-//! Bounds may be wider than the values: the log shortens texts and cuts moments to milliseconds, and rows that were
-//! deleted since still count. They are made wider here where it does not say by how much.
+//! Bounds may be wider than the values: the log shortens texts and cuts moments to milliseconds, and rows
+//! that were deleted since still count. They are widened here if the log does not say by how much.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ const MAY_BE_CUT: usize = 32;
 /// More than any byte of a text.
 const BEHIND_ALL: u8 = 0xff;
 
-/// The least and the greatest value of a column in each file, and whether it has nulls. Both bounds of a file are there or
-/// none is.
+/// The least and the greatest value of a column in each file, and whether it has nulls. A file has both
+/// bounds or neither.
 #[derive(Debug)]
 pub struct ColumnStatistics {
     /// Its place among the columns of the table.
@@ -33,7 +33,7 @@ pub struct ColumnStatistics {
     pub least: ArrayRef,
     /// Not less than any value.
     pub greatest: ArrayRef,
-    /// Of each file whether it has nulls.
+    /// Whether each file has nulls.
     pub nulls: Box<[Nulls]>,
 }
 
@@ -60,7 +60,7 @@ struct OfFile {
     null_count: Option<BTreeMap<String, Value>>,
 }
 
-/// The statistics of the files with these texts in the log. Statistics that make no sense are as good as none.
+/// The statistics of the files with these texts in the log. Statistics that make no sense are ignored.
 pub(crate) fn of_files<'a>(
     columns: &[Column],
     texts: impl ExactSizeIterator<Item = Option<&'a str>>,
@@ -216,7 +216,8 @@ fn whole(data_type: &DataType, value: &Value, is_last: bool) -> Option<i64> {
     }
 }
 
-/// A float. A file from before its column was made wider has the bounds of narrower floats, as people write those.
+/// A float. A file that was written before its column was widened has the bounds of narrower floats, as
+/// decimal texts.
 fn float(data_type: &DataType, value: &Value, is_last: bool) -> Option<f64> {
     let value = value.as_f64()?;
     let narrow = f64::from(value as f32);

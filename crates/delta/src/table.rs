@@ -33,7 +33,7 @@ pub struct Table {
     pub configuration: BTreeMap<String, String>,
     /// The live files, in the order of their paths.
     pub files: Vec<File>,
-    /// What the log says of the values in the files, in their order, for the columns of which it says something.
+    /// The statistics of the columns for which the log has some, with the files in their order.
     pub statistics: Vec<ColumnStatistics>,
 }
 

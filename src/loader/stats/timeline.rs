@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::{NANOS, Waits};
 use crate::monitor::{self, Stage, Timings};
 
-/// The time of the training loop over the course of a run, in buckets of equal width that follow each other from its first
-/// request for a batch on.
+/// The time of the training loop over the course of a run, in buckets of equal width that follow each other
+/// from its first request for a batch on.
 ///
-/// There are at most 600 buckets. They are a second wide at first; when all are full, neighbours are merged and the width
-/// doubles. Their sums are [`Stats::waits`](super::Stats::waits) and [`Stats::consumer`](super::Stats::consumer).
+/// There are at most 600 buckets. They are a second wide at first; when all are full, neighbours are merged
+/// and the width doubles. Their sums are [`Stats::waits`](super::Stats::waits) and
+/// [`Stats::consumer`](super::Stats::consumer).
 ///
 /// ```no_run
 /// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
@@ -29,7 +30,8 @@ pub struct Timeline {
     pub buckets: Vec<Bucket>,
 }
 
-/// What the training loop did in one bucket of a [`Timeline`]. Time between epochs is in none of its figures.
+/// The work and waits of the training loop in one bucket of a [`Timeline`]. Time between epochs is not
+/// counted.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bucket {
@@ -60,7 +62,8 @@ impl Bucket {
         }
     }
 
-    /// Share of its time within epochs in which the training loop had its batch; `None` for a bucket between epochs.
+    /// The share of the time within epochs in which the training loop had its batch; `None` for a bucket
+    /// between epochs.
     pub fn busy(&self) -> Option<f64> {
         let time = self.waits.total() + self.consumer;
         (time > 0.0).then(|| self.consumer / time)

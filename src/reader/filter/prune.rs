@@ -24,7 +24,7 @@ use super::{Op, Value, check, conditions, evaluate, index, times};
 pub(super) struct Seen<'a> {
     pub(super) constants: &'a [Constant],
     pub(super) stored: Option<SeenGroup<'a>>,
-    /// What the list of a table says of the file, where nothing that is stored is known.
+    /// The statistics that the list of a table has about the file, if its footer is not known.
     pub(super) listed: Option<&'a FileStatistics>,
 }
 

@@ -12,10 +12,10 @@
 //! github.com/libffcv/ffcv-imagenet. In v3.0 the first two are previews, and not for submissions.
 //!
 //! Not published, and chosen here: the sides and the quality of the pictures, which give files of the
-//! published size on average; the transform (random resized crops of 224 for ResNet, which is the 150,528 B that MLPerf Storage
-//! gives as decoded size; 800×800 for RetinaNet, as in MLPerf Training); and how pictures are grouped in
-//! Parquet, since there they are single files. A run here shows whether this loader meets such a demand. It
-//! is not an MLPerf result: those require data of five times the memory, among other things.
+//! published size on average; the transform (random resized crops of 224 for ResNet, which is the 150,528 B
+//! that MLPerf Storage gives as decoded size; 800×800 for RetinaNet, as in MLPerf Training); and how pictures
+//! are grouped in Parquet, since there they are single files. A run here shows whether this loader meets such
+//! a demand. It is not an MLPerf result: those require data of five times the memory, among other things.
 
 mod data;
 mod resolve;

@@ -1399,7 +1399,7 @@ fn a_mix_is_rewound_with_its_sources() {
     let text = succeed(&format!("{which} --columns label"));
     assert!(text.starts_with("epoch 0, the next step, rank 0 of 1: 9 rows\nsource 0  "), "{text}");
     let one = format!("which {} --state {}", dir.display(), state.display());
-    assert!(refused(&one).contains("a mix of 2 sources, and 1 were given"));
+    assert!(refused(&one).contains("a mix of 2 sources, but 1"));
     assert!(refused(&format!("{which} --deny x.txt")).contains("--deny 0:x.txt"));
 }
 

@@ -32,8 +32,8 @@ use crate::snapshot::{Snapshot, WantedVersions};
 /// `__HIVE_DEFAULT_PARTITION__`. A location that spells out the keys (`t/day=2024-01-01`, `t/day=*`) is read
 /// without these columns.
 ///
-/// The name of a table in a REST catalogue of Iceberg is `iceberg+rest://host/path/namespace.table`; the catalogue says where
-/// the table is.
+/// The name of a table in a REST catalogue of Iceberg is `iceberg+rest://host/path/namespace.table`; the
+/// catalogue says where the table is.
 ///
 /// `options` are for object stores: credentials and settings by the names that `object_store` gives them.
 ///

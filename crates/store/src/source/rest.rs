@@ -19,10 +19,10 @@ use super::clouds::{Secret, is_loopback};
 use super::shown::shown;
 use super::wire::Wire;
 
-/// What the location of a table in a catalogue begins with.
+/// The beginning of the location of a table in a catalogue.
 pub(super) const SCHEME: &str = "iceberg+rest://";
 
-/// What stands between the parts of a namespace in a request.
+/// The text between the parts of a namespace in a request.
 const BETWEEN: &str = "%1F";
 
 /// The options of a catalogue; all others are for the store of the table.

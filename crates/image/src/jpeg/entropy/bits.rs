@@ -10,7 +10,8 @@ const WINDOW_BYTES: usize = 8192;
 const WORD: usize = size_of::<u64>();
 /// The most bytes of the window that are filled, so that a word that begins among them is within the window.
 const MAX_FILLED_BYTES: usize = WINDOW_BYTES - WORD;
-/// The bytes of the largest MCU_BYTES, ten blocks of 64 symbols of 27 bits, and the word that is loaded ahead.
+/// The bytes of the largest minimum coded unit, ten blocks of 64 symbols of 27 bits, and the word that is
+/// loaded ahead.
 const MCU_BYTES: usize = 10 * 64 * 27 / 8 + WORD;
 
 /// The bits that are always available after a refill.

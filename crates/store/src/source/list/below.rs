@@ -86,8 +86,8 @@ pub(in crate::source) fn written(
     }
 }
 
-/// A file anywhere in a volume by its path, size and version. On the local disk the path may be of anything, and is
-/// looked at.
+/// A file anywhere in a volume by its path, size and version. On the local disk the path may lead to
+/// something else than a file, so it is looked at.
 pub(in crate::source) async fn beside(
     store: &Store,
     volume: usize,
