@@ -34,6 +34,13 @@ pub struct RankReport {
     stats: Stats,
 }
 
+/// The reports in a folder that belong to one run.
+struct Collected {
+    ranks: Vec<RankReport>,
+    /// The names of files that are left out, each with the reason.
+    left_out: Vec<String>,
+}
+
 impl RankReport {
     /// The report of `loader`, whose data people know as `locations`.
     pub fn new(loader: &Loader, locations: Vec<String>) -> Self {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-use super::RankReport;
 use super::page::render;
+use super::{Collected, RankReport};
 use crate::page::is_page;
 
 /// The name of the page in a folder.
@@ -17,13 +17,6 @@ const INDEX: &str = "index.html";
 const TRIES: usize = 16;
 /// The beginning of a page that decides whether it may be replaced, in bytes.
 const HEAD: u64 = 1_024;
-
-/// The reports in a folder that belong to one run.
-pub(super) struct Collected {
-    pub(super) ranks: Vec<RankReport>,
-    /// The names of files that are left out, each with the reason.
-    pub(super) left_out: Vec<String>,
-}
 
 /// Writes the page of `report` to the file `to`, if its name ends in `.html`. Otherwise `to` is a folder,
 /// which is made if it is missing: writes the report of the rank to it as JSON, and makes the page

@@ -2,11 +2,9 @@
 
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::RankReport;
-use super::figures;
-use super::files::Collected;
 use super::plots::{self, Course};
 use super::summary::Summary;
+use super::{Collected, RankReport, figures};
 use crate::page::{self, Page};
 
 /// The page of the reports that were found. `own` is the report of the rank that makes the page.
