@@ -67,7 +67,7 @@ mod tests {
         assert!(bomb.len() < 1 << 20, "{} bytes", bomb.len());
         let error = check(&bomb).unwrap_err();
         assert!(
-            error.kind() == ErrorKind::TooLarge && error.to_string().contains("a page of path"),
+            error.kind() == ErrorKind::TooLarge && error.to_string().contains("a page of \"path\""),
             "{error}"
         );
         assert!(check(&of_one_text(1 << 20)).is_ok());
