@@ -451,7 +451,7 @@ def opened(
     fingerprint: str | None,
     merge_schema: bool = False,
     partition_types: Mapping[str, Any] | None = None,
-    table: tuple[int | None, str | None] = (None, None),
+    table: tuple[str | None, str | None] = (None, None),
     filter: str | None = None,
     versions: Mapping[str, str] | None = None,
 ) -> Dataset:

@@ -612,8 +612,9 @@ class Loader:
         Returns
         -------
         Plan
-            Steps, rows, row groups, bytes and memory: ``expected_memory``, and ``most_memory`` as its limit. For a :class:`Mix` a :class:`MixPlan`: steps,
-            rows, and for each source its rows, passes, and rows that are not read.
+            Steps, rows, row groups, bytes and memory: ``expected_memory``, and ``most_memory`` as its limit.
+            For a :class:`Mix` a :class:`MixPlan`: steps, rows, and for each source its rows, passes, and rows
+            that are not read.
 
         Raises
         ------

@@ -1,6 +1,6 @@
 //! The page of a training run: what a loader measured, as `forebay bench --report` draws it.
 //!
-//! Each rank has a [`RankReport`]. [`write`] makes a page of one, or collects the reports of all ranks in a
+//! Each rank has a [`RankReport`]. [`write()`] makes a page of one, or collects the reports of all ranks in a
 //! folder and makes one page of them.
 
 mod figures;
