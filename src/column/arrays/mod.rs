@@ -2,7 +2,7 @@
 //! with them.
 //!
 //! ```text
-//! cells ─ read ─► shapes and values ─ lists ─► lists, or fixed lists, or scalars ─► every other codec of the column
+//! cells ─ read ─► shapes and values ─ lists ─► lists, or fixed lists, or scalars ─► every other codec
 //! ```
 //!
 //! Cells are kept as they are stored, in the window and in a row cache, and are read once they are gathered,
