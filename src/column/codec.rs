@@ -1,4 +1,4 @@
-//! The kinds of codecs, and the interface of each.
+//! The kinds of codecs, and their interfaces.
 
 use std::fmt;
 use std::sync::Arc;
