@@ -115,8 +115,8 @@ pub(crate) trait Held {
     /// The type of the values.
     fn data_type(&self) -> &DataType;
 
-    /// Whether no stored column has this type, so that some row groups may hold these values and others the
-    /// stored ones.
+    /// Whether this type is never the stored one, so that some row groups may hold these values and others
+    /// the stored ones.
     fn is_told_apart(&self) -> bool;
 
     /// The codes of the values, if the column can be read as codes instead of what is stored.

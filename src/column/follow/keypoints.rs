@@ -18,7 +18,7 @@ use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 /// in a rotated image stays on its pixel. Names such as "left eye" are not exchanged when an image is
 /// mirrored.
 ///
-/// A null, or a point with too few finite numbers, is a bad row. With
+/// A null, a point with another number of numbers, or a number that is not finite makes a bad row. With
 /// [`null_mask`](crate::LoaderBuilder::null_mask) a null is an empty list of points, and so are the points of
 /// a null image that is delivered.
 ///

@@ -95,11 +95,11 @@ pub struct ColumnNames {
 /// The way in which the columns of a table are found in its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
-    /// By their names in the files.
+    /// Columns are found by their names in the files.
     Name,
-    /// By their numbers, and by their names in files without numbers.
+    /// Columns are found by their numbers, and by their names in files without numbers.
     Id,
-    /// By their numbers; files without numbers are refused.
+    /// Columns are found by their numbers; files without numbers are refused.
     IdAlone,
 }
 
